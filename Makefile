@@ -1,0 +1,46 @@
+# Thin: each target is one command. PYTHON may be any Python 3; set-up finds 3.11 or 3.12 itself.
+PYTHON ?= python3
+LAB := .venv/bin/lab
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab test tour lint check up down clean lock
+
+help: ## what there is to make
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile
+
+setup: ## all that the lab runs on (once; later runs see that it is there)
+	@$(PYTHON) -I lab_env/runtime/bootstrap.py
+
+lab: setup ## set-up, services, and JupyterLab on the first lesson
+	@$(LAB) jupyter
+
+test: setup ## every test and every notebook
+	@.venv/bin/python -m pytest --nbmake --durations=10 tests notebooks solutions
+
+tour: setup ## the whole pipeline on live load, with proof
+	@$(LAB) tour
+
+lint: setup ## format, lint, import directions, lessons
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/lint-imports
+	@$(LAB) author check
+
+check: lint ## format, lint, import directions, lessons, unit tests
+	@.venv/bin/python -m pytest -q tests/unit
+
+up: setup ## start the services
+	@$(LAB) up
+
+down: ## stop the services, writers and live loads
+	@$(LAB) down
+
+clean: ## the same, and remove the lab's data and .venv; the cache stays
+	@if .venv/bin/python -c "" 2>/dev/null; then $(LAB) down --purge; \
+	elif [ -e "$${LAB_HOME:-.lab}" ]; then \
+		echo "There is no working .venv, so services may still run and the lab's data stays." >&2; \
+		echo "Next step: run make setup, then make clean again" >&2; exit 1; fi
+	@rm -rf .venv
+
+lock: ## resolve requirements.lock anew
+	@.venv/bin/python -m lab_env.runtime.fetch --lock

@@ -1,0 +1,388 @@
+"""The `lab` command: a thin door to what services, shop and measure do.
+
+Heavy imports happen inside the commands, so that `lab status` answers at once.
+"""
+
+import errno
+import json
+import sys
+import traceback
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from lab_env.errors import LabError
+from lab_env.shop import RATE, TOPIC, USERS
+
+app = typer.Typer(
+    help="The streaming lakehouse lab: its services, live load, tour and benchmark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+# Into a file or a pipe, a table is as wide as its content.
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+author = typer.Typer(help="For those who write lessons.", no_args_is_help=True)
+app.add_typer(author, name="author")
+
+Names = Annotated[list[str] | None, typer.Argument(help="services; without, the usual ones")]
+
+
+def main() -> None:
+    """Run the `lab` command; every error becomes one sentence, its next step and exit status 1."""
+    try:
+        app()
+    except LabError as error:
+        _fail(error)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _fail(LabError("The disk is full.", "free some space, then run the command again."))
+        _fail(_unexpected())
+    except KeyboardInterrupt:
+        err.print("stopped")
+        sys.exit(130)
+    except Exception:
+        _fail(_unexpected())
+
+
+@app.command()
+def setup(
+    since: Annotated[float | None, typer.Option(hidden=True)] = None,
+    before: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Fetch and build all that the lab runs on (once; later runs find it in the cache)."""
+    from lab_env.services.setup import set_up
+
+    with _progress() as say:
+        done = set_up(say, since, before)
+    out.print(escape(done))
+
+
+@app.command()
+def up(names: Names = None) -> None:
+    """Start the services and wait until they answer."""
+    from lab_env import services
+
+    with _progress() as say:
+        services.up(names, say)
+    _print_status(services.status())
+
+
+@app.command()
+def down(
+    purge: Annotated[bool, typer.Option(help="also remove all tables, topics and logs")] = False,
+) -> None:
+    """Stop the services, writers and live loads; JupyterLab ends where it was started."""
+    from lab_env import services
+    from lab_env.runtime.state import home
+
+    services.down(purge)
+    out.print("Services, writers and live loads are stopped.")
+    if purge:
+        out.print(escape(f"Removed from {home()}: {services.kept_in_home()}."))
+        for service in services.SERVICES.values():
+            if service.external:
+                out.print(escape(f"{service.title} at {service.address()} keeps what it has."))
+
+
+@app.command()
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+) -> None:
+    """Show what runs where."""
+    from lab_env import services
+
+    rows = services.status()
+    if as_json:
+        print(json.dumps([row.as_dict() for row in rows], indent=2))
+    else:
+        _print_status(rows)
+
+
+@app.command()
+def doctor() -> None:
+    """Check this machine and the lab, and say how to mend what is wrong."""
+    from lab_env.services.doctor import examine
+
+    marks = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
+    findings = examine()
+    for finding in findings:
+        out.print(f"{marks[finding.verdict]}  {finding.subject:<12} {escape(finding.fact)}")
+        if finding.mend:
+            out.print(f"      {'':<12} [bold]{escape(finding.mend)}[/]")
+    if any(finding.verdict == "fail" for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command()
+def logs(
+    name: Annotated[str, typer.Argument(help="a service, or a writer of `lab status`")],
+    lines: Annotated[int, typer.Option("-n", min=1, help="how many lines")] = 50,
+) -> None:
+    """Show the last lines of a service's log."""
+    from lab_env.runtime import supervisor
+    from lab_env.runtime.state import folder
+
+    if not supervisor.log_path(name).is_file():
+        known = sorted(path.stem for path in folder("logs").glob("*.log"))
+        raise LabError(
+            f"There is no log of {name!r}.",
+            f"choose from: {', '.join(known)}" if known else "run: lab up",
+        )
+    print(supervisor.log_tail(name, lines))
+
+
+@app.command()
+def reset(
+    lesson: Annotated[
+        str, typer.Argument(help="its number, for example 05; or tour, bench or lab")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="discard answers without asking")] = False,
+) -> None:
+    """Begin a lesson again: a fresh copy, and no tables, checkpoints, topics or ledgers of it.
+
+    tour and bench stand for what those commands wrote, lab for what load and replay sent.
+    """
+    from lab_env.course import copies
+    from lab_env.lab import OTHER_SPACES, in_words, known_lessons, reset_lesson, space_of
+
+    if lesson not in (*known_lessons(), *OTHER_SPACES):
+        known = ", ".join([*known_lessons(), *OTHER_SPACES])
+        raise LabError(f"There is no lesson {lesson!r}.", f"choose from: {known}")
+    is_lesson = lesson in known_lessons()
+    if is_lesson and not yes and copies.was_worked_on(copies.name_of(lesson)):
+        _ask_to_discard(lesson)
+    removed = in_words(reset_lesson(lesson))
+    out.print(f"{space_of(lesson)}: removed {removed}.")
+    if is_lesson:
+        out.print(escape(f"A fresh copy: {copies.renew(lesson)}"))
+
+
+def _ask_to_discard(lesson: str) -> None:
+    question = f"Your copy of lesson {lesson} has work of yours in it. Discard it?"
+    if not sys.stdin.isatty():
+        raise LabError(question, f"to discard it: lab reset {lesson} --yes")
+    typer.confirm(question, abort=True)
+
+
+@app.command()
+def tour(
+    seconds: Annotated[int, typer.Option(min=5, max=3600, help="seconds of live load")] = 60,
+    rate: Annotated[int, typer.Option(min=1, max=100_000, help="events a second")] = 500,
+) -> None:
+    """Run the whole pipeline on live load and prove that nothing was lost."""
+    from lab_env.measure import tour as measured
+
+    raise typer.Exit(measured.main(seconds=seconds, rate=rate) or 0)
+
+
+@app.command()
+def bench(
+    full: Annotated[bool, typer.Option(help="larger data, more repetitions")] = False,
+) -> None:
+    """Measure set-up, start-up, load and ingest on this machine."""
+    from lab_env.measure import bench as measured
+
+    raise typer.Exit(measured.main(full=full) or 0)
+
+
+@app.command()
+def load(
+    topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC,
+    rate: Annotated[int, typer.Option(min=1, help="events a second")] = RATE,
+    users: Annotated[int, typer.Option(min=1, help="Locust users")] = USERS,
+    seconds: Annotated[int, typer.Option(min=1, help="how long")] = 60,
+    processes: Annotated[int, typer.Option(min=1, help="Locust processes")] = 1,
+    web: Annotated[bool, typer.Option(help="with Locust's web page")] = False,
+) -> None:
+    """Send live orders to Kafka with Locust."""
+    from lab_env import services
+    from lab_env.runtime.environment import mark
+    from lab_env.shop import cli as shop
+
+    shop.load(services.endpoints(), topic, rate, users, seconds, processes, web, mark())
+
+
+@app.command()
+def replay(
+    topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC,
+    n: Annotated[int | None, typer.Option("-n", min=1, help="how many; all when not given")] = None,
+    rate: Annotated[int | None, typer.Option(min=1, help="events a second; unlimited")] = None,
+    skip: Annotated[int, typer.Option(min=0, help="leave out this many at the beginning")] = 0,
+) -> None:
+    """Send the recorded stream of orders to Kafka."""
+    from lab_env import services
+    from lab_env.shop import cli as shop
+
+    shop.replay(services.endpoints(), topic, n, rate, skip)
+
+
+@app.command()
+def ledger(topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC) -> None:
+    """Show what the broker acknowledged, by kind."""
+    from lab_env import services
+    from lab_env.shop import cli as shop
+
+    shop.ledger(services.endpoints(), topic)
+
+
+@app.command()
+def jupyter(
+    browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
+) -> None:
+    """Open JupyterLab on the first lesson, with the services up."""
+    from lab_env import services
+    from lab_env.course import copies
+    from lab_env.runtime.jupyter import run_jupyterlab
+
+    for name in copies.make_copies():
+        out.print(
+            escape(f"{name} has a newer version than your copy; to take it: lab reset {name[:2]}")
+        )
+    with _progress() as say:
+        services.up(progress=say)
+    run_jupyterlab(f"{copies.WORK.name}/{copies.name_of('00')}", browser)
+
+
+@app.command()
+def progress() -> None:
+    """Show your progress over the whole course."""
+    from lab_env.course import progress as kept
+    from lab_env.course.registry import lessons
+
+    out.print(escape(repr(kept.CourseProgress(lessons(), kept.read()))))
+
+
+@author.command("build")
+def author_build() -> None:
+    """Make both notebooks of every lesson, and its exercises, from the sources."""
+    from lab_env.authoring.build import COURSE, build
+
+    changed = build()
+    for path in changed:
+        out.print(escape(str(path.relative_to(COURSE.root))))
+    if not changed:
+        out.print("Nothing changed.")
+
+
+@author.command("check")
+def author_check() -> None:
+    """Check every lesson against the template, and the notebooks against their sources."""
+    from lab_env.authoring.build import drift
+
+    found = drift()
+    if found:
+        raise LabError("\n".join(found), "run: lab author build")
+    out.print("Every lesson keeps the template; every notebook is what its source makes.")
+
+
+@author.command("new")
+def author_new(
+    number: Annotated[str, typer.Argument(help="two digits")],
+    slug: Annotated[str, typer.Argument(help="for example cow_and_mor")],
+) -> None:
+    """Begin a lesson: a source and its checks that pass every rule as they are."""
+    from lab_env.authoring.build import COURSE, build
+    from lab_env.authoring.new import new_lesson
+
+    for path in [*new_lesson(number, slug), *build()]:
+        out.print(escape(str(path.relative_to(COURSE.root))))
+
+
+@author.command("run")
+def author_run(number: Annotated[str, typer.Argument(help="two digits")]) -> None:
+    """Build, then run both notebooks of a lesson as CI does."""
+    from lab_env.authoring.build import build
+    from lab_env.authoring.run import run
+
+    build()
+    raise typer.Exit(run(number))
+
+
+class _progress:
+    """One line that changes in a terminal; plain lines, not too many, elsewhere."""
+
+    def __enter__(self):
+        self.spinner = err.status("") if err.is_terminal else None
+        self.last = ""
+        if self.spinner:
+            self.spinner.start()
+        return self.say
+
+    def say(self, text: str) -> None:
+        if self.spinner:
+            self.spinner.update(escape(text))
+        elif self._topic(text) != self.last:
+            err.print(escape(text))
+            self.last = self._topic(text)
+
+    def __exit__(self, *_):
+        if self.spinner:
+            self.spinner.stop()
+
+    @staticmethod
+    def _topic(text: str) -> str:
+        # Without a terminal, a line of the same kind comes only every ten seconds.
+        seconds = text.removesuffix(" s").rpartition(" ")[2]
+        return text.split(":")[0] + (seconds[:-1] if seconds.isdigit() else text)
+
+
+def _print_status(rows) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("service", "state", "address", "pid", "up", "restarts", "memory"):
+        table.add_column(title, no_wrap=title != "state")
+    for row in rows:
+        colour = {"ready": "green", "external": "green", "running": "green"}.get(
+            row.state, "yellow"
+        )
+        table.add_row(
+            row.name,
+            f"[{colour}]{escape(row.state)}[/]",
+            row.address,
+            str(row.pid or ""),
+            f"{row.uptime:.0f} s" if row.pid else "",
+            str(row.restarts) if row.pid else "",
+            f"{row.memory_mb:.0f} MB" if row.pid else "",
+        )
+    out.print(table)
+    for row in rows:
+        for name, url in row.links.items():
+            out.print(f"{name}: {url}")
+
+
+def _fail(error: LabError) -> None:
+    err.print(f"[red]{escape(error.what)}[/]")
+    if error.log:
+        err.print("Last lines of its log:")
+        err.print(escape(error.log.rstrip()))
+    if error.next_step:
+        err.print(f"Next step: {escape(error.next_step)}")
+    sys.exit(1)
+
+
+def _unexpected() -> LabError:
+    """Keep the traceback in a file; the person gets one sentence."""
+    summary = traceback.format_exception_only(sys.exc_info()[1])[-1].strip()
+    what = f"Something unexpected happened: {summary.splitlines()[0]}"
+    details = f"{datetime.now().isoformat()} {sys.argv[1:]}\n{traceback.format_exc()}\n"
+    try:
+        from lab_env.runtime.state import folder
+
+        path = folder("logs") / "lab-error.log"
+        with path.open("a") as file:
+            file.write(details)
+    except (OSError, LabError):
+        return LabError(what, "run: lab doctor", details)
+    return LabError(what, f"run: lab doctor   (all details: {path})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""One kind of error for everything that a person can mend: what happened, and the next step."""
+
+
+class LabError(Exception):
+    """Something went wrong that its reader can mend.
+
+    Args:
+        what: one sentence that says what happened.
+        next_step: the one command or change to try.
+        log: the last lines of the log that explains it, if there is one.
+    """
+
+    def __init__(self, what: str, next_step: str = "", log: str = ""):
+        super().__init__(what)
+        self.what = what
+        self.next_step = next_step
+        self.log = log
+
+    def __str__(self) -> str:
+        parts = [self.what]
+        if self.log:
+            parts.append("Last lines of its log:\n" + self.log.rstrip())
+        if self.next_step:
+            parts.append("Next step: " + self.next_step)
+        return "\n".join(parts)

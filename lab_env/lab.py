@@ -1,0 +1,309 @@
+"""`Lab`: one lesson's handle, all that a notebook imports. It only delegates.
+
+What the course teaches (reads, writes, streams, SQL) stands in the notebook, in Spark's own API.
+"""
+
+import re
+import secrets
+import shutil
+import sys
+from pathlib import Path
+
+from lab_env import objectstore, services
+from lab_env.architecture import architecture_svg
+from lab_env.course.exercises import Exercises
+from lab_env.course.outcomes import Card, Outcome
+from lab_env.course.progress import CourseProgress
+from lab_env.errors import LabError
+from lab_env.pipeline import session
+from lab_env.runtime import fetch, java, supervisor
+from lab_env.runtime.environment import mark
+from lab_env.runtime.state import folder
+from lab_env.settings import REPOSITORY, Endpoints
+from lab_env.shop.ledger import Ledger, ledger_directory
+from lab_env.shop.load import Load
+from lab_env.shop.replay import replay
+from lab_env.shop.topics import delete_topics
+from lab_env.writers import Writer
+from lab_env.xray import Snapshot, xray
+
+# Spaces beside the lessons: of the tour, the benchmark, and `lab load` and `lab replay`.
+OTHER_SPACES = ("tour", "bench", "lab")
+
+
+def space_of(lesson: str) -> str:
+    """The name that a lesson's tables, topics and writers carry, for example `lesson-05`.
+
+    Args:
+        lesson: a number of two digits; other names stand for themselves, like `tour`.
+
+    Returns:
+        The name: a folder of the bucket and the first part of each topic.
+
+    Raises:
+        LabError: no bucket folder or topic can be called so.
+    """
+    if re.fullmatch(r"\d\d", lesson):
+        return f"lesson-{lesson}"
+    if re.fullmatch(r"[a-z][a-z0-9-]{1,40}", lesson):
+        return lesson
+    raise LabError(f"There is no lesson {lesson!r}.", "use a number of two digits, such as 05.")
+
+
+def known_lessons() -> list[str]:
+    """The numbers of the lessons that this copy of the course has."""
+    return sorted(path.name[:2] for path in (REPOSITORY / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+
+
+def check_lesson(lesson: str) -> None:
+    """Refuse what is no lesson of this copy of the course.
+
+    Args:
+        lesson: two digits, for example `05`.
+
+    Raises:
+        LabError: there is none of that number; the text says which there are.
+    """
+    if lesson not in known_lessons():
+        raise LabError(
+            f"There is no lesson {lesson!r}.",
+            f"choose from: {', '.join(known_lessons())}, as text of two digits.",
+        )
+
+
+class Lab:
+    """One lesson's handle on the running lab.
+
+    Args:
+        lesson: two digits, for example `05`, or a name like `tour`.
+        endpoints: where the services are.
+    """
+
+    def __init__(self, lesson: str, endpoints: Endpoints):
+        self.lesson = lesson
+        self.endpoints = endpoints
+        self.space = space_of(lesson)
+        self._session = None
+        self._exercises = Exercises(self)
+
+    @classmethod
+    def start(cls, lesson: str, *needs: str) -> "Lab":
+        """Begin a lesson: services up, this lesson's own tables and topics cleared.
+
+        Args:
+            lesson: two digits.
+            needs: services beyond the default ones.
+
+        Returns:
+            The handle; showing it lists what runs where.
+        """
+        check_lesson(lesson)
+        services.up([*services.DEFAULT, *needs] if needs else None)
+        cleared = reset_lesson(lesson)
+        lab = cls(lesson, services.endpoints())
+        if any(cleared.values()):
+            print(f"Cleared from an earlier run of {lab.space}: {in_words(cleared)}.")
+        return lab
+
+    @classmethod
+    def resume(cls, lesson: str, *needs: str) -> "Lab":
+        """Continue a lesson: as `start`, but nothing is cleared."""
+        check_lesson(lesson)
+        services.up([*services.DEFAULT, *needs] if needs else None)
+        return cls(lesson, services.endpoints())
+
+    @property
+    def spark(self):
+        """A plain SparkSession for this lesson, started at first use."""
+        if self._session is None:
+            self._session = session.build_session(
+                self.endpoints,
+                fetch.jars("spark"),
+                java.java_home(),
+                f"lab {self.space}",
+                log=supervisor.log_path(f"spark-{self.space}"),
+            )
+        return self._session
+
+    @property
+    def base(self) -> str:
+        """The folder of this lesson's tables, for example `s3a://lakehouse/lesson-05`."""
+        return f"s3a://{self.endpoints.bucket}/{self.space}"
+
+    def path(self, name: str) -> str:
+        """Where a table of this lesson lies, for example `s3a://lakehouse/lesson-05/orders_cow`."""
+        return f"{self.base}/{name}"
+
+    def scratch(self, name: str) -> str:
+        """A path for a table to try things on, new at each call; a lesson's start clears it."""
+        return f"{self.base}/scratch/{name}-{secrets.token_hex(3)}"
+
+    def topic(self, name: str) -> str:
+        """The Kafka topic of this lesson with that name, for example `lesson-05.orders`."""
+        return f"{self.space}.{name}"
+
+    def stream(self, name: str) -> str:
+        """The Kinesis stream of this lesson with that name, for example `lesson-02.orders`."""
+        return f"{self.space}.{name}"
+
+    @property
+    def folder(self) -> Path:
+        """A folder for files of this lesson on this machine; a lesson's start clears it."""
+        place = folder("lessons") / self.space
+        place.mkdir(exist_ok=True)
+        return place
+
+    def address(self, service: str) -> str:
+        """What a client needs to reach a running service, for example `kinesis`."""
+        return services.service(service).address()
+
+    def paused(self, service: str):
+        """Hold a service still while the body of the `with` runs; it answers nothing then."""
+        return services.paused(service)
+
+    def load(self, topic: str | None = None, **options) -> Load:
+        """Live load on a topic; use it as a context manager or call its `run()`.
+
+        Args:
+            topic: full topic name; this lesson's `orders` when not given.
+            options: rate (events/s), users, seconds, processes and the like, see `Load`.
+        """
+        topic = topic or self.topic("orders")
+        return Load(
+            self.endpoints.kafka_bootstrap,
+            topic,
+            ledger_directory(topic),
+            environment=mark(),  # `lab down` ends it too
+            **options,
+        )
+
+    def replay(self, topic: str | None = None, **options):
+        """Send the recorded stream to a topic, see `lab_env.shop.replay.replay`."""
+        topic = topic or self.topic("orders")
+        return replay(self.endpoints.kafka_bootstrap, topic, ledger_directory(topic), **options)
+
+    def ledger(self, topic: str | None = None) -> Ledger:
+        """The ledger of what the broker acknowledged on a topic."""
+        return Ledger(ledger_directory(topic or self.topic("orders")))
+
+    def writer(self, name: str = "pipeline") -> Writer:
+        """The handle of this lesson's streaming writer with that name."""
+        return Writer(f"writer-{self.space}-{name}")
+
+    def files(self, path: str) -> list[objectstore.StoredObject]:
+        """Every object below a path of the store, listed without Spark."""
+        return list(objectstore.list_objects(self.endpoints, objectstore.key_of(path) + "/"))
+
+    def xray(self, path: str, since: Snapshot | None = None) -> Snapshot:
+        """A Hudi table's timeline and files; with an earlier snapshot, what is new is marked."""
+        return xray(self.endpoints, path, since)
+
+    def check(self, exercise_id: str, answer) -> Outcome:
+        """Judge an answer; the outcome is shown as a card."""
+        return self._exercises.check(exercise_id, answer, sys._getframe(1).f_globals)
+
+    def hint(self, exercise_id: str) -> Card:
+        """The next hint of an exercise."""
+        return self._exercises.hint(exercise_id)
+
+    def solution(self, exercise_id: str) -> Card:
+        """The worked code of an exercise, once you have tried it."""
+        return self._exercises.solution(exercise_id)
+
+    def use_reference(self, exercise_id: str) -> Card:
+        """Set the reference answer's names in the notebook unless the exercise is solved in it."""
+        return self._exercises.use_reference(exercise_id, sys._getframe(1).f_globals)
+
+    def predict(self, prediction_id: str, expected) -> Card:
+        """Keep what you expect, before the run shows it."""
+        return self._exercises.predict(prediction_id, expected)
+
+    def happened(self, prediction_id: str, value) -> Card:
+        """Set what happened beside what you expected."""
+        return self._exercises.happened(prediction_id, value)
+
+    def progress(self) -> CourseProgress:
+        """Your progress over the whole course."""
+        return self._exercises.progress()
+
+    def architecture(self):
+        """The course's pipeline as a drawing, with this lab's addresses."""
+        from IPython.display import HTML  # only notebooks show it
+
+        return HTML(architecture_svg(self.endpoints.kafka_bootstrap, self.endpoints.s3_endpoint))
+
+    def links(self) -> dict[str, str]:
+        """The web pages of the lab, by name."""
+        pages = services.links()
+        if self._session is not None:
+            pages["spark"] = self._session.sparkContext.uiWebUrl
+        return pages
+
+    def __repr__(self) -> str:
+        rows = [f"{name:14} {address}" for name, address, _ in self._rows()]
+        return "\n".join([f"Lesson {self.lesson}: tables in {self.base}", *rows])
+
+    def _repr_html_(self) -> str:
+        cell = "<td style='text-align:left'>{}</td>"
+        rows = "".join(
+            f"<tr>{cell.format(name)}"
+            + cell.format(f"<a href='{at}' target='_blank'>{at}</a>" if page else at)
+            + "</tr>"
+            for name, at, page in self._rows()
+        )
+        return (
+            f"<b>Lesson {self.lesson}</b>: tables in <code>{self.base}</code><table>{rows}</table>"
+        )
+
+    def _rows(self) -> list[tuple[str, str, bool]]:
+        """What runs where: name, address, and whether the address is a page for a browser."""
+        return [
+            *((name, url, True) for name, url in self.links().items()),
+            ("Kafka", self.endpoints.kafka_bootstrap, False),
+            ("S3", self.endpoints.s3_endpoint, False),
+        ]
+
+
+def reset_lesson(lesson: str) -> dict[str, int]:
+    """Clear a lesson's tables, checkpoints, topics, ledgers and writers, and nothing else.
+
+    Args:
+        lesson: two digits, or a name like `tour`.
+
+    Returns:
+        How many of each were cleared: objects, topics, streams, ledgers, writers.
+
+    Raises:
+        LabError: no such lesson, or the services are not running.
+    """
+    space = space_of(lesson)
+    endpoints = services.endpoints()
+    cleared = {"objects": 0, "topics": 0, "streams": 0, "ledgers": 0, "writers": 0}
+    cleared["writers"] = _remove_writers(f"writer-{space}-")
+    cleared["objects"] = objectstore.delete_prefix(endpoints, f"{space}/")
+    cleared["topics"] = len(delete_topics(endpoints.kafka_bootstrap, f"{space}."))
+    cleared["streams"] = len(services.SERVICES["kinesis"].delete_streams(f"{space}."))
+    shutil.rmtree(folder("lessons") / space, ignore_errors=True)
+    for ledger in folder("ledger").glob(f"{space}.*"):
+        shutil.rmtree(ledger)
+        cleared["ledgers"] += 1
+    return cleared
+
+
+def _remove_writers(prefix: str) -> int:
+    running = [program.name for program in supervisor.status() if program.name.startswith(prefix)]
+    for name in running:
+        supervisor.remove(name)
+    for leftover in folder("writers").glob(f"{prefix}*"):
+        shutil.rmtree(leftover)
+    return len(running)
+
+
+def in_words(cleared: dict[str, int]) -> str:
+    """What `reset_lesson` returned, as part of a sentence."""
+    found = [
+        f"{count:,} {name if count > 1 else name.removesuffix('s')}"
+        for name, count in cleared.items()
+        if count
+    ]
+    return ", ".join(found) or "nothing, there was nothing"

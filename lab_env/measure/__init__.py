@@ -1,0 +1,1 @@
+"""What measures the lab: the tour, the benchmark, their samplers and reports."""

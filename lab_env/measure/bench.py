@@ -1,0 +1,270 @@
+"""`lab bench`: set-up, start-up, load and ingest on this machine, as ratios measured in one run.
+
+A single figure says little on a shared machine. So each row compares two ways to do the same work in
+one run: interleaved and repeated, with the median ratio and its range. Ingest takes too long for
+that: there each table is measured once, between two measurements of the JSON sink.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from lab_env import services
+from lab_env.lab import Lab, reset_lesson
+from lab_env.runtime import fetch, java
+from lab_env.runtime.environment import clean_environment
+from lab_env.runtime.state import folder
+from lab_env.shop.ceiling import measure_ceiling
+from lab_env.shop.model import generate
+from lab_env.shop.producer import Sender
+from lab_env.shop.topics import ensure_topic, topic_end_offsets
+
+SPACE = "bench"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two ways to do the same work, measured in turn.
+
+    Args:
+        part: what of the lab it is about.
+        what: the way measured.
+        against: the way it is compared with.
+        unit: unit of the two figures.
+        figure: median of the way measured.
+        baseline: median of the other.
+        ratios: figure over baseline, pair by pair.
+        goal: what the ratio should be, in words; empty where none is set.
+        met: whether the median ratio meets the goal; None where none is set.
+    """
+
+    part: str
+    what: str
+    against: str
+    unit: str
+    figure: float
+    baseline: float
+    ratios: list[float]
+    goal: str = ""
+    met: bool | None = None
+
+    @property
+    def ratio(self) -> float:
+        """The median ratio."""
+        return statistics.median(self.ratios)
+
+
+def main(full: bool = False, console: Console | None = None) -> int:
+    """Measure everything, print the table and write `LAB_HOME/bench/report.json`.
+
+    Args:
+        full: larger data and more repetitions.
+        console: where the table goes.
+
+    Returns:
+        0; a goal that is missed is shown, not an error.
+    """
+    console = console or Console()
+    repeat = 5 if full else 3
+    began = time.monotonic()
+    console.print("services up ...")
+    services.up()
+    measured: list[Comparison] = []
+    for title, measure in (
+        ("set-up with nothing to do", lambda: [_set_up(repeat)]),
+        ("start of a session", lambda: [_session_start(repeat)]),
+        ("ceiling of the load generator", lambda: [_load_ceiling(10 if full else 6)]),
+        ("ingest of a backlog", lambda: _ingest(200_000 if full else 40_000, console)),
+    ):
+        console.print(f"{title} ...")
+        measured += measure()
+    target = folder("bench")
+    (target / "report.json").write_text(
+        json.dumps([asdict(row) | {"ratio": row.ratio} for row in measured], indent=1)
+    )
+    console.print(_table(measured))
+    console.print(f"Report: {target / 'report.json'} · {time.monotonic() - began:.0f} s in all")
+    return 0
+
+
+def compare(
+    part: str,
+    what: tuple[str, Callable[[], float]],
+    against: tuple[str, Callable[[], float]],
+    unit: str,
+    repeat: int,
+    goal: tuple[str, Callable[[float], bool]] | None = None,
+) -> Comparison:
+    """Measure two ways in turn, A B A B.
+
+    Args:
+        part: what of the lab it is about.
+        what: name and measurement of the first way.
+        against: name and measurement of the second.
+        unit: unit of what the measurements return.
+        repeat: pairs.
+        goal: the goal in words, and its test on the median ratio.
+
+    Returns:
+        The comparison.
+    """
+    pairs = [(what[1](), against[1]()) for _ in range(repeat)]
+    ratios = [round(a / b, 3) for a, b in pairs]
+    return Comparison(
+        part,
+        what[0],
+        against[0],
+        unit,
+        statistics.median(a for a, _ in pairs),
+        statistics.median(b for _, b in pairs),
+        ratios,
+        goal[0] if goal else "",
+        goal[1](statistics.median(ratios)) if goal else None,
+    )
+
+
+def _seconds(argv: list[str], **environment: str) -> float:
+    began = time.monotonic()
+    subprocess.run(
+        argv, check=True, capture_output=True, env=clean_environment() | environment, timeout=300
+    )
+    return time.monotonic() - began
+
+
+def _set_up(repeat: int) -> Comparison:
+    lab = [sys.executable, "-m", "lab_env.cli", "setup"]
+    return compare(
+        "set-up",
+        ("lab setup, nothing to do", lambda: _seconds(lab)),
+        ("an empty Python", lambda: _seconds([sys.executable, "-c", "pass"])),
+        "s",
+        repeat,
+    )
+
+
+_SESSION = """
+import sys, time
+from pathlib import Path
+from lab_env.pipeline.session import build_session
+from lab_env.settings import Endpoints
+jars, home, how, told = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+endpoints = Endpoints("http://127.0.0.1:1", "a", "b", "us-east-1", "lakehouse", "127.0.0.1:1")
+extra = {"spark.ui.enabled": "false"}
+if how == "spark.jars":
+    extra |= {"spark.jars": ",".join(map(str, jars.glob("*.jar"))), "spark.driver.extraClassPath": ""}
+began = time.monotonic()
+spark = build_session(endpoints, jars, home, "bench", extra)
+spark.range(1).count()
+Path(told).write_text(str(time.monotonic() - began))
+spark.stop()
+"""
+
+
+def _session_start(repeat: int) -> Comparison:
+    def start(how: str) -> float:
+        with tempfile.TemporaryDirectory() as scratch:
+            told = Path(scratch) / "seconds"
+            arguments = [str(fetch.jars("spark")), str(java.java_home()), how, str(told)]
+            _seconds([sys.executable, "-c", _SESSION, *arguments])
+            return float(told.read_text())
+
+    return compare(
+        "start-up",
+        ("session, jars on the class path", lambda: start("class path")),
+        ("session, spark.jars", lambda: start("spark.jars")),
+        "s",
+        repeat,
+        ("below 1", lambda ratio: ratio < 1),
+    )
+
+
+def _load_ceiling(seconds: float) -> Comparison:
+    endpoints = services.endpoints()
+    found = measure_ceiling(endpoints.kafka_bootstrap, seconds=seconds)
+    return Comparison(
+        "load",
+        "Locust user, one process",
+        "plain loop, same work",
+        "events/s",
+        found["locust"],
+        found["plain"],
+        found["ratios"],
+        "0.5 or more",
+        statistics.median(found["ratios"]) >= 0.5,
+    )
+
+
+def _ingest(events: int, console: Console) -> list[Comparison]:
+    """One backlog, one writer a sink; the first batch, which warms the JVM, is left out."""
+    services.up()
+    reset_lesson(SPACE)
+    lab = Lab(SPACE, services.endpoints())
+    topic = lab.topic("backlog")
+    ensure_topic(lab.endpoints.kafka_bootstrap, topic)
+    sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
+    for send in generate(events, seed=20):
+        sender.send(send)
+    sender.flush()
+    rates: dict[str, list[float]] = {"json": [], "cow": [], "mor": []}
+    ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)
+    for sink in ("json", "cow", "mor", "json"):  # the baseline before and after
+        writer = lab.writer(f"{sink}-{len(rates[sink])}")
+        base = f"{lab.base}/{sink}-{len(rates[sink])}"
+        writer.start(
+            lab.endpoints, topic, base, sinks=(sink,), trigger_seconds=0, max_offsets=events // 5
+        )
+        writer.wait_caught_up(lab.endpoints, ends, seconds=300)
+        writer.stop()
+        batches = writer.progress().sort_values("batch").iloc[1:]
+        rates[sink].append(batches["rows"].sum() / batches["seconds"].sum())
+        console.print(f"  {sink}: {rates[sink][-1]:,.0f} rows/s")
+    reset_lesson(SPACE)
+    return [
+        Comparison(
+            "ingest",
+            f"{sink.upper()} sink, {events:,} events",
+            "JSON sink, before and after",
+            "rows/s",
+            rates[sink][0],
+            statistics.mean(rates["json"]),
+            [round(rates[sink][0] / baseline, 3) for baseline in rates["json"]],
+        )
+        for sink in ("cow", "mor")
+    ]
+
+
+def _table(measured: list[Comparison]) -> Table:
+    table = Table(
+        title=f"This machine, {os.cpu_count()} cores: medians and ratios of one run",
+        title_justify="left",
+        box=None,
+        header_style="bold",
+    )
+    table.add_column("measured, against", overflow="fold")
+    for column in ("figure", "baseline", "ratio", "range", "goal"):
+        table.add_column(column, justify="right")
+    for row in measured:
+        verdict = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[row.met]
+        table.add_row(
+            f"{row.part}: {row.what}, against {row.against}",
+            _figure(row.figure, row.unit),
+            _figure(row.baseline, row.unit),
+            f"{row.ratio:.2f}",
+            f"{min(row.ratios):.2f}-{max(row.ratios):.2f}",
+            f"{row.goal} {verdict}".strip(),
+        )
+    return table
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value:,.2f} {unit}" if value < 100 else f"{value:,.0f} {unit}"

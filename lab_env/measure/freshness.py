@@ -1,0 +1,56 @@
+"""Freshness: how long after an event was sent could a reader see it in a sink?
+
+The end of the interval is the completion of the commit that holds the event, as the store shows
+it, not the commit's requested time, at which nobody could read the rows yet.
+"""
+
+import numpy as np
+import pandas as pd
+
+
+def event_freshness(
+    sends: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]
+) -> pd.Series:
+    """Seconds from sent to visible, for each acknowledged send that a commit is known for.
+
+    Args:
+        sends: the ledger's acknowledged sends: partition, offset, sent_at (µs since 1970).
+        batches: one sink's batches in order: batch, end_offsets (dict by partition number).
+        completions: the sink's commits, name to completion time (s since 1970).
+
+    Returns:
+        Seconds, one value a send, in the order of `sends`; NaN where no commit is known.
+    """
+    visible = batch_completions(batches, completions)
+    seconds = pd.Series(np.nan, index=sends.index)
+    for partition, group in sends.groupby("partition"):
+        ends = np.array(
+            [offsets.get(str(int(partition)), 0) for offsets in batches["end_offsets"]], dtype=float
+        )
+        # The first batch whose end offset lies beyond the message holds it.
+        position = np.searchsorted(ends, group["offset"].to_numpy(dtype=float), side="right")
+        padded = np.append(visible, np.nan)
+        seconds.loc[group.index] = padded[position] - group["sent_at"].to_numpy(dtype=float) / 1e6
+    return seconds
+
+
+def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> np.ndarray:
+    """When each batch became visible.
+
+    A file sink names its log entries by batch number. A Hudi table has one completed write for each
+    batch, in the same order.
+
+    Args:
+        batches: one sink's batches in order, with `batch`.
+        completions: the sink's commits, name to completion time.
+
+    Returns:
+        Completion times (s since 1970) in the order of `batches`; NaN where unknown, which is
+        everywhere when a table has another number of commits than the stream had batches.
+    """
+    if all(len(name) < 14 for name in completions):  # batch numbers, not instants
+        return np.array([completions.get(str(batch), np.nan) for batch in batches["batch"]])
+    times = [completions[name] for name in sorted(completions)]
+    if len(times) != len(batches):
+        return np.full(len(batches), np.nan)
+    return np.array(times)

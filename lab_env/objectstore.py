@@ -1,0 +1,125 @@
+"""The object store as the lab itself sees it: listing, sizes and clearing, beside Spark and not through it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+import boto3
+from botocore.config import Config
+
+from lab_env.settings import Endpoints
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """One object of the bucket.
+
+    Args:
+        key: full key, without the bucket.
+        size: bytes.
+        modified: when it became visible (UTC, milliseconds).
+    """
+
+    key: str
+    size: int
+    modified: datetime
+
+
+@lru_cache(maxsize=4)
+def s3_client(endpoint: str, access_key: str, secret_key: str, region: str):
+    """A boto3 client for an object store that gives up quickly when nobody answers.
+
+    Clients are safe to share between threads and take long to make, so they are kept.
+
+    Args:
+        endpoint: its URL.
+        access_key: access key; without one, boto3 looks for the machine's own.
+        secret_key: secret key.
+        region: region name.
+
+    Returns:
+        A boto3 S3 client.
+    """
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=access_key or None,
+        aws_secret_access_key=secret_key or None,
+        region_name=region,
+        config=Config(
+            connect_timeout=2,
+            read_timeout=20,
+            retries={"total_max_attempts": 2},
+            s3={"addressing_style": "path"},
+            proxies={},
+        ),
+    )
+
+
+def client(endpoints: Endpoints):
+    """The client of the lab's own store."""
+    return s3_client(
+        endpoints.s3_endpoint,
+        endpoints.s3_access_key,
+        endpoints.s3_secret_key,
+        endpoints.s3_region,
+    )
+
+
+def key_of(path: str) -> str:
+    """The key (or prefix) inside the bucket of an `s3a://bucket/key` path."""
+    return path.split("://", 1)[1].split("/", 1)[1]
+
+
+def list_objects(endpoints: Endpoints, prefix: str) -> Iterator[StoredObject]:
+    """Every object below a prefix, folder markers left out.
+
+    Args:
+        endpoints: where the store is.
+        prefix: for example `tour/orders_cow/`.
+
+    Yields:
+        The objects, in the order of their keys.
+    """
+    pages = client(endpoints).get_paginator("list_objects_v2")
+    for page in pages.paginate(Bucket=endpoints.bucket, Prefix=prefix):
+        for entry in page.get("Contents", ()):
+            if not entry["Key"].endswith("/"):
+                yield StoredObject(entry["Key"], entry["Size"], entry["LastModified"])
+
+
+def read(endpoints: Endpoints, key: str) -> bytes:
+    """The content of one object.
+
+    Args:
+        endpoints: where the store is.
+        key: its full key.
+
+    Returns:
+        Its bytes.
+    """
+    return client(endpoints).get_object(Bucket=endpoints.bucket, Key=key)["Body"].read()
+
+
+def delete_prefix(endpoints: Endpoints, prefix: str) -> int:
+    """Delete everything below a prefix.
+
+    Args:
+        endpoints: where the store is.
+        prefix: what to clear; must end with `/`, so that a neighbour with a longer name is spared.
+
+    Returns:
+        How many objects were deleted, folder markers included.
+    """
+    if not prefix.endswith("/"):
+        raise ValueError(f"a prefix to delete must end with a slash: {prefix!r}")
+    s3 = client(endpoints)
+    deleted = 0
+    pages = s3.get_paginator("list_objects_v2")
+    for page in pages.paginate(Bucket=endpoints.bucket, Prefix=prefix):
+        keys = [{"Key": entry["Key"]} for entry in page.get("Contents", ())]
+        if keys:
+            s3.delete_objects(Bucket=endpoints.bucket, Delete={"Objects": keys, "Quiet": True})
+            deleted += len(keys)
+    return deleted

@@ -1,0 +1,100 @@
+"""A streaming query's checkpoint as facts: what each batch read, and whether it was committed.
+
+Read from the object store and not through Spark, so it works while the query runs and after it died.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lab_env import objectstore
+from lab_env.errors import LabError
+from lab_env.settings import Endpoints
+
+FIRST_OFFSETS = "sources/0/0"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of a stream that reads one Kafka topic.
+
+    Args:
+        number: counted from 0.
+        start: partition to the first offset it reads.
+        end: partition to the offset behind the last one it reads.
+        committed: whether the query noted that it is done.
+    """
+
+    number: int
+    start: dict[int, int]
+    end: dict[int, int]
+    committed: bool
+
+
+def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
+    """The batches that a checkpoint knows, in their order.
+
+    Args:
+        endpoints: where the object store is.
+        path: the query's `checkpointLocation`, `s3a://...`.
+
+    Returns:
+        The batches; the last one may be planned only.
+
+    Raises:
+        LabError: there is no checkpoint, or its stream does not read one Kafka topic.
+    """
+    prefix = objectstore.key_of(path).rstrip("/") + "/"
+    names = {file.key.removeprefix(prefix) for file in objectstore.list_objects(endpoints, prefix)}
+    if FIRST_OFFSETS not in names:
+        raise LabError(
+            f"There is no checkpoint of a stream in {path}.",
+            "start the stream first, or look for the right path with lab.files.",
+        )
+    return batches_of(names, lambda name: objectstore.read(endpoints, prefix + name))
+
+
+def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
+    """The batches in a checkpoint's files.
+
+    Args:
+        names: the files, relative to the checkpoint.
+        read: gives a file's content by its name.
+
+    Returns:
+        The batches. Spark drops old ones after a hundred; then the first one left is not among
+        them, because nobody knows any more where it began.
+    """
+    planned, done = sorted(_numbers(names, "offsets")), _numbers(names, "commits")
+    start = offsets_in(read(FIRST_OFFSETS)) if planned[:1] == [0] else None
+    batches = []
+    for number in planned:
+        end = offsets_in(read(f"offsets/{number}"))
+        if start is not None:
+            batches.append(Batch(number, start, end, number in done))
+        start = end
+    return batches
+
+
+def _numbers(names: set[str], folder: str) -> set[int]:
+    found = (name.removeprefix(f"{folder}/") for name in names if name.startswith(f"{folder}/"))
+    return {int(name) for name in found if name.isdigit()}
+
+
+def offsets_in(file: bytes) -> dict[int, int]:
+    """The offsets in a file of a checkpoint: its last line is their JSON.
+
+    Args:
+        file: the content of `offsets/N` or `sources/0/0`.
+
+    Returns:
+        Partition to offset, of the only topic.
+
+    Raises:
+        LabError: the stream does not read one Kafka topic.
+    """
+    last_line = file.decode().splitlines()[-1]
+    topics = json.loads(last_line[last_line.index("{") :])
+    if len(topics) != 1 or not isinstance(next(iter(topics.values())), dict):
+        raise LabError("This stream does not read one Kafka topic.")
+    return {int(partition): offset for partition, offset in next(iter(topics.values())).items()}

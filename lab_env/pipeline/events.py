@@ -1,0 +1,173 @@
+"""From Kafka's bytes to typed order events, and for each malformed one the reason.
+
+Every message goes one of two ways: `valid_events` or `dead_letters`. The two filters are each
+other's complement, so that no message is lost between them.
+"""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lab_env.shop.events import EVENT_DDL, FIELDS, MAX_EVENT_BYTES, OPS, STATUSES
+
+EARLIEST = "2020-01-01"
+CORRUPT = "_corrupt"
+STRICT = {"mode": "PERMISSIVE", "allowSingleQuotes": "false"}
+DATE = r"^\d{4}-\d\d-\d\d$"
+TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
+
+
+def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
+    """The topic as a stream of Kafka records, from its beginning.
+
+    Args:
+        spark: the session.
+        bootstrap: `host:port` of the broker.
+        topic: topic name.
+        options: further options of the Kafka source, for example `maxOffsetsPerTrigger="50000"`.
+
+    Returns:
+        A streaming DataFrame with Kafka's columns (key, value, partition, offset, timestamp, ...).
+    """
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        # The default of a stream is `latest`: what was sent before its first start would be lost.
+        .option("startingOffsets", "earliest")
+        # Offsets that the broker no longer has stop the query, they are not skipped silently.
+        .option("failOnDataLoss", "true")
+        .options(**options)
+        .load()
+    )
+
+
+def parse(records: DataFrame) -> DataFrame:
+    """Parse each record's value and name what is wrong with it.
+
+    Args:
+        records: Kafka records with `value` (binary), `partition`, `offset` and `timestamp`.
+
+    Returns:
+        The records with `event` (struct of the typed fields) and `reason` (null for a valid one).
+    """
+    schema = f"{EVENT_DDL}, {CORRUPT} STRING"
+    options = {"columnNameOfCorruptRecord": CORRUPT, **STRICT}
+    return (
+        records.withColumn(
+            "text", F.regexp_replace(F.col("value").cast("string"), r"^\s+|\s+$", "")
+        )
+        .withColumn("event", F.from_json("text", schema, options))
+        .withColumn("reason", _reason())
+        .drop("text")
+    )
+
+
+def _reason() -> Column:
+    """The first thing that is wrong with a record, from the outside in; null when nothing is."""
+    text, event = F.col("text"), F.col("event")
+    keys = F.json_object_keys(text)
+    return (
+        F.when(text.isNull() | (text == ""), "empty")
+        .when(F.length("value") > MAX_EVENT_BYTES, "oversized")
+        .when(~text.startswith("{"), "not_json")
+        .when(
+            ~_is_one_object(text),
+            F.when(keys.isNotNull() | text.endswith("}"), "not_json").otherwise("truncated"),
+        )
+        .when(~F.array_contains(keys, "order_id"), "missing_key")
+        .when(F.coalesce(F.trim(event["order_id"]), F.lit("")) == "", "null_key")
+        .when(event[CORRUPT].isNotNull() | _any(_has_other_type, FIELDS), "wrong_type")
+        .when(
+            _any(lambda field: F.coalesce(event[field], F.lit("")) == "", FIELDS), "missing_field"
+        )
+        .when(~event["op"].isin(*OPS), "unknown_op")
+        .when(~event["status"].isin(*STATUSES), "unknown_status")
+        .when(_raw_amount().startswith("-"), "negative_amount")
+        .when(~_raw_amount().rlike(r"^\d+(\.\d\d?)?$"), "wrong_type")  # it would be rounded
+        .when(_is_impossible_time(), "impossible_timestamp")
+    )
+
+
+def _is_one_object(text: Column) -> Column:
+    """Whether a text is one JSON object and nothing else.
+
+    Alone, `from_json` would take the first object and drop what follows without a word.
+    """
+    wrapped = F.concat(F.lit("["), text, F.lit("]"))
+    return F.size(F.from_json(wrapped, "array<map<string,string>>", STRICT)) == 1
+
+
+def _has_other_type(field: str) -> Column:
+    """Whether a field is there in another JSON type: `from_json` turns most types into text."""
+    token = r"-?\d" if field == "amount" else '"'
+    typed = F.col("text").rlike(rf'"{field}"\s*:\s*{token}')
+    return F.col("event")[field].isNotNull() & ~typed
+
+
+def _raw_amount() -> Column:
+    return F.get_json_object("text", "$.amount")
+
+
+def _is_impossible_time() -> Column:
+    """Whether a time cannot be read, or lies where no order of this shop can lie."""
+    event = F.col("event")
+    unreadable = ~event["partition_date"].rlike(DATE) | F.to_date(event["partition_date"]).isNull()
+    for field in ("order_ts", "sent_at"):
+        unreadable |= ~event[field].rlike(TIME) | F.to_timestamp(event[field]).isNull()
+    order_ts, created = F.to_timestamp(event["order_ts"]), F.to_date(event["partition_date"])
+    return (
+        unreadable
+        | (order_ts > F.col("timestamp") + F.expr("INTERVAL 1 DAY"))
+        | (created > F.to_date(order_ts))  # an order cannot change before it is created
+        | (created < F.lit(EARLIEST).cast("date"))
+        | (order_ts < F.lit(EARLIEST).cast("timestamp"))
+    )
+
+
+def _any(condition, fields: tuple[str, ...]) -> Column:
+    return reduce(Column.__or__, map(condition, fields))
+
+
+def valid_events(parsed: DataFrame) -> DataFrame:
+    """The valid events as typed rows, one row a message.
+
+    Args:
+        parsed: what `parse` returned.
+
+    Returns:
+        Columns as in the event, `order_ts` and `sent_at` as timestamps.
+    """
+    return (
+        parsed.where(F.col("reason").isNull())
+        .select(*(F.col(f"event.{field}") for field in FIELDS))
+        .withColumn("order_ts", F.to_timestamp("order_ts"))
+        .withColumn("sent_at", F.to_timestamp("sent_at"))
+    )
+
+
+def dead_letters(parsed: DataFrame) -> DataFrame:
+    """The malformed messages, each with its reason, its raw bytes and where it lies in the topic.
+
+    Args:
+        parsed: what `parse` returned.
+
+    Returns:
+        Columns `reason`, `value` (the raw bytes), `key`, `topic`, `partition`, `offset`, `timestamp`.
+    """
+    return parsed.where(F.col("reason").isNotNull()).select(
+        "reason", "value", "key", "topic", "partition", "offset", "timestamp"
+    )
+
+
+def with_deletes(events: DataFrame) -> DataFrame:
+    """Mark erase events as deletes for Hudi, which compares their `order_ts` like any other's.
+
+    Args:
+        events: what `valid_events` returned.
+
+    Returns:
+        The events with the column `_hoodie_is_deleted`.
+    """
+    return events.withColumn("_hoodie_is_deleted", F.col("op") == "erase")

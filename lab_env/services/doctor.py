@@ -1,0 +1,215 @@
+"""Looks over this machine and this lab, and says how to mend what is wrong.
+
+Each check states one fact with a verdict: ok, warn (works, but look at it) or fail.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import psutil
+
+from lab_env.errors import LabError
+from lab_env.runtime import bootstrap, supervisor
+from lab_env.runtime.fetch import corrupt_jars, jars, versions
+from lab_env.runtime.java import VERSION, find_java, java_version
+from lab_env.runtime.state import cache, home, port_is_free
+from lab_env.services import SERVICES
+from lab_env.services.base import NotReady
+from lab_env.services.minio import find_minio
+from lab_env.settings import settings
+
+GIGABYTE = 1e9
+NEEDED_MEMORY = 4  # gigabytes, for services, Spark and load together
+COMFORTABLE_DISK, LEAST_DISK = 5, 1  # gigabytes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Args:
+        subject: what was looked at.
+        verdict: ok, warn or fail.
+        fact: what was found.
+        mend: how to mend it; empty when there is nothing to mend.
+    """
+
+    subject: str
+    verdict: Literal["ok", "warn", "fail"]
+    fact: str
+    mend: str = ""
+
+
+def examine() -> list[Finding]:
+    """Run every check; a check that cannot run is a finding itself.
+
+    Nothing can be said about a lab whose settings are wrong: then that is the only finding.
+    """
+    try:
+        settings()
+    except LabError as error:
+        return [Finding("settings", "fail", error.what, error.next_step)]
+    checks = (
+        _settings,
+        _python,
+        _packages,
+        _java,
+        _spark_home,
+        _jars,
+        _minio,
+        _disk,
+        _memory,
+        _leftovers,
+        _ports,
+        _services,
+    )
+    findings = []
+    for check in checks:
+        try:
+            findings += check()
+        except LabError as error:
+            subject = check.__name__.strip("_")
+            findings.append(Finding(subject, "fail", error.what, error.next_step))
+    return findings
+
+
+def _python() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] in bootstrap.WANTED:
+        yield Finding("python", "ok", f"{version} ({sys.executable})")
+    else:
+        yield Finding("python", "fail", f"{version}; 3.11 or 3.12 is needed", "run: make setup")
+
+
+def _packages() -> Iterator[Finding]:
+    if bootstrap.VENV.resolve() != os.path.realpath(sys.prefix) and "CONDA_PREFIX" in os.environ:
+        yield Finding("packages", "ok", f"conda environment {sys.prefix}")
+    elif bootstrap.is_complete():
+        yield Finding("packages", "ok", "as requirements.lock says")
+    else:
+        yield Finding("packages", "warn", "not as requirements.lock says", "run: make setup")
+
+
+def _java() -> Iterator[Finding]:
+    java = find_java()
+    yield Finding("java", "ok", f"{VERSION} from {java.origin} ({java.home})")
+    wanted = os.environ.get("JAVA_HOME")
+    if wanted and java.origin != "JAVA_HOME":
+        found = java_version(bootstrap.Path(wanted))
+        yield Finding(
+            "java",
+            "warn",
+            f"JAVA_HOME={wanted} is {f'Java {found}' if found else 'no Java'}; it is not used",
+            "nothing, or set JAVA_HOME to a Java 17.",
+        )
+
+
+def _spark_home() -> Iterator[Finding]:
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYTHONPATH", "PYTHONHOME", "HADOOP_CONF_DIR"):
+        if os.environ.get(name):
+            fact = f"{name}={os.environ[name]} is set; the lab's own programs do not see it"
+            yield Finding("environment", "warn", fact, f"unset {name}")
+
+
+def _jars() -> Iterator[Finding]:
+    sets = ", ".join(f"{name} ({len(pins)})" for name, pins in versions()["jars"].items())
+    for name in versions()["jars"]:
+        jars(name)
+    corrupt = corrupt_jars()
+    for jar in corrupt:
+        yield Finding("jars", "fail", f"{jar} is damaged", f"rm -r {jar.parent}; make setup")
+    if not corrupt:
+        yield Finding("jars", "ok", f"complete and unchanged: {sets}")
+
+
+def _minio() -> Iterator[Finding]:
+    if SERVICES["minio"].external:
+        return
+    program = find_minio()
+    if program is None:
+        yield Finding("minio", "fail", "there is no MinIO program", "run: make setup")
+        return
+    answer = subprocess.run([program, "--version"], capture_output=True, text=True)
+    if answer.returncode:
+        yield Finding("minio", "fail", f"{program} does not run", "remove it, then: make setup")
+    else:
+        yield Finding("minio", "ok", str(program))
+
+
+def _disk() -> Iterator[Finding]:
+    for name, place in (("LAB_HOME", home()), ("LAB_CACHE", cache())):
+        free = shutil.disk_usage(place).free / GIGABYTE
+        verdict = "ok" if free >= COMFORTABLE_DISK else "warn" if free >= LEAST_DISK else "fail"
+        mend = "" if verdict == "ok" else f"free some space, or set {name} to a larger disk."
+        yield Finding("disk", verdict, f"{free:.1f} GB free for {name}={place}", mend)
+
+
+def _memory() -> Iterator[Finding]:
+    memory = psutil.virtual_memory()
+    free, total = memory.available / GIGABYTE, memory.total / GIGABYTE
+    used_by_lab = sum(row.memory_info().rss for row in _own_processes()) / GIGABYTE
+    enough = free + used_by_lab >= NEEDED_MEMORY
+    fact = f"{free:.1f} of {total:.1f} GB free; services, Spark and load need {NEEDED_MEMORY} GB"
+    mend = "" if enough else "close other programs, or set LAB_SPARK_MEMORY=700m."
+    yield Finding("memory", "ok" if enough else "warn", fact, mend)
+
+
+def _leftovers() -> Iterator[Finding]:
+    strays = supervisor.strays()
+    for stray in strays:
+        fact = f"process {stray.pid} ({stray.name()}) is left from a crash"
+        yield Finding("leftovers", "warn", fact, "run: lab up   (or lab down)")
+    if supervisor.stale_files():
+        fact = "socket and pid files of a supervisor that is gone"
+        yield Finding("leftovers", "warn", fact, "run: lab up   (or lab down)")
+    elif not strays:
+        yield Finding("leftovers", "ok", "none")
+
+
+def _ports() -> Iterator[Finding]:
+    for service in SERVICES.values():
+        if service.external or service.running():
+            continue
+        for name, port in service.wished_ports().items():
+            if port_is_free(port):
+                yield Finding("ports", "ok", f"{port} is free for {service.title} ({name})")
+            else:
+                fact = f"{port} for {service.title} ({name}) is busy"
+                mend = f"nothing: lab up takes a free one. Or set {service.port_variable(name)}."
+                yield Finding("ports", "warn", fact, mend)
+
+
+def _services() -> Iterator[Finding]:
+    for service in SERVICES.values():
+        status = supervisor.status_of(service.name)
+        if not service.external and (status is None or status.state == "STOPPED"):
+            yield Finding("services", "ok", f"{service.title} does not run")
+            continue
+        try:
+            service.check()
+            yield Finding("services", "ok", f"{service.title} answers at {service.address()}")
+        except NotReady as why:
+            mend = f"lab logs {service.name}; then: lab down; lab up"
+            yield Finding("services", "fail", f"{service.title}: {why}", mend)
+
+
+def _settings() -> Iterator[Finding]:
+    chosen = sorted(name for name in os.environ if name.startswith("LAB_"))
+    shown = (n if "SECRET" in n or "KEY" in n else f"{n}={os.environ[n]}" for n in chosen)
+    yield Finding("settings", "ok", ", ".join(shown) or "all as they come")
+
+
+def _own_processes() -> list[psutil.Process]:
+    family = []
+    for program in supervisor.status():
+        try:
+            process = psutil.Process(program.pid) if program.pid else None
+            family += [process, *process.children(recursive=True)] if process else []
+        except psutil.Error:
+            continue
+    return family

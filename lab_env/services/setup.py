@@ -1,0 +1,38 @@
+"""Set-up after `.venv` exists: Java, the jars, and what each service runs on."""
+
+import time
+
+from lab_env.runtime.bootstrap import disk_used
+from lab_env.runtime.fetch import Say, cache_lock, clear_partial, fetch_jars, fetch_java
+from lab_env.runtime.state import cache
+from lab_env.services import DEFAULT, SERVICES
+
+
+def set_up(say: Say, since: float | None = None, before: int | None = None) -> str:
+    """Have everything in the cache; what is there already is left alone.
+
+    Args:
+        say: receives one line of progress at a time.
+        since: when set-up began (seconds since 1970), if that was before this call.
+        before: bytes in the cache when set-up began, if that was before this call.
+
+    Returns:
+        One line: seconds and megabytes.
+
+    Raises:
+        LabError: something cannot be fetched or built.
+    """
+    started = since or time.time()
+    with cache_lock(say):
+        before = disk_used(cache()) if before is None else before
+        fetch_java(say)
+        fetch_jars("spark", say)
+        for service in (SERVICES[name] for name in DEFAULT):
+            if not service.external:
+                service.fetch(say)
+        clear_partial()
+        size = disk_used(cache())
+    return (
+        f"Set-up is complete: {time.time() - started:.1f} s,"
+        f" {max(0, size - before) / 1e6:.0f} MB added, {size / 1e6:.0f} MB in {cache()}."
+    )

@@ -1,0 +1,248 @@
+"""Everything that can be set, in one place, each from a `LAB_*` environment variable.
+
+`settings()` reads the environment once a process. A value out of range or a misspelt variable is a
+`LabError` that names the variable, so that a typing mistake never becomes a silent default.
+"""
+
+import difflib
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from lab_env.errors import LabError
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PORT = {"ge": 1024, "le": 65535}
+
+
+class Settings(BaseSettings):
+    """The settings of this process; the field `kafka_port` is the variable `LAB_KAFKA_PORT`."""
+
+    # An empty variable is an unset one: `LAB_HOME=` must not mean the working folder.
+    model_config = SettingsConfigDict(env_prefix="LAB_", env_ignore_empty=True, frozen=True)
+
+    # Where things lie
+    home: Path = Field(REPOSITORY / ".lab", description="state of this lab: tables, logs, ledger")
+    cache: Path = Field(
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streaming-lakehouse",
+        description="what set-up fetched or built; clones share it",
+    )
+
+    # Ports: the one wished for; a busy one is replaced by a free one that `lab status` shows
+    minio_port: int = Field(9000, description="S3 API of MinIO", **PORT)
+    minio_console_port: int = Field(9001, description="web console of MinIO", **PORT)
+    kafka_port: int = Field(9092, description="Kafka broker", **PORT)
+    kafka_controller_port: int = Field(9093, description="Kafka's KRaft controller", **PORT)
+    kinesis_port: int = Field(4568, description="emulated Kinesis", **PORT)
+    jupyter_port: int = Field(8888, description="JupyterLab", **PORT)
+    spark_ui_port: int = Field(4040, description="Spark UI of a lesson's session", **PORT)
+    locust_port: int = Field(8089, description="web UI of the load generator", **PORT)
+    bind: str = Field(
+        "127.0.0.1", description="address that every server listens on", examples=["127.0.0.1"]
+    )
+
+    # Instead of the lab's own servers
+    s3_endpoint: str = Field(
+        "",
+        description="an S3 endpoint to use instead of starting MinIO",
+        examples=["https://s3.example.org:9000"],
+    )
+    s3_access_key: str = Field("", description="access key for s3_endpoint")
+    s3_secret_key: str = Field("", description="secret key for s3_endpoint", repr=False)
+    s3_region: str = Field("us-east-1", description="region of the bucket")
+    s3_bucket: str = Field(
+        "lakehouse", description="bucket of all tables and checkpoints", examples=["lakehouse"]
+    )
+    kafka_bootstrap: str = Field(
+        "",
+        description="Kafka brokers to use instead of starting one",
+        examples=["broker-1:9092,broker-2:9092"],
+    )
+    minio_binary: Path | None = Field(None, description="a MinIO (or fork) program to run")
+    ivy_settings: Path | None = Field(None, description="Ivy settings of set-up, for a mirror")
+
+    # Spark
+    spark_master: str = Field("local[2]", description="Spark master of sessions and writers")
+    spark_memory: str = Field(
+        "1g", pattern=r"^\d+[mg]$", description="heap of a Spark driver", examples=["700m", "1g"]
+    )
+
+    # The course
+    strict: bool = Field(False, description="an exercise that is not passed raises (CI)")
+    progress: Path | None = Field(
+        None, description="a file for progress, not progress.json in home"
+    )
+    outcomes: Path | None = Field(
+        None, description="a file to which each check appends a line (CI)"
+    )
+    try_wrong: bool = Field(False, description="a check also tries the wrong answers (CI)")
+
+    # Shares and times of the live load
+    late_share: float = Field(0.03, ge=0, le=1, description="share of updates that arrive late")
+    duplicate_share: float = Field(0.02, ge=0, le=1, description="share of events sent twice")
+    malformed_share: float = Field(0.01, ge=0, le=1, description="share of malformed events")
+    update_share: float = Field(0.30, ge=0, le=1, description="share of update events")
+    cancel_share: float = Field(0.03, ge=0, le=1, description="share of cancel events")
+    erase_share: float = Field(0.01, ge=0, le=1, description="share of erase events")
+    lateness_seconds: float = Field(
+        5.0, gt=0, le=3600, description="lateness horizon: no event arrives later than this"
+    )
+    send_timeout_seconds: float = Field(
+        30.0, gt=0, le=600, description="after this an unacknowledged send is unknown"
+    )
+
+    @property
+    def client_host(self) -> str:
+        """The host by which clients on this machine reach the lab's servers."""
+        return "127.0.0.1" if self.bind == "0.0.0.0" else self.bind
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The folders and files among the settings as variables, for a program that runs elsewhere."""
+        return {_variable(name): str(path) for name, path in self if isinstance(path, Path)}
+
+    @field_validator("home", "cache", "minio_binary", "ivy_settings")
+    @classmethod
+    def _make_absolute(cls, path: Path | None) -> Path | None:
+        try:
+            return path and path.expanduser().resolve()
+        except RuntimeError as error:
+            raise ValueError(str(error).rstrip(".")) from None
+
+    @field_validator("bind")
+    @classmethod
+    def _check_address(cls, address: str) -> str:
+        return str(IPv4Address(address))
+
+    @field_validator("s3_endpoint")
+    @classmethod
+    def _check_url(cls, url: str) -> str:
+        parts = urlsplit(url.rstrip("/"))
+        if not url:
+            return url
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("it is no URL with http:// or https:// and a host")
+        if parts.path or parts.query or parts.fragment or parts.username:
+            raise ValueError("it has more than a host and a port")
+        if parts.port == 0 or re.search(r"\s", url):
+            raise ValueError("it has no possible host and port")
+        return parts.geturl()
+
+    @field_validator("s3_bucket")
+    @classmethod
+    def _check_bucket(cls, name: str) -> str:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", name):
+            raise ValueError("a bucket has 3 to 63 of a-z, 0-9, dot and hyphen")
+        return name
+
+    @field_validator("kafka_bootstrap")
+    @classmethod
+    def _check_brokers(cls, brokers: str) -> str:
+        found = [broker.strip() for broker in brokers.split(",")] if brokers else []
+        for broker in found:
+            port = re.fullmatch(r"(?:[\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})", broker)
+            if not port or not 1 <= int(port[1]) <= 65535:
+                raise ValueError(f"{broker!r} is no host:port")
+        return ",".join(found)
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> "Settings":
+        taken = self.update_share + self.cancel_share + self.erase_share
+        if taken > 1:
+            raise ValueError(
+                "LAB_UPDATE_SHARE, LAB_CANCEL_SHARE and LAB_ERASE_SHARE"
+                f" are {taken:.2f} together, more than all events"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """What a program needs to reach the running services.
+
+    Args:
+        s3_endpoint: URL of the object store, for example `http://127.0.0.1:9000`.
+        s3_access_key: access key.
+        s3_secret_key: secret key; never shown.
+        s3_region: region name.
+        bucket: bucket of all tables and checkpoints.
+        kafka_bootstrap: `host:port` of the broker.
+    """
+
+    s3_endpoint: str
+    s3_access_key: str
+    s3_secret_key: str
+    s3_region: str
+    bucket: str
+    kafka_bootstrap: str
+
+    def __repr__(self) -> str:
+        return f"Endpoints(s3={self.s3_endpoint}, kafka={self.kafka_bootstrap})"
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """The settings of this process.
+
+    Returns:
+        The validated settings.
+
+    Raises:
+        LabError: a variable is misspelt or its value is not allowed.
+    """
+    known = {_variable(name) for name in Settings.model_fields}
+    for variable in sorted(os.environ):
+        if variable.startswith("LAB_") and variable not in known:
+            raise LabError(f"{variable} is not a setting of the lab.", _unset(variable))
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise _error(error.errors()[0]) from None
+
+
+def _variable(field: str) -> str:
+    return f"LAB_{field.upper()}"
+
+
+def _unset(variable: str) -> str:
+    """The next step for an unknown variable, with the one that was probably meant."""
+    # Compared without the prefix, which makes any two variables alike.
+    name = variable.removeprefix("LAB_").lower()
+    guess = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.7)
+    return f"unset {variable}" + (f", or use {_variable(guess[0])}." if guess else ".")
+
+
+def _error(found: dict) -> LabError:
+    """The error for the first thing that pydantic found."""
+    why = found["msg"].removeprefix("Value error, ")
+    if not found["loc"]:
+        return LabError(f"{why}.", "set one of them lower, or unset it.")
+    field = str(found["loc"][0])
+    variable = _variable(field)
+    # A secret is never shown, be it wrong or right.
+    value = "" if "secret" in field else f"={os.environ.get(variable)!r}"
+    return LabError(
+        f"{variable}{value} is not allowed: {why}.",
+        f"set {variable} to {_allowed(field)}, or unset it.",
+    )
+
+
+def _allowed(field: str) -> str:
+    """What a setting may be, in words."""
+    rules = Settings.model_json_schema()["properties"][field]
+    if "enum" in rules:
+        return " or ".join(rules["enum"])
+    if "minimum" in rules:
+        return f"a number from {rules['minimum']} to {rules['maximum']}"
+    if "exclusiveMinimum" in rules:
+        return f"a number above {rules['exclusiveMinimum']}, at most {rules['maximum']}"
+    if rules.get("type") == "boolean":
+        return "true or false"
+    return f"something like {rules['examples'][0]}" if "examples" in rules else "a path"

@@ -1,0 +1,175 @@
+"""The order event: its fields, its JSON form on the wire, and how it can be malformed.
+
+Notebooks and pipelines take names and the Spark schema from here, so that they agree on one event.
+"""
+
+from random import Random
+
+import orjson
+
+OPS = ("create", "update", "cancel", "erase")
+STATUSES = ("new", "paid", "packed", "shipped", "delivered", "cancelled", "erased")
+FIELDS = (
+    "event_id",
+    "op",
+    "order_id",
+    "customer_id",
+    "product_id",
+    "amount",
+    "status",
+    "order_ts",
+    "partition_date",
+    "sent_at",
+)
+MAX_EVENT_BYTES = 4096
+SEND_ID_HEADER = "send-id"
+
+# The times stay text until the pipeline has judged them: a cast would turn a wrong one into NULL.
+EVENT_DDL = (
+    "event_id STRING, op STRING, order_id STRING, customer_id STRING, product_id STRING, "
+    "amount DECIMAL(12,2), status STRING, order_ts STRING, partition_date STRING, sent_at STRING"
+)
+
+
+def encode(
+    event_id: str,
+    op: str,
+    order_id: str,
+    customer_id: str,
+    product_id: str,
+    cents: int,
+    status: str,
+    order_ts: str,
+    partition_date: str,
+    sent_at: str,
+) -> bytes:
+    """The event as one JSON object in UTF-8.
+
+    Written as text, because an amount keeps its two decimals that way and because it is the
+    load generator's innermost loop. All text must be free of quotes and backslashes, as the
+    shop's own identifiers are.
+
+    Args:
+        event_id: identifier of the event; a resend carries the same one.
+        op: one of `OPS`.
+        order_id: the record key.
+        customer_id: who ordered.
+        product_id: what was ordered.
+        cents: amount in euro cents.
+        status: one of `STATUSES`.
+        order_ts: event time, `2026-11-21T02:14:15.123456Z`.
+        partition_date: day of the order's creation, `2026-11-21`.
+        sent_at: time of sending, in the form of `order_ts`.
+
+    Returns:
+        The JSON bytes.
+    """
+    return (
+        f'{{"event_id":"{event_id}","op":"{op}","order_id":"{order_id}",'
+        f'"customer_id":"{customer_id}","product_id":"{product_id}",'
+        f'"amount":{cents // 100}.{cents % 100:02d},"status":"{status}","order_ts":"{order_ts}",'
+        f'"partition_date":"{partition_date}","sent_at":"{sent_at}"}}'
+    ).encode()
+
+
+def malform(kind: str, event: bytes, rng: Random) -> bytes:
+    """A believable malformed event, made from a good one.
+
+    Args:
+        kind: one of `MALFORMED_KINDS`; it is also the reason that the pipeline must report.
+        event: the good event's JSON bytes.
+        rng: source of chance.
+
+    Returns:
+        The bytes to send.
+
+    Raises:
+        ValueError: the kind is not known.
+    """
+    if kind not in _MALFORM:
+        raise ValueError(f"unknown kind of malformed event: {kind}")
+    return _MALFORM[kind](event, rng)
+
+
+def _choice(options: tuple, rng: Random):
+    return options[int(rng.random() * len(options))]
+
+
+def _edited(event: bytes, **changes) -> bytes:
+    return orjson.dumps(orjson.loads(event) | changes)
+
+
+def _not_json(event: bytes, rng: Random) -> bytes:
+    order_id = orjson.loads(event)["order_id"].encode()
+    return _choice(
+        (
+            b"ERROR checkout: could not serialise order " + order_id,
+            b"<order id='" + order_id + b"'><status>paid</status></order>",
+            b"order_id=" + order_id + b"&op=update&status=paid",
+            b"\x00\x00\x00\x00\x2a\x02\xff\xfe" + order_id,  # a schema registry's framing
+        ),
+        rng,
+    )
+
+
+def _empty(event: bytes, rng: Random) -> bytes:
+    return _choice((b"", b"  "), rng)
+
+
+def _truncated(event: bytes, rng: Random) -> bytes:
+    return event[: 20 + int(rng.random() * (len(event) - 22))]
+
+
+def _wrong_type(event: bytes, rng: Random) -> bytes:
+    amount = orjson.loads(event)["amount"]
+    wrong = ("twelve euros", {"value": amount, "currency": "EUR"}, [amount], True)
+    return _edited(event, amount=_choice(wrong, rng))
+
+
+def _missing_key(event: bytes, rng: Random) -> bytes:
+    fields = orjson.loads(event)
+    del fields["order_id"]
+    return orjson.dumps(fields)
+
+
+def _null_key(event: bytes, rng: Random) -> bytes:
+    return _edited(event, order_id=None)
+
+
+def _unknown_op(event: bytes, rng: Random) -> bytes:
+    return _edited(event, op=_choice(("refund", "upsert", "archive", "CREATE"), rng))
+
+
+def _negative_amount(event: bytes, rng: Random) -> bytes:
+    return _edited(event, amount=-(orjson.loads(event)["amount"] + 0.01))
+
+
+def _impossible_timestamp(event: bytes, rng: Random) -> bytes:
+    impossible = (
+        "2026-02-31T25:61:00.000000Z",
+        "1970-01-01T00:00:00.000000Z",
+        "2999-12-31T23:59:59.999999Z",
+        "0000-00-00T00:00:00Z",
+        "yesterday",
+    )
+    return _edited(event, order_ts=_choice(impossible, rng))
+
+
+def _oversized(event: bytes, rng: Random) -> bytes:
+    note = "please leave it with the neighbour; "
+    return _edited(event, note=note * (120 + int(rng.random() * 80)))
+
+
+_MALFORM = {
+    "not_json": _not_json,
+    "empty": _empty,
+    "truncated": _truncated,
+    "wrong_type": _wrong_type,
+    "missing_key": _missing_key,
+    "null_key": _null_key,
+    "unknown_op": _unknown_op,
+    "negative_amount": _negative_amount,
+    "impossible_timestamp": _impossible_timestamp,
+    "oversized": _oversized,
+}
+MALFORMED_KINDS = tuple(_MALFORM)

@@ -1,0 +1,404 @@
+"""The ledger: what was handed to the broker and what became of it, in files outside Kafka and Spark.
+
+Each sending process appends to two files of its own: a line before a send is handed to the client,
+and a line when its fate is known. So a killed process leaves a send unknown, never forgotten.
+"""
+
+import io
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+
+from lab_env.cards import card
+from lab_env.errors import LabError
+from lab_env.settings import settings
+from lab_env.shop import reconcile
+from lab_env.shop.events import SEND_ID_HEADER
+from lab_env.shop.model import Send
+from lab_env.shop.topics import check_topic_name, read_topic
+
+SENDS = {
+    "send_id": pa.string(),
+    "event_id": pa.string(),
+    "order_id": pa.string(),
+    "op": pa.dictionary(pa.int32(), pa.string()),
+    "order_ts": pa.int64(),
+    "kind": pa.dictionary(pa.int32(), pa.string()),
+    "sent_at": pa.int64(),
+}
+FATES = {
+    "send_id": pa.string(),
+    "fate": pa.dictionary(pa.int32(), pa.string()),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "acked_at": pa.int64(),
+}
+FLUSH_EVERY_S = 0.1
+# A request that already left the client may still be appended shortly after its timeout.
+GRACE_S = 2.0
+
+
+def ledger_directory(topic: str) -> Path:
+    """Where the ledger of a topic lies.
+
+    Args:
+        topic: topic name.
+
+    Returns:
+        A folder under `LAB_HOME`, which need not exist yet.
+
+    Raises:
+        LabError: no topic can be called so.
+    """
+    return _ledgers() / check_topic_name(topic)
+
+
+def known_ledgers() -> list[str]:
+    """The topics that have a ledger."""
+    return sorted(path.name for path in _ledgers().glob("*") if path.is_dir())
+
+
+def _ledgers() -> Path:
+    return settings().home / "ledger"
+
+
+class LedgerWriter:
+    """Writes the ledger of one process.
+
+    Args:
+        directory: the topic's ledger folder; made when missing.
+        name: names this process's files.
+    """
+
+    def __init__(self, directory: Path, name: str):
+        directory.mkdir(parents=True, exist_ok=True)
+        stem = directory / f"{name}-{os.getpid()}-{time.time_ns()}"
+        # Sends go straight to the operating system: a killed process must not forget one.
+        self._sends = io.FileIO(f"{stem}.sends.tsv", "x")
+        self._fates = io.BufferedWriter(io.FileIO(f"{stem}.fates.tsv", "x"), 1 << 20)
+        self._flushed = time.monotonic()
+
+    def handed(self, sends: Iterable[Send]) -> None:
+        """Notes sends that are about to be handed to the client."""
+        now = time.time_ns() // 1000
+        self._sends.write(
+            "".join(
+                [
+                    f"{s.send_id}\t{s.event_id}\t{s.order_id}\t{s.op}\t{s.order_ts}\t{s.kind}\t{now}\n"
+                    for s in sends
+                ]
+            ).encode()
+        )
+
+    def acked(self, send_id: str, partition: int, offset: int, at: int | None = None) -> None:
+        """Notes that the broker acknowledged a send.
+
+        Args:
+            send_id: which send.
+            partition: where the broker put it.
+            offset: its place in that partition.
+            at: microseconds since 1970 UTC; now when left out.
+        """
+        at = at or time.time_ns() // 1000
+        self._fates.write(f"{send_id}\tacked\t{partition}\t{offset}\t{at}\n".encode())
+
+    def failed(self, send_id: str) -> None:
+        """Notes that a send certainly did not reach the topic."""
+        self._fates.write(f"{send_id}\tfailed\t-1\t-1\t0\n".encode())
+
+    def unknown(self, send_id: str) -> None:
+        """Notes that a send may or may not have reached the topic."""
+        self._fates.write(f"{send_id}\tunknown\t-1\t-1\t0\n".encode())
+
+    def tick(self) -> None:
+        """Flushes when the last flush is a tenth of a second ago; call it often."""
+        if time.monotonic() - self._flushed > FLUSH_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hands everything to the operating system."""
+        self._fates.flush()
+        self._flushed = time.monotonic()
+
+    def close(self) -> None:
+        """Flushes and closes the files."""
+        self._sends.close()
+        self._fates.close()
+
+
+class Arrival(NamedTuple):
+    """A message as the topic holds it.
+
+    Args:
+        send_id: its header `send-id`, empty when it has none.
+        partition: where it lies.
+        offset: its place there.
+        at: the broker's time for it, microseconds since 1970 UTC.
+    """
+
+    send_id: str
+    partition: int
+    offset: int
+    at: int
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """What the topic told about sends of unknown fate.
+
+    Args:
+        found: unknown sends that are in the topic, acknowledged now.
+        failed: unknown sends that are not there and no longer can come, failed now.
+        waiting: unknown sends that are not there but may still come; settle again later.
+        lost: acknowledged sends that the topic does not hold.
+        unrecorded: messages of the topic that this ledger never saw.
+        repeated: messages of the topic that came with the send id of an earlier one.
+        messages: messages in the topic.
+        examples: places of up to five unrecorded messages, `partition:offset`.
+    """
+
+    found: int
+    failed: int
+    waiting: int
+    lost: int
+    unrecorded: int
+    repeated: int
+    messages: int
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """True when no send is unknown and the topic holds exactly the acknowledged ones, once."""
+        return not (self.waiting or self.lost or self.unrecorded or self.repeated)
+
+    def _repr_html_(self) -> str:
+        return card(str(self), self.ok)
+
+    def __str__(self) -> str:
+        text = (
+            f"topic: {self.messages:,} messages, {self.found} unknown sends found in it, "
+            f"{self.failed} failed, {self.waiting} still unknown, {self.lost} lost, "
+            f"{self.unrecorded} unrecorded, {self.repeated} repeated"
+        )
+        return text + (f" (unrecorded: {', '.join(self.examples)})" if self.examples else "")
+
+    __repr__ = __str__
+
+
+class Ledger:
+    """Reads the ledger of a topic and holds tables against it.
+
+    Args:
+        directory: the topic's ledger folder.
+
+    Attributes:
+        partial_lines: lines that a killed process left unfinished, found by the last `frame`.
+    """
+
+    def __init__(self, directory: Path):
+        self.directory = Path(directory)
+        self.partial_lines = 0
+        self._read_state: tuple | None = None
+        self._frame = pd.DataFrame()
+
+    def frame(self) -> pd.DataFrame:
+        """All sends with their state.
+
+        Returns:
+            One row a send: send_id, event_id, order_id, op, order_ts (microseconds since 1970 UTC),
+            kind, state (acked, failed, unknown), partition, offset (-1 unless acknowledged),
+            sent_at, acked_at (microseconds; 0 unless acknowledged).
+        """
+        files = sorted(self.directory.glob("*.tsv"))
+        state = tuple((file.name, file.stat().st_size) for file in files)
+        if state != self._read_state:
+            self.partial_lines = 0
+            self._frame = self._read()
+            self._read_state = state
+        return self._frame
+
+    def _read(self) -> pd.DataFrame:
+        sends = self._read_files("*.sends.tsv", SENDS)
+        fates = self._read_files("*.fates.tsv", FATES)
+        # Of two fates the surer one counts: the topic may have found what had timed out.
+        sureness = fates["fate"].astype(str).map({"unknown": 0, "failed": 1, "acked": 2})
+        fates = (
+            fates.assign(sureness=sureness)
+            .sort_values("sureness", kind="stable")
+            .drop_duplicates("send_id", keep="last")
+            .drop(columns="sureness")
+        )
+        frame = sends.merge(fates, on="send_id", how="left")
+        frame["state"] = (
+            frame.pop("fate").astype(object).where(lambda fate: fate.notna(), "unknown")
+        )
+        for name, missing in {"partition": -1, "offset": -1, "acked_at": 0}.items():
+            frame[name] = frame[name].fillna(missing).astype("int64")
+        frame["op"], frame["kind"] = frame["op"].astype(object), frame["kind"].astype(object)
+        return frame[
+            [
+                *("send_id", "event_id", "order_id", "op", "order_ts", "kind", "state"),
+                *("partition", "offset", "sent_at", "acked_at"),
+            ]
+        ]
+
+    def _read_files(self, pattern: str, columns: dict[str, pa.DataType]) -> pd.DataFrame:
+        tables = [pa.schema(list(columns.items())).empty_table()]
+        for file in sorted(self.directory.glob(pattern)):
+            content = file.read_bytes()
+            whole = content.rfind(b"\n") + 1
+            self.partial_lines += whole != len(content)
+            if whole:
+                tables.append(self._parse(content[:whole], columns))
+        return pa.concat_tables(tables, promote_options="permissive").to_pandas()
+
+    def _parse(self, content: bytes, columns: dict[str, pa.DataType]) -> pa.Table:
+        def skip(row) -> str:
+            self.partial_lines += 1
+            return "skip"
+
+        return pa.csv.read_csv(
+            io.BytesIO(content),
+            pa.csv.ReadOptions(column_names=list(columns)),
+            pa.csv.ParseOptions(delimiter="\t", quote_char=False, invalid_row_handler=skip),
+            pa.csv.ConvertOptions(column_types=columns, strings_can_be_null=False),
+        )
+
+    def settle(self, bootstrap: str, topic: str) -> Settlement:
+        """Reads the topic once, decides every unknown send that it can, and notes the decisions.
+
+        Call it when no load runs: a send on its way looks like one that the topic lacks.
+
+        Args:
+            bootstrap: `host:port` of the broker.
+            topic: topic name.
+
+        Returns:
+            What was found.
+
+        Raises:
+            LabError: the broker or the topic cannot be read.
+        """
+        asked_at = time.time_ns() // 1000
+        # The topic first: what the ledger notes while it is read must not look unrecorded.
+        arrivals = [
+            Arrival(
+                dict(message.headers() or ()).get(SEND_ID_HEADER, b"").decode(),
+                message.partition(),
+                message.offset(),
+                message.timestamp()[1] * 1000,
+            )
+            for message in read_topic(bootstrap, topic)
+        ]
+        return self.decide(arrivals, asked_at)
+
+    def decide(self, arrivals: Iterable[Arrival], asked_at: int) -> Settlement:
+        """Decides every unknown send that it can from all messages of the topic; see `settle`.
+
+        Args:
+            arrivals: every message of the topic.
+            asked_at: when they were read, microseconds since 1970 UTC.
+
+        Returns:
+            What was found.
+        """
+        first: dict[str, Arrival] = {}
+        count, repeated, foreign = 0, 0, []
+        for arrival in arrivals:
+            count += 1
+            if not arrival.send_id:
+                foreign.append(arrival)
+            elif arrival.send_id in first:
+                repeated += 1
+            else:
+                first[arrival.send_id] = arrival
+        frame = self.frame()
+        known = set(frame["send_id"])
+        foreign += [arrival for send_id, arrival in first.items() if send_id not in known]
+
+        held = frame["send_id"].isin(first.keys())
+        unknown = frame["state"] == "unknown"
+        overdue = frame["sent_at"] < asked_at - (settings().send_timeout_seconds + GRACE_S) * 1e6
+        found = frame.loc[unknown & held, "send_id"]
+        failed = frame.loc[unknown & ~held & overdue, "send_id"]
+        if len(found) or len(failed):
+            writer = LedgerWriter(self.directory, "settled")
+            for send_id in found:
+                writer.acked(*first[send_id])
+            for send_id in failed:
+                writer.failed(send_id)
+            writer.close()
+        return Settlement(
+            found=len(found),
+            failed=len(failed),
+            waiting=int((unknown & ~held & ~overdue).sum()),
+            lost=int(((frame["state"] == "acked") & ~held).sum()),
+            unrecorded=len(foreign),
+            repeated=repeated,
+            messages=count,
+            examples=[f"{arrival.partition}:{arrival.offset}" for arrival in foreign[:5]],
+        )
+
+    def summary(self) -> pd.DataFrame:
+        """How many sends of which kind are in which state.
+
+        Returns:
+            One row a kind (event, late, resend, malformed), one column a state, with totals.
+        """
+        frame = self.frame()
+        counts = pd.crosstab(
+            frame["kind"].str.partition(":")[0].rename("kind"), frame["state"].rename("state")
+        )
+        kinds, states = ("event", "late", "resend", "malformed"), ("acked", "failed", "unknown")
+        counts = counts.reindex(index=kinds, columns=states, fill_value=0).astype(int)
+        counts["total"] = counts.sum(axis=1)
+        counts.loc["total"] = counts.sum()
+        return counts
+
+    def reconcile_table(self, frame, name: str = "table") -> reconcile.Reconciliation:
+        """Holds a Hudi table against the ledger; see `reconcile.table`."""
+        return reconcile.table(self.frame(), frame, name)
+
+    def reconcile_log(self, frame, name: str = "json") -> reconcile.Reconciliation:
+        """Holds a sink of one row an event against the ledger; see `reconcile.log`."""
+        return reconcile.log(self.frame(), frame, name)
+
+    def reconcile_dead(self, frame, name: str = "dead letters") -> reconcile.Reconciliation:
+        """Holds the dead letters against the ledger; see `reconcile.dead`."""
+        return reconcile.dead(self.frame(), frame, name)
+
+    def account(self, table_frame, dead_frame) -> reconcile.Accounting:
+        """Accounts for every acknowledged send; see `reconcile.account`."""
+        return reconcile.account(self.frame(), table_frame, dead_frame)
+
+    def check_not_empty(self) -> None:
+        """Raises when there is nothing to hold a table against.
+
+        Raises:
+            LabError: the ledger holds no acknowledged send.
+        """
+        if not (self.frame()["state"] == "acked").any():
+            raise LabError(
+                f"The ledger in {self.directory} holds no acknowledged send.",
+                "send something first, with `lab load` or `lab replay`.",
+            )
+
+    def _repr_html_(self) -> str:
+        title = f"ledger of {self.directory.name}{self._partial_note()}"
+        return card(title, None, self.summary())
+
+    def __str__(self) -> str:
+        return f"ledger of {self.directory.name}{self._partial_note()}\n{self.summary()}"
+
+    __repr__ = __str__
+
+    def _partial_note(self) -> str:
+        self.frame()
+        return f" ({self.partial_lines} unfinished lines skipped)" if self.partial_lines else ""

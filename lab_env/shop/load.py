@@ -1,0 +1,298 @@
+"""Live load on Kafka: runs Locust as a process of its own and shows its numbers while it runs.
+
+Locust patches the standard library, which a notebook's kernel does not survive; so it never runs
+inside one.
+"""
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from lab_env.cards import card
+from lab_env.errors import LabError
+from lab_env.settings import settings
+from lab_env.shop import RATE, USERS
+from lab_env.shop.live import live_display
+from lab_env.shop.model import Shares
+from lab_env.shop.topics import ensure_topic
+
+LOCUSTFILE = Path(__file__).with_name("locustfile.py")
+START_TIMEOUT_S = 60.0
+COLUMNS = ("seconds", "users", "rate", "acked", "failures", "p50_ms", "p95_ms")
+
+
+@dataclass
+class Load:
+    """Live load: a context manager, or `run()` for all of it at once.
+
+    As a context manager it runs while the body runs, and the end of the body waits for its end when
+    it has one (`seconds`), or else stops it.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        topic: topic name; made when missing.
+        ledger_dir: the topic's ledger folder; the logs of the run lie there too.
+        rate: acknowledged events a second in all; None for as fast as possible.
+        users: number of simulated users.
+        seconds: length of the run; None until `stop`.
+        processes: number of processes that send.
+        web_port: port of Locust's web UI, a free one when it is taken; None for no web UI.
+        seed: seed of what happens in the shop; a new one each time when left out.
+        show: show live numbers.
+        shares: replace shares of the settings, as in `model.Shares.of`.
+        environment: variables for Locust's processes beside those of this one.
+    """
+
+    bootstrap: str
+    topic: str
+    ledger_dir: Path
+    rate: float | None = RATE
+    users: int = USERS
+    seconds: float | None = None
+    processes: int = 1
+    web_port: int | None = None
+    seed: int | None = None
+    show: bool = True
+    shares: dict[str, float] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self):
+        for name in ("rate", "users", "seconds", "processes"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise LabError(f"{name}={value} is not above 0.", f"give {name} a value above 0.")
+        Shares.of(**self.shares)
+        self.run_id = secrets.token_hex(3)
+        # With the ledger, so that a reset of the topic's space clears them.
+        self.log = Path(self.ledger_dir, f"load-{self.run_id}.log")
+        self._stats_file = self.log.with_suffix(".jsonl")
+        self._process: subprocess.Popen | None = None
+        self._shown: threading.Thread | None = None
+
+    def start(self) -> "Load":
+        """Starts the load and returns when it runs.
+
+        Raises:
+            LabError: the broker does not answer, or Locust does not start.
+        """
+        ensure_topic(self.bootstrap, self.topic)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        plan = {
+            "bootstrap": self.bootstrap,
+            "topic": self.topic,
+            "ledger_dir": str(self.ledger_dir),
+            "run": self.run_id,
+            "rate": self.rate,
+            "users": self.users,
+            "seconds": self.seconds,
+            "processes": self.processes,
+            "seed": secrets.randbits(32) if self.seed is None else self.seed,
+            "shares": self.shares,
+            "stats_file": str(self._stats_file),
+            "parent": os.getpid(),
+        }
+        with open(self.log, "wb") as log:
+            self._process = subprocess.Popen(
+                self._command(),
+                env=os.environ | self.environment | {"SHOP_LOAD": json.dumps(plan)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._wait_for_users()
+        if self.show:
+            self._shown = threading.Thread(target=self._show, daemon=True)
+            self._shown.start()
+        return self
+
+    def wait(self) -> int:
+        """Waits for the end of the load.
+
+        Returns:
+            Number of sends that were not acknowledged.
+
+        Raises:
+            LabError: Locust died, or the load was never started.
+        """
+        if self._process is None:
+            raise LabError("This load was not started.", "use it in a `with`, or call `run()`.")
+        status = self._process.wait()
+        if self._shown:
+            self._shown.join()
+        rows = self._rows()
+        if not rows or not rows[-1]["final"] or status not in (0, 1):
+            raise self._died(f"The load ended early with exit status {status}.")
+        return rows[-1]["failures"]
+
+    def stop(self) -> int:
+        """Ends the load: takes in all acknowledgements, then leaves no process behind.
+
+        Returns:
+            Number of sends that were not acknowledged.
+        """
+        if self.running:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(settings().send_timeout_seconds + 15)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        return self.wait()
+
+    def run(self) -> "Load":
+        """Starts the load and waits for its end.
+
+        Raises:
+            LabError: as `start` and `wait`; or the load has no end.
+        """
+        if self.seconds is None:
+            raise LabError("This load has no end.", "give it a number of seconds.")
+        with self:
+            pass
+        return self
+
+    def __enter__(self) -> "Load":
+        return self.start()
+
+    def __exit__(self, kind, error, trace) -> None:
+        if kind or self.seconds is None:
+            self.stop()
+        else:
+            try:
+                self.wait()
+            except BaseException:
+                self.stop()
+                raise
+
+    @property
+    def running(self) -> bool:
+        """True while the load runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Process id of Locust, which is also its process group."""
+        return self._process.pid
+
+    @property
+    def url(self) -> str | None:
+        """Address of Locust's web UI, when there is one."""
+        return self.web_port and f"http://127.0.0.1:{self.web_port}"
+
+    @property
+    def acked(self) -> int:
+        """Sends that the broker has acknowledged so far."""
+        rows = self._rows()
+        return rows[-1]["acked"] if rows else 0
+
+    @property
+    def failures(self) -> int:
+        """Sends that failed or timed out so far."""
+        rows = self._rows()
+        return rows[-1]["failures"] if rows else 0
+
+    @property
+    def stats(self) -> pd.DataFrame:
+        """The run over time, two rows a second.
+
+        Returns:
+            Columns seconds (since the first row), users, rate (acknowledged a second), acked,
+            failures, p50_ms and p95_ms (response time of the last ten seconds).
+        """
+        rows = pd.DataFrame(self._rows(), columns=["time", *COLUMNS[1:2], *COLUMNS[3:]])
+        rows["seconds"] = rows["time"] - rows["time"].min()
+        rows[["p50_ms", "p95_ms"]] = rows[["p50_ms", "p95_ms"]].astype(float)
+        # Over two rows: the processes report once a second.
+        rows["rate"] = (rows["acked"].diff(2) / rows["seconds"].diff(2)).fillna(0.0)
+        return rows[list(COLUMNS)]
+
+    def _command(self) -> list[str]:
+        command = [sys.executable, "-P", "-m", "locust", "-f", str(LOCUSTFILE)]
+        command += ["--users", str(self.users), "--spawn-rate", str(self.users)]
+        command += ["--stop-timeout", "1", "--only-summary", "--skip-log-setup"]
+        if self.web_port is None:
+            command += ["--headless"]
+        else:
+            self.web_port = _free_port(self.web_port)
+            command += ["--web-host", "127.0.0.1", "--web-port", str(self.web_port), "--autostart"]
+        if self.processes > 1:
+            port = str(_free_port(0))
+            command += ["--processes", str(self.processes), "--master-bind-host", "127.0.0.1"]
+            command += ["--master-bind-port", port, "--master-port", port]
+        return command
+
+    def _wait_for_users(self) -> None:
+        last_call = time.monotonic() + START_TIMEOUT_S
+        while not any(row["users"] for row in self._rows()):
+            if not self.running:
+                raise self._died("The load did not start.")
+            if time.monotonic() > last_call:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                raise self._died(f"The load did not start within {START_TIMEOUT_S:.0f} s.")
+            time.sleep(0.1)
+
+    def _rows(self) -> list[dict]:
+        if not self._stats_file.exists():
+            return []
+        text = self._stats_file.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def _died(self, what: str) -> LabError:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return LabError(what, "look at `lab status`, then try again.", "\n".join(lines[-20:]))
+
+    def _show(self) -> None:
+        with live_display() as display:
+            while self.running:
+                display.update(self)
+                time.sleep(0.5)
+            display.update(self)
+
+    def _repr_html_(self) -> str:
+        last = self.stats.tail(1)
+        figures = last.astype(object).set_axis([""]) if len(last) else None
+        return card(self._title(), self.failures == 0, figures, link=self.url)
+
+    def __str__(self) -> str:
+        stats = self.stats
+        if not len(stats):
+            return self._title()
+        last = stats.fillna(0).iloc[-1]
+        busy = stats.loc[stats["acked"] == last["acked"], "seconds"].min()
+        rate = (
+            last["rate"]
+            if self.running
+            else (last["acked"] - stats["acked"].iloc[0]) / max(busy, 1.0)
+        )
+        return (
+            f"{self._title()}: {last['seconds']:.0f} s, {last['acked']:,.0f} acknowledged, "
+            f"{rate:,.0f}/s, {last['failures']:.0f} failures, "
+            f"p50 {last['p50_ms']:.0f} ms, p95 {last['p95_ms']:.0f} ms"
+        )
+
+    __repr__ = __str__
+
+    def _title(self) -> str:
+        return f"load on {self.topic} " + ("runs" if self.running else "has ended")
+
+
+def _free_port(wished: int) -> int:
+    """The port wished for when it is free, else one that is."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wished))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

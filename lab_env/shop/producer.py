@@ -1,0 +1,148 @@
+"""Sends to Kafka and keeps the ledger: one `Sender` a process, around one confluent-kafka Producer.
+
+Everything that sends to a topic of the course goes through here, so that the ledger is complete.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from lab_env.settings import settings
+from lab_env.shop.events import SEND_ID_HEADER
+from lab_env.shop.ledger import LedgerWriter
+from lab_env.shop.model import Send
+
+# With these the client says that the message never left it, or that the broker refused it. After
+# any other error, a timeout above all, the message may still arrive: its fate is unknown.
+CERTAINLY_FAILED = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_MSG_SIZE,
+    KafkaError._PURGE_QUEUE,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
+
+Delivered = Callable[[Send, float, str | None], None]
+
+
+class Sender:
+    """Sends events to one topic and notes each one's fate in the ledger.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        topic: topic name.
+        ledger_dir: the topic's ledger folder.
+        delivered: called with (send, milliseconds since it was handed over, error text or None).
+        pause: called with seconds when the client's queue is full; `gevent.sleep` under Locust.
+        name: names this process's files in the ledger.
+
+    Attributes:
+        acked: number of sends that the broker acknowledged.
+        lost: number of sends that failed or are unknown.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        ledger_dir: Path,
+        delivered: Delivered | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        name: str = "sender",
+    ):
+        self._topic = topic
+        self._ledger = LedgerWriter(ledger_dir, name)
+        self._delivered = delivered
+        self._pause = pause
+        self.acked = self.lost = 0
+        self._timeout_s = settings().send_timeout_seconds
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                # Kafka's own clients hash keys like this; librdkafka's default differs.
+                "partitioner": "murmur2_random",
+                # Without it a stopped broker would go unnoticed for five minutes.
+                "message.timeout.ms": int(self._timeout_s * 1000),
+                "linger.ms": 5,
+                "compression.type": "lz4",
+                "queue.buffering.max.messages": 200_000,
+                "log_level": 2,
+            }
+        )
+
+    def send(self, send: Send) -> None:
+        """Hands one send to the client; its fate is known later, after `poll` or `flush`."""
+        self.send_all((send,))
+
+    def send_all(self, sends: Sequence[Send]) -> None:
+        """Hands several sends to the client; cheaper than one by one.
+
+        Args:
+            sends: in the order of sending.
+        """
+        self._ledger.handed(sends)
+        produce, topic, done = self._producer.produce, self._topic, self._done
+        given = 0
+        try:
+            for send in sends:
+                on_delivery = partial(done, send, time.perf_counter())
+                headers = [(SEND_ID_HEADER, send.send_id)]
+                while True:
+                    try:
+                        produce(
+                            topic, send.value, send.key, headers=headers, on_delivery=on_delivery
+                        )
+                        break
+                    except BufferError:  # the client's queue is full: wait for acknowledgements
+                        self.poll()
+                        self._pause(0.01)
+                given += 1
+        finally:
+            for send in sends[given:]:  # Locust may end a user in the middle of a burst
+                self._ledger.failed(send.send_id)
+
+    def poll(self, seconds: float = 0.0) -> None:
+        """Takes in acknowledgements; call it often.
+
+        Args:
+            seconds: wait at most this long for the first one.
+        """
+        self._producer.poll(seconds)
+        self._ledger.tick()
+
+    def waiting(self) -> int:
+        """Number of sends whose fate is not known yet."""
+        return len(self._producer)
+
+    def flush(self) -> None:
+        """Waits until the fate of every send is known; a send timeout at the longest."""
+        last_call = time.monotonic() + self._timeout_s + 5
+        while len(self._producer) and time.monotonic() < last_call:
+            self.poll()
+            self._pause(0.005)
+        self._ledger.flush()
+
+    def close(self) -> None:
+        """Flushes and closes the ledger's files; nothing can be sent after it."""
+        self.flush()
+        self._ledger.close()
+
+    def _done(self, send: Send, handed_at: float, error: KafkaError | None, message: Message):
+        if error is None:
+            self.acked += 1
+            self._ledger.acked(send.send_id, message.partition(), message.offset())
+        else:
+            self.lost += 1
+            note = self._ledger.failed if error.code() in CERTAINLY_FAILED else self._ledger.unknown
+            note(send.send_id)
+        if self._delivered:
+            milliseconds = (time.perf_counter() - handed_at) * 1000
+            self._delivered(send, milliseconds, None if error is None else error.str())

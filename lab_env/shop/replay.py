@@ -1,0 +1,92 @@
+"""Replays the recorded order stream: the same events every time, through the same sender and ledger."""
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from lab_env.errors import LabError
+from lab_env.shop import TOPIC
+from lab_env.shop.ledger import Ledger
+from lab_env.shop.model import Send
+from lab_env.shop.producer import Sender
+from lab_env.shop.record import recording
+from lab_env.shop.topics import ensure_topic
+
+BURST = 200
+
+
+def replay(
+    bootstrap: str,
+    topic: str,
+    ledger_dir: Path,
+    n: int | None = None,
+    rate: float | None = None,
+    skip: int = 0,
+    sends: Iterable[Send] | None = None,
+) -> Ledger:
+    """Sends the recorded stream, or a part of it, and waits until all of it is acknowledged.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        topic: topic name; made when missing.
+        ledger_dir: the topic's ledger folder.
+        n: number of sends; all when left out.
+        rate: sends a second; as fast as possible when left out.
+        skip: leave out this many sends at the beginning, to go on after an earlier part.
+        sends: another stream than the recorded one, for example from `model.generate`.
+
+    Returns:
+        The ledger, with these sends in it.
+
+    Raises:
+        LabError: the broker cannot be reached, a send failed, a part was replayed before, or
+            nothing is left of the stream.
+    """
+    stream = list(recording() if sends is None else sends)
+    chosen = stream[skip : None if n is None else skip + n]
+    ledger = Ledger(ledger_dir)
+    _check_unsent(stream, chosen, ledger, topic)
+    ensure_topic(bootstrap, topic)
+    sender = Sender(bootstrap, topic, ledger_dir, name="replay")
+    try:
+        for burst in _paced(iter(chosen), rate):
+            sender.send_all(burst)
+            sender.poll()
+    finally:
+        sender.close()
+    if sender.lost:
+        raise LabError(
+            f"{sender.lost} of {sender.lost + sender.acked} sends were not acknowledged.",
+            "look at `lab status`, then `lab ledger` asks the topic about them.",
+        )
+    return ledger
+
+
+def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic: str) -> None:
+    """Refuses what was sent before: after an erasure, a second time would bring orders back."""
+    if stream and not chosen:
+        raise LabError(
+            f"Nothing is left to replay: the stream has {len(stream):,} sends.", "leave out fewer."
+        )
+    earlier = set(ledger.frame()["send_id"])
+    if earlier.isdisjoint(send.send_id for send in chosen):
+        return
+    done = max(place for place, send in enumerate(stream, 1) if send.send_id in earlier)
+    anew = "`lab reset lab` clears it" if topic == TOPIC else "a new topic can take it"
+    go_on = f"; to go on after it: skip={done}, in the shell --skip {done}."
+    raise LabError(
+        f"The topic {topic} already holds this part of the stream.",
+        anew + (go_on if done < len(stream) else "."),
+    )
+
+
+def _paced(sends: Iterator[Send], rate: float | None) -> Iterator[Sequence[Send]]:
+    """The sends in bursts, each at its time when there is a rate."""
+    size = BURST if rate is None else max(1, min(BURST, int(rate / 20)))
+    began, count = time.monotonic(), 0
+    while burst := list(itertools.islice(sends, size)):
+        if rate:
+            time.sleep(max(0.0, began + count / rate - time.monotonic()))
+        count += len(burst)
+        yield burst

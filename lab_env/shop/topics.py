@@ -1,0 +1,226 @@
+"""Makes, measures and reads Kafka topics; what cannot be reached or made is a `LabError`."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lab_env.errors import LabError
+
+ADMIN_TIMEOUT_S = 10.0
+
+
+def check_topic_name(topic: str) -> str:
+    """Lets only names pass that Kafka accepts; a topic's ledger folder carries the same name.
+
+    Args:
+        topic: topic name.
+
+    Returns:
+        The name.
+
+    Raises:
+        LabError: no topic can be called so.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic) or topic in (".", ".."):
+        raise LabError(
+            f"No Kafka topic can be called {topic!r}.",
+            "use 1 to 249 letters, digits, dots, hyphens and underscores, for example my.orders.",
+        )
+    return topic
+
+
+def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = False) -> None:
+    """Makes the topic when it is missing.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        topic: topic name.
+        partitions: number of partitions of a new topic.
+        reset: delete an existing one first, with all its messages.
+
+    Raises:
+        LabError: the name is not allowed, or the broker cannot be reached or refuses.
+    """
+    check_topic_name(topic)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    if reset:
+        delete_topic(bootstrap, topic)
+    last_call = time.monotonic() + ADMIN_TIMEOUT_S
+    while topic not in _topics(admin, bootstrap):
+        try:
+            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(ADMIN_TIMEOUT_S)
+        except KafkaException as error:
+            # A topic just deleted may linger, one just made by another process may not show yet.
+            gone_soon = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+            if not gone_soon or time.monotonic() > last_call:
+                raise LabError(
+                    f"Kafka refused to make the topic {topic}: {error.args[0].str()}.",
+                    "look at `lab logs kafka`.",
+                ) from None
+        time.sleep(0.1)
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Deletes the topic with all its messages, when it is there.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        topic: topic name.
+
+    Raises:
+        LabError: the broker cannot be reached or does not delete it.
+    """
+    _delete(bootstrap, lambda name: name == topic)
+
+
+def delete_topics(bootstrap: str, prefix: str) -> list[str]:
+    """Deletes all topics whose name begins so, and waits until they are gone.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        prefix: beginning of the names, for example `lesson-05.`.
+
+    Returns:
+        The names of the deleted topics.
+
+    Raises:
+        LabError: the broker cannot be reached or does not delete them.
+    """
+    return _delete(bootstrap, lambda name: name.startswith(prefix))
+
+
+def _delete(bootstrap: str, chosen: Callable[[str], bool]) -> list[str]:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    names = sorted(filter(chosen, _topics(admin, bootstrap)))
+    last_call = time.monotonic() + ADMIN_TIMEOUT_S
+    for name, deleted in admin.delete_topics(names).items() if names else ():
+        try:
+            deleted.result(ADMIN_TIMEOUT_S)
+        except KafkaException as error:
+            raise LabError(
+                f"Kafka refused to delete the topic {name}: {error.args[0].str()}.",
+                "look at `lab logs kafka`.",
+            ) from None
+    while _topics(admin, bootstrap).intersection(names):
+        if time.monotonic() > last_call:
+            raise LabError(f"Kafka still has the deleted topics {', '.join(names)}.", "try again.")
+        time.sleep(0.05)
+    return names
+
+
+def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+    """The offset behind the last message of each partition.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        topic: topic name.
+
+    Returns:
+        Partition number to offset.
+
+    Raises:
+        LabError: the broker or the topic cannot be read.
+    """
+    consumer = _consumer(bootstrap)
+    try:
+        return {
+            partition: consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), ADMIN_TIMEOUT_S
+            )[1]
+            for partition in _partitions(consumer, bootstrap, topic)
+        }
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from None
+    finally:
+        consumer.close()
+
+
+def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
+    """All messages that the topic holds now, each partition in its order.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        topic: topic name.
+
+    Yields:
+        The messages.
+
+    Raises:
+        LabError: the broker or the topic cannot be read.
+    """
+    ends = topic_end_offsets(bootstrap, topic)
+    consumer = _consumer(bootstrap)
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
+        unfinished = {number for number, end in ends.items() if end}
+        for number in sorted(unfinished):
+            first, end = consumer.get_watermark_offsets(
+                TopicPartition(topic, number), ADMIN_TIMEOUT_S
+            )
+            if first == end:
+                unfinished.discard(number)
+        last_call = time.monotonic() + ADMIN_TIMEOUT_S
+        while unfinished:
+            for message in consumer.consume(10_000, 0.5):
+                if message.error():
+                    raise KafkaException(message.error())
+                last_call = time.monotonic() + ADMIN_TIMEOUT_S
+                end = ends[message.partition()]
+                if message.offset() < end:
+                    yield message
+                if message.offset() >= end - 1:
+                    unfinished.discard(message.partition())
+            if time.monotonic() > last_call:
+                raise LabError(
+                    f"Kafka at {bootstrap} stopped sending the messages of {topic}.",
+                    "look at `lab status` and try again.",
+                )
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from None
+    finally:
+        consumer.close()
+
+
+def _consumer(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "ledger",  # the client asks for one; no offset is ever committed
+            "enable.auto.commit": False,
+            "log_level": 2,
+        }
+    )
+
+
+def _partitions(consumer: Consumer, bootstrap: str, topic: str) -> list[int]:
+    known = consumer.list_topics(topic, ADMIN_TIMEOUT_S).topics[topic]
+    if known.error:
+        raise LabError(
+            f"Kafka at {bootstrap} has no topic {topic}.",
+            f"send something first: `lab load --topic {topic}`.",
+        )
+    return sorted(known.partitions)
+
+
+def _topics(admin: AdminClient, bootstrap: str) -> set[str]:
+    try:
+        return set(admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics)
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from None
+
+
+def _unreachable(bootstrap: str, error: KafkaException) -> LabError:
+    return LabError(
+        f"Kafka at {bootstrap} does not answer: {error.args[0].str()}.",
+        "look at `lab status`; `lab up` starts the services.",
+    )
