@@ -1,0 +1,258 @@
+"""Makes a lesson's two notebooks and its registry entry; the same source gives the same bytes.
+
+`build` writes them; `drift` compares what is committed with what the sources make.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from lab_env.authoring.problems import refuse
+from lab_env.authoring.source import (
+    EXPECT,
+    Cell,
+    Lesson,
+    check_call,
+    read_lesson,
+    sources,
+    without_check,
+)
+from lab_env.authoring.template import exercise_title, objective_of, problems_of
+from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer, to_json
+from lab_env.settings import REPOSITORY
+
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Where sources lie and what is made from them.
+
+    Args:
+        root: the repository, or a folder with the same layout.
+    """
+
+    root: Path = REPOSITORY
+
+    @property
+    def sources(self) -> Path:
+        """The folder of the sources."""
+        return self.root / "solutions" / "src"
+
+    @property
+    def learner(self) -> Path:
+        """The folder of the learner's notebooks."""
+        return self.root / "notebooks"
+
+    @property
+    def worked(self) -> Path:
+        """The folder of the worked notebooks."""
+        return self.root / "solutions"
+
+    @property
+    def registry(self) -> Path:
+        """The folder of the registry files."""
+        return self.root / "lab_env" / "course" / "registry"
+
+    @property
+    def checks(self) -> Path:
+        """The folder of the checks."""
+        return self.root / "lab_env" / "course" / "checks"
+
+    def generated(self) -> set[Path]:
+        """Every file on disk that a source should have made."""
+        return {
+            *self.learner.glob("*.ipynb"),
+            *self.worked.glob("*.ipynb"),
+            *self.registry.glob("*"),
+        }
+
+
+COURSE = Tree()
+
+
+def make(tree: Tree = Tree()) -> dict[Path, str]:
+    """All generated files as the sources make them.
+
+    Args:
+        tree: where they lie.
+
+    Returns:
+        The text of each file by its path.
+
+    Raises:
+        LabError: a lesson breaks the template; it lists every problem with file and line.
+    """
+    lessons = [read_lesson(path) for path in sources(tree.sources)]
+    refuse([problem for lesson in lessons for problem in problems_of(lesson)])
+    made: dict[Path, str] = {}
+    for lesson in lessons:
+        made[tree.learner / f"{lesson.name}.ipynb"] = notebook(lesson, worked=False)
+        made[tree.worked / f"{lesson.name}.ipynb"] = notebook(lesson, worked=True)
+        made[tree.registry / f"{lesson.number}.json"] = to_json(entry(lesson))
+    return made
+
+
+def build(tree: Tree = Tree()) -> list[Path]:
+    """Write what the sources make, and remove generated files that no source makes.
+
+    Returns:
+        The files that changed.
+
+    Raises:
+        LabError: a lesson breaks the template; then nothing is written.
+    """
+    made = make(tree)
+    changed = []
+    for path, text in made.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            changed.append(path)
+    for stray in sorted(tree.generated() - made.keys()):
+        stray.unlink()
+        changed.append(stray)
+    return changed
+
+
+def drift(tree: Tree = Tree()) -> list[str]:
+    """Where the committed files differ from what the sources make.
+
+    Returns:
+        One sentence for each file: it is missing, it is stray, or the first cell and line that
+        differ. Empty when every byte agrees.
+
+    Raises:
+        LabError: a lesson breaks the template.
+    """
+    made = make(tree)
+    found = []
+    for path, text in made.items():
+        name = path.relative_to(tree.root)
+        if not path.exists():
+            found.append(f"{name} is missing")
+        elif path.read_bytes() != text.encode():
+            found.append(f"{name}: {first_difference(path.read_text('utf-8'), text)}")
+    strays = sorted(tree.generated() - made.keys())
+    strays += [p for p in sorted(tree.sources.iterdir()) if p not in sources(tree.sources)]
+    strays += [p for p in sorted(tree.learner.rglob("*.ipynb")) if p.parent != tree.learner]
+    skip = ("__pycache__", ".ipynb_checkpoints", "demos")
+    return found + [
+        f"{path.relative_to(tree.root)} is stray: no lesson makes it"
+        for path in strays
+        if not set(path.relative_to(tree.root).parts) & set(skip)
+    ]
+
+
+def first_difference(committed: str, made: str) -> str:
+    """The first place where two texts of a generated file differ.
+
+    Args:
+        committed: what is on disk.
+        made: what the source makes.
+
+    Returns:
+        For notebooks the cell and its line, else the line of the file.
+    """
+    try:
+        pairs = [json.loads(text)["cells"] for text in (committed, made)]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        pairs = [[], []]
+    for number, (old, new) in enumerate(zip(*pairs, strict=False), 1):
+        if old == new:
+            continue
+        if old["id"] != new["id"]:
+            return f"cell {number} is {old['id']!r} and should be {new['id']!r}"
+        place = f"cell {number} ({new['id']})"
+        if old["source"] == new["source"]:
+            return f"{place} has outputs, a count or metadata that the source does not have"
+        was, should = ("".join(cell["source"]).split("\n") for cell in (old, new))
+        line = _first(was, should)
+        return f"{place}, line {line + 1}: {_at(was, line)!r} should be {_at(should, line)!r}"
+    if len(pairs[0]) != len(pairs[1]):
+        return f"it has {len(pairs[0])} cells and should have {len(pairs[1])}"
+    old, new = committed.split("\n"), made.split("\n")
+    line = _first(old, new)
+    return f"line {line + 1}: {_at(old, line)!r} should be {_at(new, line)!r}"
+
+
+def notebook(lesson: Lesson, worked: bool) -> str:
+    """A lesson's notebook as text, without outputs.
+
+    Args:
+        lesson: as read from its source.
+        worked: the worked notebook with the instructor's cells; else the learner's.
+
+    Returns:
+        The notebook's JSON.
+    """
+    cells = [
+        _notebook_cell(cell, cell_id, worked)
+        for cell, cell_id in zip(lesson.cells, lesson.cell_ids(), strict=True)
+        if cell.shown and (worked or not cell.instructor)
+    ]
+    made = nbformat.v4.new_notebook(cells=cells, metadata=_METADATA)
+    nbformat.validate(made)
+    return nbformat.writes(made, indent=1) + "\n"
+
+
+def entry(lesson: Lesson) -> LessonEntry:
+    """A lesson's registry entry.
+
+    Args:
+        lesson: as read from its source; it keeps the template.
+    """
+    front = lesson.front
+    return LessonEntry(
+        number=lesson.number,
+        name=lesson.name,
+        title=front["title"],
+        teach=front["minutes"]["teach"],
+        do=front["minutes"]["do"],
+        needs=tuple(front["needs"]),
+        services=tuple(front["services"]),
+        exercises=tuple(_exercise(lesson, cell) for cell in lesson.cells if cell.exercise),
+    )
+
+
+def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
+    wrong = [other.text for other in lesson.cells if other.wrong == cell.exercise]
+    return Exercise(
+        id=cell.exercise,
+        title=exercise_title(lesson, cell.exercise),
+        objective=objective_of(lesson, cell.exercise),
+        answer=check_call(cell.versions.worked)[1],
+        solution=without_check(cell.versions.worked),
+        hints=tuple(_hint(other.text) for other in lesson.cells if other.hint == cell.exercise),
+        wrong=tuple(
+            WrongAnswer(EXPECT.sub("", text).strip(), EXPECT.match(text)["message"].strip())
+            for text in wrong
+        ),
+    )
+
+
+def _hint(text: str) -> str:
+    """Lines joined to paragraphs."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def _notebook_cell(cell: Cell, cell_id: str, worked: bool):
+    text = cell.versions.worked if worked else cell.versions.stub
+    metadata = {"tags": ["instructor"]} if cell.instructor else {}
+    if cell.kind == "markdown":
+        return nbformat.v4.new_markdown_cell(text, id=cell_id, metadata=metadata)
+    return nbformat.v4.new_code_cell(text, id=cell_id, metadata=metadata)
+
+
+def _first(old: list[str], new: list[str]) -> int:
+    same = zip(old, new, strict=False)
+    return next((n for n, (a, b) in enumerate(same) if a != b), min(len(old), len(new)))
+
+
+def _at(lines: list[str], number: int) -> str:
+    return lines[number] if number < len(lines) else "(nothing)"

@@ -1,0 +1,41 @@
+"""Begins a new lesson: a source and its checks that pass every rule and run as they are."""
+
+import re
+from pathlib import Path
+
+from lab_env.authoring.build import COURSE, Tree
+from lab_env.errors import LabError
+
+_HERE = Path(__file__).parent
+
+
+def new_lesson(number: str, slug: str, tree: Tree = COURSE) -> list[Path]:
+    """Write the source and the checks of a new lesson.
+
+    Args:
+        number: two digits that no lesson has.
+        slug: small letters, digits and underscores.
+        tree: where lessons lie.
+
+    Returns:
+        The two files.
+
+    Raises:
+        LabError: the name does not fit, or the lesson exists.
+    """
+    if not re.fullmatch(r"\d\d", number) or not re.fullmatch(r"[a-z0-9_]+", slug):
+        raise LabError(
+            f"{number!r} {slug!r} does not name a lesson.",
+            "give two digits and a slug of small letters: lab author new 05 cow_and_mor",
+        )
+    files = {
+        tree.sources / f"{number}_{slug}.py": "skeleton.py.txt",
+        tree.checks / f"lesson_{number}.py": "skeleton_checks.py.txt",
+    }
+    taken = [*tree.sources.glob(f"{number}_*.py"), *(path for path in files if path.exists())]
+    if taken:
+        raise LabError(f"Lesson {number} exists: {taken[0].name}.", "choose another number.")
+    for path, skeleton in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((_HERE / skeleton).read_text("utf-8").replace("NN", number), "utf-8")
+    return list(files)

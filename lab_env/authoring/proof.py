@@ -1,0 +1,136 @@
+"""A pytest plugin that makes every notebook prove its exercises while nbmake runs it.
+
+A learner's notebook must leave every exercise not attempted. A worked one must pass every exercise,
+and each declared wrong answer must get its own message. `pyproject.toml` switches the plugin on, so
+`pytest --nbmake notebooks solutions` is the whole proof.
+"""
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from nbmake.pytest_items import NotebookItem
+
+from lab_env.course.registry import Exercise, LessonEntry, lessons
+
+MEAN_SECONDS, MOST_SECONDS = 45, 90
+_seconds = pytest.StashKey[dict[str, float]]()
+
+
+class NotProven(Exception):
+    """A notebook ran, but its exercises did not do what they should."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item):
+    """Run a notebook under observation, then judge its exercises."""
+    if not isinstance(item, NotebookItem):
+        return (yield)
+    worked = item.path.parent.name == "solutions"
+    with tempfile.TemporaryDirectory(prefix="lab-proof-") as folder:
+        outcomes = Path(folder) / "outcomes.jsonl"
+        observed = {
+            "LAB_OUTCOMES": str(outcomes),
+            "LAB_PROGRESS": str(Path(folder) / "progress.json"),
+            "LAB_STRICT": str(int(worked)),
+            "LAB_TRY_WRONG": str(int(worked)),
+            # A kernel of the user's own must not win over the one of this environment.
+            "JUPYTER_PREFER_ENV_PATH": "1",
+        }
+        began = time.monotonic()
+        with _environment(observed):
+            result = yield
+        seconds = time.monotonic() - began
+        lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
+    item.config.stash.setdefault(_seconds, {})[item.nodeid] = seconds
+    entry = lessons().get(item.path.stem[:2])
+    if entry:
+        wrong = shortcomings(entry, worked, [json.loads(line) for line in lines])
+        if wrong:
+            raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
+    if _budget_is_strict() and seconds > MOST_SECONDS:
+        raise NotProven(f"{item.path.name} took {seconds:.0f} s; {MOST_SECONDS} s is the most.")
+    return result
+
+
+def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
+    """What a notebook's run did not prove.
+
+    Args:
+        entry: the lesson.
+        worked: whether the worked notebook ran; else the learner's.
+        facts: what the checks reported, in their order.
+
+    Returns:
+        One sentence each; empty when everything is proven.
+    """
+    found = []
+    known = {exercise.id for exercise in entry.exercises}
+    checks = [fact for fact in facts if "wrong" not in fact]
+    wanted = "passed" if worked else "not attempted"
+    for exercise in entry.exercises:
+        kinds = [fact["outcome"] for fact in checks if fact["exercise"] == exercise.id]
+        if not kinds or set(kinds) != {wanted}:
+            found.append(f"exercise {exercise.id} is {', '.join(kinds) or 'not checked'}")
+        if worked:
+            found += _untold(exercise, facts)
+    found += [f"{name} is no exercise" for name in {f["exercise"] for f in checks} - known]
+    return found
+
+
+def _untold(exercise: Exercise, facts: list[dict]) -> Iterator[str]:
+    """Wrong answers that were not rejected with their own message."""
+    for number, wrong in enumerate(exercise.wrong):
+        name = f"wrong answer {number + 1} of {exercise.id}"
+        tried = [f for f in facts if (f["exercise"], f.get("wrong")) == (exercise.id, number)]
+        if not tried:
+            yield f"{name} was not tried"
+        for fact in tried:
+            if fact["outcome"] not in ("not yet", "error in your code"):
+                yield f"{name}: {fact['outcome']} {fact['text']}".strip()
+            elif wrong.expect not in fact["text"]:
+                yield f"{name} got {fact['text']!r} instead of {wrong.expect!r}"
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    """The notebooks' times against their budget."""
+    seconds = config.stash.get(_seconds, {})
+    if seconds:
+        terminalreporter.section("notebooks")
+        for name, value in sorted(seconds.items()):
+            late = f"  over {MOST_SECONDS} s" if value > MOST_SECONDS else ""
+            terminalreporter.write_line(f"{value:8.1f} s  {name}{late}")
+        mean = sum(seconds.values()) / len(seconds)
+        budget = f"budget {MEAN_SECONDS} s, at most {MOST_SECONDS} s each"
+        terminalreporter.write_line(f"{mean:8.1f} s  on average ({budget})")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where the budget is strict, the average is held too."""
+    seconds = session.config.stash.get(_seconds, {})
+    if _budget_is_strict() and seconds and sum(seconds.values()) / len(seconds) > MEAN_SECONDS:
+        session.exitstatus = session.exitstatus or 1
+
+
+def _budget_is_strict() -> bool:
+    """Whether a notebook over its budget is a failure: only on a machine that does nothing else."""
+    return os.environ.get("NOTEBOOK_BUDGET") == "strict"
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

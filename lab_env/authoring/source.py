@@ -1,0 +1,223 @@
+"""Reads a lesson's source: its front matter and its cells, each with the line it begins on."""
+
+import ast
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import jupytext
+import yaml
+
+from lab_env.authoring.markers import MarkerError, Versions, split
+from lab_env.authoring.problems import Problem, refuse
+from lab_env.settings import REPOSITORY
+
+SOURCES = REPOSITORY / "solutions" / "src"
+FILE_NAME = re.compile(r"(?P<number>\d\d)_[a-z0-9_]+")
+EXERCISE_ID = re.compile(r"\d\d\.\d")
+EXERCISE_HEADING = re.compile(r"^### Exercise (?P<id>\S+) · (?P<title>.+)$", re.MULTILINE)
+OPTIONS = {"exercise", "hint", "wrong", "tags", "name", "lines_to_next_cell"}
+EXPECT = re.compile(r"^# expect: (?P<message>\S.*)\n")
+_CELL = re.compile(r"^# %%(\s|$)")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a source.
+
+    Args:
+        kind: markdown or code.
+        text: its content as the source has it, comment marks of markdown removed.
+        line: line of its `# %%`, from 1.
+        options: what stands behind `# %%`: exercise, hint, wrong, tags, name.
+    """
+
+    kind: str
+    text: str
+    line: int
+    options: dict
+
+    @property
+    def instructor(self) -> bool:
+        """Whether only the worked notebook has it."""
+        return "instructor" in self.options.get("tags", [])
+
+    @property
+    def exercise(self) -> str | None:
+        """The exercise whose answer stands in it."""
+        return self.options.get("exercise")
+
+    @property
+    def hint(self) -> str | None:
+        """The exercise that it is a hint for."""
+        return self.options.get("hint")
+
+    @property
+    def wrong(self) -> str | None:
+        """The exercise that it answers wrongly."""
+        return self.options.get("wrong")
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is a cell of a notebook at all."""
+        return not (self.hint or self.wrong)
+
+    @cached_property
+    def versions(self) -> Versions:
+        """Its worked and its stub version."""
+        return split(self.text) if self.kind == "code" else Versions(self.text, self.text, ())
+
+    @property
+    def first_line(self) -> int:
+        """Line of the source where its text begins."""
+        return self.line + 1
+
+    def base_id(self) -> str:
+        """Its id in both notebooks before it is made unique: its name, its heading, or its content.
+
+        So a cell keeps its id when another is inserted before it.
+        """
+        if name := self.options.get("name") or (self.exercise and f"exercise-{self.exercise}"):
+            return _slug(name)
+        heading = re.match(r"#+ (.+)", self.text)
+        if self.kind == "markdown" and heading:
+            return _slug(heading[1])
+        return f"{self.kind}-{hashlib.sha256(self.text.encode()).hexdigest()[:10]}"
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One lesson's source.
+
+    Args:
+        path: the py:percent file.
+        front: title, minutes, needs, services.
+        cells: in their order.
+    """
+
+    path: Path
+    front: dict
+    cells: tuple[Cell, ...]
+
+    @property
+    def name(self) -> str:
+        """For example `04_first_hudi_table`."""
+        return self.path.stem
+
+    @property
+    def number(self) -> str:
+        """Two digits."""
+        return self.name[:2]
+
+    def cell_ids(self) -> list[str]:
+        """An id for each cell, in their order, none twice."""
+        seen: dict[str, int] = {}
+        ids = []
+        for cell in self.cells:
+            base = cell.base_id()
+            seen[base] = seen.get(base, 0) + 1
+            ids.append(base if seen[base] == 1 else f"{base}-{seen[base]}")
+        return ids
+
+    def problem(self, line: int, what: str) -> Problem:
+        """Something wrong in this source."""
+        return Problem(self.path, line, what)
+
+
+def sources(folder: Path = SOURCES) -> list[Path]:
+    """The sources of all lessons, in their order."""
+    return sorted(folder.glob("[0-9][0-9]_*.py"))
+
+
+def read_lesson(path: Path) -> Lesson:
+    """Read a source.
+
+    Args:
+        path: a py:percent file.
+
+    Returns:
+        The lesson; its markers and options are in order, its template is not checked yet.
+
+    Raises:
+        LabError: the front matter, a cell's options or an answer marker cannot be read.
+    """
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    front, front_end = _front_matter(path, lines)
+    begins = [n for n, line in enumerate(lines, 1) if _CELL.match(line)]
+    body = "\n".join(lines[front_end:]).strip() + "\n"
+    parsed = jupytext.reads(body, fmt="py:percent").cells
+    if len(parsed) != len(begins):
+        line = next((n for n, at in enumerate(lines[front_end:], front_end + 1) if at.strip()), 1)
+        refuse([Problem(path, line, "Text stands before the first cell (# %%).")])
+    cells = tuple(
+        Cell(cell.cell_type, cell.source, line, dict(cell.metadata))
+        for cell, line in zip(parsed, begins, strict=True)
+    )
+    lesson = Lesson(path, front, cells)
+    refuse([problem for cell in cells for problem in _unreadable(lesson, cell)])
+    return lesson
+
+
+def _front_matter(path: Path, lines: list[str]) -> tuple[dict, int]:
+    """The YAML between the two `# ---` lines, and how many lines it takes."""
+    marks = [n for n, line in enumerate(lines) if line == "# ---"][:2]
+    if len(marks) < 2 or marks[0] != 0:
+        refuse([Problem(path, 1, "The front matter is missing: YAML between two lines '# ---'.")])
+    text = "\n".join(line[2:] for line in lines[1 : marks[1]])
+    try:
+        return yaml.safe_load(text) or {}, marks[1] + 1
+    except yaml.YAMLError as error:
+        at = error.problem_mark.line if error.problem_mark else 0
+        refuse([Problem(path, at + 2, f"The front matter is no YAML: {error.problem}.")])
+        raise AssertionError from error  # refuse has raised
+
+
+def _unreadable(lesson: Lesson, cell: Cell) -> list[Problem]:
+    found = [
+        lesson.problem(cell.line, f"A cell has no option {name!r}: {', '.join(sorted(OPTIONS))}.")
+        for name in cell.options.keys() - OPTIONS
+    ]
+    for tag in cell.options.get("tags", []):
+        if tag != "instructor":
+            found.append(lesson.problem(cell.line, f"The only tag is instructor, not {tag!r}."))
+    try:
+        answers = cell.versions.answers
+    except MarkerError as error:
+        return [*found, lesson.problem(cell.first_line + error.offset, error.what)]
+    if answers and not cell.exercise:
+        found.append(lesson.problem(cell.line, "Answer markers stand only in exercise cells."))
+    return found
+
+
+def check_call(code: str) -> tuple[str, str] | None:
+    """The call of `lab.check` in a cell: its exercise id and the expression of its answer.
+
+    Args:
+        code: a cell without magics.
+    """
+    for node in ast.walk(ast.parse(code)):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "check"
+            and len(node.args) == 2
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            return node.args[0].value, ast.unparse(node.args[1])
+    return None
+
+
+def without_check(code: str) -> str:
+    """A cell's code without its call of `lab.check`: the solution to show and to run."""
+    lines = code.splitlines()
+    for node in ast.parse(code).body:
+        if check_call(ast.get_source_segment(code, node) or ""):
+            lines[node.lineno - 1 : node.end_lineno] = [None] * (node.end_lineno - node.lineno + 1)
+    return "\n".join(line for line in lines if line is not None).strip()
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:56] or "cell"

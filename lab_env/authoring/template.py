@@ -1,0 +1,309 @@
+"""The rules of a lesson; each that is broken is named with file and line.
+
+They hold what the course promises: every objective is practised, every exercise has hints and
+wrong answers that are tried, and no answer shows in the learner's notebook.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from lab_env.authoring.problems import Problem
+from lab_env.authoring.source import (
+    EXERCISE_HEADING,
+    EXERCISE_ID,
+    EXPECT,
+    FILE_NAME,
+    Cell,
+    Lesson,
+    check_call,
+)
+from lab_env.course.checking import checks_of_lesson
+from lab_env.errors import LabError
+
+OPENING = ("Questions", "Objectives", "What you need", "Start")
+CLOSING = ("Key points", "What's next")
+SECTIONS = range(2, 5)
+EXERCISES = range(2, 5)
+DEFAULT_SERVICES = {"minio", "kafka"}
+_HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+_ITEM = re.compile(r"^- .*(?:\n(?: {2,}).*)*", re.MULTILINE)
+_IDS = re.compile(r"\((\d\d\.\d(?:, \d\d\.\d)*)\)[,.;]?\s*$")
+
+
+def problems_of(lesson: Lesson) -> list[Problem]:
+    """Every rule that a lesson breaks.
+
+    Args:
+        lesson: as read from its source.
+
+    Returns:
+        Problems, empty when the lesson is in order.
+    """
+    rules = (_front, _headings, _objectives, _exercises, _start, _stubs, _leaks, _ids, _checks)
+    return [problem for rule in rules for problem in rule(lesson)]
+
+
+def _front(lesson: Lesson) -> Iterator[Problem]:
+    if not FILE_NAME.fullmatch(lesson.name):
+        yield lesson.problem(1, "A source is named NN_slug.py: two digits, then small letters.")
+    front = lesson.front
+    minutes = front.get("minutes")
+    wanted = {
+        "title": isinstance(front.get("title"), str),
+        "minutes": isinstance(minutes, dict)
+        and set(minutes) == {"teach", "do"}
+        and all(isinstance(value, int) for value in minutes.values()),
+        "needs": _are_strings(front.get("needs")),
+        "services": _are_strings(front.get("services")),
+    }
+    shapes = {
+        "title": "title: a text",
+        "minutes": "minutes: {teach: 10, do: 10}",
+        "needs": 'needs: ["01"], lesson numbers in quotes',
+        "services": "services: [minio, kafka]",
+    }
+    for name, right in wanted.items():
+        if not right:
+            yield lesson.problem(1, f"The front matter needs {shapes[name]}.")
+    title = f"# {lesson.number} · {front.get('title')}"
+    if not lesson.cells or lesson.cells[0].text.split("\n")[0] != title:
+        yield lesson.problem(_line(lesson, 0), f"The first cell begins with the heading: {title}")
+
+
+def _headings(lesson: Lesson) -> Iterator[Problem]:
+    found = list(_second_level(lesson))
+    names = [name for name, _, _ in found]
+    sections = len(names) - len(OPENING) - len(CLOSING)
+    for position, wanted in enumerate(OPENING):
+        actual = names[position] if position < len(names) else "nothing"
+        if actual != wanted:
+            line = found[position][1] if position < len(found) else 1
+            yield lesson.problem(line, f"Here belongs '## {wanted}', not {actual!r}.")
+            return
+    for position, wanted in enumerate(CLOSING, -len(CLOSING)):
+        if names[position] != wanted:
+            yield lesson.problem(
+                found[position][1], f"Here belongs '## {wanted}', not {names[position]!r}."
+            )
+            return
+    if sections not in SECTIONS:
+        yield lesson.problem(
+            found[len(OPENING)][1],
+            f"Between Start and Key points stand two to four sections, not {sections}.",
+        )
+    for name, line, cell in found:
+        body = cell.text.split(f"## {name}", 1)[1].split("\n## ")[0]
+        if name in (*OPENING, *CLOSING) and not body.strip():
+            yield lesson.problem(line, f"'## {name}' has no text.")
+
+
+def _objectives(lesson: Lesson) -> Iterator[Problem]:
+    declared = {cell.exercise for cell in lesson.cells if cell.exercise}
+    named: set[str] = set()
+    for item, line in _objective_items(lesson):
+        ids = _IDS.search(item)
+        if not ids:
+            yield lesson.problem(line, "This objective names no exercise; end it with (NN.N).")
+            continue
+        for exercise_id in ids[1].split(", "):
+            named.add(exercise_id)
+            if exercise_id not in declared:
+                yield lesson.problem(line, f"There is no exercise {exercise_id} in this lesson.")
+    for cell in lesson.cells:
+        if cell.exercise and cell.exercise not in named:
+            yield lesson.problem(cell.line, f"No objective names exercise {cell.exercise}.")
+
+
+def _exercises(lesson: Lesson) -> Iterator[Problem]:
+    cells = lesson.cells
+    hints = Counter(cell.hint for cell in cells)
+    wrong = Counter(cell.wrong for cell in cells)
+    answers = [cell for cell in cells if cell.exercise]
+    counts = Counter(cell.exercise for cell in answers)
+    headings = _exercise_headings(lesson)
+    if len(counts) not in EXERCISES:
+        yield lesson.problem(1, f"A lesson has two to four exercises, not {len(counts)}.")
+    expected = [f"{lesson.number}.{n}" for n in range(1, len(counts) + 1)]
+    if list(counts) != expected and not [id_ for id_ in counts if counts[id_] > 1]:
+        yield lesson.problem(
+            answers[0].line if answers else 1, f"The exercises are numbered {', '.join(expected)}."
+        )
+    for cell in answers:
+        name = cell.exercise
+        if not EXERCISE_ID.fullmatch(name):
+            yield lesson.problem(cell.line, f"An exercise id looks like {lesson.number}.1.")
+        if counts[name] > 1:
+            yield lesson.problem(cell.line, f"Exercise {name} has {counts[name]} answer cells.")
+        if not cell.versions.answers:
+            yield lesson.problem(cell.line, f"Exercise {name} has no line marked '# SOLUTION'.")
+        if not hints[name]:
+            yield lesson.problem(cell.line, f"Exercise {name} has no hint.")
+        if not wrong[name]:
+            yield lesson.problem(cell.line, f"Exercise {name} has no wrong answer.")
+        if name not in headings:
+            yield lesson.problem(
+                cell.line, f"A cell before it needs the heading '### Exercise {name} · Title'."
+            )
+    for cell in cells:
+        target = cell.hint or cell.wrong
+        if target and target not in counts:
+            yield lesson.problem(cell.line, f"There is no exercise {target} in this lesson.")
+        if (cell.hint and cell.kind != "markdown") or (
+            (cell.exercise or cell.wrong) and cell.kind != "code"
+        ):
+            yield lesson.problem(cell.line, "Hints are markdown cells, answers are code cells.")
+        if cell.hint and not cell.text.strip():
+            yield lesson.problem(cell.line, "This hint is empty.")
+        if cell.wrong and not EXPECT.match(cell.text):
+            yield lesson.problem(
+                cell.first_line,
+                "A wrong answer begins with '# expect: ' and a part of the message it must get.",
+            )
+
+
+def _start(lesson: Lesson) -> Iterator[Problem]:
+    cells = [cell for cell in lesson.cells if cell.kind == "code" and "Lab.start(" in cell.text]
+    if not cells:
+        yield lesson.problem(1, f'No cell calls Lab.start("{lesson.number}").')
+        return
+    call = cells[0].text.split("Lab.start(", 1)[1].split(")")[0]
+    more = set(lesson.front.get("services") or []) - DEFAULT_SERVICES
+    for word in (lesson.number, *sorted(more)):
+        if f'"{word}"' not in call:
+            yield lesson.problem(cells[0].line, f'Lab.start needs "{word}" in this lesson.')
+
+
+def _stubs(lesson: Lesson) -> Iterator[Problem]:
+    """The learner's version of each answer cell is Python and hands a defined name to the check."""
+    for cell in lesson.cells:
+        if not cell.exercise:
+            continue
+        trees = {}
+        for version in ("worked", "stub"):
+            code = getattr(cell.versions, version)
+            try:
+                trees[version] = ast.parse(code)
+            except SyntaxError as error:
+                yield lesson.problem(
+                    cell.first_line + (error.lineno or 1) - 1,
+                    f"The {version} version of this cell is no Python: {error.msg}.",
+                )
+        if len(trees) < 2:
+            continue
+        call = check_call(cell.versions.stub)
+        if call is None or call[0] != cell.exercise:
+            yield lesson.problem(
+                cell.line, f'This cell must end with lab.check("{cell.exercise}", its answer).'
+            )
+            continue
+        used = {n.id for n in ast.walk(ast.parse(call[1])) if isinstance(n, ast.Name)}
+        for name in sorted(used & (_defined(trees["worked"]) - _defined(trees["stub"]))):
+            yield lesson.problem(
+                cell.line,
+                f"The stub leaves {name!r} undefined; write '# PROMPT: {name} = ...' "
+                "after BEGIN SOLUTION.",
+            )
+
+
+def _leaks(lesson: Lesson) -> Iterator[Problem]:
+    """No answer may stand anywhere in the learner's notebook."""
+    shown = [
+        (cell, {_plain(line) for line in cell.versions.stub.splitlines()})
+        for cell in lesson.cells
+        if cell.shown and not cell.instructor
+    ]
+    for cell in lesson.cells:
+        for answer in cell.versions.answers:
+            telling = [line for line in map(_plain, answer) if len(line) >= 12]
+            value = _plain(answer[0]).partition(" = ")[2] if len(answer) == 1 else ""
+            for other, lines in shown:
+                whole = telling and all(line in lines for line in telling)
+                spelt = len(value) >= 12 and value in _plain(other.versions.stub)
+                if whole or spelt:
+                    yield lesson.problem(
+                        other.line,
+                        f"The answer of exercise {cell.exercise} stands in the learner's notebook: "
+                        f"{_plain(answer[0])}",
+                    )
+
+
+def _ids(lesson: Lesson) -> Iterator[Problem]:
+    names = Counter(cell.options["name"] for cell in lesson.cells if "name" in cell.options)
+    for cell in lesson.cells:
+        if names[cell.options.get("name")] > 1:
+            yield lesson.problem(cell.line, f"Two cells are named {cell.options['name']!r}.")
+
+
+def _checks(lesson: Lesson) -> Iterator[Problem]:
+    declared = {cell.exercise: cell.line for cell in lesson.cells if cell.exercise}
+    try:
+        known = checks_of_lesson(lesson.number)
+    except LabError as error:
+        yield lesson.problem(1, str(error))
+        return
+    module = f"lab_env/course/checks/lesson_{lesson.number}.py"
+    for name in declared.keys() - known.keys():
+        yield lesson.problem(declared[name], f"Exercise {name} has no check in {module}.")
+    for name in known.keys() - declared.keys():
+        yield lesson.problem(1, f"{module} checks {name}, which this lesson does not have.")
+
+
+def objective_of(lesson: Lesson, exercise_id: str) -> str:
+    """The objective that names an exercise, in one line without the ids."""
+    for item, _ in _objective_items(lesson):
+        ids = _IDS.search(item)
+        if ids and exercise_id in ids[1].split(", "):
+            return " ".join(item[: ids.start()].removeprefix("- ").split())
+    return ""
+
+
+def exercise_title(lesson: Lesson, exercise_id: str) -> str:
+    """The title in an exercise's heading."""
+    return _exercise_headings(lesson).get(exercise_id, "")
+
+
+def _exercise_headings(lesson: Lesson) -> dict[str, str]:
+    return {
+        match["id"]: match["title"]
+        for cell in lesson.cells
+        if cell.kind == "markdown" and cell.shown
+        for match in EXERCISE_HEADING.finditer(cell.text)
+    }
+
+
+def _second_level(lesson: Lesson) -> Iterator[tuple[str, int, Cell]]:
+    """Every `##` heading: its text, its line, its cell."""
+    for cell in lesson.cells:
+        if cell.kind == "markdown" and cell.shown and not cell.instructor:
+            for match in _HEADING.finditer(cell.text):
+                yield match[1], cell.first_line + cell.text[: match.start()].count("\n"), cell
+
+
+def _objective_items(lesson: Lesson) -> Iterator[tuple[str, int]]:
+    for name, line, cell in _second_level(lesson):
+        if name == "Objectives":
+            begin = cell.text.index("## Objectives")
+            body = cell.text[begin:].split("\n## ")[0]
+            for match in _ITEM.finditer(body):
+                yield match[0], line + body[: match.start()].count("\n")
+
+
+def _defined(tree: ast.AST) -> set[str]:
+    found = {
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    return found | {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _are_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _line(lesson: Lesson, number: int) -> int:
+    return lesson.cells[number].line if len(lesson.cells) > number else 1

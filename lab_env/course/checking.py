@@ -1,0 +1,165 @@
+"""What a check is: `observe` reads facts from the lab, `judge` decides on the facts alone.
+
+So judging is tested without services, and a check never looks at the text of the learner's code.
+"""
+
+import dis
+import importlib
+import linecache
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType, ModuleType, TracebackType
+from typing import Any, Protocol
+
+from lab_env.errors import LabError
+
+
+@dataclass(frozen=True)
+class Passed:
+    """The answer is right.
+
+    Args:
+        note: one or two sentences that the card shows.
+    """
+
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class NotYet:
+    """The answer is not right yet.
+
+    Args:
+        reason: what the answer did and why that is not it, in one or two sentences.
+    """
+
+    reason: str
+
+
+class Check(Protocol):
+    """One exercise's check; a class with two static methods, marked with `@check_of(id)`."""
+
+    @staticmethod
+    def observe(lab: Any, answer: Any) -> Any:
+        """Read from Spark, the table or the store what the answer did; returns a dataclass."""
+
+    @staticmethod
+    def judge(facts: Any) -> Passed | NotYet:
+        """Decide on the facts alone."""
+
+
+def check_of(exercise_id: str) -> Callable[[type], type]:
+    """Mark a class as the check of an exercise.
+
+    Args:
+        exercise_id: for example `04.1`.
+    """
+
+    def mark(check: type) -> type:
+        check.exercise_id = exercise_id
+        return check
+
+    return mark
+
+
+def checks_in(module: ModuleType) -> dict[str, type[Check]]:
+    """The checks of a module by exercise id.
+
+    Raises:
+        LabError: two of its classes claim one exercise.
+    """
+    found: dict[str, type[Check]] = {}
+    for value in vars(module).values():
+        if isinstance(value, type) and "exercise_id" in vars(value):
+            if value.exercise_id in found:
+                raise LabError(f"{module.__name__} checks exercise {value.exercise_id} twice.")
+            found[value.exercise_id] = value
+    return found
+
+
+def checks_of_lesson(number: str) -> dict[str, type[Check]]:
+    """The checks of a lesson by exercise id.
+
+    Args:
+        number: two digits.
+
+    Raises:
+        LabError: the lesson has no module of checks.
+    """
+    name = f"lab_env.course.checks.lesson_{number}"
+    try:
+        return checks_in(importlib.import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise LabError(
+            f"Lesson {number} has no checks.", f"write lab_env/course/checks/lesson_{number}.py."
+        ) from None
+
+
+def unfilled(answer: Any) -> bool:
+    """Whether an answer is still the stub: `...`, nothing, or something that contains `...`.
+
+    Args:
+        answer: a value, a collection of values, or a function.
+    """
+    if answer is None or answer is ...:
+        return True
+    if isinstance(answer, dict):
+        return any(value is ... for value in answer.values())
+    if isinstance(answer, list | tuple | set):
+        return any(value is ... for value in answer)
+    return isinstance(answer, FunctionType) and _is_empty(answer)
+
+
+def _is_empty(function: FunctionType) -> bool:
+    # A body of `...`, `pass` or a docstring compiles to nothing but the return of None.
+    code = [step for step in dis.get_instructions(function) if step.opname not in ("RESUME", "NOP")]
+    names = [step.opname for step in code]
+    returns_none = names in (["LOAD_CONST", "RETURN_VALUE"], ["RETURN_CONST"])
+    # `return None`, said by the learner, is an empty answer too.
+    return returns_none and code[0].argval is None
+
+
+def mistake(error: BaseException, answer: Any = None) -> str:
+    """A learner's exception as one or two sentences, with the line of the learner's own code.
+
+    Args:
+        error: what was raised.
+        answer: what was given to the check.
+
+    Returns:
+        For example "KeyError: 'amount', in line 2 of your function: `rows['amount']`".
+    """
+    kind, said = type(error).__name__, _root_message(error)
+    text = f"{kind}: {said}" if said else kind
+    line = _own_line(error.__traceback__, answer)
+    return f"{text.rstrip('.')}.{line}"
+
+
+def _root_message(error: BaseException) -> str:
+    """The one line that says what went wrong: the deepest cause of a Java error, else the first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    if not causes and type(error).__name__ == "Py4JJavaError" and len(lines) > 1:
+        causes = [lines[1].removeprefix(": ")]
+    message = (causes or lines or [""])[-1 if causes else 0]
+    message = re.sub(r"^(?:[a-z]\w*\.)+([A-Z]\w*)", r"\1", message)  # java.io.IOException
+    return message if len(message) <= 300 else message[:297] + "..."
+
+
+def _own_line(trace: TracebackType | None, answer: Any) -> str:
+    own_file = answer.__code__.co_filename if isinstance(answer, FunctionType) else None
+    found = None
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename == own_file or trace.tb_frame.f_globals.get("__name__") == "__main__":
+            found = (code.co_name, trace.tb_lineno, code.co_firstlineno, code.co_filename)
+        trace = trace.tb_next
+    if found is None:
+        return ""
+    name, line, first, file = found
+    text = linecache.getline(file, line).strip()
+    where = f" It was raised in line {line - first + 1} of `{name}`"
+    return f"{where}: `{text}`" if text else f"{where}."

@@ -1,0 +1,111 @@
+"""Learners work on copies of the lessons, in a folder that git ignores.
+
+So running a lesson never stands in the way of an update of the course, and a lesson can be begun
+again without touching any other. A copy that was worked on is never replaced unasked.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+from lab_env.errors import LabError
+from lab_env.settings import REPOSITORY
+
+LESSONS = REPOSITORY / "notebooks"
+WORK = REPOSITORY / "work"
+_ORIGINS = ".origins.json"
+
+
+def make_copies(lessons: Path = LESSONS, work: Path = WORK) -> list[str]:
+    """Have a copy of every lesson; one that nobody worked on follows the course's update.
+
+    Args:
+        lessons: folder of the lessons.
+        work: folder of the copies.
+
+    Returns:
+        The lessons whose newer version was not taken over, because their copy was worked on.
+    """
+    kept = []
+    for lesson in sorted(lessons.rglob("*.ipynb")):
+        name = str(lesson.relative_to(lessons))
+        if not was_worked_on(name, work):
+            _copy(lesson, name, work)
+        elif _origins(work).get(name) != _digest(lesson):
+            kept.append(name)
+    return kept
+
+
+def was_worked_on(name: str, work: Path = WORK) -> bool:
+    """Whether a copy is there and differs from what was copied.
+
+    Args:
+        name: path of the lesson below its folder, for example `04_first_hudi_table.ipynb`.
+        work: folder of the copies.
+    """
+    copy = work / name
+    return copy.exists() and _origins(work).get(name) != _digest(copy)
+
+
+def renew(lesson: str, lessons: Path = LESSONS, work: Path = WORK) -> Path:
+    """Replace a lesson's copy by a fresh one; what was worked on is gone.
+
+    Args:
+        lesson: its number, two digits.
+        lessons: folder of the lessons.
+        work: folder of the copies.
+
+    Returns:
+        The fresh copy.
+
+    Raises:
+        LabError: there is no such lesson.
+    """
+    source = lessons / name_of(lesson, lessons)
+    return _copy(source, source.name, work)
+
+
+def name_of(lesson: str, lessons: Path = LESSONS) -> str:
+    """The file name of a lesson.
+
+    Args:
+        lesson: its number, two digits.
+        lessons: folder of the lessons.
+
+    Raises:
+        LabError: there is no such lesson.
+    """
+    found = sorted(lessons.glob(f"{lesson}_*.ipynb"))
+    if not found:
+        raise LabError(f"There is no lesson {lesson!r}.", "choose one of the README's lesson map.")
+    return found[0].name
+
+
+def _copy(source: Path, name: str, work: Path) -> Path:
+    copy = work / name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    partial = copy.with_suffix(".partial")
+    shutil.copyfile(source, partial)
+    # Noted first: a run killed in between leaves an old copy that counts as worked on, and is kept.
+    _note(work, name, _digest(partial))
+    os.replace(partial, copy)
+    return copy
+
+
+def _origins(work: Path) -> dict[str, str]:
+    try:
+        return json.loads((work / _ORIGINS).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+
+
+def _note(work: Path, name: str, digest: str) -> None:
+    partial = work / f"{_ORIGINS}.partial"
+    partial.write_text(json.dumps(_origins(work) | {name: digest}, indent=1))
+    os.replace(partial, work / _ORIGINS)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,177 @@
+"""The exercises of one running notebook: check, hint, solution, reference answer, prediction.
+
+`Lab` delegates to this; it knows the lab only as what it hands to a check's `observe`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lab_env.course import progress, registry
+from lab_env.course.checking import Passed, checks_of_lesson, mistake, unfilled
+from lab_env.course.outcomes import Card, Outcome
+from lab_env.course.registry import REGISTRY, Exercise
+from lab_env.errors import LabError
+from lab_env.settings import settings
+
+
+class Exercises:
+    """The exercises as one notebook meets them.
+
+    Args:
+        lab: what the checks observe.
+        folder: where the registry files lie.
+        checks: finds a lesson's checks by its number.
+    """
+
+    def __init__(self, lab: Any, folder: Path = REGISTRY, checks=checks_of_lesson):
+        self.lab = lab
+        self.folder = folder
+        self.checks = checks
+        self.solved: set[str] = set()  # in this notebook's run
+
+    def check(self, exercise_id: str, answer: Any, namespace: dict | None = None) -> Outcome:
+        """Judge an answer.
+
+        Args:
+            exercise_id: for example `04.1`.
+            answer: the learner's answer; `...` and None are not attempted.
+            namespace: the notebook's variables, for the trial of the wrong answers in CI.
+
+        Returns:
+            The outcome, to be shown.
+
+        Raises:
+            LabError: no such exercise; or, under LAB_STRICT, the exercise is not passed.
+        """
+        exercise = registry.exercise(exercise_id, self.folder)
+        outcome = self._judge(exercise, answer)
+        if outcome.passed:
+            self.solved.add(exercise_id)
+        progress.record_outcome(exercise_id, outcome.kind)
+        _report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
+        if outcome.passed and settings().try_wrong and namespace is not None:
+            self._try_wrong_answers(exercise, namespace)
+        if settings().strict and not outcome.passed:
+            raise LabError(f"{outcome.title}. {outcome.text}", outcome.next_step)
+        return outcome
+
+    def hint(self, exercise_id: str) -> Card:
+        """The next hint of an exercise, the last one again at the end.
+
+        Args:
+            exercise_id: for example `04.1`.
+        """
+        hints = registry.exercise(exercise_id, self.folder).hints
+        number = progress.next_hint(exercise_id, len(hints))
+        title = f"Exercise {exercise_id}: hint {number + 1} of {len(hints)}"
+        return Card(title, hints[number])
+
+    def solution(self, exercise_id: str) -> Card:
+        """The worked code of an exercise, after an attempt.
+
+        Args:
+            exercise_id: for example `04.1`.
+        """
+        exercise = registry.exercise(exercise_id, self.folder)
+        if not progress.attempted(exercise_id):
+            return Card(
+                f"Exercise {exercise_id}: the solution waits for your first attempt",
+                f'Fill in the cell and run it, or ask for a hint: `lab.hint("{exercise_id}")`.',
+            )
+        return Card(f"Exercise {exercise_id}: one solution", code=exercise.solution)
+
+    def use_reference(self, exercise_id: str, namespace: dict) -> Card:
+        """Bring the reference answer into the notebook unless the exercise is solved in it.
+
+        Args:
+            exercise_id: for example `04.1`.
+            namespace: the notebook's variables; the answer's names are set in it.
+        """
+        exercise = registry.exercise(exercise_id, self.folder)
+        if exercise_id in self.solved:
+            return Card(f"Exercise {exercise_id}: your own answer is used", tone=True)
+        _run(exercise.solution, f"<reference answer of {exercise_id}>", namespace)
+        return Card(
+            f"Exercise {exercise_id}: the reference answer is used",
+            "You have not solved it here, and the next cells need an answer.",
+        )
+
+    def predict(self, prediction_id: str, expected: Any) -> Card:
+        """Keep what the learner expects; `...` is no prediction.
+
+        Args:
+            prediction_id: for example `05.p1`.
+            expected: the guess.
+        """
+        if unfilled(expected):
+            return Card(f"Prediction {prediction_id}: put your guess in place of the dots")
+        progress.keep_prediction(prediction_id, expected=expected)
+        return Card(f"Prediction {prediction_id}: you expect {expected}")
+
+    def happened(self, prediction_id: str, value: Any) -> Card:
+        """Keep what happened, and set it beside the prediction.
+
+        Args:
+            prediction_id: for example `05.p1`.
+            value: what the run measured.
+        """
+        kept = progress.keep_prediction(prediction_id, happened=value)
+        if "expected" not in kept:
+            return Card(f"Prediction {prediction_id}: it is {kept['happened']}")
+        same = kept["expected"].casefold() == kept["happened"].casefold()
+        told = f"you expected {kept['expected']}, it is {kept['happened']}"
+        return Card(f"Prediction {prediction_id}: {told}", tone=True if same else "warn")
+
+    def progress(self) -> progress.CourseProgress:
+        """Progress over the whole course."""
+        return progress.CourseProgress(registry.lessons(self.folder), progress.read())
+
+    def _judge(self, exercise: Exercise, answer: Any) -> Outcome:
+        if unfilled(answer):
+            step = f'Replace the dots, then run the cell. Stuck? `lab.hint("{exercise.id}")`'
+            return Outcome(exercise.id, "not attempted", next_step=step)
+        check = self.checks(exercise.id.split(".")[0]).get(exercise.id)
+        if check is None:
+            raise LabError(f"Exercise {exercise.id} has no check.", "run: lab author check")
+        step = f'Change it and run the cell again. `lab.hint("{exercise.id}")` gives a hint.'
+        try:
+            facts = check.observe(self.lab, answer)
+        except LabError:
+            raise  # the lab's trouble, not the learner's
+        except Exception as error:
+            return Outcome(exercise.id, "error in your code", mistake(error, answer), step)
+        verdict = check.judge(facts)
+        if isinstance(verdict, Passed):
+            return Outcome(exercise.id, "passed", verdict.note)
+        return Outcome(exercise.id, "not yet", verdict.reason, step)
+
+    def _try_wrong_answers(self, exercise: Exercise, namespace: dict) -> None:
+        for number, wrong in enumerate(exercise.wrong):
+            own = dict(namespace)  # the notebook's own names stay as they are
+            name = f"<wrong answer {number + 1} of {exercise.id}>"
+            try:
+                _run(wrong.code, name, own)
+                outcome = self._judge(exercise, eval(exercise.answer, own))
+                said, kind = outcome.text, outcome.kind
+            except Exception as error:
+                said, kind = mistake(error), "did not run"
+            _report(
+                exercise=exercise.id, wrong=number, expect=wrong.expect, outcome=kind, text=said
+            )
+
+
+def _run(code: str, name: str, namespace: dict) -> None:
+    """Run a cell's code, its magics too when a notebook is there."""
+    shell = namespace.get("get_ipython")
+    if shell:
+        code = shell().transform_cell(code)
+    exec(compile(code, name, "exec"), namespace)
+
+
+def _report(**facts: object) -> None:
+    """Tell CI what happened, one line a check."""
+    path = settings().outcomes
+    if path:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(facts, ensure_ascii=False) + "\n")

@@ -1,0 +1,68 @@
+"""What a learner sees after a check, a hint or a solution: small objects, drawn as cards in
+JupyterLab and with the same words as plain text.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lab_env.cards import card
+
+Kind = Literal["passed", "not yet", "not attempted", "error in your code"]
+TONES = {"passed": True, "not yet": "warn", "not attempted": None, "error in your code": False}
+
+
+@dataclass(frozen=True, repr=False)
+class Card:
+    """Something said to the learner.
+
+    Args:
+        title: the first line.
+        text: what there is to say; paragraphs are parted by an empty line.
+        tone: True green, False red, "warn" amber, None neutral.
+        code: program text to show.
+    """
+
+    title: str
+    text: str = ""
+    tone: bool | str | None = None
+    code: str = ""
+
+    def __repr__(self) -> str:
+        return "\n\n".join(part for part in (self.title, self.text, self.code) if part)
+
+    def _repr_html_(self) -> str:
+        return card(self.title, self.tone, note=self.text, code=self.code)
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome:
+    """What a check found.
+
+    Args:
+        exercise: its id.
+        kind: passed, not yet, not attempted, or error in your code.
+        text: the reason, or what there is to note.
+        next_step: what to try; empty when passed.
+    """
+
+    exercise: str
+    kind: Kind
+    text: str = ""
+    next_step: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the exercise is solved."""
+        return self.kind == "passed"
+
+    @property
+    def title(self) -> str:
+        """The first line of the card."""
+        return f"Exercise {self.exercise}: {self.kind}"
+
+    def __repr__(self) -> str:
+        return "\n".join(part for part in (self.title, self.text, self.next_step) if part)
+
+    def _repr_html_(self) -> str:
+        note = "\n\n".join(part for part in (self.text, self.next_step) if part)
+        return card(self.title, TONES[self.kind], note=note)

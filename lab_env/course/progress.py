@@ -1,0 +1,191 @@
+"""What a learner has done so far, kept in one small file: outcomes, hints taken, predictions.
+
+Notebooks may run side by side, so every change is made under a lock and in one step.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+
+from lab_env.course.registry import LessonEntry
+from lab_env.errors import LabError
+from lab_env.settings import settings
+
+
+def progress_file() -> Path:
+    """Where progress is kept: `LAB_PROGRESS`, else `progress.json` in LAB_HOME."""
+    chosen = settings()
+    return (chosen.progress or chosen.home / "progress.json").expanduser().resolve()
+
+
+def read() -> dict:
+    """Everything that is kept: `exercises` by id, and `predictions` by id.
+
+    Raises:
+        LabError: the file is damaged.
+    """
+    path = progress_file()
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        kept = {}
+    except json.JSONDecodeError:
+        raise LabError(f"{path} is damaged.", "move it away; progress then starts anew.") from None
+    return {"exercises": {}, "predictions": {}} | kept
+
+
+def change(edit: Callable[[dict], None]) -> dict:
+    """Change what is kept, in one step; other notebooks wait.
+
+    Args:
+        edit: changes the dictionary that `read` returns.
+
+    Returns:
+        What is kept now.
+    """
+    path = progress_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = read()
+        edit(kept)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        os.replace(temporary, path)
+    return kept
+
+
+def record_outcome(exercise_id: str, kind: str) -> None:
+    """Keep an attempt. What was passed once stays passed; an empty stub is no attempt.
+
+    Args:
+        exercise_id: for example `04.1`.
+        kind: of the outcome.
+    """
+    if kind == "not attempted":
+        return
+
+    def edit(kept: dict) -> None:
+        entry = kept["exercises"].setdefault(exercise_id, {})
+        entry["attempts"] = entry.get("attempts", 0) + 1
+        if entry.get("outcome") != "passed":
+            entry["outcome"] = kind
+            entry["at"] = _now()
+
+    change(edit)
+
+
+def next_hint(exercise_id: str, available: int) -> int:
+    """Count a hint.
+
+    Args:
+        exercise_id: for example `04.1`.
+        available: how many hints there are.
+
+    Returns:
+        The number of the hint to show, from 0; the last one again when there is no other.
+    """
+    number = 0
+
+    def edit(kept: dict) -> None:
+        nonlocal number
+        entry = kept["exercises"].setdefault(exercise_id, {})
+        number = min(entry.get("hints", 0), available - 1)
+        entry["hints"] = number + 1
+
+    change(edit)
+    return number
+
+
+def attempted(exercise_id: str) -> bool:
+    """Whether the learner has tried the exercise."""
+    return read()["exercises"].get(exercise_id, {}).get("attempts", 0) > 0
+
+
+def keep_prediction(prediction_id: str, **values: object) -> dict:
+    """Keep what the learner expects, or what happened.
+
+    Args:
+        prediction_id: for example `05.p1`.
+        values: `expected` or `happened`.
+
+    Returns:
+        All that is kept of this prediction, as text.
+    """
+
+    def edit(kept: dict) -> None:
+        entry = kept["predictions"].setdefault(prediction_id, {})
+        entry |= {name: str(value)[:200] for name, value in values.items()} | {"at": _now()}
+
+    return change(edit)["predictions"][prediction_id]
+
+
+@dataclass(frozen=True, repr=False)
+class CourseProgress:
+    """Progress over the whole course; shown as a table.
+
+    Args:
+        lessons: all lessons, by number.
+        kept: what `read` returned.
+    """
+
+    lessons: dict[str, LessonEntry]
+    kept: dict
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """For each lesson: its number, its title, how far the learner is."""
+        return [
+            (number, lesson.title, self._state(lesson)) for number, lesson in self.lessons.items()
+        ]
+
+    def predictions(self) -> list[tuple[str, str, str]]:
+        """For each prediction: its id, what was expected, what happened."""
+        return [
+            (name, entry.get("expected", "nothing"), entry.get("happened", "not seen yet"))
+            for name, entry in sorted(self.kept["predictions"].items())
+        ]
+
+    def _outcome(self, exercise_id: str) -> str:
+        return self.kept["exercises"].get(exercise_id, {}).get("outcome", "")
+
+    def _state(self, lesson: LessonEntry) -> str:
+        open_ids = [e.id for e in lesson.exercises if self._outcome(e.id) != "passed"]
+        done = len(lesson.exercises) - len(open_ids)
+        state = f"{done} of {len(lesson.exercises)} passed"
+        if not open_ids:
+            return state
+        words = (f"{i} {self._outcome(i)}".strip() for i in open_ids)
+        return f"{state}; open: {', '.join(words)}"
+
+    def __repr__(self) -> str:
+        lines = [f"{number}  {title}\n    {state}" for number, title, state in self.rows()]
+        if self.predictions():
+            lines.append("What you expected, and what happened:")
+            lines += [f"  {name}: {told}; {seen}" for name, told, seen in self.predictions()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        tables = [_table(("lesson", "", "exercises"), self.rows())]
+        if self.predictions():
+            heads = ("prediction", "you expected", "what happened")
+            tables.append(_table(heads, self.predictions()))
+        return "".join(tables)
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    left = "style='text-align:left'"
+    head = "".join(f"<th {left}>{escape(name)}</th>" for name in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td {left}>{escape(value)}</td>" for value in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

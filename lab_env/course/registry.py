@@ -1,0 +1,117 @@
+"""The exercises of all lessons as data: what `lab author build` took out of the lessons' sources.
+
+The files in `registry/` are generated and committed; nobody edits them by hand.
+"""
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from lab_env.errors import LabError
+
+REGISTRY = Path(__file__).with_name("registry")
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """A plausible wrong answer that CI runs.
+
+    Args:
+        code: what a learner might write instead of the answer.
+        expect: a part of the message that it must get.
+    """
+
+    code: str
+    expect: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise as its lesson's source declares it.
+
+    Args:
+        id: lesson and number, for example `04.1`.
+        title: the rest of its heading.
+        objective: the objective that names it.
+        answer: the expression that the notebook gives to `lab.check`.
+        solution: the worked code.
+        hints: to be shown one after another.
+        wrong: plausible wrong answers.
+    """
+
+    id: str
+    title: str
+    objective: str
+    answer: str
+    solution: str
+    hints: tuple[str, ...]
+    wrong: tuple[WrongAnswer, ...]
+
+
+@dataclass(frozen=True)
+class LessonEntry:
+    """One lesson's front matter and exercises.
+
+    Args:
+        number: two digits.
+        name: the file's name without its ending, for example `04_first_hudi_table`.
+        title: as in its first heading.
+        teach: minutes of reading and running.
+        do: minutes of exercises.
+        needs: numbers of the lessons that should come before.
+        services: names of the services it uses.
+        exercises: in their order.
+    """
+
+    number: str
+    name: str
+    title: str
+    teach: int
+    do: int
+    needs: tuple[str, ...]
+    services: tuple[str, ...]
+    exercises: tuple[Exercise, ...]
+
+
+_FORMAT = TypeAdapter(LessonEntry)
+
+
+def to_json(entry: LessonEntry) -> str:
+    """The entry as the text of its registry file."""
+    return _FORMAT.dump_json(entry, indent=1).decode() + "\n"
+
+
+def lessons(folder: Path = REGISTRY) -> dict[str, LessonEntry]:
+    """All lessons by number, in their order.
+
+    Args:
+        folder: where the registry files lie.
+    """
+    entries = (
+        _FORMAT.validate_json(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("[0-9][0-9].json"))
+    )
+    return {entry.number: entry for entry in entries}
+
+
+def exercise(exercise_id: str, folder: Path = REGISTRY) -> Exercise:
+    """The exercise with that id.
+
+    Args:
+        exercise_id: for example `04.1`.
+        folder: where the registry files lie.
+
+    Raises:
+        LabError: there is none; the text names the nearest ids.
+    """
+    known = {item.id: item for entry in lessons(folder).values() for item in entry.exercises}
+    if exercise_id in known:
+        return known[exercise_id]
+    same_lesson = [name for name in known if name[:3] == str(exercise_id)[:3]]
+    near = same_lesson or difflib.get_close_matches(str(exercise_id), known)
+    raise LabError(
+        f"There is no exercise {exercise_id!r}.",
+        f"choose from: {', '.join(near)}." if near else "see lab.progress() for all exercises.",
+    )

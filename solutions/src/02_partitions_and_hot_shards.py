@@ -1,0 +1,669 @@
+# ---
+# title: Why is one consumer busy while the others idle?
+# minutes: {teach: 20, do: 10}
+# needs: ["00", "01"]
+# services: [minio, kafka, kinesis]
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 02 · Why is one consumer busy while the others idle?
+#
+# ## Questions
+#
+# - Six consumers share the work. Why does one of them do most of it?
+# - Which key spreads the load and still keeps the events of one order in order?
+# - A stream is full. Do more shards help?
+#
+# ## Objectives
+#
+# At the end of this lesson you can
+#
+# - choose a key by what must stay together and by what must spread (02.1),
+# - compute how many shards a load needs, and when no number of them is enough (02.2).
+#
+# You will have seen the same keys on Kafka and on Kinesis, and split a shard.
+#
+# ## What you need
+#
+# Lessons 00 and 01. Thirty minutes. Spark has no part in this lesson.
+
+# %% [markdown]
+# ## Start
+#
+# This lesson asks for one more service: an *emulated* Amazon Kinesis. It is the program `moto`, running
+# on your machine. It speaks Kinesis's own protocol and places records as Kinesis does. It costs
+# nothing, and it also refuses nothing: it knows no limits of throughput. Where this lesson speaks of
+# limits, it says that they are computed.
+
+# %%
+from lab_env import Lab
+
+lab = Lab.start("02", "kinesis")
+lab
+
+# %% [markdown]
+# ## One busy consumer
+#
+# A topic is cut into **partitions**. Each partition is a list of its own, and Kafka promises an order
+# only within one partition. A program that reads is a **consumer**; several of them share a topic by
+# taking different partitions. More than one consumer for a partition is not possible, so the number of
+# partitions is the highest number of consumers that can work at once. Spark works the same way: one
+# task for each partition.
+#
+# Which partition gets an event? Its **key** decides. The client computes a *hash* of the key, a
+# number that looks random but is always the same for the same key, and takes it modulo the number of
+# partitions.
+#
+# Our events come from a marketplace. It has 500 customers, and one of them, `c-0001`, is a celebrity:
+# more than a third of all events are about its orders.
+
+# %%
+import pandas as pd
+
+from lab_env.shop.skew import marketplace_events
+
+EVENTS, PARTITIONS = 9_000, 6
+events = marketplace_events(EVENTS)
+customers = pd.Series([event["customer_id"] for event in events]).value_counts(normalize=True)
+customers.head().to_frame("share of the events").style.format("{:.1%}")
+
+# %%
+assert customers.index[0] == "c-0001" and 0.33 < customers.iloc[0] < 0.45
+
+# %% [markdown]
+# `send` below puts the events on a topic with a key of our choice, and notes what the broker answers:
+# the partition of each event. A first team has chosen the customer as the key, so that it can read each
+# customer's events in order.
+
+# %%
+import json
+
+from confluent_kafka import Producer
+
+from lab_env.shop.topics import ensure_topic
+
+BROKER = lab.endpoints.kafka_bootstrap
+producer = Producer(
+    {
+        "bootstrap.servers": BROKER,
+        "partitioner": "murmur2_random",  # hashes a key as Kafka's Java clients do
+        "sticky.partitioning.linger.ms": 0,  # without a key: choose a partition for each event
+    }
+)
+
+
+def send(name, key_of):
+    """Send all events to a new topic with six partitions.
+
+    Returns one row an event: its order, its key, its partition, its bytes.
+    """
+    topic = lab.topic(name)
+    ensure_topic(BROKER, topic, PARTITIONS)
+    placed = []
+
+    def keep(order_id, key):
+        return lambda error, message: placed.append(
+            (order_id, key, message.partition(), len(message.value()))
+        )
+
+    for event in events:
+        key = key_of(event)
+        producer.produce(topic, json.dumps(event), key, on_delivery=keep(event["order_id"], key))
+        producer.poll(0)
+    producer.flush()
+    return pd.DataFrame(placed, columns=["order_id", "key", "partition", "bytes"])
+
+
+by_customer = send("by-customer", lambda event: event["customer_id"])
+by_order = send("by-order", lambda event: event["order_id"])
+by_customer.groupby("partition")["bytes"].agg(events="count", kB=lambda sizes: sizes.sum() / 1000)
+
+# %% [markdown]
+# Now six consumers, one for each partition. (A *consumer group* would deal the partitions out to them;
+# we do it by hand, so that the measurement does not depend on how long they take to agree.) Each event
+# costs half a millisecond of work.
+#
+# **Predict:** evenly spread, each consumer would have 1,500 events and be done after 0.75 seconds. How
+# many times longer does the slowest one take when the key is the customer?
+
+# %%
+my_guess = ...
+lab.predict("02.p1", my_guess)
+
+# %%
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+WORK = 0.0005  # seconds an event
+
+
+def consume(topic, partition, count):
+    """Work through the events of one partition; returns the seconds that it took."""
+    consumer = Consumer({"bootstrap.servers": BROKER, "group.id": "workers"})
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+    messages = consumer.consume(1, 10)
+    started, done = time.perf_counter(), 0
+    while messages:
+        time.sleep(WORK * len(messages))
+        done += len(messages)
+        messages = consumer.consume(min(100, count - done), 5) if done < count else []
+    consumer.close()
+    return time.perf_counter() - started
+
+
+def consume_all(name, placed):
+    """Six consumers at once; returns the busy seconds of each."""
+    counts = placed["partition"].value_counts().reindex(range(PARTITIONS), fill_value=0)
+    with ThreadPoolExecutor(PARTITIONS) as pool:
+        seconds = pool.map(lambda p: consume(lab.topic(name), p, counts[p]), range(PARTITIONS))
+    return pd.Series(list(seconds), index=range(PARTITIONS))
+
+
+busy = pd.DataFrame(
+    {
+        "customer_id": consume_all("by-customer", by_customer),
+        "order_id": consume_all("by-order", by_order),
+    }
+)
+
+# %%
+from IPython.display import HTML
+
+from lab_env.measure import charts
+
+figure, axes = charts.new_chart(
+    "Busy time of six consumers", "consumer, one for each partition", "seconds", height=3.2
+)
+for shift, (key, colour) in zip(
+    (-0.2, 0.2), (("customer_id", "json"), ("order_id", "cow")), strict=True
+):
+    axes.bar(busy.index + shift, busy[key], 0.4, color=charts.COLOURS[colour], label=f"key {key}")
+axes.legend()
+HTML(charts.svg(figure))
+
+# %%
+slowdown = busy["customer_id"].max() / busy["order_id"].max()
+lab.happened("02.p1", f"{slowdown:.1f}")
+
+# %%
+shares = by_customer["partition"].value_counts(normalize=True)
+assert slowdown > 1.5
+assert (
+    busy["customer_id"].idxmax() == shares.idxmax()
+)  # the hot partition's consumer is the slowest
+
+# %% [markdown]
+# All events with the key `c-0001` have one hash, so they lie in one partition, and one consumer reads
+# them. It is still busy when the others have nothing left to do. The work is done when the *slowest* is
+# done: five idle consumers do not make it faster. Nor would a seventh.
+#
+# A partition that carries much more than the mean is called *hot*.
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Eight minutes. Draw six supermarket tills and one customer with forty trolleys.
+# The usual objection: "then let two consumers read the hot partition". Ask what would become of the
+# order of the events.
+
+# %% [markdown]
+# ## Four keys
+#
+# A key has two duties, and they pull in opposite directions: it must **spread** the load, and it must
+# **keep together** what has to be read in order. Here are four keys, and two measures:
+#
+# - the events of the hottest partition over the mean (1.0 is perfectly even);
+# - the orders whose events lie in more than one partition. A create in one partition and its
+#   cancellation in another may be read in the wrong order.
+#
+# **Predict:** which of the four are good at both?
+
+# %%
+my_guess = ...
+lab.predict("02.p2", my_guess)
+
+# %%
+placed = {
+    "partition_date": send("by-day", lambda event: event["partition_date"]),
+    "customer_id": by_customer,
+    "no key": send("no-key", lambda event: None),
+    "order_id": by_order,
+}
+
+
+def hottest_over_mean(places):
+    return places.value_counts().max() / (len(places) / PARTITIONS)
+
+
+def split_orders(sent):
+    return int((sent.groupby("order_id")["partition"].nunique() > 1).sum())
+
+
+measures = pd.DataFrame(
+    {
+        "hottest over mean": {k: hottest_over_mean(p["partition"]) for k, p in placed.items()},
+        "orders in several partitions": {k: split_orders(p) for k, p in placed.items()},
+    }
+)
+measures.style.format({"hottest over mean": "{:.2f}"})
+
+# %%
+figure, panels = charts.new_panels(list(measures.columns))
+for axes, column, colour in zip(panels, measures, ("json", "dead"), strict=True):
+    axes.barh(measures.index, measures[column], color=charts.COLOURS[colour])
+panels[0].axvline(1, color="#999999", linestyle="--")
+panels[0].invert_yaxis()
+HTML(charts.svg(figure))
+
+# %%
+lab.happened("02.p2", "order_id")
+
+# %%
+hottest, split = measures["hottest over mean"], measures["orders in several partitions"]
+assert hottest["partition_date"] == PARTITIONS  # one day, one key, one partition
+assert hottest["customer_id"] > 2 and hottest["no key"] < 1.25 and hottest["order_id"] < 1.25
+assert split.drop("no key").eq(0).all() and split["no key"] > 500
+
+# %% [markdown]
+# From top to bottom:
+#
+# - **The day** is the worst key there is: all of today's events go to one partition, tomorrow's
+#   to another. It sounds tidy, because tables are laid out by day. A stream must not be.
+# - **The customer** keeps each customer together, and that includes the celebrity.
+# - **No key**: the client chooses a partition at random. Perfectly even, and nothing stays together.
+# - **The order** has many values, none of them large, and holds exactly what must stay in order.
+#
+# That is the rule: *take the smallest thing whose events must stay in order*. For this course it is the
+# order, and the shop's load has used it since lesson 00.
+#
+# ### Exercise 02.1 · A key for two teams
+#
+# The fraud team reads the same topic, and for every ordinary customer it needs **all events of the
+# customer in order**. For the celebrity it has a system of its own; there it is enough that **each
+# order** stays in order. Write the function that gives an event's key, so that the hottest partition
+# carries at most 1.5 times the mean.
+#
+# The check sends 6,000 events of the marketplace with your key to a topic of its own.
+
+
+# %% exercise="02.1"
+def key_of(event):
+    """The key of an event; `event` is a dictionary with `order_id`, `customer_id` and others."""
+    # BEGIN SOLUTION
+    if event["customer_id"] == "c-0001":
+        return event["order_id"]
+    return event["customer_id"]
+    # END SOLUTION
+
+
+lab.check("02.1", key_of)
+
+# %% [markdown] hint="02.1"
+# The rule says: the smallest thing whose events must stay in order. What is that thing for an ordinary
+# customer, and what is it for the celebrity?
+
+# %% [markdown] hint="02.1"
+# A key need not be the same field for all events.
+
+
+# %% wrong="02.1"
+# expect: the key c-0001 alone has
+def key_of(event):
+    return event["customer_id"]
+
+
+# %% wrong="02.1"
+# expect: customers beside c-0001 lie in several partitions
+def key_of(event):
+    return event["order_id"]
+
+
+# %% wrong="02.1"
+# expect: orders lie in several partitions and may be read out of order
+import random
+
+
+def key_of(event):
+    return f"{event['customer_id']}-{random.randrange(10)}"
+
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Ten minutes. The third wrong answer is called *salting*; it is right for sums that
+# are added up again later, and wrong where order matters. Let the group say which of its own topics
+# has a key that is a date.
+
+# %% [markdown]
+# ## The same keys on Kinesis
+#
+# Amazon Kinesis has the same idea under other names. A *stream* is cut into **shards**; an event, here
+# a *record*, carries a **partition key**, without which Kinesis does not take it. The hash is another
+# one: the MD5 sum of the key, read as a number below 2^128. And it is used in another way: not modulo,
+# but by **ranges**. Each shard owns a range of hash values and gets the keys that fall into it.
+
+# %%
+import boto3
+
+kinesis = boto3.client(
+    "kinesis",
+    endpoint_url=lab.address("kinesis"),
+    region_name="us-east-1",
+    aws_access_key_id="lab",  # the emulation takes any
+    aws_secret_access_key="lab",
+)
+stream = lab.stream("orders")
+kinesis.create_stream(StreamName=stream, ShardCount=6)
+
+
+def open_shards():
+    """The shards that take records: first and last hash of each, by its name."""
+    shards = kinesis.list_shards(StreamName=stream)["Shards"]
+    return {
+        shard["ShardId"]: tuple(
+            int(shard["HashKeyRange"][f"{end}HashKey"]) for end in ("Starting", "Ending")
+        )
+        for shard in shards
+        if "EndingSequenceNumber" not in shard["SequenceNumberRange"]
+    }
+
+
+pd.DataFrame(
+    [(name, f"{first:032x}", f"{last:032x}") for name, (first, last) in open_shards().items()],
+    columns=["shard", "first hash", "last hash"],
+)
+
+# %% [markdown]
+# `PutRecords` takes up to 500 records at once. Its answer names the shard of each, and says how many
+# were refused.
+
+
+# %%
+def put(key):
+    """Put all events on the stream; returns each one's partition key and shard."""
+    rows = []
+    for first in range(0, len(events), 500):
+        batch = events[first : first + 500]
+        records = [{"Data": json.dumps(event), "PartitionKey": event[key]} for event in batch]
+        answer = kinesis.put_records(StreamName=stream, Records=records)
+        assert answer["FailedRecordCount"] == 0
+        rows += [
+            (record["PartitionKey"], placed["ShardId"])
+            for record, placed in zip(records, answer["Records"], strict=True)
+        ]
+    return pd.DataFrame(rows, columns=["key", "shard"])
+
+
+shard_by_customer = put("customer_id")
+shard_by_order = put("order_id")
+
+# %%
+names = list(open_shards())
+figure, panels = charts.new_panels(["key customer_id", "key order_id"])
+for axes, on_kafka, on_kinesis in (
+    (panels[0], by_customer, shard_by_customer),
+    (panels[1], by_order, shard_by_order),
+):
+    kafka = on_kafka["partition"].value_counts(normalize=True).reindex(range(6), fill_value=0)
+    shard = on_kinesis["shard"].value_counts(normalize=True).reindex(names, fill_value=0)
+    places = kafka.index
+    axes.bar(places - 0.2, kafka, 0.4, color=charts.COLOURS["cow"], label="Kafka")
+    axes.bar(places + 0.2, shard, 0.4, color=charts.COLOURS["json"], label="Kinesis")
+    axes.axhline(1 / 6, color="#999999", linestyle="--", linewidth=1)
+    axes.set_xlabel("partition or shard")
+panels[0].set_ylabel("share of the events")
+panels[1].legend()
+HTML(charts.svg(figure))
+
+# %%
+hot_share = shard_by_customer["shard"].value_counts(normalize=True)
+assert hot_share.iloc[0] > 2 / 6 and shares.iloc[0] > 2 / 6  # hot on both
+assert shard_by_order["shard"].value_counts(normalize=True).iloc[0] < 1.25 / 6
+
+# %% [markdown]
+# Other hash, other shard, same trouble: which partition is hot differs, that one is hot does not. No
+# hash function can divide a single key. The next cell computes the shard of each key by hand and
+# compares it with the answers: that is all that Kinesis knows about a record's place.
+
+# %%
+from hashlib import md5
+
+
+def hash_of(key):
+    return int.from_bytes(md5(key.encode()).digest(), "big")
+
+
+def shard_of(key, shards):
+    return next(name for name, (first, last) in shards.items() if first <= hash_of(key) <= last)
+
+
+six = open_shards()
+keys_and_shards = pd.concat([shard_by_customer, shard_by_order]).drop_duplicates()
+agree = sum(shard_of(row.key, six) == row.shard for row in keys_and_shards.itertuples())
+print(f"{agree:,} of {len(keys_and_shards):,} keys lie where their hash says")
+assert agree == len(keys_and_shards) > 4000
+
+# %% [markdown]
+# A shard that is full can be *split*: its range is cut in two, it is closed, and two new shards take
+# over. We split the hot one in the middle.
+#
+# **Predict:** what part of its load does the hotter half have afterwards, in percent?
+
+# %%
+my_guess = ...
+lab.predict("02.p3", my_guess)
+
+# %%
+hot = hot_share.index[0]
+first, last = six[hot]
+kinesis.split_shard(
+    StreamName=stream, ShardToSplit=hot, NewStartingHashKey=str((first + last + 1) // 2)
+)
+seven = open_shards()
+after_split = put("customer_id")["shard"].value_counts(normalize=True)
+
+# %%
+import matplotlib
+
+
+def draw_ranges(axes, shards, share):
+    """Each shard as a piece of all hash values, darker the more it carries."""
+    for name, (begin, end) in shards.items():
+        load = share.get(name, 0)
+        colour = matplotlib.colormaps["cividis_r"](min(1, 0.1 + 1.6 * load))
+        left, width = begin / 2**128, (end - begin) / 2**128
+        axes.barh(0, width, left=left, color=colour, edgecolor="white")
+        ink = "white" if load > 0.25 else "black"
+        axes.text(left + width / 2, 0, f"{load:.0%}", ha="center", va="center", color=ink)
+    place = hash_of("c-0001") / 2**128
+    axes.plot([place], [0.52], marker="v", color=charts.COLOURS["dead"], markersize=9)
+    axes.text(place + 0.012, 0.55, "c-0001", va="center", color=axes.xaxis.label.get_color())
+    axes.set(yticks=[], xlim=(0, 1), ylim=(-0.45, 0.8))
+    axes.grid(False)
+
+
+figure, panels = charts.new_panels(
+    ["Before: 6 shards and their share of the events", "After the split of the hot one: 7 shards"],
+    rows=2,
+    height=3,
+)
+draw_ranges(panels[0], six, hot_share)
+draw_ranges(panels[1], seven, after_split)
+panels[1].set_xlabel("hash of the key, as a part of all hash values")
+HTML(charts.svg(figure))
+
+# %%
+still_there = after_split.iloc[0] / hot_share.iloc[0]
+lab.happened("02.p3", f"{still_there:.0%}")
+
+# %%
+assert len(seven) == 7 and hot not in seven
+assert still_there > 0.7  # not a half
+assert shard_of("c-0001", seven) == after_split.index[0]
+
+# %% [markdown]
+# The hash of `c-0001` is one point in the range. Wherever the cut falls, the point lies on one side of
+# it, with all of the celebrity's load. The split only took away its neighbours.
+#
+# Kafka cannot split a partition. It can add partitions, but then `hash modulo number` changes for
+# nearly every key: the new events of an order go elsewhere than the old ones. So with Kafka, choose the
+# number with room to grow.
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Seven minutes. Most people predict 50. The drawing of the ranges is the whole
+# explanation: let somebody point at where the cut should have been. (Exactly beside the hash of
+# c-0001: two cuts can give one key a shard of its own, and that is the most one can do.)
+
+# %% [markdown]
+# ## How many shards?
+#
+# > **Documented, not measured.** The emulation knows no limits. These are Amazon's, from the pages
+# > *Quotas and limits* and *Create and manage Kinesis data streams* of the Kinesis Data Streams
+# > Developer Guide, read in November 2026.
+# >
+# > - **Writing:** one shard takes 1 MB or 1,000 records a second, whichever is reached first. More is
+# >   refused with `ProvisionedThroughputExceededException`; the producer must try again.
+# > - **Reading:** one shard gives 2 MB a second and answers five calls a second. All applications that
+# >   read it the ordinary way **share** this. (*Enhanced fan-out*, which costs extra, gives each its own
+# >   2 MB.)
+# > - **On-demand** streams add shards by themselves and start at 4 MB a second. A shard of such a
+# >   stream has the same limits, so a hot key is refused there as well.
+#
+# An on-demand stream has shards too; they are only not your business:
+
+# %%
+kinesis.create_stream(
+    StreamName=lab.stream("on-demand"), StreamModeDetails={"StreamMode": "ON_DEMAND"}
+)
+on_demand = kinesis.describe_stream_summary(StreamName=lab.stream("on-demand"))
+shards_at_first = on_demand["StreamDescriptionSummary"]["OpenShardCount"]
+print("a new on-demand stream has", shards_at_first, "shards")
+assert shards_at_first > 1
+
+# %% [markdown]
+# With the limits and the skew that we have measured, we can *compute* what a stream can take before
+# its first shard refuses. The function below cuts the range into n equal shards and counts.
+
+
+# %%
+def hottest_share(keys, shards):
+    """The share of the events that the fullest of n equal shards gets."""
+    places = pd.Series([hash_of(key) * shards >> 128 for key in keys])
+    return places.value_counts(normalize=True).iloc[0]
+
+
+sizes = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48]
+capacity = pd.DataFrame(
+    {
+        key: [1000 / hottest_share([event[key] for event in events], n) for n in sizes]
+        for key in ("customer_id", "order_id")
+    },
+    index=sizes,
+)
+
+figure, axes = charts.new_chart(
+    "More shards do not help a hot key", "shards", "events a second until one shard is full"
+)
+axes.plot(sizes, [1000 * n for n in sizes], color="#999999", linestyle="--", label="1,000 × shards")
+axes.plot(capacity["order_id"], color=charts.COLOURS["cow"], linewidth=2, label="key order_id")
+axes.plot(
+    capacity["customer_id"], color=charts.COLOURS["json"], linewidth=2, label="key customer_id"
+)
+axes.legend()
+HTML(charts.svg(figure))
+
+# %%
+celebrity = sum(event["customer_id"] == "c-0001" for event in events) / len(events)
+assert capacity["customer_id"].max() <= 1000 / celebrity + 1
+assert capacity["customer_id"][48] < 1.5 * capacity["customer_id"][6]
+assert capacity["order_id"][48] > 5 * capacity["order_id"][6]
+print(
+    f"c-0001 has {celebrity:.0%} of the events: the end is at {1000 / celebrity:,.0f} events a second"
+)
+
+# %% [markdown]
+# The grey line is what the price list suggests. With the order as the key, the stream stays near it,
+# a little below, because hashing never spreads quite evenly. With the customer, the line goes flat: one
+# key cannot have more than one shard, and its shard takes 1,000 events a second. From there on each
+# further shard costs money and carries nothing.
+#
+# So a capacity plan has two parts. First the key: *the most frequent key's share times the rate must
+# stay below one shard's limit*. Only then the number of shards, from the limit that is reached first.
+#
+# ### Exercise 02.2 · Shards for a load
+#
+# Write the function that gives the number of shards for a load with a well-spread key: `events` a
+# second of `size` bytes each, read by `applications` programs, each of which reads everything in the
+# ordinary way. Take 1 MB as 1,000,000 bytes, and leave no reserve.
+
+
+# %% exercise="02.2"
+def shards_for(events, size, applications):
+    """The smallest number of shards that takes this load."""
+    # BEGIN SOLUTION
+    import math
+
+    written = events * size / 1_000_000
+    read = applications * written
+    return math.ceil(max(events / 1000, written, read / 2))
+    # END SOLUTION
+
+
+lab.check("02.2", shards_for)
+
+# %% [markdown] hint="02.2"
+# Three limits of one shard: 1,000 records a second in, 1 MB a second in, 2 MB a second out. Compute
+# the shards that each asks for. The largest of the three decides.
+
+# %% [markdown] hint="02.2"
+# Each application reads all that is written. Three of them read three times as much. There is no half
+# shard: round up (`math.ceil`).
+
+
+# %% wrong="02.2"
+# expect: your 2 shards take 2 MB/s
+import math
+
+
+def shards_for(events, size, applications):
+    return math.ceil(events / 1000)
+
+
+# %% wrong="02.2"
+# expect: 3 applications read 800 events
+import math
+
+
+def shards_for(events, size, applications):
+    return math.ceil(max(events / 1000, events * size / 1_000_000))
+
+
+# %% wrong="02.2"
+# expect: 4 shards take 4,000 events a second
+def shards_for(events, size, applications):
+    written = events * size / 1_000_000
+    return max(1, round(max(events / 1000, written, applications * written / 2)))
+
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Seven minutes. The second wrong answer forgets the readers: the two applications
+# of the source articles (JSON and Hudi) already use up all that the ordinary way of reading gives. Real
+# plans add reserve, because rates have peaks: lesson 21 comes back to this.
+
+# %% [markdown]
+# ## Key points
+#
+# - The key decides the partition. Order is kept within a partition, nowhere else.
+# - Take the smallest thing whose events must stay in order as the key. Dates are bad keys.
+# - One key lies in one partition or shard. A hot key cannot be helped by more of them.
+# - Kafka takes the hash modulo the number of partitions; Kinesis gives each shard a range of hashes, and
+#   can split one.
+# - A shard has limits on records, on bytes written and on bytes read. Readers share the last one.
+#
+# ## What's next
+#
+# The events now lie in the topic, evenly and in order. Lesson 03 reads them with Spark and makes files
+# of them, without losing one.
