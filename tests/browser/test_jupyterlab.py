@@ -1,0 +1,201 @@
+"""A learner's browser: JupyterLab as `make lab` starts it, lesson 00 run from its menu, both themes.
+
+Needs Chromium on PATH. Screenshots are kept in `.lab/screenshots`.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from urllib.request import urlopen
+
+import psutil
+import pytest
+
+from lab_env.course.copies import WORK
+from lab_env.runtime.environment import clean_environment
+from lab_env.settings import REPOSITORY
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+SCREENSHOTS = REPOSITORY / ".lab" / "screenshots"
+SWITCHES = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def jupyterlab(services, tmp_path_factory):
+    """The address of JupyterLab, started as `make lab` does; the learner's own copies are spared."""
+    workspaces = tmp_path_factory.mktemp("workspaces")  # no tabs of earlier sessions
+    kept = WORK.with_name("work.kept")
+    if WORK.exists():
+        WORK.rename(kept)
+    process = subprocess.Popen(
+        [REPOSITORY / ".venv" / "bin" / "lab", "jupyter", "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=clean_environment() | {"JUPYTERLAB_WORKSPACES_DIR": str(workspaces)},
+    )
+    try:
+        for line in process.stdout:
+            if address := re.search(r"http://\S+token=\S+", line):
+                break
+        else:
+            pytest.fail("JupyterLab did not say its address")
+        wait_for(address[0])
+        yield address[0]
+    finally:
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        process.wait(30)
+        _, alive = psutil.wait_procs(family, timeout=20)
+        for child in alive:
+            child.kill()
+        shutil.rmtree(WORK, ignore_errors=True)
+        if kept.exists():
+            kept.rename(WORK)
+
+
+def wait_for(address: str, seconds: float = 60) -> None:
+    """Wait until a page answers."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            urlopen(address, timeout=10).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, f"no answer at {address}"
+            time.sleep(0.3)
+
+
+@pytest.fixture(scope="module")
+def page(jupyterlab):
+    """Lesson 00 with one right and one wrong answer, open in JupyterLab."""
+    from playwright.sync_api import sync_playwright
+
+    copy = next(WORK.glob("00_*.ipynb"))
+    text = copy.read_text().replace("files_opened = ...", "files_opened = 2")
+    copy.write_text(text.replace("requested_at = ...", "requested_at = '00:00:00.000'"))
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.goto(jupyterlab)
+        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        page.set_default_timeout(30_000)
+        yield page
+        page.screenshot(path=SCREENSHOTS / "last.png")
+        browser.close()
+
+
+def menu(page, *path: str) -> None:
+    """Choose from JupyterLab's menu bar."""
+    page.get_by_role("menuitem", name=path[0], exact=True).click()
+    for entry in path[1:]:
+        page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{entry}$")).last.click()
+
+
+def shown(page) -> str:
+    """The text of all outputs that the page holds now."""
+    return "\n".join(page.locator(".jp-OutputArea-output").all_text_contents())
+
+
+def at_rest(page) -> bool:
+    """Whether the kernel is idle and no cell waits; between two cells it is idle for a moment."""
+    waiting = page.locator(".jp-InputPrompt", has_text="[*]")
+    return page.get_by_text("| Idle").count() > 0 and waiting.count() == 0
+
+
+@pytest.fixture(scope="module")
+def run(page):
+    """The lesson, run from its menu to its end: its code cells, and whether the load showed life."""
+    page.get_by_text("| Idle").wait_for(timeout=60_000)
+    menu(page, "Run", "Run All Cells")
+    page.get_by_text("| Busy").wait_for(timeout=30_000)
+    live, deadline = False, time.monotonic() + 240
+    while not at_rest(page):
+        assert time.monotonic() < deadline, "the lesson did not come to its end in four minutes"
+        live = live or "load on lesson-00.orders runs" in shown(page)
+        page.wait_for_timeout(500)
+    menu(page, "File", "Save Notebook")
+    page.wait_for_timeout(3000)
+    saved = json.loads(next(WORK.glob("00_*.ipynb")).read_text())
+    return [cell for cell in saved["cells"] if cell["cell_type"] == "code"], live
+
+
+def outputs(run) -> str:
+    done, _ = run
+    return json.dumps([cell["outputs"] for cell in done])
+
+
+def test_every_cell_runs_without_an_error(run):
+    done, _ = run
+    assert all(cell["execution_count"] for cell in done)
+    assert '"output_type": "error"' not in outputs(run)
+
+
+def test_a_right_and_a_wrong_answer_get_their_cards(run):
+    assert "Exercise 00.1: passed" in outputs(run)
+    assert "Exercise 00.2: not yet" in outputs(run)
+    assert "Exercise 00.3: not attempted" in outputs(run)
+
+
+def test_the_load_shows_live_numbers_while_it_runs(run):
+    _, live = run
+    assert live
+
+
+def test_its_links_answer(run):
+    links = set(re.findall(r"href='(http://[^']+)'", outputs(run)))
+    assert links
+    for link in links:
+        with urlopen(link, timeout=10) as answer:
+            assert answer.status == 200
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_it_reads_in_both_themes(page, run, theme):
+    menu(page, "Settings", "Theme", theme)
+    page.wait_for_selector(f"body[data-jp-theme-name='{theme}']", state="attached")
+    drawing = page.locator(".jp-OutputArea-output svg").first
+    drawing.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    page.screenshot(path=SCREENSHOTS / f"{theme.split()[1].lower()}-drawing.png")
+    card = page.get_by_text("Exercise 00.1: passed").first
+    card.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    page.screenshot(path=SCREENSHOTS / f"{theme.split()[1].lower()}-cards.png")
+    colours = card.evaluate(
+        "e => [getComputedStyle(e).color, getComputedStyle(e.closest('div')).backgroundColor]"
+    )
+    assert contrast(*colours) > 4.5
+
+
+def contrast(foreground: str, background: str) -> float:
+    """The contrast ratio of the Web Content Accessibility Guidelines."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    bright, dark = sorted((luminance(foreground), luminance(background)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)

@@ -1,0 +1,66 @@
+"""A lab of its own for the test run: its own LAB_HOME and free ports, so that it runs beside another.
+
+The folder's name has a space in it on purpose. At the end nothing of this lab may be left running.
+"""
+
+import os
+import shutil
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from own_lab import lab_environment
+
+from lab_env.settings import Endpoints, settings
+
+KEPT_SETTINGS = ("LAB_CACHE", "LAB_MINIO_BINARY", "LAB_IVY_SETTINGS")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the run its own lab; notebook kernels inherit it."""
+    for name in [name for name in os.environ if name.startswith("LAB_")]:
+        if name not in KEPT_SETTINGS:
+            del os.environ[name]
+    config.lab_parent = Path(tempfile.mkdtemp(prefix="lab-tests-"))
+    os.environ.update(lab_environment(config.lab_parent / "a lab"))
+    settings.cache_clear()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the run's lab."""
+    from lab_env import services
+
+    services.down()
+    shutil.rmtree(config.lab_parent, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Integration tests first: a JVM keeps the class path of the first session in its process."""
+    items.sort(key=lambda item: "/tests/unit/" in str(item.path))
+
+
+@pytest.fixture(scope="session")
+def services() -> Endpoints:
+    """The running services of this test run."""
+    from lab_env import services
+
+    return services.up(progress=lambda line: None)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """A table of what took how long, by test module or notebook."""
+    seconds: dict[str, float] = defaultdict(float)
+    tests: dict[str, set[str]] = defaultdict(set)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration") and hasattr(report, "when"):
+                module = report.nodeid.split("::")[0]
+                seconds[module] += report.duration
+                tests[module].add(report.nodeid)
+    terminalreporter.section("time by module")
+    for module in sorted(seconds, key=seconds.get, reverse=True):
+        line = f"{seconds[module]:8.1f} s  {len(tests[module]):4d} tests  {module}"
+        terminalreporter.write_line(line)
+    total, count = sum(seconds.values()), sum(map(len, tests.values()))
+    terminalreporter.write_line(f"{total:8.1f} s  {count:4d} tests  in all")

@@ -1,0 +1,130 @@
+"""A lab of its own for one test module, driven as a person does: by the `lab` command."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lab_env.objectstore import s3_client
+from lab_env.runtime.environment import MARK
+
+
+class Instance:
+    """One LAB_HOME and the programs that run for it.
+
+    Args:
+        home: its LAB_HOME.
+        settings: LAB_* variables beside LAB_HOME.
+        command: how `lab` is called.
+    """
+
+    def __init__(self, home: Path, settings: dict[str, str], command: list[str] | None = None):
+        self.home = home
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LAB_")}
+        kept = ("LAB_CACHE", "LAB_MINIO_BINARY")
+        self.environment |= {k: v for k, v in os.environ.items() if k in kept}
+        self.environment |= settings | {"LAB_HOME": str(home)}
+        self.command = command or [sys.executable, "-I", "-m", "lab_env.cli"]
+
+    def lab(self, *arguments: str, **more) -> subprocess.CompletedProcess:
+        """Give a `lab` command and wait for it."""
+        return subprocess.run(
+            [*self.command, *arguments],
+            env=self.environment | more,
+            capture_output=True,
+            text=True,
+            timeout=360,
+        )
+
+    def begin(self, *arguments: str) -> subprocess.Popen:
+        """Give a `lab` command in another terminal."""
+        return subprocess.Popen(
+            [*self.command, *arguments],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def up(self) -> None:
+        """`lab up`, which must succeed."""
+        done = self.lab("up")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def status(self) -> dict[str, dict]:
+        """`lab status --json`, by name."""
+        return {row["name"]: row for row in json.loads(self.lab("status", "--json").stdout)}
+
+    def pid(self, name: str) -> int:
+        """The process id of a program."""
+        return self.status()[name]["pid"]
+
+    def supervisor_pid(self) -> int:
+        """The process id of its supervisor."""
+        return int((self.home / "run" / "supervisord.pid").read_text())
+
+    def processes(self) -> list[psutil.Process]:
+        """All living processes that carry this LAB_HOME's mark."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == str(self.home):
+                    found.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return [p for p in found if p.status() != psutil.STATUS_ZOMBIE]
+
+    def secret(self) -> str:
+        """The generated password of its object store."""
+        return json.loads((self.home / "secrets.json").read_text())["s3_secret_key"]
+
+    def s3(self):
+        """A client of its object store."""
+        keys = json.loads((self.home / "secrets.json").read_text())
+        address = self.status()["minio"]["address"]
+        return s3_client(address, keys["s3_access_key"], keys["s3_secret_key"], "us-east-1")
+
+    def put_object(self, key: str, body: bytes) -> None:
+        """Write an object into the lab's bucket."""
+        self.s3().put_object(Bucket="lakehouse", Key=key, Body=body)
+
+    def get_object(self, key: str) -> bytes:
+        """Read an object of the lab's bucket."""
+        return self.s3().get_object(Bucket="lakehouse", Key=key)["Body"].read()
+
+    def send(self, topic: str, value: bytes) -> None:
+        """Send a record and wait until the broker has acknowledged it."""
+        bootstrap = self.status()["kafka"]["address"]
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        if topic not in admin.list_topics(timeout=10).topics:
+            admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+        outcome = []
+        producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 20_000})
+        producer.produce(topic, value, on_delivery=lambda error, _: outcome.append(error))
+        producer.flush(25)
+        assert outcome == [None]
+
+    def records(self, topic: str) -> list[bytes]:
+        """All records of a topic."""
+        options = {
+            "bootstrap.servers": self.status()["kafka"]["address"],
+            "group.id": "test",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+        consumer = Consumer(options)
+        consumer.subscribe([topic])
+        values = []
+        while True:
+            message = consumer.poll(30)
+            assert message is not None, "Kafka did not answer"
+            if message.error():  # the end of the only partition
+                consumer.close()
+                return values
+            values.append(message.value())

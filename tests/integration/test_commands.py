@@ -1,0 +1,149 @@
+"""What a person does from the shell with the services up: load, replay, ledger, logs, reset, down."""
+
+import re
+from pathlib import Path
+
+import psutil
+import pytest
+from instance import Instance
+from own_lab import lab_environment
+
+from lab_env.shop.topics import delete_topic, topic_end_offsets
+
+pytestmark = pytest.mark.services
+
+A_SHORT_LOAD = ("load", "--rate", "200", "--seconds", "3")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """A running lab of this module's own."""
+    home = tmp_path_factory.mktemp("commands") / "my lab"
+    instance = Instance(home, lab_environment(home))
+    instance.up()
+    yield instance
+    assert instance.lab("down").returncode == 0
+    assert instance.processes() == []
+
+
+@pytest.fixture
+def running(lab):
+    """The running lab, without what the test before sent to the topics."""
+    lab.up()
+    succeed(lab, "reset", "lab")
+    return lab
+
+
+def succeed(lab: Instance, *arguments: str) -> str:
+    done = lab.lab(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def refuse(lab: Instance, *arguments: str) -> str:
+    done = lab.lab(*arguments)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Next step: " in done.stderr and "Traceback" not in done.stderr
+    return done.stderr
+
+
+def messages(lab: Instance, topic: str = "lab.orders") -> int:
+    return sum(topic_end_offsets(lab.status()["kafka"]["address"], topic).values())
+
+
+def ledger_total(lab: Instance, *arguments: str) -> int:
+    """The number that the last row of `lab ledger`'s table ends with."""
+    total = re.search(r"^total .* (\d+)$", succeed(lab, "ledger", *arguments), re.MULTILINE)
+    return int(total.group(1))
+
+
+def test_a_load_from_the_shell_keeps_its_rate_and_the_ledger_agrees_with_the_topic(running):
+    shown = succeed(running, *A_SHORT_LOAD)
+    assert " 0 failures" in shown
+    sent = messages(running)
+    assert f"{sent:,} acknowledged" in shown
+    assert sent == pytest.approx(3 * 200, rel=0.2)
+    settled = succeed(running, "ledger")
+    assert f"topic: {sent:,} messages" in settled and "0 lost, 0 unrecorded" in settled
+    assert ledger_total(running) == sent
+
+
+def test_a_ledger_that_differs_from_its_topic_ends_with_status_1(running):
+    succeed(running, "replay", "-n", "100")
+    running.send("lab.orders", b"from a stranger")
+    assert "The topic and its ledger differ" in refuse(running, "ledger")
+
+
+def test_the_step_that_a_second_replay_names_can_be_taken(running):
+    succeed(running, *A_SHORT_LOAD)  # its sends are none of the recording's
+    succeed(running, "replay", "-n", "300")
+    before = messages(running)
+    said = refuse(running, "replay", "-n", "400")
+    assert "lab reset lab" in said
+    assert messages(running) == before
+    skip = re.search(r"--skip (\d+)", said).group(1)
+    succeed(running, "replay", "-n", "400", "--skip", skip)
+    assert messages(running) == ledger_total(running) == before + 400
+    succeed(running, "reset", "lab")
+    succeed(running, "replay", "-n", "400")
+    assert messages(running) == 400
+
+
+def test_a_replay_keeps_the_rate_that_it_is_given(running):
+    shown = succeed(running, "replay", "-n", "200", "--rate", "100")
+    assert "ledger of lab.orders" in shown
+    ledger = running.home / "ledger" / "lab.orders"
+    lines = [line for file in ledger.glob("*.sends.tsv") for line in file.read_text().splitlines()]
+    times = [int(line.rpartition("\t")[2]) / 1e6 for line in lines]
+    assert len(times) == 200 and max(times) - min(times) == pytest.approx(2, abs=0.3)
+
+
+def test_a_reset_clears_the_topic_the_ledger_and_the_load_s_logs_and_no_other_topic(running):
+    succeed(running, *A_SHORT_LOAD)
+    succeed(running, "replay", "-n", "50", "--topic", "mine.orders")
+    assert list((running.home / "ledger" / "lab.orders").glob("load-*"))
+    assert "lab: removed 1 topic, 1 ledger." in succeed(running, "reset", "lab")
+    assert not list(running.home.rglob("load-*"))
+    assert "mine.orders" in refuse(running, "ledger")  # the one that is left to choose
+    assert ledger_total(running, "--topic", "mine.orders") == 50
+    delete_topic(running.status()["kafka"]["address"], "mine.orders")
+
+
+@pytest.mark.parametrize("command", ["load", "replay", "ledger"])
+@pytest.mark.parametrize("name", ["", "..", "my orders"])
+def test_a_name_that_no_topic_can_have_is_said_to_be_so(lab, command, name):
+    said = refuse(lab, command, "--topic", name)
+    assert f"No Kafka topic can be called {name!r}." in said and "lab logs" not in said
+
+
+def test_logs_shows_the_last_lines_of_a_running_service(lab):
+    log = Path(lab.home, "logs", "kafka.log")
+    before = log.read_text().splitlines()
+    shown = succeed(lab, "logs", "kafka", "-n", "5").splitlines()
+    assert len(before) > 5
+    assert shown in (before[-5:], log.read_text().splitlines()[-5:])  # it may have written one
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_down_ends_a_load_that_runs(running, processes):
+    command = running.begin("load", "--seconds", "120", "--processes", processes)
+    for line in command.stdout:
+        if "load on lab.orders runs" in line:
+            break
+    started = psutil.Process(command.pid).children(recursive=True)
+    assert len(started) >= int(processes)
+    succeed(running, "down")
+    _, alive = psutil.wait_procs(started, timeout=1)
+    assert alive == [] and running.processes() == []
+    command.communicate(timeout=20)
+    assert command.returncode is not None
+
+
+def test_up_from_another_terminal_leaves_a_load_alone(running):
+    command = running.begin("load", "--seconds", "12")
+    for line in command.stdout:
+        if "load on lab.orders runs" in line:
+            break
+    succeed(running, "up")
+    assert " 0 failures" in command.communicate(timeout=40)[0]
+    assert command.returncode == 0

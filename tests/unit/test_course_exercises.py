@@ -1,0 +1,234 @@
+"""What a learner meets: four outcomes, hints one after another, the solution after an attempt."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from lab_env.course import progress
+from lab_env.course.checking import NotYet, Passed, check_of, checks_in
+from lab_env.course.exercises import Exercises
+from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer, exercise, lessons, to_json
+from lab_env.errors import LabError
+from lab_env.settings import settings
+
+
+@dataclass(frozen=True)
+class Total:
+    value: int
+
+
+@check_of("77.1")
+class AddUp:
+    """The learner's function adds two amounts; the lab of this test is its list of amounts."""
+
+    @staticmethod
+    def observe(lab, answer) -> Total:
+        return Total(answer(lab) if callable(answer) else answer)
+
+    @staticmethod
+    def judge(facts: Total) -> Passed | NotYet:
+        return Passed("Right.") if facts.value == 30 else NotYet(f"{facts.value} is not the sum.")
+
+
+CHECKS = {"77.1": AddUp}
+ENTRY = LessonEntry(
+    "77", "77_sums", "Sums", 1, 1, (), (),
+    (
+        Exercise(
+            "77.1", "Add", "add", "total", "total = sum(amounts)",
+            ("Think.", "Use `sum`."), (WrongAnswer("total = amounts[0]", "is not the sum"),),
+        ),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture
+def configure(tmp_path, monkeypatch):
+    """Set LAB_* variables; progress is a file of this test."""
+
+    def set_variables(**variables: str) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(f"LAB_{name}", str(value))
+        settings.cache_clear()
+
+    set_variables(PROGRESS=tmp_path / "progress.json")
+    yield set_variables
+    monkeypatch.undo()
+    settings.cache_clear()
+
+
+@pytest.fixture
+def exercises(tmp_path, configure):
+    (tmp_path / "77.json").write_text(to_json(ENTRY))
+    return Exercises([10, 20], tmp_path, lambda number: CHECKS)
+
+
+def test_a_right_answer_is_passed(exercises):
+    outcome = exercises.check("77.1", 30)
+    assert outcome.passed and outcome.text == "Right."
+
+
+def test_a_wrong_answer_gets_its_reason_and_a_next_step(exercises):
+    outcome = exercises.check("77.1", 10)
+    assert outcome.kind == "not yet"
+    assert "10 is not the sum." in repr(outcome) and 'lab.hint("77.1")' in repr(outcome)
+
+
+def stub(amounts): ...  # YOUR CODE
+
+
+def documented_stub(amounts):
+    """Adds up."""
+
+
+@pytest.mark.parametrize("answer", [..., None, {"a": 1, "b": ...}, [1, ...], stub, documented_stub])
+def test_an_unfilled_stub_is_not_attempted(exercises, answer):
+    assert exercises.check("77.1", answer).kind == "not attempted"
+    assert not progress.attempted("77.1")
+
+
+@pytest.mark.parametrize("answer", [0, "", False, {}, [], lambda amounts: None])
+def test_an_answer_that_is_merely_empty_is_judged(exercises, answer):
+    empty_function = callable(answer)
+    expected = "not attempted" if empty_function else "not yet"
+    assert exercises.check("77.1", answer).kind == expected
+
+
+def wrong_key(amounts):
+    rows = {"amount": amounts}
+    return rows["amuont"]
+
+
+def test_the_learners_own_exception_becomes_a_card_that_names_its_line(exercises):
+    outcome = exercises.check("77.1", wrong_key)
+    assert outcome.kind == "error in your code"
+    assert "KeyError: 'amuont'" in outcome.text
+    assert 'in line 3 of `wrong_key`: `return rows["amuont"]`' in outcome.text
+    assert "Traceback" not in repr(outcome) and "exercises.py" not in repr(outcome)
+
+
+def test_a_java_error_is_told_by_its_cause(exercises):
+    def fails(amounts):
+        raise RuntimeError(
+            "An error occurred while calling o57.save.\n: org.apache.spark.SparkException: Job\n"
+            "\tat a.b\nCaused by: org.apache.hudi.exception.HoodieKeyException: no key\n\tat c.d"
+        )
+
+    said = exercises.check("77.1", fails).text
+    assert "HoodieKeyException: no key" in said and "o57" not in said and "\tat" not in said
+
+
+def test_trouble_of_the_lab_is_not_blamed_on_the_learner(exercises):
+    def stopped(amounts):
+        raise LabError("The services are not running.", "run: lab up")
+
+    with pytest.raises(LabError, match="not running"):
+        exercises.check("77.1", stopped)
+
+
+def test_hints_come_one_after_another(exercises):
+    titles = [exercises.hint("77.1").title for _ in range(3)]
+    assert [title[-6:] for title in titles] == ["1 of 2", "2 of 2", "2 of 2"]
+    assert exercises.hint("77.1").text == "Use `sum`."
+
+
+def test_the_solution_waits_for_an_attempt(exercises):
+    assert "sum(amounts)" not in repr(exercises.solution("77.1"))
+    exercises.check("77.1", ...)
+    assert "sum(amounts)" not in repr(exercises.solution("77.1"))
+    exercises.check("77.1", 1)
+    assert "total = sum(amounts)" in repr(exercises.solution("77.1"))
+
+
+def test_the_reference_answer_is_brought_only_when_unsolved(exercises):
+    names = {"amounts": [10, 20]}
+    assert "reference answer is used" in repr(exercises.use_reference("77.1", names))
+    assert names["total"] == 30
+    exercises.check("77.1", 30)
+    names["total"] = "mine"
+    assert "your own answer" in repr(exercises.use_reference("77.1", names))
+    assert names["total"] == "mine"
+
+
+def test_an_unknown_exercise_names_those_of_the_lesson(exercises):
+    with pytest.raises(LabError) as refused:
+        exercises.check("77.4", 1)
+    assert "77.1" in refused.value.next_step
+
+
+def test_under_strict_only_what_is_not_passed_raises(exercises, configure):
+    configure(STRICT="1")
+    assert exercises.check("77.1", 30).passed
+    for answer in (10, ...):
+        with pytest.raises(LabError, match=r"Exercise 77\.1: not"):
+            exercises.check("77.1", answer)
+
+
+def test_each_check_and_each_wrong_answer_is_reported(exercises, configure, tmp_path):
+    configure(OUTCOMES=tmp_path / "outcomes.jsonl", TRY_WRONG="1")
+    names = {"amounts": [10, 20], "total": 30}
+    exercises.check("77.1", 30, names)
+    first, second = map(json.loads, (tmp_path / "outcomes.jsonl").read_text().splitlines())
+    assert (first["exercise"], first["outcome"]) == ("77.1", "passed")
+    assert (second["wrong"], second["outcome"]) == (0, "not yet")
+    assert second["text"] == "10 is not the sum."
+    assert names["total"] == 30  # the trial leaves the notebook's names alone
+
+
+def test_what_was_passed_stays_passed(exercises):
+    exercises.check("77.1", 30)
+    exercises.check("77.1", 10)
+    exercises.check("77.1", ...)
+    assert "1 of 1 passed" in repr(exercises.progress())
+    assert progress.read()["exercises"]["77.1"]["attempts"] == 2
+
+
+def test_progress_names_what_is_open(exercises):
+    exercises.check("77.1", 10)
+    for form in (repr(exercises.progress()), exercises.progress()._repr_html_()):
+        assert "Sums" in form and "0 of 1 passed; open: 77.1 not yet" in form
+
+
+def test_predictions_are_set_beside_what_happened(exercises):
+    assert "in place of the dots" in repr(exercises.predict("77.p1", ...))
+    assert "it is 11" in repr(exercises.happened("77.p1", 11))
+    exercises.predict("77.p1", 3)
+    assert "you expected 3, it is 11" in repr(exercises.happened("77.p1", 11))
+    assert "77.p1: 3; 11" in repr(exercises.progress())
+
+
+def test_a_damaged_progress_file_is_named(exercises, tmp_path):
+    (tmp_path / "progress.json").write_text("{")
+    with pytest.raises(LabError, match=r"progress\.json is damaged"):
+        exercises.progress()
+
+
+def test_cards_and_plain_text_say_the_same(exercises):
+    for shown in (
+        exercises.check("77.1", 10),
+        exercises.hint("77.1"),
+        exercises.solution("77.1"),
+    ):
+        words = repr(shown).replace("`", "").split()
+        html = shown._repr_html_()
+        assert all(word.strip('"()') in html.replace("&quot;", '"') for word in words)
+        assert "var(--jp-content-font-color1" in html
+
+
+def test_learners_text_is_escaped_in_cards(exercises):
+    assert "<script>" not in exercises.check("77.1", "<script>")._repr_html_()
+
+
+def test_one_exercise_has_one_check():
+    module = type(
+        "module", (), {"__name__": "m", "A": AddUp, "B": check_of("77.1")(type("B", (), {}))}
+    )
+    with pytest.raises(LabError, match="twice"):
+        checks_in(module)
+
+
+def test_every_committed_exercise_can_be_found_by_its_id():
+    for entry in lessons().values():
+        for item in entry.exercises:
+            assert exercise(item.id) == item

@@ -1,0 +1,36 @@
+"""What the README promises is there: its links, its commands, its picture."""
+
+import re
+
+import pytest
+from typer.main import get_command
+
+from lab_env.architecture import architecture_svg
+from lab_env.cli import app
+from lab_env.settings import REPOSITORY
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+LINKS = sorted(set(re.findall(r"\]\(([^)#:]+)\)", README)))
+
+
+@pytest.mark.parametrize("target", LINKS)
+def test_a_link_leads_somewhere(target):
+    assert (REPOSITORY / target).exists()
+
+
+def test_every_make_target_it_names_exists():
+    makefile = (REPOSITORY / "Makefile").read_text()
+    named = set(re.findall(r"(?:^|`)make ([a-z]+)", README, re.MULTILINE))
+    assert {"lab", "test", "tour", "check"} <= named
+    assert all(f"\n{target}:" in makefile for target in named)
+
+
+def test_every_lab_command_it_names_exists():
+    known = set(get_command(app).commands)
+    named = set(re.findall(r"`(?:\.venv/bin/)?lab ([a-z]+)", README))
+    assert {"up", "reset", "bench", "doctor"} <= named <= known
+
+
+def test_its_picture_is_the_one_that_the_lessons_draw():
+    picture = (REPOSITORY / "docs" / "architecture.svg").read_text(encoding="utf-8")
+    assert picture == architecture_svg() + "\n"

@@ -1,0 +1,86 @@
+"""The doctor says what is wrong with a machine, and how to mend it."""
+
+import socket
+
+import pytest
+from test_cli_errors import lab
+
+from lab_env.runtime import java
+from lab_env.services import doctor
+from lab_env.settings import settings
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A lab of its own, without services."""
+    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+    java.find_java.cache_clear()
+
+
+def finding(subject: str) -> doctor.Finding:
+    """The worst that the doctor says on a subject."""
+    order = ["ok", "warn", "fail"]
+    found = [finding for finding in doctor.examine() if finding.subject == subject]
+    return max(found, key=lambda finding: order.index(finding.verdict))
+
+
+def test_one_wrong_setting_is_said_once_and_nothing_else(tmp_path):
+    done = lab("doctor", home=tmp_path / "lab", LAB_KAFKA_PORT="99999")
+    assert done.returncode == 1
+    assert done.stdout.count("FAIL") == 1
+    assert done.stdout.count("LAB_KAFKA_PORT='99999' is not allowed") == 1
+    assert "a number from 1024 to 65535" in done.stdout
+    assert "ok" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["LAB_KAFKA_PORT", "LAB_KAFKA_CONTROLLER_PORT", "LAB_MINIO_PORT", "LAB_MINIO_CONSOLE_PORT"],
+)
+def test_a_busy_port_is_named_with_its_setting(monkeypatch, variable):
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = str(busy.getsockname()[1])
+        monkeypatch.setenv(variable, port)
+        settings.cache_clear()
+        found = doctor.examine()
+    (ports,) = (one for one in found if one.subject == "ports" and one.fact.split()[0] == port)
+    assert ports.verdict == "warn"
+    assert f"Or set {variable}." in ports.mend
+
+
+def test_a_machine_without_java_17_is_sent_to_set_up(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    settings.cache_clear()
+    java.find_java.cache_clear()
+    found = finding("java")
+    assert (found.verdict, found.mend) == ("fail", "run: make setup")
+
+
+def test_too_little_memory_is_a_warning(monkeypatch):
+    monkeypatch.setattr(doctor, "NEEDED_MEMORY", 1_000_000)
+    found = finding("memory")
+    assert found.verdict == "warn"
+    assert "LAB_SPARK_MEMORY" in found.mend
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict"), [("COMFORTABLE_DISK", "warn"), ("LEAST_DISK", "fail")]
+)
+def test_a_disk_that_is_nearly_full_is_said(monkeypatch, limit, verdict):
+    monkeypatch.setattr(doctor, "COMFORTABLE_DISK", 1_000_000_000)
+    monkeypatch.setattr(doctor, "LEAST_DISK", 0)
+    monkeypatch.setattr(doctor, limit, 1_000_000_000)
+    found = finding("disk")
+    assert found.verdict == verdict
+    assert "free some space, or set LAB_" in found.mend
+
+
+def test_a_wanted_machine_has_nothing_to_mend():
+    assert [finding(name).verdict for name in ("python", "java", "disk")] == ["ok"] * 3

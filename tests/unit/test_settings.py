@@ -1,0 +1,113 @@
+"""A setting is right, or named with what it may be; paths mean the same in every program."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab_env.errors import LabError
+from lab_env.runtime import bootstrap
+from lab_env.settings import REPOSITORY, Settings, settings
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Reads the settings from these LAB_* variables and no others."""
+
+    def read(**variables: str) -> Settings:
+        for name in [name for name in os.environ if name.startswith("LAB_")]:
+            monkeypatch.delenv(name)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        settings.cache_clear()
+        return settings()
+
+    yield read
+    settings.cache_clear()
+
+
+def test_an_empty_variable_is_an_unset_one(read):
+    assert read(LAB_HOME="", LAB_KAFKA_PORT="").home == REPOSITORY / ".lab"
+
+
+def test_a_relative_path_is_below_the_working_folder(read, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert read(LAB_HOME="a lab", LAB_CACHE="c").places == {
+        "LAB_HOME": str(tmp_path / "a lab"),
+        "LAB_CACHE": str(tmp_path / "c"),
+    }
+
+
+def test_a_tilde_is_the_home_folder(read):
+    assert read(LAB_HOME="~/a lab").home == Path.home().resolve() / "a lab"
+
+
+def test_set_up_and_the_lab_have_the_same_cache(read, monkeypatch, tmp_path):
+    for base in (tmp_path / "one", ""):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(base))
+        script = "from lab_env.settings import settings; print(settings().cache)"
+        environment = {k: v for k, v in os.environ.items() if k != "LAB_CACHE"}
+        environment["HOME"] = str(tmp_path)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.delenv("LAB_CACHE", raising=False)
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == str(bootstrap._cache())
+
+
+@pytest.mark.parametrize(
+    ("variable", "wrong", "why", "allowed"),
+    [
+        ("LAB_KAFKA_PORT", "80", "greater than or equal to 1024", "a number from 1024 to 65535"),
+        ("LAB_LATENESS_SECONDS", "0", "greater than 0", "a number above 0, at most 3600"),
+        ("LAB_STRICT", "maybe", "boolean", "true or false"),
+        ("LAB_SPARK_MEMORY", "1 GB", "pattern", "something like 700m"),
+        ("LAB_BIND", "::1", "4 octets", "something like 127.0.0.1"),
+        ("LAB_BIND", "localhost", "4 octets", "something like 127.0.0.1"),
+        ("LAB_S3_ENDPOINT", "notaurl", "no URL", "something like https://"),
+        ("LAB_S3_ENDPOINT", "ftp://store", "no URL", "something like https://"),
+        ("LAB_S3_ENDPOINT", "http://store:99999", "Port out of range", "something like https://"),
+        ("LAB_S3_ENDPOINT", "http://store/bucket", "more than a host", "something like https://"),
+        ("LAB_S3_BUCKET", "Bad Bucket", "a-z", "something like lakehouse"),
+        ("LAB_KAFKA_BOOTSTRAP", "nohost", "'nohost' is no host:port", "something like broker-1:"),
+        ("LAB_KAFKA_BOOTSTRAP", "a:1,b:99999", "'b:99999' is no host:port", "something like"),
+        ("LAB_HOME", "~no-such-user/x", "home directory", "a path"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_it_may_be(read, variable, wrong, why, allowed):
+    with pytest.raises(LabError) as caught:
+        read(**{variable: wrong})
+    assert caught.value.what.startswith(f"{variable}={wrong!r} is not allowed: ")
+    assert why in caught.value.what
+    assert caught.value.next_step.startswith(f"set {variable} to {allowed}")
+
+
+def test_several_brokers_and_a_store_with_a_slash_are_fine(read):
+    chosen = read(LAB_KAFKA_BOOTSTRAP="a.b:9092, [::1]:9093", LAB_S3_ENDPOINT="https://store:9000/")
+    assert chosen.kafka_bootstrap == "a.b:9092,[::1]:9093"
+    assert chosen.s3_endpoint == "https://store:9000"
+
+
+def test_shares_above_all_events_are_refused(read):
+    with pytest.raises(LabError, match=r"LAB_UPDATE_SHARE, .* are 1\.81 together"):
+        read(LAB_UPDATE_SHARE="0.9", LAB_CANCEL_SHARE="0.9")
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "next_step"),
+    [
+        ("LAB_KAFKA_PROT", "unset LAB_KAFKA_PROT, or use LAB_KAFKA_PORT."),
+        ("LAB_FOO", "unset LAB_FOO."),
+    ],
+)
+def test_a_misspelt_variable_is_named_with_a_guess_only_if_one_is_near(read, misspelt, next_step):
+    with pytest.raises(LabError, match=f"{misspelt} is not a setting") as caught:
+        read(**{misspelt: "1"})
+    assert caught.value.next_step == next_step
+
+
+def test_clients_of_a_server_on_all_addresses_use_this_machines_own(read):
+    assert read(LAB_BIND="0.0.0.0").client_host == "127.0.0.1"
+    assert read(LAB_BIND="127.0.0.9").client_host == "127.0.0.9"
