@@ -23,6 +23,7 @@ from lab_env.pipeline import events, session, sinks
 from lab_env.settings import Endpoints
 
 STALLED_EXIT = 75  # sysexits.h: temporary failure
+ENDED = ("stopped", "failed", "stalled")
 POLL_SECONDS = 1.0
 # Each look fetches all that Spark keeps, each by a call of its own: enough for a second, not more.
 KEPT_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "20"}
@@ -115,6 +116,8 @@ class Diary:
         self._state = folder / "state.json"
         self._newest: dict[str, tuple[int, str]] = {}
         self._heard = {"the start": time.monotonic()}
+        self._lock = threading.Lock()
+        self._over = False
         self.patience = START_SECONDS
 
     def running(self, sinks: tuple[str, ...], patience: float, **facts) -> None:
@@ -149,11 +152,18 @@ class Diary:
             self._progress.write(json.dumps(_short(progress)) + "\n")
 
     def state(self, state: str, **facts) -> None:
-        """Replace the state file, atomically."""
+        """Replace the state file, atomically; the first word on how the writer ended stands.
+
+        What the watchdog kills makes the main thread fail a moment later: that is no reason.
+        """
         text = json.dumps({"state": state, "pid": os.getpid(), "at": time.time(), **facts})
-        fresh = self._state.with_suffix(".new")
-        fresh.write_text(text)
-        fresh.replace(self._state)
+        with self._lock:
+            if self._over:
+                return
+            self._over = state in ENDED
+            fresh = self._state.with_suffix(".new")
+            fresh.write_text(text)
+            fresh.replace(self._state)
 
 
 def _short(progress: dict) -> dict:
@@ -172,23 +182,22 @@ def _short(progress: dict) -> dict:
     }
 
 
-def run(job: Job) -> int:
+def run(job: Job, diary: Diary) -> int:
     """Run the job's queries until it is told to stop, all are done, or one fails.
 
     Args:
         job: what to do.
+        diary: where to tell of it.
 
     Returns:
         Exit status: 0 when stopped or done, 1 when a query failed.
     """
     endpoints = endpoints_of_environment()
-    folder = Path(job.folder)
-    diary = Diary(folder)
     diary.state("starting")
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
-    _watch(job, diary, folder)
+    _watch(job, diary)
     spark = session.build_session(
         endpoints, Path(job.jars), Path(job.java_home), job.name, KEPT_REPORTS | job.spark
     )
@@ -230,7 +239,7 @@ def _note_progress(diary: Diary, queries: list) -> None:
             diary.ended(query.name)
 
 
-def _watch(job: Job, diary: Diary, folder: Path) -> None:
+def _watch(job: Job, diary: Diary) -> None:
     """End this process, with the reason and a thread dump, when a query reports no more.
 
     An idle query still reports every ten seconds, so silence means that it hangs. The watchdog has
@@ -241,7 +250,7 @@ def _watch(job: Job, diary: Diary, folder: Path) -> None:
         while diary.silence()[1] < diary.patience:
             time.sleep(0.5)
         sink, seconds = diary.silence()
-        dump = folder / "threads.txt"
+        dump = Path(job.folder) / "threads.txt"
         _dump_threads(job, dump)
         why = f"no progress of {sink} for {seconds:.0f} s"
         diary.state("stalled", error=why, sink=sink, threads=str(dump))
@@ -281,15 +290,14 @@ def main(job_file: Path) -> int:
         Exit status.
     """
     job = Job.load(job_file)
+    diary = Diary(Path(job.folder))
     try:
-        return run(job)
+        return run(job, diary)
     except Exception as error:
         # Py4J reports a dead JVM in many forms, none of which names it.
         dead = all(p.status() == psutil.STATUS_ZOMBIE for p in psutil.Process().children())
         what = "The JVM of Spark ended" if dead else "The writer failed"
-        Diary(Path(job.folder)).state(
-            "failed", error=f"{what}: {type(error).__name__}: {error}"[:4000]
-        )
+        diary.state("failed", error=f"{what}: {type(error).__name__}: {error}"[:4000])
         traceback.print_exc()
         return 1
     finally:

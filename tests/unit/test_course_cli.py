@@ -1,18 +1,26 @@
 """`lab progress` and `lab author` answer from the shell, without services."""
 
+import os
 import subprocess
 import sys
 
 from lab_env.settings import REPOSITORY
 
 
-def lab(*arguments: str) -> subprocess.CompletedProcess:
+def lab(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "lab_env.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=60)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env=os.environ | variables,
+        timeout=60,
+    )
 
 
-def test_progress_lists_every_lesson():
-    done = lab("progress")
+def test_progress_lists_every_lesson(tmp_path):
+    done = lab("progress", LAB_PROGRESS=str(tmp_path / "none yet.json"))
     assert done.returncode == 0, done.stderr
     assert "00  What is a streaming lakehouse" in done.stdout
     assert "0 of 3 passed; open: 00.1, 00.2, 00.3" in done.stdout

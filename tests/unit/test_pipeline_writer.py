@@ -71,3 +71,10 @@ def test_a_query_that_has_ended_need_not_report(diary):
 def test_a_job_survives_being_written_down(tmp_path):
     job = Job("w", "t", "s3a://b/x", str(tmp_path / "a folder"), "jars", "java", sinks=("cow",))
     assert Job.load(job.save()) == job
+
+
+def test_the_first_word_on_how_it_ended_stands(diary, tmp_path):
+    diary.state("stalled", error="no progress of mor for 25 s")
+    diary.state("failed", error="Answer from Java side is empty")
+    told = json.loads((tmp_path / "state.json").read_text())
+    assert told["state"] == "stalled" and "mor" in told["error"]
