@@ -188,16 +188,26 @@ pictures["update", "cow"]
 pictures["update", "mor"]
 
 # %%
-cow_new, mor_new = (pictures["update", kind].new_files for kind in TABLES)
-assert [file.kind for file in cow_new] == ["base"] and [file.kind for file in mor_new] == ["log"]
-cow_bytes, mor_bytes = (sum(file.size for file in new) for new in (cow_new, mor_new))
-print(f"Ten orders paid: {cow_bytes:,} bytes on Copy-on-Write, {mor_bytes:,} on Merge-on-Read")
-assert cow_bytes > 4 * mor_bytes
+cow_write, mor_write = (pictures["update", kind].commit() for kind in TABLES)
+print(f"Copy-on-Write: {cow_write.records_written:5,} rows, {cow_write.bytes_written:6,} bytes")
+print(f"Merge-on-Read: {mor_write.records_written:5,} rows, {mor_write.bytes_written:6,} bytes")
+
+# %%
+assert cow_write.updated == mor_write.updated == 10
+assert cow_write.records_written == 1000 and mor_write.records_written == 10
+assert cow_write.bytes_written > 4 * mor_write.bytes_written
+opened = [
+    len(found.files)
+    for kind in TABLES
+    for found in latest[kind].current
+    if found.partition.endswith("11-20")
+]
+assert opened == [1, 2]
 
 # %% [markdown]
-# The same ten rows. Copy-on-Write copied the whole base file, with 990 rows that did not change, and
-# put the ten new ones into the copy. Merge-on-Read left the base file alone and wrote the ten rows into
-# a log beside it.
+# Each commit records what it wrote; `.commit()` of an X-ray reads that record. The same ten orders were
+# paid. Copy-on-Write copied the whole base file, with 990 rows that did not change. Merge-on-Read left
+# the base file alone and wrote the ten rows into a log beside it.
 #
 # The price comes at the other end. Of the COW table a reader opens one file for this partition. Of
 # the MOR table it opens two, and merges them.
@@ -232,7 +242,7 @@ for kind, path in TABLES.items():
 look("small insert")
 pictures["small insert", "mor"]
 
-# %%
+# %% name="small-insert"
 new = {kind: pictures["small insert", kind].new_files for kind in TABLES}
 for kind in TABLES:
     (file,) = new[kind]
@@ -252,23 +262,21 @@ for kind in TABLES:
 # ### Compaction
 #
 # A [**compaction**](../docs/glossary.md#compaction) merges the logs of a file group with its base file.
-# We ask both tables for one. The procedure does nothing before the fifth deltacommit, unless we set
-# another number; the other options are those of our writes.
+# We ask both tables for one. The procedure makes a plan once there are five deltacommits, which is what
+# we have, and carries it out. It takes its options as one text; they are those of our writes.
 
 # %%
-compact_options = ",".join(
-    f"{name}={value}"
-    for name, value in (SMALL | {"hoodie.compact.inline.max.delta.commits": "1"}).items()
-)
+small_as_text = ",".join(f"{name}={value}" for name, value in SMALL.items())
 refusals = {}
+
 for kind, path in TABLES.items():
     try:
         spark.sql(f"""
             CALL run_compaction(op => 'scheduleandexecute', path => '{path}',
-                                options => '{compact_options}')
+                                options => '{small_as_text}')
         """)
     except Exception as refusal:
-        refusals[kind] = str(refusal.java_exception.getMessage())
+        refusals[kind] = refusal.java_exception.getMessage()
         print(kind, "refused:", refusals[kind])
 
 look("compaction")
@@ -287,42 +295,61 @@ assert (endings.count("deltacommit"), endings.count("commit")) == (5, 1)
 #
 # ### All six, measured
 #
-# Now the whole table. Each number is the size of the objects that are new since the operation before,
-# and how many there are.
+# Now the whole table: the size of all objects that are new after each operation, and their number.
+# What you guessed stands beside it.
 
 # %%
 from lab_env.measure.heat import WriteHeat
 
 heat = WriteHeat(pictures, {"cow": cow_guess, "mor": mor_guess})
+lab.happened("05.p1", heat.files("cow"))
+lab.happened("05.p2", heat.files("mor"))
 heat
 
-# %%
-lab.happened("05.p1", heat.files("cow"))
-
-# %%
-lab.happened("05.p2", heat.files("mor"))
-
-# %%
+# %% name="six-operations"
 assert list(heat.files("cow").values()) == ["base"] * 5 + ["none"]
 assert list(heat.files("mor").values()) == ["base", "log", "log", "log", "base", "base"]
 written = heat.frame()
 assert written["cow", "log"].sum() == 0
-assert (
-    written.loc["update":"late update", ("mor", "metadata")]
-    > written.loc["update":"late update", ("mor", "log")]
-).all()
+
+# %% [markdown]
+# And what do the commits say? *Changed* are the rows that a commit counts as inserted, updated or
+# deleted, *written* all that it put into its files. (Compaction changes no row.)
+
+# %%
+commits = {
+    where: picture.commit() for where, picture in pictures.items() if where != ("compaction", "cow")
+}
+told = {
+    where: {"changed": c.inserted + c.updated + c.deleted, "written": c.records_written}
+    for where, c in commits.items()
+}
+told = pd.DataFrame(told).T.unstack().reindex(heat.operations).swaplevel(axis=1)
+told = told[["cow", "mor"]].astype("Int64")
+told
+
+# %%
+for (operation, kind), commit in commits.items():
+    on_the_store = written.loc[operation, [(kind, "base"), (kind, "log")]].sum()
+    assert commit.bytes_written == on_the_store  # the record and the listing agree
+assert list(told.loc["late update"]) == [0, 995, 10, 10]
+late_to_update = written.loc["late update"] / written.loc["update"]
+assert 0.8 < late_to_update["cow", "base"] < 1.2 and 0.8 < late_to_update["mor", "log"] < 1.2
+bookkeeping = written.loc["update":"small insert", ("mor", ["metadata", "timeline"])].sum(axis=1)
+assert bookkeeping.max() < 1.1 * bookkeeping.min()
+assert bookkeeping["update"] > 5 * written.loc["update", ("mor", "log")]
 
 # %% [markdown]
 # What most people get wrong:
 #
-# - **The late update wrote as much as the update**, although it changed nothing. The writer learns that
-#   an event is too old only while it merges (COW), or not at all: the log keeps it, and the reader or
-#   the compaction drops it (MOR).
+# - **The late update wrote as much as the update**, although it changed nothing. Copy-on-Write copied
+#   995 rows to find that none of them changes. Merge-on-Read did not even look: its commit counts ten
+#   changed rows. The reader, or the compaction, finds out that they are too old.
 # - **Copy-on-Write has no log**, in any row. (One option adds logs with the *changes* to such a table:
 #   the change feed of lesson 12.)
 # - **A small write costs mostly bookkeeping.** Each commit adds to the timeline and to the *metadata
-#   table*, the list of files that saves readers a listing of folders. For the logs of Merge-on-Read it
-#   is many times the data. Few large writes are cheaper than many small ones, on both types.
+#   table*, the list of files that saves readers a listing of folders. That costs the same for five rows
+#   as for ten, and many times the log. So few large writes are cheaper than many small ones.
 #
 # The two tables look different in every row. Do they also give different answers?
 
@@ -393,28 +420,34 @@ lab.predict("05.p3", ...)
 lab.predict("05.p4", ...)
 
 # %%
-rows_of_o21 = {}
+held = {}
 for kind, path in TABLES.items():
-    (newest,) = (s for s in pictures["delete", kind].current if s.partition.endswith("11-20"))
-    base_file = spark.read.parquet(f"{path}/{newest.partition}/{newest.base.name}")
-    earlier = pictures["update", kind].instants[-1].requested
-    as_of = spark.read.format("hudi").option("as.of.instant", earlier).load(path)
-    rows_of_o21[kind] = {
-        "in the base file that was newest after the delete": base_file.where(
-            "order_id = 'O-21'"
-        ).count(),
-        "in a query as of the moment before the delete": as_of.where("order_id = 'O-21'").count(),
-        "in a query now": int((rows["order_id"] == "O-21").sum()),
+    after_delete, now = (
+        next(s for s in picture.current if s.partition.endswith("11-20"))
+        for picture in (pictures["delete", kind], latest[kind])
+    )
+    moment = pictures["update", kind].instants[-1].requested
+    held[kind] = {
+        "base file after the delete": spark.read.parquet(
+            f"{path}/{now.partition}/{after_delete.base.name}"
+        ),
+        "base file now": spark.read.parquet(f"{path}/{now.partition}/{now.base.name}"),
+        "table now": spark.read.format("hudi").load(path),
+        "table as of the moment before": spark.read.format("hudi")
+        .option("as.of.instant", moment)
+        .load(path),
     }
-pd.DataFrame(rows_of_o21)
 
-# %%
-now, before_delete, in_base = (list(row) for row in pd.DataFrame(rows_of_o21).iloc[::-1].to_numpy())
-assert now == [0, 0] and before_delete == [1, 1] and in_base == [0, 1]
+rows_of_o21 = pd.DataFrame(held).map(lambda rows: rows.where("order_id = 'O-21'").count())
+rows_of_o21
+
+# %% name="deleted-gone"
+assert list(rows_of_o21["cow"]) == [0, 0, 0, 1]
+assert list(rows_of_o21["mor"]) == [1, 0, 0, 1]
 lab.happened("05.p3", "mor")
 
 # %%
-lab.happened("05.p4", before_delete[0])
+lab.happened("05.p4", rows_of_o21.loc["table as of the moment before", "cow"])
 
 # %% [markdown]
 # On Copy-on-Write the delete wrote a base file without the row. On Merge-on-Read the newest base file
@@ -427,17 +460,16 @@ lab.happened("05.p4", before_delete[0])
 
 # %%
 spark.sql(f"CREATE TABLE orders_cow USING hudi LOCATION '{TABLES['cow']}'")
-clean_options = ",".join(f"{name}={value}" for name, value in SMALL.items())
-spark.sql(
-    f"CALL run_clean(table => 'orders_cow', retain_commits => 1, options => '{clean_options}')"
-)
+spark.sql(f"""
+    CALL run_clean(table => 'orders_cow', retain_commits => 1, options => '{small_as_text}')
+""")
 
 cleaned = lab.xray(TABLES["cow"], since=latest["cow"])
 cleaned
 
 # %%
-left = [f"{TABLES['cow']}/{f.partition}/{f.name}" for f in cleaned.files]
-assert spark.read.parquet(*left).where("order_id = 'O-21'").count() == 0
+files_left = [f"{TABLES['cow']}/{f.partition}/{f.name}" for f in cleaned.files]
+assert spark.read.parquet(*files_left).where("order_id = 'O-21'").count() == 0
 
 moment = pictures["update", "cow"].instants[-1].requested
 try:
@@ -498,10 +530,9 @@ sweep["as JSON"] = [
     for count in sweep.index
 ]
 for kind, path in SWEEP.items():
-    sizes = (
-        lab.xray(path).frame().query("part in ['base', 'log']").groupby("instant")["bytes"].sum()
-    )
-    sweep[kind] = sizes.sort_index().iloc[1:].to_numpy()  # the first write is the insert
+    picture = lab.xray(path)
+    writes = [picture.commit(instant.requested) for instant in picture.instants]
+    sweep[kind] = [write.bytes_written for write in writes[1:]]  # the first is the insert
     sweep[f"{kind}, times JSON"] = (sweep[kind] / sweep["as JSON"]).round(2)
 sweep
 
@@ -530,7 +561,8 @@ lab.happened("05.p5", "cow")
 # Copy-on-Write writes the file, however much of it changed: the line is flat. Merge-on-Read writes what
 # changed: the line climbs. They cross, and **when all rows change, Merge-on-Read writes several times
 # as much**. A log keeps each row by itself, much as JSON does. A base file is Parquet, which stores
-# columns and compresses them well.
+# columns and compresses them well. (Our orders resemble each other more than real ones. So expect the
+# lines of your own table to cross elsewhere.)
 #
 # And the logs are not the end of it: sooner or later a compaction writes the base file too. So count
 # like this, for one file group and all writes between two compactions:
@@ -583,8 +615,34 @@ choice = {"archive": "mor", "status feed": "mor", "repricing": "cow"}
 # %% [markdown]
 # ## The articles on trial
 #
-# This course follows two articles about streaming into Hudi. They say the following of the table types.
-# You have measured all of it.
+# This course follows two articles about streaming into Hudi. Each says something of the two table types.
+# You have measured nearly all of it. One piece of evidence is missing: an article speaks of an *index
+# file* that each write updates. What helps to find a key lies at the end of each *base file*, in its
+# footer: the lowest and the highest key, and the bloom filter.
+
+# %%
+import io
+import pyarrow.parquet as pq
+
+newest = next(s for s in latest["mor"].current if s.partition.endswith("11-20"))
+base_path = f"{TABLES['mor']}/{newest.partition}/{newest.base.name}"
+content = spark.read.format("binaryFile").load(base_path).first()["content"]
+footer = pq.read_metadata(io.BytesIO(content)).metadata
+print({name.decode(): f"{len(value):,} bytes" for name, value in footer.items()})
+
+# %% [markdown]
+# So it changes when a base file is written, and not with a log. The metadata table does change at each
+# write. What is in it?
+
+# %% name="no-index-file"
+names = latest["mor"].frame().query("part == 'metadata'")["name"]
+parts_of_metadata = {name.split("/")[2] for name in names} - {".hoodie"}
+print(parts_of_metadata)
+assert parts_of_metadata == {"files"} and b"org.apache.hudi.bloomfilter" in footer
+
+# %% [markdown]
+# One part, `files`: a list of the table's files. No keys. (One can add an index of keys there, the
+# record index of lesson 08.)
 #
 # ### Exercise 05.3 · Where does it hold?
 #
@@ -605,8 +663,7 @@ lab.check("05.3", holds_for)
 # The first four stand in the heat table and in the section about the delete.
 
 # %% [markdown] hint="05.3"
-# For the last: is there a part of the table that names keys? The next cells look into a base file and
-# into the metadata table.
+# For the last: the metadata table changes at each write. Does it say where a key lies?
 
 # %% wrong="05.3"
 # expect: which lists files, not keys
@@ -629,37 +686,11 @@ holds_for = {
 }
 
 # %% [markdown]
-# The last statement needs two more looks. What helps to find a key lies at the end of each *base file*,
-# in its footer: the lowest and the highest key, and the bloom filter.
-
-# %%
-import io
-import pyarrow.parquet as pq
-
-newest = next(s for s in latest["mor"].current if s.partition.endswith("11-20"))
-base_path = f"{TABLES['mor']}/{newest.partition}/{newest.base.name}"
-content = spark.read.format("binaryFile").load(base_path).first()["content"]
-footer = pq.read_metadata(io.BytesIO(content)).metadata
-print({name.decode(): f"{len(value):,} bytes" for name, value in footer.items()})
-
-# %% [markdown]
-# So it changes when a base file is written, and not with a log. The metadata table does change at each
-# write. What is in it?
-
-# %%
-names = latest["mor"].frame().query("part == 'metadata'")["name"]
-parts_of_metadata = {name.split("/")[2] for name in names} - {".hoodie"}
-print(parts_of_metadata)
-assert parts_of_metadata == {"files"} and b"org.apache.hudi.bloomfilter" in footer
-
-# %% [markdown]
-# One part, `files`: a list of the table's files. No keys. (An index of keys can be added there, the
-# record index of lesson 08.)
-#
 # Here is the judgement, from the numbers of this run.
 
 # %% name="the-trial"
-made = {kind: heat.files(kind) for kind in TABLES}
+made = heat.files("mor")
+in_base = rows_of_o21.loc["base file after the delete"]
 trial = [
     (
         "Copy-on-Write writes updates to delta files, which a compaction merges later",
@@ -668,18 +699,18 @@ trial = [
     ),
     (
         "After a delete, a Copy-on-Write base file still holds the record, and a delta file flags it",
-        f"rows of O-21 in the newest base file: {in_base[0]} (on Merge-on-Read: {in_base[1]})",
-        in_base[0] > 0,
+        f"rows of O-21 in the newest base file: {in_base['cow']} (on Merge-on-Read: {in_base['mor']})",
+        in_base["cow"] > 0,
     ),
     (
         "Merge-on-Read writes changes straight to the base file",
-        f"update: {made['mor']['update']}; delete: {made['mor']['delete']}",
-        made["mor"]["update"] == "base",
+        f"update: {made['update']}; delete: {made['delete']}; only new rows: {made['insert']}",
+        made["update"] == "base",
     ),
     (
         "Merge-on-Read only appends; base files change at compaction",
-        f"small insert: {made['mor']['small insert']}, rewritten in its file group",
-        made["mor"]["small insert"] == "log",
+        f"small insert: {made['small insert']}, rewritten in its file group",
+        made["small insert"] == "log",
     ),
     (
         "Each write updates an index file",
@@ -690,11 +721,12 @@ trial = [
 verdicts = pd.DataFrame(trial, columns=["the article says", "this run measured", "verdict"])
 verdicts["verdict"] = verdicts["verdict"].map({True: "holds", False: "wrong"})
 assert list(verdicts["verdict"]) == ["wrong"] * 5
-verdicts.style.hide(axis="index").set_properties(**{"text-align": "left", "white-space": "normal"})
+left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
+verdicts.style.hide(axis="index").set_table_styles(left)
 
 # %% [markdown]
-# Two of the five are right for the *other* table type: put the names the other way round, and they
-# describe what you saw. Texts about table formats age, and are copied. The files are the judge.
+# The first three are right for the *other* table type: exchange the names, and they describe what you
+# saw. Texts about table formats age, and are copied. The files are the judge.
 
 # %% [markdown]
 # ## Key points

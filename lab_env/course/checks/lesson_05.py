@@ -1,10 +1,11 @@
-"""Checks of lesson 05: which files a write made, and how many bytes, as the store's listing has them."""
+"""Checks of lesson 05: which files a write made, and how many bytes, as the tables' own records have them."""
 
 from dataclasses import dataclass
 
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.pipeline.options import KEYS, TINY
 from lab_env.xray import Snapshot
+from lab_env.xray.commits import Commit
 
 SCRATCH = (
     TINY
@@ -26,7 +27,7 @@ class TwoUpserts:
 
     Args:
         answer: the learner's words for each upsert.
-        made: the same words, from the listing.
+        made: the same words, from the table's own record.
         alone: whether a new order, sent to the table that has a log by now, got a file group of
             its own.
     """
@@ -42,7 +43,7 @@ class FilesOfTwoUpserts:
 
     @staticmethod
     def observe(lab, answer) -> TwoUpserts:
-        """Write both tables, once in a lesson, and compare their listings."""
+        """Write both tables, once in a lesson, and read what the upserts recorded."""
         tables = {TEN: lab.path("exercise/updates"), TEN_AND_NEW: lab.path("exercise/mixed")}
         if not lab.files(tables[TEN_AND_NEW]):
             _write(lab, "id < 1000", "new", "10:00", *tables.values())
@@ -62,7 +63,7 @@ class FilesOfTwoUpserts:
         said, made = facts.answer[TEN], facts.made[TEN]
         if said != made:
             return NotYet(
-                f"For the ten updates you say {said!r}; the listing has {made!r}. All ten orders are "
+                f"For the ten updates you say {said!r}; it made {made!r}. All ten orders are "
                 "known, and a change of a known order goes to a log."
             )
         said, made = facts.answer[TEN_AND_NEW], facts.made[TEN_AND_NEW]
@@ -73,7 +74,7 @@ class FilesOfTwoUpserts:
             )
         if said != made:
             return NotYet(
-                f"For the second you say {said!r}; the listing has {made!r}. The ten updates went "
+                f"For the second you say {said!r}; it made {made!r}. The ten updates went "
                 "into the same new base file as the new order: a file group gets one or the other."
             )
         note = "One key more, and the whole base file was written anew."
@@ -117,13 +118,12 @@ class TypeForAWorkload:
 
     @staticmethod
     def observe(lab, answer) -> Sizes:
-        """Add up what the sweep's four writes left on the store."""
-        written = {}
-        for kind in ("cow", "mor"):
-            files = [f for f in lab.xray(lab.path(f"sweep_{kind}")).files if f.kind != "cdc"]
-            instants = sorted({file.instant for file in files})
-            written[kind] = [sum(f.size for f in files if f.instant == at) for at in instants]
-        of = [{kind: sizes[n] for kind, sizes in written.items()} for n in range(4)]
+        """What the sweep's four writes recorded: the insert, ten orders, a hundred, all."""
+        pictures = {kind: lab.xray(lab.path(f"sweep_{kind}")) for kind in ("cow", "mor")}
+        of = [
+            {kind: _write_of(picture, n).bytes_written for kind, picture in pictures.items()}
+            for n in range(4)
+        ]
         said = {str(name): str(kind).strip().casefold() for name, kind in answer.items()}
         return Sizes(said, insert=of[0], ten=of[1], all=of[3])
 
@@ -186,7 +186,7 @@ class WhereItHolds:
 
     @staticmethod
     def observe(lab, answer) -> Trial:
-        """Ask the two tables of the lesson; the cleaning of the COW table took no evidence away."""
+        """Ask what the six operations recorded in the two tables of the lesson."""
         pictures = {kind: lab.xray(lab.path(f"orders_{kind}")) for kind in ("cow", "mor")}
         tests = (_logs_of_updates, _logs_of_deletes, _compacted, _rewritten_for_inserts, _key_index)
         return Trial(
@@ -229,11 +229,8 @@ def _compacted(table: Snapshot) -> bool:
 
 
 def _rewritten_for_inserts(table: Snapshot) -> bool:
-    """Whether the fifth write made the only base file that its partition now needs."""
-    at = table.instants[4].requested
-    partitions = {f.partition for f in table.files if f.instant == at and f.kind == "base"}
-    current = [found for found in table.current if found.partition in partitions]
-    return len(current) == 1 and current[0].instant == at
+    """Whether the base file of the fifth write, the small insert, replaced an older one."""
+    return any(file.kind == "base" and file.replaces for file in _write_of(table, 4).files)
 
 
 def _key_index(table: Snapshot) -> bool:
@@ -244,9 +241,13 @@ def _key_index(table: Snapshot) -> bool:
 
 def _made(table: Snapshot, number: int) -> str:
     """Which data files the write with that number made: `base`, `log`, `base and log` or `none`."""
-    at = table.instants[number].requested
-    kinds = {file.kind for file in table.files if file.instant == at}
+    kinds = {file.kind for file in _write_of(table, number).files}
     return " and ".join(kind for kind in ("base", "log") if kind in kinds) or "none"
+
+
+def _write_of(table: Snapshot, number: int) -> Commit:
+    """The write with that number, in the order of the timeline; a cleaning takes nothing from it."""
+    return table.commit(table.instants[number].requested)
 
 
 def _write(lab, which: str, status: str, at: str, *paths: str) -> None:
