@@ -441,7 +441,7 @@ for kind, path in TABLES.items():
 rows_of_o21 = pd.DataFrame(held).map(lambda rows: rows.where("order_id = 'O-21'").count())
 rows_of_o21
 
-# %% name="deleted-gone"
+# %% name="rows-of-o21"
 assert list(rows_of_o21["cow"]) == [0, 0, 0, 1]
 assert list(rows_of_o21["mor"]) == [1, 0, 0, 1]
 lab.happened("05.p3", "mor")
