@@ -136,7 +136,7 @@ class WriteHeat:
             "<table style='border-collapse:collapse;background:none;"
             "color:var(--jp-content-font-color1,#222)'>"
             f"<tr><th></th>{top}</tr><tr><th></th>{names}</tr>{body}</table>"
-            f"<div style='margin:4px 0'>Size of the new objects, and their number: the more bytes, the stronger the colour. "
+            f"<div style='margin:4px 0'>“38 KB in 2”: 38 KB in two new objects. The more bytes, the stronger the colour. "
             f"<b>{self.score()}</b></div>"
         )
 

@@ -439,7 +439,7 @@ for kind, path in TABLES.items():
     }
 
 rows_of_o21 = pd.DataFrame(held).map(lambda rows: rows.where("order_id = 'O-21'").count())
-rows_of_o21
+rows_of_o21.rename_axis("rows of O-21 in the")
 
 # %% name="rows-of-o21"
 assert list(rows_of_o21["cow"]) == [0, 0, 0, 1]
@@ -481,7 +481,8 @@ print(refused)
 assert "Cleaner cleaned up the timestamp of interest" in refused
 
 # %% [markdown]
-# Now no file of the table holds O-21, and with it the past is gone: time travel says so. Whoever must
+# Now no file of the table holds O-21, and with it the past is gone: time travel says so. (The older
+# file of the 21st stayed: it was the current one until the commit that we keep.) Whoever must
 # forget a customer within thirty days has to clean within thirty days, and on Merge-on-Read compact
 # before that. Hudi cleans by itself after each write, unless you switch it off as we did. How much
 # history it keeps is a setting. Lesson 07 is about it.
