@@ -47,13 +47,13 @@ lab
 # %% [markdown]
 # ## A user that sends orders
 #
-# **Locust** is a load generator. It simulates *users*. A user is a Python class; its *tasks* are
+# [**Locust**](../docs/glossary.md#locust) is a load generator. It simulates *users*. A user is a Python class; its *tasks* are
 # methods. Locust makes as many users as you ask for, and each of them picks a task, runs it, waits,
 # and picks again. Locust counts requests and failures and the time that answers took.
 #
 # Out of the box it speaks HTTP. Our shop does not get HTTP requests, it puts events on Kafka. So we
-# write the user ourselves. A program that puts events on Kafka is called a *producer*; the list of
-# events that it puts them on is a **topic**; the server that keeps the topic is the **broker**.
+# write the user ourselves. A program that puts events on Kafka is called a [**producer**](../docs/glossary.md#producer); the list of
+# events that it puts them on is a [**topic**](../docs/glossary.md#topic); the server that keeps the topic is the [**broker**](../docs/glossary.md#broker).
 #
 # The next cell does not run anything. It writes a file, because Locust must run as a program of its
 # own: as soon as it is imported it changes parts of Python's standard library, and a notebook does
@@ -62,7 +62,7 @@ lab
 # Three things to look for in the file:
 #
 # 1. The **weights**: `@task(6)` and `@task(3)` mean six creates for three updates, on average.
-# 2. The **key**: each event carries its order's id as key. Kafka keeps events with the same key in
+# 2. The [**key**](../docs/glossary.md#key): each event carries its order's id as key. Kafka keeps events with the same key in
 #    their order. Lesson 02 is about this.
 # 3. The **two reports**. `produce` only puts the event into a queue of the client, here, in this
 #    process. The broker's answer comes later: then the client calls `answered`. The user tells Locust
@@ -218,7 +218,7 @@ requests
 # for one update, on average: each user draws its next task by chance.
 #
 # Now compare the response times of `HANDED` and `KAFKA`, in the columns `p50_ms` and `p95_ms`. A
-# **percentile** is the time that a given share of the answers did not exceed: for `p95_ms`, 95 of 100
+# [**percentile**](../docs/glossary.md#percentile) is the time that a given share of the answers did not exceed: for `p95_ms`, 95 of 100
 # answers. `HANDED` takes no time at all, because it measures a queue in our own memory. Only `KAFKA`
 # measures the broker. A load test that reports a success when `produce` returns looks like the `HANDED`
 # rows: fast, and without a failure, whatever the broker does.
@@ -364,7 +364,7 @@ wait_time = "constant_throughput(500)"
 
 # %% [markdown]
 # Real load is not steady. A shop has quiet hours, and a sale that begins at noon sharp. In Locust, a
-# *load shape* decides how many users there are at each moment: a class with a method `tick`, which
+# [**load shape**](../docs/glossary.md#load-shape) decides how many users there are at each moment: a class with a method `tick`, which
 # Locust calls about once a second. It returns two numbers: how many users there shall be, and how many
 # of them may start in one second. When it returns `None`, the test ends.
 #
@@ -542,9 +542,9 @@ print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic 
 # the event may have been on its way already. Nobody can tell from the answers alone. Therefore the
 # course's own record knows three states:
 #
-# - **acknowledged**: it is in the topic;
+# - [**acknowledged**](../docs/glossary.md#acknowledgement): it is in the topic;
 # - **failed**: it certainly is not, because it never left, or the broker refused it;
-# - **unknown**: nobody answered. Only a look into the topic can tell.
+# - [**unknown**](../docs/glossary.md#unknown-send): nobody answered. Only a look into the topic can tell.
 #
 # And a user who sends a failed event once more may have sent it twice. Duplicates are not a sign of
 # bad programs. They are the price of not losing anything.
@@ -564,8 +564,8 @@ print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic 
 # - **It runs in several processes** when one is not enough: Locust's *master* starts workers, splits
 #   the users among them and adds up their numbers.
 # - **It has Locust's web page**, where you watch the run and change the number of users.
-# - **It misbehaves on purpose**, as real sources do. Some updates arrive *late*, after newer ones. Some
-#   events are *resent*, so they arrive twice. Some are *malformed*.
+# - **It misbehaves on purpose**, as real sources do. Some updates arrive [**late**](../docs/glossary.md#late-event), after newer ones. Some
+#   events are [**resent**](../docs/glossary.md#resend), so they arrive twice. Some are [**malformed**](../docs/glossary.md#malformed-event).
 # - **It keeps a ledger**: a journal like ours, with the three states, in files outside Kafka and Spark.
 #
 # This cell starts it, on two processes, and does not wait. Open the link while it runs.
@@ -653,7 +653,7 @@ assert {"event", "late", "resend", "malformed"} == set(kinds.index)
 
 # %% [markdown]
 # They agree to the message. Here is one order that had bad luck, in the order in which the topic
-# holds its events. Its *offset* is an event's place in its part of the topic.
+# holds its events. Its [**offset**](../docs/glossary.md#offset) is an event's place in its part of the topic.
 
 # %%
 late_orders = frame.loc[frame["kind"] == "late", "order_id"]
