@@ -277,11 +277,11 @@ assert before_payment.where("status = 'paid'").count() == 0
 # Kafka and Spark. In later lessons it decides which rows a table lacks, has twice, or shows in an old
 # version.
 #
-# Ten seconds of customers, 200 events a second:
+# Six seconds of customers, 300 events a second:
 
 # %%
 topic = lab.topic("orders")
-with lab.load(topic, rate=200, seconds=10) as load:
+with lab.load(topic, rate=300, seconds=6) as load:
     pass
 
 # %%

@@ -230,7 +230,7 @@ requests
 # `self.orders`, and sends it with the operation `"cancel"`. Nothing may happen to an order after its
 # cancellation.
 #
-# The check adds your task to `Shopper`, runs ten users for two seconds on a topic of its own, and
+# The check adds your task to `Shopper`, runs ten hurried users for a moment on a topic of its own, and
 # reads what the topic holds.
 
 
@@ -342,7 +342,7 @@ assert 80 < steady.mean() < 120
 # ### Exercise 01.2 · A target rate
 #
 # Twenty users shall send **500 events a second in total**. Write the `wait_time` as you would write it
-# in the file, as a text in quotes. The check runs twenty users for two seconds and measures.
+# in the file, as a text in quotes. The check runs twenty users for a moment and measures.
 
 # %% exercise="01.2"
 wait_time = "constant_throughput(25)"  # SOLUTION
@@ -437,8 +437,8 @@ def tick(self):
 # %% [markdown]
 # ## Did everything arrive?
 #
-# Twenty users, 200 events a second in all. After three seconds we hold the broker still for three and
-# a half seconds: its process lives, its port is open, but it answers nothing. A broker that is
+# Twenty users, 200 events a second in all. After two seconds we hold the broker still for three
+# seconds: its process lives, its port is open, but it answers nothing. A broker that is
 # overloaded, or whose disk hangs, looks like this. The users know nothing of it and go on.
 #
 # **Predict:** how many failures will Locust count for `HANDED`?
@@ -456,15 +456,15 @@ ensure_topic(BROKER, lab.topic("paused"))
 with LocustRun(
     shop_user,
     users=20,
-    seconds=9,
+    seconds=7,
     BOOTSTRAP=BROKER,
     TOPIC=lab.topic("paused"),
     JOURNAL=str(journal_file),
 ) as run:
-    time.sleep(3)
+    time.sleep(2)
     with lab.paused("kafka"):
         still_from = time.time()
-        time.sleep(3.5)
+        time.sleep(3)
         still_until = time.time()
 
 by_type = run.requests.groupby("type")[["requests", "failures"]].sum()
@@ -550,7 +550,7 @@ print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic 
 # bad programs. They are the price of not losing anything.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes, the heart of the lesson. Collect the predictions aloud: some say 700
+# *For instructors.* Ten minutes, the heart of the lesson. Collect the predictions aloud: some say 600
 # (the events of the pause), few say 0. Common error afterwards: "so failed means lost". Point at the
 # last row of the table. How many failed sends arrive differs from run to run: what lay in the
 # socket's buffers when the broker stopped arrives, the rest does not.
@@ -585,7 +585,7 @@ print("Locust's page:", load.url)
 # %%
 import urllib.request
 
-time.sleep(6)
+time.sleep(4)
 # Without the proxy variables: the page is on this machine.
 browser = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 with browser.open(f"{load.url}/stats/requests", timeout=10) as answer:

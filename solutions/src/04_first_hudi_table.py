@@ -271,8 +271,8 @@ marked = valid.withColumn("_hoodie_is_deleted", F.col("op") == "erase")
 # %% [markdown]
 # Two streaming queries write the same events: one appends them to JSON files, one upserts them into a
 # Hudi table. Each has a checkpoint of its own. The Hudi options are those of the finished pipeline,
-# in `lab_env/pipeline/options.py`. The first lines say what `ORDERS` says. The others tell *how* to
-# write; later lessons take them one by one.
+# in `lab_env/pipeline/options.py`, with `TINY` once more. The first lines say what `ORDERS` says. The
+# others tell *how* to write; later lessons take them one by one.
 
 # %%
 options.COW
@@ -294,7 +294,7 @@ json_query = (
 )
 hudi_query = (
     marked.writeStream.format("hudi")
-    .options(**options.COW)
+    .options(**options.COW, **options.TINY)
     .option("hoodie.table.name", "orders")
     .option("path", lab.path("orders"))
     .option("checkpointLocation", lab.path("_checkpoints/orders"))
