@@ -323,7 +323,7 @@ assert acknowledged == in_kafka.count() > 1000
 # ## What's next
 #
 # Lesson 01 builds the load generator. `make tour`, in a terminal, runs the finished pipeline on live
-# load and checks it against the ledger: about four minutes, and the best picture of where this course
+# load and checks it against the ledger: about three minutes, and the best picture of where this course
 # leads.
 
 # %%

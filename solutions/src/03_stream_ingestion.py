@@ -47,7 +47,7 @@ lab.replay(topic, n=4000)
 
 # %% [markdown] tags=["instructor"]
 # **Timing.** Session 8 min, typed rows 12, checkpoint 15, state 5, dictionary 5. The notebook itself
-# runs for about a minute.
+# runs for less than a minute.
 #
 # **Draw.** Three lanes for the three partitions, with a vertical cut after each batch. Above the cut
 # write `offsets/N`, below it `commits/N`. Wipe one commit away and ask what the next start does.
