@@ -574,7 +574,7 @@ assert read_json().count() > after_first_run
 # later and later.
 #
 # Look at several batches, not at one. A batch costs some tenths of a second before its first row. So a
-# small batch, like the very first, has a short right bar although nothing is wrong. Both figures also
+# small one, at the beginning or the end, has a short right bar although nothing is wrong. Both figures also
 # stand in the Spark UI, under *Structured Streaming*.
 #
 # After an outage of a night, the first batch would hold all of the night. That can be more than the
@@ -898,9 +898,10 @@ assert "Exchange" in steps_of(events_once)  # the shuffle
 assert "state" not in checkpoint_files("json") and checkpoint_files("once")["state"] > 5
 
 # %% [markdown]
-# The Spark UI draws the plan of each batch that ran, with the rows that went through each step. Open the
-# first address and choose a query of the last stream; `Exchange` is where its graph is cut into two
-# stages. The second address has the rates. (They answer until the last cell stops the session.)
+# (`Generate` is where the JSON is parsed.) The Spark UI draws the plan of each batch that ran, with the
+# rows that went through each step. Open the first address and choose a query of the last stream;
+# `Exchange` is where its graph is cut into two stages. The second address has the rates. (They answer
+# until the last cell stops the session.)
 
 # %%
 for page in ("SQL", "StreamingQuery"):

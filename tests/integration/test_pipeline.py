@@ -174,13 +174,12 @@ def test_a_writer_whose_jvm_dies_says_so(lab):
 
 
 def stream_into_a_table(lab: Lab, spark) -> None:
-    """A topic, its ledger, a Hudi table and its checkpoint, as a lesson leaves them."""
-    lab.replay(n=1000)
+    """A topic's events in a Hudi table, with a checkpoint, as a lesson leaves them."""
     records = events.read_topic(spark, lab.endpoints.kafka_bootstrap, lab.topic("orders"))
     rows = events.with_deletes(events.valid_events(events.parse(records)))
     query = (
         rows.writeStream.format("hudi")
-        .options(**options.COW)
+        .options(**options.COW, **options.TINY)
         .option("hoodie.table.name", "orders")
         .option("checkpointLocation", lab.path("checkpoints/orders"))
         .trigger(availableNow=True)
@@ -197,9 +196,10 @@ def test_a_reset_takes_at_most_20_seconds_and_leaves_the_other_lessons_alone(ser
     mine, other = Lab("98", services), Lab("97", services)
     for lesson in (mine, other):
         reset_lesson(lesson.lesson)
-        stream_into_a_table(lesson, spark)
-    writer = mine.writer().start(services, mine.topic("orders"), mine.path("written"))
-    writer.wait_first_batches()
+        lesson.replay(n=500)
+    stream_into_a_table(other, spark)
+    # Four tables, their checkpoints, and the writer is still at it.
+    mine.writer().start(services, mine.topic("orders"), mine.base).wait_first_batches()
     others = what_is_there(other)
 
     began = time.monotonic()
@@ -209,4 +209,4 @@ def test_a_reset_takes_at_most_20_seconds_and_leaves_the_other_lessons_alone(ser
     assert (cleared["topics"], cleared["ledgers"], cleared["writers"]) == (1, 1, 1)
     assert mine.files(mine.base) == [] and mine.ledger().frame().empty
     assert what_is_there(other) == others
-    assert set(reset_lesson("97")) == set(cleared)
+    reset_lesson("97")
