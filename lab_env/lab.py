@@ -121,6 +121,7 @@ class Lab:
                 fetch.jars("spark"),
                 java.java_home(),
                 f"lab {self.space}",
+                {"spark.driver.extraJavaOptions": session.LESSON_JAVA_OPTIONS},
                 log=supervisor.log_path(f"spark-{self.space}"),
             )
         return self._session
