@@ -84,7 +84,7 @@ def _footer(table: Snapshot, tiles: bool, width: float, y: float) -> tuple[str, 
 def _chips(words: list[str], width: float, y: float) -> tuple[str, float]:
     """A heading and a row of small frames with words in them."""
     head, *rest = words
-    left = MARGIN + 10 + max(text_width(head, 11), 80) + 12
+    left = MARGIN + 10 + max(text_width(head, 11), text_width("metadata table", 11)) + 12
     widths = [text_width(word, 10.5) + 14 for word in rest]
     places = flow(widths, left, width - MARGIN, 6)
     parts = [text(MARGIN + 10, y + 13, head, 11, palette.FAINT)]
@@ -157,6 +157,10 @@ def _explained(table: Snapshot, tiles: bool) -> list[tuple[str, str]]:
         items.append((mark("", 9, 6, colour, False, palette.PAPER), "hollow: not complete"))
     if table.since:
         items.append((box(1, 1, 16, 10, "none", palette.NEW, 4, 2.5), "new since last look"))
+    if table.gone_files:
+        items.append(
+            (box(1, 1, 16, 10, "none", palette.NEW, 4, 2, "3 2"), "removed since last look")
+        )
     return items
 
 

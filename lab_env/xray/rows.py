@@ -272,7 +272,8 @@ def _box(look: str, x: float, y: float, width: float, height: float, colour: str
     }[look]
     if mark:
         edge, thick = palette.NEW, 3
-    return box(x, y, width, height, fill, edge, 5, thick, dash, opacity, kind="file")
+    paper = box(x, y, width, height, palette.PAPER) if opacity < 1 or fill == "none" else ""
+    return paper + box(x, y, width, height, fill, edge, 5, thick, dash, opacity, kind="file")
 
 
 def _words(look: str, files: list, x: float, top: float, room: float, style: Style) -> list[str]:

@@ -81,7 +81,8 @@ def box(
     edge: float = 1,
     kind: str = "",
 ) -> str:
-    """A rounded rectangle; `opacity` is its filling's, `edge` its border's, `kind` its class."""
+    """A rounded rectangle; `opacity` is its filling's, `edge` its border's, `kind` its class
+    (after `xray-`)."""
     parts = [
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius:g}"',
         f' style="fill:{fill};stroke:{stroke}"',
@@ -89,7 +90,7 @@ def box(
         f' stroke-opacity="{edge:g}"' if edge != 1 else "",
         f' stroke-width="{thick:g}"' if stroke != "none" else "",
         f' stroke-dasharray="{dash}"' if dash else "",
-        f' class="{kind}"' if kind else "",
+        f' class="xray-{kind}"' if kind else "",
         "/>",
     ]
     return "".join(parts)

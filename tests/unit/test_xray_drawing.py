@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
-from xray_tables import DAY, OTHER_DAY, T1, T2, T3, T4, base, committed, done, log, stat, table
+from xray_tables import DAY, OTHER_DAY, T1, T2, T3, T4, T5, base, committed, done, log, stat, table
 
 import lab_env.xray
 from lab_env.xray import palette
@@ -166,7 +166,7 @@ def shapes(picture) -> tuple[list[Shape], float, float]:
         elif tag == "rect" and element.get("class"):
             x, y, wide, high = (float(element.get(name)) for name in ("x", "y", "width", "height"))
             corners = [(x, y), (x + wide, y), (x + wide, y + high), (x, y + high)]
-            found.append(Shape(element.get("class"), "", corners))
+            found.append(Shape(element.get("class").removeprefix("xray-"), "", corners))
     return found, width, height
 
 
@@ -281,6 +281,25 @@ def test_a_file_stands_under_its_instant():
     assert boxes[1][0] - boxes[0][0] == pytest.approx(spacing)
 
 
+def test_files_of_one_slice_and_instant_share_a_box_that_tells_them_all():
+    logs = [log(T2, version=number) for number in (1, 2)]
+    picture = table(*done(T1), *done(T2), base(T1), *logs)
+    assert ">2 logs</text>" in picture._repr_html_()
+    assert all(name.rpartition("/")[2] in hovers(picture) for name in logs)
+
+
+def test_slices_that_would_cover_each_other_stand_in_lanes():
+    # The first log of two is complete only after the compaction was requested: it joins its slice.
+    picture = table(
+        *done(T1), *done(T2, end_of=T5), *done(T3), *done(T4, "commit"),
+        base(T1), log(T2), log(T3), base(T4),
+    )  # fmt: skip
+    assert [[file.instant for file in s.files] for s in picture.slices] == [[T1, T3], [T4, T2]]
+    frames = [shape for shape in shapes(picture)[0] if shape.kind == "slice"]
+    assert len(frames) == len(picture.slices)
+    assert [(a, b) for a, b in combinations(frames, 2) if overlap(a, b)] == []
+
+
 def test_the_time_between_instants_is_written_from_seconds_to_days():
     svg = over_days()._repr_html_()
     for words in ("+4 h", "+1 min", "+1 d", ">11-18<", ">11-20<", ">11-21<"):
@@ -294,7 +313,7 @@ def test_what_a_write_added_rewrote_and_removed_is_said():
     assert {f.group for f in picture.rewritten_files} == {"a-0", "c-0"}
     for word in ("new", "rewritten", "removed"):
         assert f">{word}</text>" in svg and f"{word} since the last look" in repr(picture)
-    assert "new since last look" in svg
+    assert "new since last look" in svg and "removed since last look" in svg
     unmarked = many_groups(7)
     assert "since" not in unmarked._repr_html_() and "since" not in repr(unmarked)
 
