@@ -39,7 +39,7 @@ def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Req
         spread = [row + 0.5 * (n % 9 / 8 - 0.5) for n in range(len(kilobytes))]
         sizes.scatter(kilobytes, spread, s=12, color=CURRENT, alpha=0.6, linewidths=0)
         sizes.annotate(
-            f"{len(kilobytes)} files", (kilobytes[-1], row), (9, 0), textcoords="offset points",
+            _files(len(kilobytes)), (kilobytes[-1], row), (9, 0), textcoords="offset points",
             va="center", fontsize=9, color=INK,
         )  # fmt: skip
         bars.barh(row, requests[name].total, 0.5, color=CURRENT)
@@ -75,13 +75,17 @@ def draw_storage(moments: dict[str, Snapshot]) -> str:
             place, older, 0.6, bottom=current, color=OLDER, label=label["older"] if first else None
         )
         axes.annotate(
-            f"{len(table.files)} files", (place, current + older), (0, 3),
+            _files(len(table.files)), (place, current + older), (0, 3),
             textcoords="offset points", ha="center", fontsize=9, color=INK,
         )  # fmt: skip
     axes.set_xticks(range(len(moments)), list(moments))
     axes.margins(y=0.12)
     axes.legend(loc="upper right", fontsize=9)
     return svg(figure)
+
+
+def _files(number: int) -> str:
+    return f"{number} file" if number == 1 else f"{number} files"
 
 
 def _readable_sizes(axes) -> None:

@@ -483,7 +483,7 @@ lab.check("07.2", retained)
 # How many commits can come while a query of ten minutes runs? Take the worst moment for its start.
 
 # %% [markdown] hint="07.2"
-# Ten minutes divided by three, and no commit is done by a third.
+# Ten minutes divided by three is three and a bit. Which way do you round, if no reader may lose a file?
 
 # %% wrong="07.2"
 # expect: The reader that opened at commit 5 lost its file at commit 8

@@ -28,7 +28,7 @@ def test_one_file_a_day_passes_whichever_way_it_came():
         ({"rows": 40, "orders": 40}, "Fewer files must not mean other rows"),
         ({"rows": 160}, "160 rows of 120 orders"),
         ({"files": 8}, "cluster after the third"),
-        ({"files": 18, "actions": {"commit": 3, "clean": 1}}, "it merges none"),
+        ({"files": 18, "actions": {"commit": 3}, "cleaner": True}, "it merges none"),
         ({"files": 18, "actions": {"commit": 3}}, "has 3 commit: no clustering"),
     ],
 )

@@ -67,6 +67,6 @@ def test_a_file_that_was_rewritten_is_older(rewritten):
 
 def test_the_drawings_say_how_many(rewritten):
     drawn = draw_files_and_requests({"sized": rewritten}, {"sized": Requests(total=1234)})
-    assert "1 files" in drawn and "1,234" in drawn and ">sized<" in drawn
+    assert ">1 file<" in drawn and "1,234" in drawn and ">sized<" in drawn
     moments = draw_storage({"written": rewritten, "cleaned": rewritten})
     assert moments.count("2 files") == 2 and "older, not yet cleaned" in moments

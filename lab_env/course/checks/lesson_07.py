@@ -25,6 +25,7 @@ class ThreeWrites:
         older: how many data files are there besides.
         rows: how many rows the table shows, and `orders` how many different orders.
         actions: how often each action is on the timeline.
+        cleaner: whether the options switched the cleaner on.
     """
 
     files: int
@@ -32,6 +33,7 @@ class ThreeWrites:
     rows: int
     orders: int
     actions: dict[str, int]
+    cleaner: bool = False
 
 
 @check_of("07.1")
@@ -64,6 +66,7 @@ class FewFiles:
             rows=shown.count(),
             orders=shown.distinct().count(),
             actions=dict(Counter(instant.action for instant in picture.instants)),
+            cleaner=str(dict(answer).get("hoodie.clean.automatic")).lower() == "true",
         )
 
     @staticmethod
@@ -82,11 +85,11 @@ class FewFiles:
         if facts.actions.get("clustering"):
             return NotYet(
                 f"There was a clustering, but a query still reads {facts.files} files: writes came "
-                f"after it. Three writes are all there are, so cluster after the third."
+                "after it. Three writes are all there are, so cluster after the third."
             )
-        if facts.actions.get("clean"):
+        if facts.cleaner:
             return NotYet(
-                f"The cleaner ran, and a query reads {facts.files} files as before. Cleaning "
+                f"The cleaner was on, and a query reads {facts.files} files all the same. Cleaning "
                 "removes files that no query of the newest state reads; it merges none."
             )
         written = ", ".join(f"{n} {action}" for action, n in sorted(facts.actions.items()))
