@@ -80,7 +80,7 @@ def draw_storage(moments: dict[str, Snapshot]) -> str:
         )  # fmt: skip
     axes.set_xticks(range(len(moments)), list(moments))
     axes.margins(y=0.12)
-    axes.legend(loc="upper right", fontsize=9)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=9)  # beside, not on a bar
     return svg(figure)
 
 
