@@ -14,6 +14,8 @@ def files_read(query) -> int:
     Returns:
         The sum of the metric "number of files read" over the scans of the plan.
     """
+    # A plan counts its files at its first run only, so a copy of the query is run.
+    query = query.select("*")
     query.collect()
     scans = _leaves(query._jdf.queryExecution().executedPlan())
     metrics = [scan.metrics().get("numFiles") for scan in scans]
