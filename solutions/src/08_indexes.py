@@ -82,7 +82,7 @@ orders.write.format("hudi").options(**ORDERS, **TINY, **LOAD).mode("append").sav
 
 # %% [markdown]
 # While it runs: an upsert brings the *key* of a row and must find the *file group* that holds it. The
-# tool for this is the [**record index**](../docs/glossary.md#record-index-and-indexes). A query brings
+# tool for this is the [**index**](../docs/glossary.md#index). A query brings
 # a *filter* and wants to leave out files that cannot match. The tool for that are
 # [**column statistics**](../docs/glossary.md#column-statistics). They are easily mixed up:
 #
