@@ -119,11 +119,10 @@ def upsert(changes, path, options):
 # We begin with the plainest index, `SIMPLE`: read the keys of the files and compare them with the
 # batch. Not of all six files: each order names its day, so the three files of that day are enough.
 #
-# `BLOOM` is what Hudi takes on Copy-on-Write tables unless told otherwise. When a file is written,
-# Hudi notes its smallest and largest key, and a [**bloom filter**](../docs/glossary.md#bloom-filter):
-# a small bit pattern made of all keys. It answers "is this key in the file?" with *certainly not* or
-# *probably*. The notes stand in the [**footer**](../docs/glossary.md#footer), the last part of a
-# Parquet file.
+# The second index is `BLOOM`. Whenever Hudi writes a Parquet file, it notes the smallest and the
+# largest key, and a [**bloom filter**](../docs/glossary.md#bloom-filter): a small bit pattern made of
+# all keys. It answers "is this key in the file?" with *certainly not* or *probably*. The notes stand in
+# the [**footer**](../docs/glossary.md#footer), the last part of the file. `BLOOM` makes use of them.
 #
 # **Predict:** with `SIMPLE`, rows of three files are looked at. With `BLOOM`, rows of how many?
 
@@ -179,6 +178,8 @@ assert set(changed["part"]) == {"base", "timeline"}  # and no index file
 keys
 
 # %% [markdown]
+# Five of these six files were loaded without naming any index; the notes are there all the same.
+#
 # The line meets one bar: keys that rise with time make narrow ranges, and the ranges alone rule out
 # five files. Where keys are random, such as UUIDs, every bar spans the whole width. Then the
 # filters have to do all the work.
@@ -257,18 +258,21 @@ lookup_table(looked)
 # the metadata table and writes to it. The times are of one run on a machine that does other
 # things too; do not rank by them. The counts are the same in each run.
 #
-# | index | searches | files it looks into | in this lesson |
-# |---|---|---|---|
-# | `SIMPLE` | the partition that the row names | all of them, down to the keys | run |
-# | `BLOOM` | that partition | all footers, keys only where range and filter say *probably* | run |
-# | `BUCKET` | nothing, it computes | none | run |
-# | `RECORD_INDEX` | the whole table | none; a list in the metadata table | run |
-# | `GLOBAL_BLOOM` | the whole table | as `BLOOM`, in every partition | run, next section |
-# | `GLOBAL_SIMPLE` | the whole table | as `SIMPLE`, in every partition | documented |
-# | `BUCKET` with `CONSISTENT_HASHING` | nothing | none; buckets can be split later, Merge-on-Read only | documented |
-# | `RECORD_LEVEL_INDEX` | the partition that the row names | none; a list for each partition | documented |
+# These are Hudi's indexes for Spark. Three of them are global: they search the whole table.
 #
-# > **Documented, not measured:** the rows marked so are from Hudi's pages on indexes, version 1.1.
+# | index | searches | looks into | here |
+# |---|---|---|---|
+# | `SIMPLE` | the partition that the row names | the keys of every file | run |
+# | `BLOOM` | that partition | every footer, keys only where range and filter say *probably* | run |
+# | `BUCKET` | nothing, it computes | no file | run |
+# | `RECORD_INDEX` | the whole table | a list in the metadata table | run |
+# | `GLOBAL_BLOOM` | the whole table | as `BLOOM`, in every partition | run below |
+# | `GLOBAL_SIMPLE` | the whole table | as `SIMPLE`, in every partition | documented |
+# | `BUCKET` with `CONSISTENT_HASHING` | nothing, it computes | no file; Merge-on-Read only, and the number of buckets can change | documented |
+# | `RECORD_LEVEL_INDEX` | the partition that the row names | a list of that partition | documented |
+#
+# > **Documented, not measured:** the lines marked so, and that `SIMPLE` is what Hudi takes on Spark when
+# > no index is named. Source: Hudi's page "Indexes" and list of configurations, November 2026.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Eighteen minutes. Expect "0" for 08.p1: people think that a bloom filter finds a
