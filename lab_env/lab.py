@@ -122,9 +122,14 @@ class Lab:
                 java.java_home(),
                 f"lab {self.space}",
                 {"spark.driver.extraJavaOptions": session.LESSON_JAVA_OPTIONS},
-                log=supervisor.log_path(f"spark-{self.space}"),
+                log=self.spark_log,
             )
         return self._session
+
+    @property
+    def spark_log(self) -> Path:
+        """The file that takes what this lesson's Spark driver logs."""
+        return supervisor.log_path(f"spark-{self.space}")
 
     @property
     def base(self) -> str:
