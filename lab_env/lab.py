@@ -121,9 +121,15 @@ class Lab:
                 fetch.jars("spark"),
                 java.java_home(),
                 f"lab {self.space}",
-                log=supervisor.log_path(f"spark-{self.space}"),
+                {"spark.driver.extraJavaOptions": session.LESSON_JAVA_OPTIONS},
+                log=self.spark_log,
             )
         return self._session
+
+    @property
+    def spark_log(self) -> Path:
+        """The file that takes what this lesson's Spark driver logs."""
+        return supervisor.log_path(f"spark-{self.space}")
 
     @property
     def base(self) -> str:
@@ -195,7 +201,10 @@ class Lab:
         return list(objectstore.list_objects(self.endpoints, objectstore.key_of(path) + "/"))
 
     def xray(self, path: str, since: Snapshot | None = None) -> Snapshot:
-        """A Hudi table's timeline and files; with an earlier snapshot, what is new is marked."""
+        """A Hudi table's timeline and files; with an earlier snapshot, what is new is marked.
+
+        Its `commit()` tells what a write recorded: operation, records, bytes, files, schema, batch.
+        """
         return xray(self.endpoints, path, since)
 
     def check(self, exercise_id: str, answer) -> Outcome:
