@@ -65,7 +65,7 @@ def draw_storage(moments: dict[str, Snapshot]) -> str:
     Returns:
         An `<svg>` element.
     """
-    figure, axes = new_chart("Bytes on the store", "", "KB", width=8.0, height=3.2)
+    figure, axes = new_chart("Bytes on the store", "", "KB", width=3.2 + len(moments), height=3.2)
     for place, table in enumerate(moments.values()):
         current, older = sum(current_sizes(table)) / 1000, sum(older_sizes(table)) / 1000
         first = place == 0

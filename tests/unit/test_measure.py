@@ -13,7 +13,7 @@ from lab_env.measure import tour as tour_module
 from lab_env.measure.freshness import batch_completions, event_freshness
 from lab_env.measure.sampling import commit_of, instant_seconds, is_compaction
 from lab_env.measure.tour import Tour
-from lab_env.objectstore import StoredObject, delete_prefix
+from lab_env.objectstore import StoredObject, copy_prefix, delete_prefix
 from lab_env.shop.reconcile import TABLE, Reconciliation
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -102,3 +102,10 @@ def test_a_tour_whose_sink_differs_has_failed():
 def test_a_prefix_without_a_slash_is_not_cleared():
     with pytest.raises(ValueError, match="slash"):
         delete_prefix(None, "lesson-0")
+
+
+def test_a_copy_takes_no_neighbour_with_a_longer_name():
+    with pytest.raises(ValueError, match="end with a slash"):
+        copy_prefix(None, "lesson-07/orders", "lesson-07/scratch/")
+    with pytest.raises(ValueError, match="end with a slash"):
+        copy_prefix(None, "lesson-07/orders/", "lesson-07/scratch")
