@@ -5,6 +5,7 @@ Source: Apache Hudi's technical specification, sections on the timeline and on f
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 _COMPLETED = re.compile(r"(?P<requested>\d+)_(?P<completed>\d+)\.(?P<action>[a-z]+)")
 _PENDING = re.compile(r"(?P<requested>\d+)(?:\.(?P<action>[a-z]+))?\.(?P<state>requested|inflight)")
@@ -76,6 +77,30 @@ def data_name(name: str) -> DataName | None:
 def clock(instant: str) -> str:
     """An instant's time of day, for example `09:15:00.705` for `20261120091500705`."""
     return f"{instant[8:10]}:{instant[10:12]}:{instant[12:14]}.{instant[14:17] or '000'}"
+
+
+def moment(instant: str) -> datetime:
+    """An instant as a time, UTC."""
+    digits = f"{instant:0<17}"
+    return datetime.strptime(f"{digits[:14]}.{digits[14:17]}", "%Y%m%d%H%M%S.%f").replace(
+        tzinfo=UTC
+    )
+
+
+def seconds_between(begin: str, end: str) -> float:
+    """Seconds from one instant to another."""
+    return (moment(end) - moment(begin)).total_seconds()
+
+
+def duration_text(seconds: float) -> str:
+    """A time span for a reader: `0.4 s`, `42 s`, `3 min`, `5 h`, `2.5 d`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    unit, scale = (
+        ("min", 60) if seconds < 3600 else ("h", 3600) if seconds < 86400 else ("d", 86400)
+    )
+    value = seconds / scale
+    return f"{value:.1f} {unit}" if value < 9.95 and value % 1 else f"{value:.0f} {unit}"
 
 
 def size_text(size: int) -> str:

@@ -1,49 +1,9 @@
 """What the X-ray reads from names alone: instants, file slices, what readers see, what is new."""
 
-from datetime import UTC, datetime
-
 import pytest
+from xray_tables import DAY, OTHER_DAY, T1, T2, T3, T4, base, committed, done, end, log, table
 
-from lab_env.objectstore import StoredObject
 from lab_env.xray.names import clock, data_name, size_text, timeline_name
-from lab_env.xray.reader import snapshot
-
-PROPERTIES = """#Properties
-hoodie.table.name=orders
-hoodie.table.type=MERGE_ON_READ
-hoodie.table.version=9
-"""
-DAY, OTHER_DAY = "day=2026-11-20", "day=2026-11-21"
-T1, T2, T3, T4, T5 = (f"2026112009{minute:02d}00000" for minute in (1, 2, 3, 4, 5))
-
-
-def end(instant: str) -> str:
-    """Each action takes two seconds."""
-    return f"{instant[:12]}02{instant[14:]}"
-
-
-def done(instant: str, action: str = "deltacommit", end_of: str | None = None) -> list[str]:
-    """The timeline files of a finished action."""
-    return [
-        f".hoodie/timeline/{instant}_{end(end_of or instant)}.{action}",
-        f".hoodie/timeline/{instant}.{action}.requested",
-        f".hoodie/timeline/{instant}.{action}.inflight",
-    ]
-
-
-def base(instant: str, group: str = "a-0", day: str = DAY) -> str:
-    return f"{day}/{group}_0-12-34_{instant}.parquet"
-
-
-def log(instant: str, group: str = "a-0", day: str = DAY, version: int = 1) -> str:
-    return f"{day}/.{group}_{instant}.log.{version}_0-12-34"
-
-
-def table(*keys: str, since=None, replacements=None):
-    now = datetime(2026, 11, 20, tzinfo=UTC)
-    settings = [".hoodie/hoodie.properties", f"{DAY}/.hoodie_partition_metadata"]
-    objects = {key: StoredObject(f"t/{key}", 1000, now) for key in [*settings, *keys]}
-    return snapshot("s3a://lakehouse/t", PROPERTIES, objects, replacements, since)
 
 
 def test_a_log_belongs_to_the_base_file_that_it_changes():
@@ -101,8 +61,8 @@ def test_a_pending_instant_shows_its_furthest_state():
 
 def test_replaced_file_groups_are_not_current():
     commit = done(T2, "replacecommit")
-    content = {commit[0]: b"...a-0...b-0..."}
-    seen = table(*done(T1), *commit, base(T1), base(T2, group="b-0"), replacements=content)
+    content = {commit[0]: committed("INSERT_OVERWRITE", replaced={DAY: ["a-0"]})}
+    seen = table(*done(T1), *commit, base(T1), base(T2, group="b-0"), contents=content)
     assert [found.group for found in seen.current] == ["b-0"]
     assert f"replaced at {T2}" in repr(seen)
 
