@@ -23,7 +23,8 @@ class Step:
     Args:
         batch: number of the write.
         began: when the write was called, seconds since 1970.
-        ended: when the call returned.
+        ended: when the call returned; then the query was asked.
+        answered: when the query had its answer.
         bytes_read: what the query read.
         answer: what the query said.
         table: the table after the write; its `since` is the table before.
@@ -32,6 +33,7 @@ class Step:
     batch: int
     began: float
     ended: float
+    answered: float
     bytes_read: int
     answer: object
     table: Snapshot
@@ -57,24 +59,29 @@ class Step:
 
 
 def as_table(steps: Iterable[Step]) -> pd.DataFrame:
-    """The steps as rows, by batch: logs, KB read, KB written as log and base, seconds, compacted."""
+    """The steps as rows, by batch: logs, KB read, KB written as log and base, seconds.
+
+    A column `compacted` says which writes compacted, if any did.
+    """
     rows = [
         {
             "batch": step.batch,
             "logs": step.logs,
-            "KB read": round(step.bytes_read / KB),
+            "KB read by query": round(step.bytes_read / KB),
             "KB log written": round(step.written("log") / KB),
             "KB base written": round(step.written("base") / KB),
-            "seconds": round(step.ended - step.began, 1),
+            "s to write": round(step.ended - step.began, 1),
+            "s to query": round(step.answered - step.ended, 1),
             "compacted": "yes" if step.compacted else "",
         }
         for step in steps
     ]
-    return pd.DataFrame(rows).set_index("batch")
+    table = pd.DataFrame(rows).set_index("batch")
+    return table if table["compacted"].any() else table.drop(columns="compacted")
 
 
 def draw_costs(runs: Mapping[str, list[Step]]) -> str:
-    """For each run three charts, one below the other: read by the query, written, and time taken.
+    """For each run three charts, one below the other: read by the query, written, and times.
 
     Args:
         runs: the steps of each run, by its name; the first write's time is left out, because it
@@ -83,20 +90,18 @@ def draw_costs(runs: Mapping[str, list[Step]]) -> str:
     Returns:
         An `<svg>` element; the writes that compacted are marked.
     """
-    rows = ("KB that a query reads", "KB that the write wrote", "seconds that the write took")
+    rows = ("KB read\nby the query", "KB written\nby the write", "seconds")
     titles = [name if row == rows[0] else "" for row in rows for name in runs]
     figure, panels = new_panels(titles, rows=3, width=4.4 * len(runs), height=6.0)
     for column, steps in enumerate(runs.values()):
         read, wrote, took = panels[column :: len(runs)]
         _draw_read(read, steps)
         _draw_written(wrote, steps)
-        for step in steps[1:]:
-            colour = PAID if step.compacted else LOG
-            took.bar(step.batch, step.ended - step.began, color=colour)
+        _draw_times(took, steps[1:])
         took.set_xlabel("write")
         took.xaxis.set_major_locator(MaxNLocator(integer=True))
     for row, label in enumerate(rows):
-        panels[row * len(runs)].set_ylabel(label.replace(" that ", "\nthat "))
+        panels[row * len(runs)].set_ylabel(label)
     return svg(figure)
 
 
@@ -115,7 +120,7 @@ def _draw_written(axes, steps: list[Step]) -> None:
     axes.bar(batches, logs, color=LOG, label="log file")
     for compacted, colour, label in (
         (False, BASE, "base file"),
-        (True, PAID, "base file of a compaction"),
+        (True, PAID, "base file by compaction"),
     ):
         chosen = [step for step in steps if step.compacted == compacted and step.written("base")]
         if chosen:
@@ -126,7 +131,17 @@ def _draw_written(axes, steps: list[Step]) -> None:
                 color=colour,
                 label=label,
             )
-    axes.legend(fontsize=8)
+    axes.margins(y=0.6)  # room for the legend
+    axes.legend(fontsize=8, ncols=3, loc="upper center")
+
+
+def _draw_times(axes, steps: list[Step]) -> None:
+    for step in steps:
+        axes.bar(step.batch, step.ended - step.began, color=PAID if step.compacted else LOG)
+    seconds = [step.answered - step.ended for step in steps]
+    axes.plot([step.batch for step in steps], seconds, "o-", color=INK, markersize=4, label="query")
+    axes.margins(y=0.3)
+    axes.legend(fontsize=8, loc="upper right")
 
 
 @dataclass(frozen=True)
@@ -202,6 +217,20 @@ def batches_of(progress: Iterable[dict]) -> list[Work]:
             took = batch["durationMs"]["triggerExecution"] / 1000
             work.append(Work(str(batch["batchId"]), began, began + took))
     return work
+
+
+def during(works: Iterable[Work], compaction: Compaction) -> list[str]:
+    """The labels of the writes that went on while a compaction was executed.
+
+    Args:
+        works: the writes.
+        compaction: one that is complete.
+    """
+    return [
+        work.label
+        for work in works
+        if work.began < compaction.ended and compaction.began < work.ended
+    ]
 
 
 def draw_lanes(runs: Mapping[str, tuple[list[Work], list[Compaction]]]) -> str:

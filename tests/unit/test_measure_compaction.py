@@ -13,6 +13,7 @@ from lab_env.measure.compaction import (
     compactions_of,
     draw_costs,
     draw_lanes,
+    during,
 )
 from lab_env.measure.inputs import input_of
 from lab_env.objectstore import StoredObject
@@ -46,25 +47,26 @@ COMPACTED = table(
     since=FIRST,
 )
 STEPS = [
-    Step(0, NOON, NOON + 1.2, 2048, None, FIRST),
-    Step(1, NOON + 2, NOON + 5.2, 4096, None, COMPACTED),
+    Step(0, NOON, NOON + 1.2, NOON + 1.7, 2048, None, FIRST),
+    Step(1, NOON + 2, NOON + 5.2, NOON + 5.6, 4096, None, COMPACTED),
 ]
 
 
 def test_a_step_tells_what_was_written_and_whether_the_write_compacted():
     assert as_table(STEPS).to_dict("list") == {
         "logs": [0, 0],
-        "KB read": [2, 4],
+        "KB read by query": [2, 4],
         "KB log written": [0, 1],
         "KB base written": [2, 4],
-        "seconds": [1.2, 3.2],
+        "s to write": [1.2, 3.2],
+        "s to query": [0.5, 0.4],
         "compacted": ["", "yes"],
     }
 
 
 def test_a_pending_plan_is_no_compaction_of_that_step():
     pending = table([*FIRST.instants, Instant(at(4), None, "compaction", "requested")], [], FIRST)
-    assert not Step(1, 0, 1, 0, None, pending).compacted
+    assert not Step(1, 0, 1, 2, 0, None, pending).compacted
 
 
 def listing(*names: str) -> list[StoredObject]:
@@ -105,7 +107,7 @@ def test_a_stream_worked_in_the_batches_that_had_rows():
 
 def test_the_charts_name_what_they_show():
     costs = draw_costs({"never compacted": STEPS[:1], "compacted inline": STEPS})
-    assert "never compacted" in costs and "base file of a compaction" in costs
+    assert "never compacted" in costs and "base file by compaction" in costs
     lanes = draw_lanes(
         {"inline": ([Work("7", 0, 2)], [Compaction(0.5, 1, 2), Compaction(3, None, None)])}
     )
@@ -125,3 +127,9 @@ def test_the_input_of_a_job_group_is_that_of_its_stages(group, read):
         for number, size in ((1, 10), (2, 20), (3, 30), (3, 10), (4, 5), (5, 100))
     ]
     assert input_of(group, jobs, stages) == read
+
+
+def test_the_writes_that_went_on_while_a_compaction_ran():
+    works = [Work("0", 0, 2), Work("1", 2.5, 4), Work("2", 5, 6)]
+    assert during(works, Compaction(0.5, 1.5, 3)) == ["0", "1"]
+    assert during(works, Compaction(0.5, 4.2, 4.8)) == []
