@@ -1,7 +1,10 @@
 """The bytes that Spark's tasks read, as the Spark UI shows them in the column *Input*.
 
-Spark counts what its tasks take from the file system, so the log files of a Merge-on-Read table are
-in it, and the driver's own reads (the timeline, the table's settings) are not.
+Spark counts what its tasks take from the file system. The log files of a Merge-on-Read table are in
+it, each about once; the driver's own reads (timeline, settings, schema) are not. Held against the
+ranges that the store was asked for, it says less than what went over the wire: the reader opens each
+log twice, first for its header, and S3A asks for the rest of the file each time. S3A's own counter
+`stream_read_total_bytes` has that, for the reads of this Java process.
 """
 
 import json
@@ -14,15 +17,20 @@ class InputBytes:
 
     Args:
         spark: the session; its UI must be on, because the numbers are asked of its REST pages.
+        path: of the table; the counters of S3A are those of its bucket.
     """
 
-    def __init__(self, spark):
+    def __init__(self, spark, path: str):
+        self._path = path
         self._context = spark.sparkContext
         self._group = f"input-{uuid.uuid4().hex[:8]}"
-        #: Bytes, known after the block.
+        #: Bytes that the tasks read, known after the block.
         self.bytes = 0
+        #: Bytes that the store sent to this Java process: with executors elsewhere, to the driver.
+        self.sent = 0
 
     def __enter__(self) -> "InputBytes":
+        self.sent = -self._sent_so_far()
         self._context.setJobGroup(self._group, "counted for its input")
         return self
 
@@ -31,6 +39,12 @@ class InputBytes:
         # The UI learns of finished tasks by events; wait until it has heard of all.
         self._context._jsc.sc().listenerBus().waitUntilEmpty()
         self.bytes = input_of(self._group, self._page("jobs"), self._page("stages"))
+        self.sent += self._sent_so_far()
+
+    def _sent_so_far(self) -> int:
+        path = self._context._jvm.org.apache.hadoop.fs.Path(self._path)
+        store = path.getFileSystem(self._context._jsc.hadoopConfiguration())
+        return store.getStorageStatistics().getLong("stream_read_total_bytes")
 
     def _page(self, name: str) -> list[dict]:
         address = f"{self._context.uiWebUrl}/api/v1/applications/{self._context.applicationId}"

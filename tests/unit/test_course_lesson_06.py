@@ -74,7 +74,7 @@ def test_a_job_without_the_writers_options_passes_and_is_told_what_it_cost():
 @pytest.mark.parametrize(
     ("copy", "reason"),
     [
-        (replace(COPY, planned=0, completed=0, logs=2), "2 deltacommits since its last compaction"),
+        (replace(COPY, planned=0, completed=0, logs=2), "last compaction: 2, fewer than the five"),
         (replace(COPY, completed=0, logs=2), "Scheduling decides; running pays."),
         (replace(COPY, logs=1), "1 logs are still to be merged"),
     ],

@@ -206,8 +206,8 @@ class CompactByAJob:
         """A completed compaction, and no log left to merge."""
         if not facts.planned:
             return NotYet(
-                f"Nothing was planned, so nothing ran. The table had {facts.deltacommits} deltacommits "
-                "since its last compaction, fewer than the five that the trigger asks for by default."
+                f"Nothing was planned, so nothing ran. Deltacommits since the table's last "
+                f"compaction: {facts.deltacommits}, fewer than the five that the trigger asks for by default."
             )
         if not facts.completed:
             return NotYet("A plan exists, no new base file. Scheduling decides; running pays.")
