@@ -148,12 +148,13 @@ assert growth > 4
 lab.happened("06.p1", f"{growth:.1f} times as many")
 
 # %%
+assert never[1].written("log") > 0.7 * never[0].written("base")
 as_table(never)
 
 # %% [markdown]
-# Each write adds one log, and each query reads all of them, one more than the query before. Look at the sizes: a
-# log with 250 changed rows is nearly as large as the base file with all thousand. The base file is
-# Parquet, compressed column by column. A log keeps whole rows, as they came, so that writing is quick.
+# Each write adds one log, and each query reads all of them, one more than the query before. Look at
+# the sizes: a log with 250 changed rows is nearly as large as the base file with all thousand. The
+# base file is Parquet, compressed column by column. A log keeps whole rows, as they came.
 #
 # The X-ray shows why nothing is ever left out. All logs stand on the first base file, in one
 # **file slice**, and the newest slice is what a query reads.
@@ -164,9 +165,9 @@ assert len(picture.slices) == 1 and len(picture.current[0].logs) == 6
 picture
 
 # %% [markdown]
-# Which number tells what a query costs? Here are three, for one more query of this table: the bytes of the current
-# slice in the X-ray, the input of Spark's tasks, and what the store sent over the wire, counted by S3A, the client
-# in Spark's process.
+# Which number tells what a query costs? Here are three, for one more query of this table: the bytes of
+# the current slice in the X-ray, the input of Spark's tasks, and what the store sent over the wire, as
+# S3A counts it, the client of the store in Spark's process.
 
 # %% name="three-numbers"
 with InputBytes(spark, lab.path("never")) as read:
@@ -174,16 +175,14 @@ with InputBytes(spark, lab.path("never")) as read:
 
 in_slice = sum(file.size for file in picture.current[0].files)
 assert abs(read.bytes / in_slice - 1) < 0.2
-if spark.sparkContext.master.startswith(
-    "local"
-):  # on a cluster the executors have their own clients
-    assert read.sent > 1.5 * read.bytes
+local = spark.sparkContext.master.startswith("local")  # on a cluster executors have own clients
+assert read.sent > 1.5 * read.bytes or not local
 print(f"in the slice {in_slice:,}, read by the tasks {read.bytes:,}, sent {read.sent:,}")
 
 # %% [markdown]
 # The slice and the input agree but for a few percent, so the picture tells you what a query has to
-# read. The store sends about twice that, because Hudi opens each log twice, first for its header, and S3A
-# asks for the whole rest of the file both times. All three grow with each log. We keep to Spark's number.
+# read. The store sends about twice that: Hudi's reader opens each log twice, first for its header, and
+# S3A asks for the whole rest of the file both times. Below we keep to Spark's number.
 
 # %% [markdown]
 # ## The writer pays: inline
@@ -197,6 +196,12 @@ print(f"in the slice {in_slice:,}, read by the tasks {read.bytes:,}, sent {read.
 assert [step.batch for step in inline if step.compacted] == [2, 5]
 assert [step.logs for step in inline] == [0, 1, 0, 1, 2, 0, 1]
 assert [step.answer for step in inline] == [step.answer for step in never]
+inline[2].table
+
+# %% [markdown]
+# This is the table `inline` after its third write; amber is what that one call of `save` made. It
+# wrote a log, as always. Then it merged the base file and both logs into a new base file, and a query
+# from now on reads only that. And over all seven writes:
 
 # %%
 from IPython.display import HTML
@@ -213,10 +218,11 @@ assert written["inline"] > 1.15 * written["never"]
 print({name: f"{size / 1024:,.0f} KB written in all" for name, size in written.items()})
 
 # %% [markdown]
-# Read the upper row as a saw: each write lifts the line by one log, each compaction lets it fall back to
-# one base file. The middle row says what that costs: the writes in the other colour wrote a whole base
-# file beside their log. In all, the compacted table wrote more, and its last query read much less. A table that is
-# written often and read seldom may want few compactions, a table that is read all the time many.
+# Read the upper row as a saw: each write lifts the line by one log, each compaction lets it fall back
+# to one base file. The middle row says what that costs: the writes in the other colour wrote a whole
+# base file beside their log. In all, the compacted table wrote more, and its last query read much less.
+# A table that is written often and read seldom may want few compactions, a table that is read all the
+# time many. And on every line both tables gave the same revenue.
 #
 # The lower row shows the seconds. They are drawn, not judged, because a busy laptop scatters them. What
 # is certain is *whose* seconds they are. The timeline tells it: both compactions began after a call of
@@ -230,6 +236,9 @@ compactions = compactions_of(lab.files(lab.path("inline")))
 for found, batch in zip(compactions, (2, 5), strict=True):
     assert writes[batch].began < found.began < found.ended < writes[batch].ended
 
+third, compaction = inline[2].table.instants[2:4]
+assert third.action == "deltacommit" and third.completed < compaction.requested
+
 # %% [markdown]
 # The rows of the third write were visible before the compaction: its deltacommit is complete first. But
 # the fourth write has to wait.
@@ -237,20 +246,27 @@ for found, batch in zip(compactions, (2, 5), strict=True):
 # ### Exercise 06.1 · As fresh as the dashboard needs
 #
 # There is a second way to ask a Merge-on-Read table. A [**read-optimised
-# query**](../docs/glossary.md#read-optimised-query) reads the base files only and leaves out the logs. It reads
-# little, and it shows old values until the next compaction:
+# query**](../docs/glossary.md#read-optimised-query) reads the base files only and leaves out the logs.
+# It shows old values until the next compaction. Order O-17 was paid in batch 1 and packed in batch 5:
 
 # %%
+shown = {}
 for name in steps:
-    shown = (
+    table = (
         spark.read.format("hudi")
         .option("hoodie.datasource.query.type", "read_optimized")
         .load(lab.path(name))
-        .agg(F.max("batch"))
-        .first()[0]
     )
-    print(f"{name}: the read-optimised query shows changes up to batch {shown} of 6")
-    assert shown == {"never": 0, "inline": 5}[name]
+    shown[name] = table.selectExpr(
+        "max(batch) AS newest_batch",
+        "first(status) FILTER (WHERE order_id = 'O-17') AS status_of_o_17",
+    ).first()
+
+assert tuple(shown["never"]) == (0, "new") and tuple(shown["inline"]) == (5, "packed")
+for name, row in shown.items():
+    print(
+        f"{name:7} shows changes up to batch {row.newest_batch} of 6, O-17 is {row.status_of_o_17}"
+    )
 
 # %% [markdown]
 # The shop writes one batch a minute, and its dashboard asks read-optimised. It may be one batch behind,
@@ -265,7 +281,7 @@ fresh_options = {
 lab.check("06.1", fresh_options)
 
 # %% [markdown] hint="06.1"
-# With three, as above, the lines of the table went 0, 1, 0, 1, 2, 0, 1 logs. How far behind was the
+# With three, as above, the table had 0, 1, 0, 1, 2, 0, 1 logs after its writes. How far behind was the
 # read-optimised query at worst?
 
 # %% [markdown] hint="06.1"
@@ -351,7 +367,8 @@ HTML(draw_lanes({"inline": (writes, compactions), "async in a stream": (batches,
 # %% [markdown]
 # Each bar of the upper lane is a write, with its number. The triangle is the moment of the plan, the bar
 # of the lower lane is its execution. On the left, write 2 and write 5 are long, because the compaction lies
-# *inside* them. (In the gaps we wrote the other table, and asked our queries.) On the right the stream went on to batch 2 while the compaction still ran.
+# *inside* them. (In the gaps we wrote the other table, and asked our queries.) On the right the stream
+# went on to batch 2 while the compaction still ran.
 #
 # The work is not gone. It is done by the same cores, beside the stream. If they are busy, it slows the
 # stream; but the stream does not wait for its end. And nobody lost an update on the way:
@@ -364,8 +381,8 @@ assert revenue == never[2].answer
 picture
 
 # %% [markdown]
-# Batch 2 came while the old base file and its log were being merged. Its log does not stand on the old slice: from the
-# moment of the plan, new logs belong to the next one. It stands on a base file that did not exist yet.
+# Batch 2 came while the old base file and its log were being merged. Its log does not stand on the old
+# slice: from the moment of the plan, new logs belong to the next one.
 #
 # ### Exercise 06.2 · The number to watch
 #
@@ -455,8 +472,8 @@ assert [(len(found.logs), found.planned) for found in waiting.current] == [(6, F
 waiting
 
 # %% [markdown]
-# The new log stands in a slice that the plan has begun, and that has no base file yet. Until the plan is run, a
-# query reads both slices. We ask both kinds of query now, to compare later.
+# The new log stands in a slice that the plan has begun, and that has no base file yet. Until the plan
+# is run, a query reads both slices. We ask both kinds of query now, to compare later.
 
 # %%
 
@@ -522,14 +539,14 @@ assert answers.loc[("read_optimized", "after"), "newest batch"] == 6  # batch 7 
 answers
 
 # %% [markdown]
-# The snapshot query says the same as before and reads a fraction. That is what compaction is for: it must not
-# change what the table says. The read-optimised query caught up, to batch 6. Batch 7 came after the plan, and its
-# log stands on the new slice.
+# The snapshot query says the same as before and reads a fraction. That is what compaction is for: it
+# must not change what the table says. The read-optimised query caught up, to batch 6. Batch 7 came
+# after the plan, and its log stands on the new slice.
 #
-# And the logs are all there. The older slice, in the dashed frame, is still needed by whoever travels back
-# in time, or started to read before the compaction was complete. Removing it is another service's work,
-# [**cleaning**](../docs/glossary.md#cleaning), with its own rule for how long to keep. `TINY` switches it off. Here is one
-# write that has it on and keeps no more than one commit:
+# And the logs are all there. The older slice, in the dashed frame, is for readers of an older state, and
+# for those who began before the compaction was complete. Removing it is another service's work,
+# [**cleaning**](../docs/glossary.md#cleaning), with its own rule for how long to keep. `TINY` switches it
+# off. Here is one write that has it on and keeps no more than one commit:
 
 # %% name="logs-vanish-by-cleaning"
 before = lab.xray(never_path)
@@ -604,10 +621,10 @@ def compact(path):
 
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Eight minutes for the section. Draw the two steps as two people: one writes the shopping list, one goes
-# shopping. The question that always comes: "may two jobs run the same plan?" Say that it belongs to
-# lesson 18. Who leaves out `JOB` in 06.3 passes, but waits longer: the job then builds a metadata table,
-# and writes its base file with a filter for 60,000 keys.
+# *For instructors.* Eight minutes for the section. Draw the two steps as two people: one writes the
+# shopping list, one goes shopping. The question that always comes: "may two jobs run the same plan?"
+# Say that it belongs to lesson 18. Who leaves out `JOB` in 06.3 passes, but waits longer: the job then
+# builds a metadata table, and writes its base file with a filter for 60,000 keys.
 
 # %% [markdown]
 # ## Key points
