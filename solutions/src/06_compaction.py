@@ -413,7 +413,7 @@ def logs_to_merge(picture):
 
 
 # %% wrong="06.2"
-# expect: since its last compaction
+# expect: the writes of its whole timeline
 def logs_to_merge(picture):
     return sum(instant.action == "deltacommit" for instant in picture.instants)
 

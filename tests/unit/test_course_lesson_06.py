@@ -52,7 +52,7 @@ def test_the_logs_of_the_current_slices_pass():
     ("answers", "reason"),
     [
         ((2, 5), "For never you say 2, but a query merges 1: you count the logs of older slices"),
-        ((9, 7), "since its last compaction"),
+        ((9, 7), "the writes of its whole timeline. Only 1 of them"),
         ((1, None), "For inline you say None"),
     ],
 )

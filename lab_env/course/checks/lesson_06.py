@@ -145,7 +145,7 @@ class LogsToMerge:
         if all(counts.answer == counts.deltacommits for counts in facts):
             return NotYet(
                 f"For {wrong[0].table} you say {wrong[0].answer}, the writes of its whole timeline. "
-                f"It has {wrong[0].current} logs since its last compaction; only those are merged."
+                f"Only {wrong[0].current} of them left a log that a query of the newest state merges."
             )
         return NotYet(
             f"For {wrong[0].table} you say {wrong[0].answer!r}; its deepest current slice has "
