@@ -10,12 +10,13 @@ Source: `HoodieCommitMetadata` and `HoodieWriteStat` of Apache Hudi's timeline m
 import io
 import json
 from dataclasses import dataclass
+from html import escape
 
 import fastavro
 import pandas as pd
 
-from lab_env.cards import card
 from lab_env.xray.names import clock, data_name, duration_text, seconds_between
+from lab_env.xray.palette import ACTION, INK, OTHER_ACTION, PANEL
 
 # The streaming sink records under this name which batch of which query a commit holds.
 CHECKPOINT = "_hudi_streaming_sink_checkpoint"
@@ -128,7 +129,8 @@ class Commit:
             f"{duration_text(seconds_between(self.requested, self.completed))} later",
             "records": f"{self.inserted:,} inserted · {self.updated:,} updated · "
             f"{self.deleted:,} deleted",
-            "written": f"{self.records_written:,} records, {files}, {self.bytes_written:,} bytes",
+            "written": f"{self.records_written:,} record{'' if self.records_written == 1 else 's'}, "
+            f"{files}, {self.bytes_written:,} bytes",
         }
         if self.replaced:
             rows["replaced"] = f"{len(self.replaced):,} file group{_s(self.replaced)}"
@@ -149,8 +151,26 @@ class Commit:
         return "\n".join([f"{self.action} {self.requested}", *facts, *files])
 
     def _repr_html_(self) -> str:
-        table = pd.Series(self.facts(), name="").to_frame()
-        return card(f"{self.action} {self.requested}", None, table=table)
+        cell = "padding:2px 14px 2px 0;text-align:left;vertical-align:top"
+        rows = "".join(
+            f"<tr><td style='{cell};opacity:.7'>{escape(name)}</td>"
+            f"<td style='{cell};white-space:normal'>{escape(value)}</td></tr>"
+            for name, value in self.facts().items()
+        )
+        files = "".join(
+            f"<li style='margin:1px 0'>{escape(_file_line(f))}</li>" for f in self.files
+        )
+        return (
+            "<div style='display:inline-block;max-width:920px;padding:8px 14px;margin:2px 0;"
+            f"font-size:13px;border-left:4px solid {ACTION.get(self.action, OTHER_ACTION)};"
+            f"background:{PANEL};color:{INK}'>"
+            f"<b style='font-size:14px'>{escape(self.action)} {self.requested}</b>"
+            "<table style='border-collapse:collapse;background:none;color:inherit;font-size:inherit;"
+            f"margin:4px 0 2px'>{rows}</table>"
+            f"<details><summary style='cursor:pointer'>its files</summary>"
+            f"<ul style='margin:4px 0;padding-left:18px;overflow-wrap:anywhere'>{files}</ul>"
+            "</details></div>"
+        )
 
 
 def read_avro(content: bytes) -> dict:

@@ -204,7 +204,16 @@ class Snapshot:
         """Files of actions that are not complete; no reader sees them."""
         return tuple(file for file in self.files if not file.committed)
 
-    @property
+    @cached_property
+    def rewritten_files(self) -> frozenset[DataFile]:
+        """New base files of file groups that had a base file in `since`: its rows were rewritten."""
+        old = self.since.files if self.since else ()
+        before = {(file.partition, file.group) for file in old if file.kind == "base"}
+        return frozenset(
+            f for f in self.new_files if f.kind == "base" and (f.partition, f.group) in before
+        )
+
+    @cached_property
     def gone_files(self) -> tuple[DataFile, ...]:
         """Data files that `since` had and that are no longer there."""
         if not self.since:
@@ -249,7 +258,7 @@ class Snapshot:
             frozenset(self.instants) - frozenset(self.since.instants) if self.since else frozenset()
         )
 
-    @property
+    @cached_property
     def new_files(self) -> frozenset[DataFile]:
         """Data files that `since` did not have."""
         if not self.since:

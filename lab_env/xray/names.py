@@ -112,3 +112,8 @@ def size_text(size: int) -> str:
             break
     value = size / scale
     return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
+
+
+def date(instant: str) -> str:
+    """An instant's date, for example `2026-11-20`."""
+    return f"{instant[:4]}-{instant[4:6]}-{instant[6:8]}"
