@@ -1,0 +1,67 @@
+"""The bytes that Spark's tasks read, as the Spark UI shows them in the column *Input*.
+
+Spark counts what its tasks take from the file system. The log files of a Merge-on-Read table are in
+it, each about once; the driver's own reads (timeline, settings, schema) are not. Held against the
+ranges that the store was asked for, it says less than what went over the wire: the reader opens each
+log twice, first for its header, and S3A asks for the rest of the file each time. S3A's own counter
+`stream_read_total_bytes` has that, for the reads of this Java process.
+"""
+
+import json
+import uuid
+from urllib.request import urlopen
+
+
+class InputBytes:
+    """Counts the input of the jobs that run inside a `with` block.
+
+    Args:
+        spark: the session; its UI must be on, because the numbers are asked of its REST pages.
+        path: of the table; the counters of S3A are those of its bucket.
+    """
+
+    def __init__(self, spark, path: str):
+        self._path = path
+        self._context = spark.sparkContext
+        self._group = f"input-{uuid.uuid4().hex[:8]}"
+        #: Bytes that the tasks read, known after the block.
+        self.bytes = 0
+        #: Bytes that the store sent to this Java process: with executors elsewhere, to the driver.
+        self.sent = 0
+
+    def __enter__(self) -> "InputBytes":
+        self.sent = -self._sent_so_far()
+        self._context.setJobGroup(self._group, "counted for its input")
+        return self
+
+    def __exit__(self, *raised) -> None:
+        self._context._jsc.clearJobGroup()
+        # The UI learns of finished tasks by events; wait until it has heard of all.
+        self._context._jsc.sc().listenerBus().waitUntilEmpty()
+        self.bytes = input_of(self._group, self._page("jobs"), self._page("stages"))
+        self.sent += self._sent_so_far()
+
+    def _sent_so_far(self) -> int:
+        path = self._context._jvm.org.apache.hadoop.fs.Path(self._path)
+        store = path.getFileSystem(self._context._jsc.hadoopConfiguration())
+        return store.getStorageStatistics().getLong("stream_read_total_bytes")
+
+    def _page(self, name: str) -> list[dict]:
+        address = f"{self._context.uiWebUrl}/api/v1/applications/{self._context.applicationId}"
+        with urlopen(f"{address}/{name}", timeout=20) as answer:
+            return json.load(answer)
+
+
+def input_of(group: str, jobs: list[dict], stages: list[dict]) -> int:
+    """The input of one job group.
+
+    Args:
+        group: its id.
+        jobs: the page `jobs` of Spark's REST interface.
+        stages: the page `stages`; an attempt that failed counts too, because it has read.
+
+    Returns:
+        Bytes.
+    """
+    wanted = {stage for job in jobs if job.get("jobGroup") == group for stage in job["stageIds"]}
+    return sum(stage["inputBytes"] for stage in stages if stage["stageId"] in wanted)
