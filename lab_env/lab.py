@@ -196,7 +196,10 @@ class Lab:
         return list(objectstore.list_objects(self.endpoints, objectstore.key_of(path) + "/"))
 
     def xray(self, path: str, since: Snapshot | None = None) -> Snapshot:
-        """A Hudi table's timeline and files; with an earlier snapshot, what is new is marked."""
+        """A Hudi table's timeline and files; with an earlier snapshot, what is new is marked.
+
+        Its `commit()` tells what a write recorded: operation, records, bytes, files, schema, batch.
+        """
         return xray(self.endpoints, path, since)
 
     def check(self, exercise_id: str, answer) -> Outcome:

@@ -1,6 +1,7 @@
-"""The X-ray of a Hudi table: its timeline and its files, read from the store's listing alone."""
+"""The X-ray of a Hudi table: timeline, files and commits, read from the store beside Spark."""
 
+from lab_env.xray.commits import Commit
 from lab_env.xray.model import Snapshot
 from lab_env.xray.reader import xray
 
-__all__ = ["Snapshot", "xray"]
+__all__ = ["Commit", "Snapshot", "xray"]

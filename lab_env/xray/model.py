@@ -3,10 +3,14 @@
 Two snapshots can be subtracted; what is new or gone comes as a pandas table.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pandas as pd
+
+from lab_env.errors import LabError
+from lab_env.xray.commits import Commit, commit_of
 
 ACTIONS_THAT_WRITE = ("commit", "deltacommit", "replacecommit", "compaction", "clustering")
 
@@ -19,7 +23,8 @@ class Instant:
         requested: when it was asked for: digits, year to millisecond, UTC.
         completed: when it was complete, in the same form; None while it is pending.
         action: commit, deltacommit, compaction, clean and so on. A finished compaction is a
-            `commit` on the timeline; its plan stands beside it, so here it is a `compaction`.
+            `commit` on the timeline and a finished clustering a `replacecommit`; here they are
+            a `compaction` and a `clustering`.
         state: completed, inflight or requested.
     """
 
@@ -27,6 +32,11 @@ class Instant:
     completed: str | None
     action: str
     state: str
+
+    @property
+    def writes(self) -> bool:
+        """Whether such an action makes data files."""
+        return self.action in ACTIONS_THAT_WRITE
 
 
 @dataclass(frozen=True, order=True)
@@ -41,6 +51,7 @@ class DataFile:
         name: the last part of its key.
         size: bytes.
         committed: whether that action is complete; readers leave out a file that is not.
+        rows: of a base file its rows, of a log its changes; None where no commit tells.
     """
 
     partition: str
@@ -50,6 +61,28 @@ class DataFile:
     name: str
     size: int
     committed: bool
+    rows: int | None = None
+
+
+@dataclass(frozen=True, order=True)
+class CleanedFile:
+    """A file that a clean deleted.
+
+    Args:
+        partition: its folder below the table.
+        group: id of its file group.
+        instant: requested time of the action that wrote it.
+        kind: base, log or cdc.
+        name: the last part of its key.
+        cleaned: requested time of the clean.
+    """
+
+    partition: str
+    group: str
+    instant: str
+    kind: str
+    name: str
+    cleaned: str
 
 
 @dataclass(frozen=True)
@@ -59,10 +92,13 @@ class FileSlice:
     Args:
         partition: its folder below the table.
         group: id of its file group.
-        instant: where it begins: the base file's instant, or the first log's.
+        instant: where it begins: the base file's instant, the first log's, or the instant of a
+            compaction that is planned and will put its base file here.
         base: the base file; None while there are only logs.
         logs: in the order of their instants.
-        current: whether a query of the newest state reads it.
+        current: whether a query of the newest state reads it. While a compaction is pending, that
+            is the slice that it will compact and the one that it has begun.
+        planned: whether a pending compaction has begun it; it may have no file yet.
     """
 
     partition: str
@@ -71,6 +107,7 @@ class FileSlice:
     base: DataFile | None
     logs: tuple[DataFile, ...]
     current: bool
+    planned: bool = False
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -93,6 +130,11 @@ class Snapshot:
             time of the action that did.
         bookkeeping: for each other part of the table its objects' names and sizes in bytes.
         since: an earlier snapshot; what is not in it is shown as new.
+        history: archived instants that the timeline's history still tells, in the same order.
+        cleaned: files that cleans deleted, as far as timeline and history tell.
+        planned: file groups that a pending compaction or clustering has planned in, with its
+            requested time and its action.
+        records: what completed instants recorded, decoded, by action and requested time.
     """
 
     path: str
@@ -104,6 +146,44 @@ class Snapshot:
     replaced: tuple[tuple[str, str], ...] = ()
     bookkeeping: tuple[tuple[str, str, int], ...] = ()
     since: "Snapshot | None" = None
+    history: tuple[Instant, ...] = ()
+    cleaned: tuple[CleanedFile, ...] = ()
+    planned: tuple[tuple[str, str, str], ...] = ()
+    records: Mapping[tuple[str, str], dict] = field(default_factory=dict, compare=False)
+
+    def commit(self, requested: str | None = None) -> Commit:
+        """What a completed write recorded about itself, at the moment of this snapshot.
+
+        Args:
+            requested: the write's requested time, as `.instants` and file names have it; the
+                write that was complete last when not given, be it a compaction or a clustering.
+
+        Returns:
+            The commit; showing it draws a card.
+
+        Raises:
+            LabError: there is no completed write (yet), or none at that time.
+        """
+        writes = {
+            i.requested: i for i in (*self.history, *self.instants) if i.writes and i.completed
+        }
+        if not writes:
+            raise LabError(f"No write to {self.path} is complete.", "write to the table first.")
+        newest = max(writes.values(), key=lambda instant: (instant.completed, instant.requested))
+        found = writes.get(requested or newest.requested)
+        if found is None:
+            raise LabError(
+                f"{self._what_is_at(requested)}, so there is no commit to read.",
+                f"take one of: {', '.join(sorted(writes)[-5:])}",
+            )
+        record = self.records.get((found.action, found.requested), {})
+        return commit_of(record, found.requested, found.completed, found.action)
+
+    def _what_is_at(self, requested: str) -> str:
+        for instant in (*self.instants, *self.history):
+            if instant.requested == requested:
+                return f"The {instant.action} {requested} is {instant.state}"
+        return f"The timeline has no instant {requested}"
 
     @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
@@ -124,6 +204,43 @@ class Snapshot:
         """Files of actions that are not complete; no reader sees them."""
         return tuple(file for file in self.files if not file.committed)
 
+    @cached_property
+    def rewritten_files(self) -> frozenset[DataFile]:
+        """New base files of file groups that had a base file in `since`: its rows were rewritten."""
+        old = self.since.files if self.since else ()
+        before = {(file.partition, file.group) for file in old if file.kind == "base"}
+        return frozenset(
+            f for f in self.new_files if f.kind == "base" and (f.partition, f.group) in before
+        )
+
+    @cached_property
+    def gone_files(self) -> tuple[DataFile, ...]:
+        """Data files that `since` had and that are no longer there."""
+        if not self.since:
+            return ()
+        here = {(file.partition, file.name) for file in self.files}
+        return tuple(f for f in self.since.files if (f.partition, f.name) not in here)
+
+    @property
+    def rows(self) -> int | None:
+        """Rows that a query of the newest state gives; None where logs, not yet merged, or missing
+        commits leave it open."""
+        files = [file for found in self.current for file in found.files if file.kind != "cdc"]
+        if any(file.kind == "log" or file.rows is None for file in files):
+            return None
+        return sum(file.rows for file in files)
+
+    @property
+    def metadata_partitions(self) -> pd.DataFrame:
+        """The partitions of the metadata table: objects and bytes of each."""
+        rows = [
+            (name.split("/")[2], size)
+            for part, name, size in self.bookkeeping
+            if part == "metadata" and not name.split("/")[2].startswith(".hoodie")
+        ]
+        table = pd.DataFrame(rows, columns=["partition", "bytes"])
+        return table.groupby("partition")["bytes"].agg(objects="count", bytes="sum")
+
     @property
     def partitions(self) -> tuple[str, ...]:
         """The partitions that hold data files."""
@@ -141,7 +258,7 @@ class Snapshot:
             frozenset(self.instants) - frozenset(self.since.instants) if self.since else frozenset()
         )
 
-    @property
+    @cached_property
     def new_files(self) -> frozenset[DataFile]:
         """Data files that `since` did not have."""
         if not self.since:
@@ -176,24 +293,26 @@ class Snapshot:
         return both[~same].drop(columns=["_merge", "bytes_before"]).reset_index(drop=True)
 
     def _slices_of(self, files: list[DataFile]) -> list[FileSlice]:
-        """Part a file group's files into slices.
+        """Part a file group's files into slices, as Hudi's file system view does.
 
         A log belongs to the newest base file that was requested before the log was complete (a
-        compaction that runs meanwhile leaves it to the next slice).
+        compaction that runs meanwhile leaves it to the next slice, and so does a planned one).
         """
-        bases = sorted((f for f in files if f.kind == "base"), key=lambda f: f.instant)
-        slices: dict[str, list[DataFile]] = {base.instant: [] for base in bases}
-        logs = sorted((f for f in files if f.kind != "base"), key=lambda f: (f.instant, f.name))
-        completed = {i.requested: i.completed or i.requested for i in self.instants}
-        for log in logs:
-            done = completed.get(log.instant, log.instant)
-            before = [instant for instant in slices if instant <= done]
-            begin = max(before) if before else log.instant
-            slices.setdefault(begin, []).append(log)
         partition, group = files[0].partition, files[0].group
-        base_at = {base.instant: base for base in bases}
-        replaced = group in dict(self.replaced)
-        newest = max(slices)
+        base_at = {file.instant: file for file in files if file.kind == "base"}
+        compaction = self._compaction_of.get(group)
+        begins = {*base_at, *([compaction] if compaction else [])}
+        slices: dict[str, list[DataFile]] = {begin: [] for begin in begins}
+        logs = sorted((f for f in files if f.kind != "base"), key=lambda f: (f.instant, f.name))
+        for log in logs:
+            done = self._completed.get(log.instant, log.instant)
+            before = [instant for instant in slices if instant <= done]
+            slices.setdefault(max(before, default=log.instant), []).append(log)
+        order = sorted(slices)
+        # Until a planned compaction is complete, a query merges the slice before it and its own.
+        read = set() if group in dict(self.replaced) else set(order[-1:])
+        if read and order[-1] == compaction:
+            read.update(order[-2:])
         return [
             FileSlice(
                 partition,
@@ -201,10 +320,25 @@ class Snapshot:
                 instant,
                 base_at.get(instant),
                 tuple(slices[instant]),
-                current=instant == newest and not replaced,
+                current=instant in read and bool(instant in base_at or slices[instant]),
+                planned=instant == compaction,
             )
-            for instant in sorted(slices)
+            for instant in order
         ]
+
+    @cached_property
+    def _compaction_of(self) -> dict[str, str]:
+        """File group to the pending compaction that will compact it."""
+        return {group: begin for group, begin, action in self.planned if action == "compaction"}
+
+    @cached_property
+    def _completed(self) -> dict[str, str]:
+        """Requested to completion time of the writes that are complete."""
+        return {
+            i.requested: i.completed
+            for i in (*self.history, *self.instants)
+            if i.writes and i.completed
+        }
 
     def __repr__(self) -> str:
         from lab_env.xray.text import as_text

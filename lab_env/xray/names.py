@@ -5,6 +5,7 @@ Source: Apache Hudi's technical specification, sections on the timeline and on f
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 _COMPLETED = re.compile(r"(?P<requested>\d+)_(?P<completed>\d+)\.(?P<action>[a-z]+)")
 _PENDING = re.compile(r"(?P<requested>\d+)(?:\.(?P<action>[a-z]+))?\.(?P<state>requested|inflight)")
@@ -78,6 +79,30 @@ def clock(instant: str) -> str:
     return f"{instant[8:10]}:{instant[10:12]}:{instant[12:14]}.{instant[14:17] or '000'}"
 
 
+def moment(instant: str) -> datetime:
+    """An instant as a time, UTC."""
+    digits = f"{instant:0<17}"
+    return datetime.strptime(f"{digits[:14]}.{digits[14:17]}", "%Y%m%d%H%M%S.%f").replace(
+        tzinfo=UTC
+    )
+
+
+def seconds_between(begin: str, end: str) -> float:
+    """Seconds from one instant to another."""
+    return (moment(end) - moment(begin)).total_seconds()
+
+
+def duration_text(seconds: float) -> str:
+    """A time span for a reader: `0.4 s`, `42 s`, `3 min`, `5 h`, `2.5 d`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    unit, scale = (
+        ("min", 60) if seconds < 3600 else ("h", 3600) if seconds < 86400 else ("d", 86400)
+    )
+    value = seconds / scale
+    return f"{value:.1f} {unit}" if value < 9.95 and value % 1 else f"{value:.0f} {unit}"
+
+
 def size_text(size: int) -> str:
     """Bytes for a reader: `912 B`, `2.1 KB`, `435 KB`, `1.2 MB`."""
     if size < 1000:
@@ -87,3 +112,8 @@ def size_text(size: int) -> str:
             break
     value = size / scale
     return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
+
+
+def date(instant: str) -> str:
+    """An instant's date, for example `2026-11-20`."""
+    return f"{instant[:4]}-{instant[4:6]}-{instant[6:8]}"

@@ -1,16 +1,25 @@
-"""Reads a table's snapshot from the object store: one listing, its settings, no Spark."""
+"""Reads a table's snapshot from the object store: one listing and the timeline's files, no Spark.
+
+States and times of instants come from the names of the timeline's files, slices from the names of the
+data files. Records, rows, replaced and cleaned files come from what the instants recorded.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
 
 from lab_env import objectstore
 from lab_env.errors import LabError
 from lab_env.objectstore import StoredObject
 from lab_env.settings import Endpoints
-from lab_env.xray.model import DataFile, Instant, Snapshot
+from lab_env.xray.commits import commit_of, read_avro
+from lab_env.xray.history import HISTORY, archived, current_files
+from lab_env.xray.model import ACTIONS_THAT_WRITE, CleanedFile, DataFile, Instant, Snapshot
 from lab_env.xray.names import TimelineName, data_name, timeline_name
 
 PROPERTIES = ".hoodie/hoodie.properties"
 TIMELINE = ".hoodie/timeline/"
 METADATA = ".hoodie/metadata/"
 PLANS = ("compaction", "logcompaction", "clustering")
+READERS = 10  # as many as the client keeps connections
 
 
 def xray(endpoints: Endpoints, path: str, since: Snapshot | None = None) -> Snapshot:
@@ -25,7 +34,7 @@ def xray(endpoints: Endpoints, path: str, since: Snapshot | None = None) -> Snap
         The snapshot; showing it draws it.
 
     Raises:
-        LabError: there is no Hudi table at that path.
+        LabError: there is no Hudi table at that path, or one of an older layout.
     """
     prefix = objectstore.key_of(path).rstrip("/") + "/"
     objects = {
@@ -38,20 +47,22 @@ def xray(endpoints: Endpoints, path: str, since: Snapshot | None = None) -> Snap
             f"There is no Hudi table at {path}: {seen}, and no {PROPERTIES}.",
             "give the path that the table was saved to.",
         )
-    properties = objectstore.read(endpoints, prefix + PROPERTIES).decode()
-    replacements = {
-        key: objectstore.read(endpoints, prefix + key)
-        for key in objects
-        if key.startswith(TIMELINE) and key.endswith(".replacecommit")
-    }
-    return snapshot(path, properties, objects, replacements, since)
+
+    def read_all(keys: list[str]) -> dict[str, bytes]:
+        with ThreadPoolExecutor(READERS) as pool:
+            read = pool.map(lambda key: objectstore.read(endpoints, prefix + key), keys)
+            return dict(zip(keys, read, strict=True))
+
+    contents = read_all([PROPERTIES, *(key for key in objects if _tells_more(key))])
+    contents |= read_all(current_files(contents))
+    return snapshot(path, contents.pop(PROPERTIES).decode(), objects, contents, since)
 
 
 def snapshot(
     path: str,
     properties: str,
     objects: dict[str, StoredObject],
-    replacements: dict[str, bytes] | None = None,
+    contents: dict[str, bytes] | None = None,
     since: Snapshot | None = None,
 ) -> Snapshot:
     """Build a snapshot from a listing.
@@ -60,24 +71,47 @@ def snapshot(
         path: where the table lies.
         properties: the text of `hoodie.properties`.
         objects: the objects by their key below the table.
-        replacements: the content of each completed replacecommit, by its key.
+        contents: the bytes of timeline files and of the history, by their key.
         since: an earlier snapshot.
 
     Returns:
         The snapshot.
+
+    Raises:
+        LabError: the table is of a version before 8, whose timeline is laid out otherwise.
     """
+    contents = contents or {}
     options = dict(
         line.split("=", 1) for line in properties.splitlines() if "=" in line and line[0] != "#"
     )
+    version = int(options.get("hoodie.table.version", 0))
+    if version < 8:
+        raise LabError(
+            f"The table at {path} is of version {version}; the X-ray reads version 8 and later.",
+            "write it with Hudi 1.x, or read the tables that the lessons make.",
+        )
     instants = _instants(objects)
+    past = [found for found in archived(contents) if found[0].requested not in _requests(instants)]
+    history = tuple(instant for instant, _ in past)
+    records = _records(instants, contents) | {(i.action, i.requested): record for i, record in past}
+    rows, replaced = _recorded(records)
     files, bookkeeping = [], []
     for key, found in objects.items():
         folder, _, name = key.rpartition("/")
         told = None if key.startswith(".hoodie/") else data_name(name)
         if told:
-            committed = _is_committed(told.instant, instants)
+            committed = _is_committed(told.instant, instants, history)
             files.append(
-                DataFile(folder, told.group, told.instant, told.kind, name, found.size, committed)
+                DataFile(
+                    folder,
+                    told.group,
+                    told.instant,
+                    told.kind,
+                    name,
+                    found.size,
+                    committed,
+                    rows.get((folder, name)),
+                )
             )
         else:
             bookkeeping.append((_part(key), key, found.size))
@@ -85,58 +119,130 @@ def snapshot(
         path=path,
         name=options.get("hoodie.table.name", path.rstrip("/").rpartition("/")[2]),
         table_type=options.get("hoodie.table.type", "COPY_ON_WRITE"),
-        version=int(options.get("hoodie.table.version", 0)),
+        version=version,
         instants=instants,
         files=tuple(sorted(files)),
-        replaced=_replaced(files, replacements or {}),
+        replaced=_still_there(replaced, files),
         bookkeeping=tuple(sorted(bookkeeping)),
         since=since,
+        history=history,
+        cleaned=_cleaned(records),
+        planned=_planned(instants, contents),
+        records=records,
+    )
+
+
+def _tells_more(key: str) -> bool:
+    """Whether a file of the timeline is worth reading: what ended an action, a plan, a manifest."""
+    if key.startswith(HISTORY):
+        return not key.endswith(".parquet")
+    told = timeline_name(key.removeprefix(TIMELINE)) if key.startswith(TIMELINE) else None
+    return bool(
+        told and (told.state == "completed" or (told.state == "requested" and told.action in PLANS))
     )
 
 
 def _instants(objects: dict[str, StoredObject]) -> tuple[Instant, ...]:
-    """One instant for each requested time: its furthest state."""
-    names: dict[str, list[TimelineName]] = {}
+    """One instant for each action: its furthest state."""
+    names: dict[tuple[str, bool], list[TimelineName]] = {}
     for key in objects:
         if key.startswith(TIMELINE) and "/" not in key.removeprefix(TIMELINE):
             told = timeline_name(key.removeprefix(TIMELINE))
-            if told:
-                names.setdefault(told.requested, []).append(told)
+            if told:  # a savepoint has the requested time of the write that it keeps
+                names.setdefault((told.requested, told.action == "savepoint"), []).append(told)
     order = ("requested", "inflight", "completed")
     instants = []
-    for requested, told in names.items():
+    for (requested, _), told in names.items():
         furthest = max(told, key=lambda name: order.index(name.state))
         planned = {name.action for name in told} & set(PLANS)
         action = planned.pop() if planned else furthest.action
         instants.append(Instant(requested, furthest.completed, action, furthest.state))
-    return tuple(sorted(instants))
+    return tuple(sorted(instants, key=lambda i: (i.requested, i.action == "savepoint")))
 
 
-def _is_committed(instant: str, instants: tuple[Instant, ...]) -> bool:
-    """Whether readers count a file of that instant."""
-    known = {found.requested: found for found in instants}
-    if instant in known:
-        return known[instant].state == "completed"
+def _requests(instants: tuple[Instant, ...]) -> set[str]:
+    return {instant.requested for instant in instants}
+
+
+def _records(
+    instants: tuple[Instant, ...], contents: dict[str, bytes]
+) -> dict[tuple[str, str], dict]:
+    """What the completed actions of the active timeline recorded."""
+    writes = {instant.requested: instant.action for instant in instants if instant.writes}
+    found = {}
+    for key, content in contents.items():
+        told = timeline_name(key.removeprefix(TIMELINE))
+        if told and told.state == "completed":
+            wrote = told.action in ACTIONS_THAT_WRITE
+            action = writes[told.requested] if wrote else told.action
+            found[action, told.requested] = read_avro(content)
+    return found
+
+
+def _recorded(
+    records: dict[tuple[str, str], dict],
+) -> tuple[dict[tuple[str, str], int], dict[str, str]]:
+    """Rows by partition and file name, and the file groups replaced with the time of it."""
+    rows, replaced = {}, {}
+    for (action, requested), record in records.items():
+        if "partitionToWriteStats" not in record:
+            continue
+        commit = commit_of(record, requested, "", action)
+        for file in commit.files:
+            rows[file.partition, file.name] = file.changes
+        replaced |= {group: requested for _, group in commit.replaced}
+    return rows, replaced
+
+
+def _is_committed(
+    instant: str, instants: tuple[Instant, ...], history: tuple[Instant, ...]
+) -> bool:
+    """Whether readers count a file of that instant, as Hudi decides it."""
+    states = {i.requested: i.state for i in (*history, *instants) if i.writes}
+    if instant in states:
+        return states[instant] == "completed"
     # Older instants have left the active timeline for the archive; a younger one that is
     # missing was rolled back or never recorded.
-    return bool(instants) and instant < instants[0].requested
+    first = min((i.requested for i in instants if i.writes and i.completed), default="")
+    return instant < first
 
 
-def _replaced(files: list[DataFile], replacements: dict[str, bytes]) -> tuple[tuple[str, str], ...]:
-    """The file groups that a replacecommit names and that are older than it.
+def _still_there(replaced: dict[str, str], files: list[DataFile]) -> tuple[tuple[str, str], ...]:
+    groups = {file.group for file in files}
+    return tuple(sorted((group, at) for group, at in replaced.items() if group in groups))
 
-    Its content is Avro with the ids as plain text; the new groups that it names too begin with it.
-    """
-    first: dict[str, str] = {}
-    for file in files:
-        first[file.group] = min(file.instant, first.get(file.group, file.instant))
-    found = {}
-    for key, content in sorted(replacements.items()):
-        requested = key.removeprefix(TIMELINE).split("_")[0]
-        for group, begin in first.items():
-            if begin < requested and group.encode() in content:
-                found.setdefault(group, requested)
-    return tuple(sorted(found.items()))
+
+def _cleaned(records: dict[tuple[str, str], dict]) -> tuple[CleanedFile, ...]:
+    """The files that completed cleans deleted."""
+    found = set()
+    for (action, requested), record in records.items():
+        if action != "clean":
+            continue
+        for partition, told in (record.get("partitionMetadata") or {}).items():
+            for path in told["successDeleteFiles"]:
+                name = path.rpartition("/")[2]
+                if data := data_name(name):
+                    found.add(
+                        CleanedFile(partition, data.group, data.instant, data.kind, name, requested)
+                    )
+    return tuple(sorted(found))
+
+
+def _planned(
+    instants: tuple[Instant, ...], contents: dict[str, bytes]
+) -> tuple[tuple[str, str, str], ...]:
+    """File group, requested time and action of each plan that is not carried out yet."""
+    found = []
+    for instant in instants:
+        if instant.completed or instant.action not in PLANS:
+            continue
+        plan = read_avro(
+            contents.get(f"{TIMELINE}{instant.requested}.{instant.action}.requested", b"")
+        )
+        clustered = (plan.get("clusteringPlan") or {}).get("inputGroups") or ()
+        parts = [*(plan.get("operations") or ()), *(s for g in clustered for s in g["slices"])]
+        found += [(part["fileId"], instant.requested, instant.action) for part in parts]
+    return tuple(sorted(found))
 
 
 def _part(key: str) -> str:

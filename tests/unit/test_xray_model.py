@@ -1,49 +1,31 @@
 """What the X-ray reads from names alone: instants, file slices, what readers see, what is new."""
 
-from datetime import UTC, datetime
+import io
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from xray_tables import (
+    CLEAN,
+    DAY,
+    OTHER_DAY,
+    PLAN,
+    T1,
+    T2,
+    T3,
+    T4,
+    avro,
+    base,
+    committed,
+    done,
+    end,
+    log,
+    stat,
+    table,
+)
 
-from lab_env.objectstore import StoredObject
-from lab_env.xray.names import clock, data_name, size_text, timeline_name
-from lab_env.xray.reader import snapshot
-
-PROPERTIES = """#Properties
-hoodie.table.name=orders
-hoodie.table.type=MERGE_ON_READ
-hoodie.table.version=9
-"""
-DAY, OTHER_DAY = "day=2026-11-20", "day=2026-11-21"
-T1, T2, T3, T4, T5 = (f"2026112009{minute:02d}00000" for minute in (1, 2, 3, 4, 5))
-
-
-def end(instant: str) -> str:
-    """Each action takes two seconds."""
-    return f"{instant[:12]}02{instant[14:]}"
-
-
-def done(instant: str, action: str = "deltacommit", end_of: str | None = None) -> list[str]:
-    """The timeline files of a finished action."""
-    return [
-        f".hoodie/timeline/{instant}_{end(end_of or instant)}.{action}",
-        f".hoodie/timeline/{instant}.{action}.requested",
-        f".hoodie/timeline/{instant}.{action}.inflight",
-    ]
-
-
-def base(instant: str, group: str = "a-0", day: str = DAY) -> str:
-    return f"{day}/{group}_0-12-34_{instant}.parquet"
-
-
-def log(instant: str, group: str = "a-0", day: str = DAY, version: int = 1) -> str:
-    return f"{day}/.{group}_{instant}.log.{version}_0-12-34"
-
-
-def table(*keys: str, since=None, replacements=None):
-    now = datetime(2026, 11, 20, tzinfo=UTC)
-    settings = [".hoodie/hoodie.properties", f"{DAY}/.hoodie_partition_metadata"]
-    objects = {key: StoredObject(f"t/{key}", 1000, now) for key in [*settings, *keys]}
-    return snapshot("s3a://lakehouse/t", PROPERTIES, objects, replacements, since)
+from lab_env.errors import LabError
+from lab_env.xray.names import clock, data_name, duration_text, size_text, timeline_name
 
 
 def test_a_log_belongs_to_the_base_file_that_it_changes():
@@ -101,8 +83,8 @@ def test_a_pending_instant_shows_its_furthest_state():
 
 def test_replaced_file_groups_are_not_current():
     commit = done(T2, "replacecommit")
-    content = {commit[0]: b"...a-0...b-0..."}
-    seen = table(*done(T1), *commit, base(T1), base(T2, group="b-0"), replacements=content)
+    content = {commit[0]: committed("INSERT_OVERWRITE", replaced={DAY: ["a-0"]})}
+    seen = table(*done(T1), *commit, base(T1), base(T2, group="b-0"), contents=content)
     assert [found.group for found in seen.current] == ["b-0"]
     assert f"replaced at {T2}" in repr(seen)
 
@@ -112,9 +94,17 @@ def test_since_marks_what_is_new():
     after = table(*done(T1), *done(T2), base(T1), log(T2), since=before)
     assert [instant.requested for instant in after.new_instants] == [T2]
     assert [file.instant for file in after.new_files] == [T2]
-    assert after._repr_html_().count("· new<") == 1
+    assert after._repr_html_().count(">new</text>") == 1
     assert "new since last look" in after._repr_html_()
     assert "new" not in before._repr_html_().replace("newest", "")
+
+
+def test_a_new_base_file_of_a_known_file_group_is_a_rewrite_and_lost_files_are_gone():
+    before = table(*done(T1), base(T1), base(T1, "b-0"))
+    after = table(*done(T1), *done(T2), base(T2), base(T2, "c-0"), since=before)
+    assert [file.group for file in after.rewritten_files] == ["a-0"]
+    assert {file.group for file in after.new_files} == {"a-0", "c-0"}
+    assert [(file.group, file.instant) for file in after.gone_files] == [("a-0", T1), ("b-0", T1)]
 
 
 def test_a_difference_lists_new_and_gone_objects():
@@ -141,11 +131,95 @@ def test_text_and_drawing_tell_the_same_facts():
         assert f"{seen.objects} objects" in form
 
 
-def test_a_long_timeline_is_cut_and_says_so():
-    many = [f"20261120{hour:02d}0000000" for hour in range(20)]
-    seen = table(*[name for instant in many for name in done(instant)], base(many[0]))
-    assert "12 earlier instants" in seen._repr_html_()
-    assert all(instant in repr(seen) for instant in many)
+def plan_of(instant: str, *groups: str) -> dict[str, bytes]:
+    """A compaction's plan, by its key."""
+    operations = [{"fileId": group} for group in groups]
+    return {
+        f".hoodie/timeline/{instant}.compaction.requested": avro(PLAN, {"operations": operations})
+    }
+
+
+def test_a_planned_compaction_begins_a_slice_and_queries_read_both():
+    plan = plan_of(T3, "a-0")
+    early = table(*done(T1), *done(T2), base(T1), base(T1, "b-0"), log(T2), contents=plan)
+    older, begun, other = early.slices
+    assert (begun.instant, begun.files, begun.planned, begun.current) == (T3, (), True, False)
+    assert older.current and other.current and not other.planned
+    assert "to come" in early._repr_html_() and f"compaction {T3} pending" in repr(early)
+    late = table(*done(T1), *done(T2), *done(T4), base(T1), log(T2), log(T4), contents=plan)
+    older, begun = late.slices
+    assert [file.instant for file in older.logs] == [T2]
+    assert [file.instant for file in begun.logs] == [T4]
+    assert older.current and begun.current  # until it is compacted, a query merges both
+
+
+def test_a_clean_tells_what_it_deleted():
+    (end_of_clean, *_) = names = done(T3, "clean")
+    lost = base(T1)
+    record = {"partitionMetadata": {DAY: {"successDeleteFiles": [lost.rpartition("/")[2]]}}}
+    seen = table(
+        *done(T1), *done(T2), *names, base(T2), contents={end_of_clean: avro(CLEAN, record)}
+    )
+    (cleaned,) = seen.cleaned
+    assert (cleaned.partition, cleaned.group, cleaned.instant, cleaned.cleaned) == (
+        DAY,
+        "a-0",
+        T1,
+        T3,
+    )
+    for form in (repr(seen), seen._repr_html_()):
+        assert f"deleted by the clean {T3}" in form and "1 files deleted" in form
+
+
+def test_a_savepoint_stands_beside_the_write_that_it_keeps():
+    seen = table(*done(T1), *done(T1, "savepoint"), *done(T2), base(T1))
+    assert [i.action for i in seen.instants] == ["deltacommit", "savepoint", "deltacommit"]
+    assert seen.files[0].committed and seen.commit(T1).action == "deltacommit"
+
+
+def history_of(*rows: tuple[str, str, bytes]) -> dict[str, bytes]:
+    """The files of an archived timeline: instant, action, and what it recorded."""
+    folder = ".hoodie/timeline/history"
+    names = {
+        "instantTime": [instant for instant, _, _ in rows],
+        "completionTime": [end(instant) for instant, _, _ in rows],
+        "action": [action for _, action, _ in rows],
+        "metadata": [content for _, _, content in rows],
+    }
+    file = io.BytesIO()
+    pq.write_table(pa.table(names), file)
+    return {
+        f"{folder}/_version_": b"2",
+        f"{folder}/manifest_1": b'{"files": [{"fileName": "old.parquet"}]}',
+        f"{folder}/manifest_2": b'{"files": [{"fileName": "new.parquet"}]}',
+        f"{folder}/old.parquet": b"replaced by a later manifest",
+        f"{folder}/new.parquet": file.getvalue(),
+    }
+
+
+def test_archived_instants_are_told_by_the_newest_manifest():
+    insert = committed("UPSERT", stat(base(T1), written=7, inserted=7))
+    past = history_of((T2, "commit", committed("COMPACT")), (T1, "deltacommit", insert))
+    seen = table(*done(T3), base(T1), contents=past)
+    assert [(i.requested, i.action) for i in seen.history] == [
+        (T1, "deltacommit"), (T2, "compaction"),
+    ]  # fmt: skip
+    assert seen.commit(T1).inserted == 7 and seen.files[0].rows == 7
+    assert seen.files[0].committed
+    assert f"archived deltacommit: requested {T1}" in repr(seen)
+    assert "2 earlier" in seen._repr_html_()
+
+
+def test_files_of_a_write_that_was_rolled_back_stand_in_its_place():
+    seen = table(*done(T1), *done(T3, "rollback"), *done(T4), base(T1), base(T2), base(T4))
+    assert [file.instant for file in seen.uncommitted] == [T2]
+    svg = seen._repr_html_()
+    assert svg.index(T1) < svg.index(f"rolled back: requested {T2}") < svg.index("rollback: ")
+
+
+def test_a_table_of_an_old_version_is_refused_with_its_version():
+    with pytest.raises(LabError, match="is of version 6"):
+        table(properties="hoodie.table.version=6\n")
 
 
 @pytest.mark.parametrize(
@@ -172,6 +246,10 @@ def test_a_completed_instant_tells_both_its_times():
 
 def test_times_and_sizes_read_well():
     assert clock("20261120091500705") == "09:15:00.705"
+    spans = (0.42, 12.3, 90, 5400, 86400, 400_000)
+    assert [duration_text(n) for n in spans] == [
+        "0.4 s", "12 s", "1.5 min", "1.5 h", "1 d", "4.6 d",
+    ]  # fmt: skip
     assert [size_text(n) for n in (912, 2056, 445_000, 12_345_678)] == [
         "912 B", "2.1 KB", "445 KB", "12 MB",
     ]  # fmt: skip
