@@ -140,9 +140,8 @@ after_insert.parts()
 
 # %%
 table = spark.read.format("hudi").load(path)
-table.select("_hoodie_commit_time", "order_id", "status", "amount", "partition_date").orderBy(
-    "order_id"
-).show()
+columns = ["_hoodie_commit_time", "order_id", "status", "amount", "partition_date"]
+table.select(columns).orderBy("order_id").show()
 
 # %% [markdown]
 # ## An update
@@ -151,7 +150,11 @@ table.select("_hoodie_commit_time", "order_id", "status", "amount", "partition_d
 # we write the one changed row, with the same options: Hudi finds the row by its key. Such a write is
 # called an [**upsert**](../docs/glossary.md#upsert), because it updates or inserts.
 #
-# **Predict:** how many rows will the table have? How many data files?
+# **Predict:** how many rows will the table have, and how many data files? For example "4 rows, 2 files".
+
+# %%
+my_guess = ...
+lab.predict("00.p2", my_guess)
 
 # %%
 from pyspark.sql import functions as F
@@ -174,6 +177,7 @@ after_update
 assert table.count() == 3  # an update, not a fourth row
 assert table.where("order_id = 'O-1'").first()["status"] == "paid"
 assert len(after_update.files) == 3  # the old file stays, a new one stands beside it
+lab.happened("00.p2", f"{table.count()} rows, {len(after_update.files)} files")
 
 # %% [markdown]
 # Still three rows, but three data files. Files on an object store are never changed. The update wrote

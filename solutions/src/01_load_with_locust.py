@@ -437,8 +437,8 @@ def tick(self):
 # %% [markdown]
 # ## Did everything arrive?
 #
-# Twenty users, 200 events a second in all. After two seconds we hold the broker still for three
-# seconds: its process lives, its port is open, but it answers nothing. A broker that is
+# Twenty users, 200 events a second in all. After two seconds we hold the broker still for three and a
+# half seconds: its process lives, its port is open, but it answers nothing. A broker that is
 # overloaded, or whose disk hangs, looks like this. The users know nothing of it and go on.
 #
 # **Predict:** how many failures will Locust count for `HANDED`?
@@ -456,7 +456,7 @@ ensure_topic(BROKER, lab.topic("paused"))
 with LocustRun(
     shop_user,
     users=20,
-    seconds=7,
+    seconds=7.5,
     BOOTSTRAP=BROKER,
     TOPIC=lab.topic("paused"),
     JOURNAL=str(journal_file),
@@ -464,7 +464,7 @@ with LocustRun(
     time.sleep(2)
     with lab.paused("kafka"):
         still_from = time.time()
-        time.sleep(3)
+        time.sleep(3.5)
         still_until = time.time()
 
 by_type = run.requests.groupby("type")[["requests", "failures"]].sum()
@@ -550,7 +550,7 @@ print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic 
 # bad programs. They are the price of not losing anything.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes, the heart of the lesson. Collect the predictions aloud: some say 600
+# *For instructors.* Ten minutes, the heart of the lesson. Collect the predictions aloud: some say 700
 # (the events of the pause), few say 0. Common error afterwards: "so failed means lost". Point at the
 # last row of the table. How many failed sends arrive differs from run to run: what lay in the
 # socket's buffers when the broker stopped arrives, the rest does not.
@@ -601,7 +601,7 @@ assert page["state"] == "running" and page["user_count"] == 20 and len(page["wor
 assert {"create", "update", "cancel"} <= set(web_numbers.index)
 everything = web_numbers.loc["Aggregated"]
 assert everything["num_failures"] == 0
-assert everything["current_rps"] > 100 and everything["median_response_time"] > 0
+assert everything["current_rps"] > 20 and everything["median_response_time"] > 0
 
 # %% [markdown]
 # When you have seen enough, stop it. It takes in the last answers, and leaves no process behind.

@@ -111,11 +111,7 @@ shipped = changes(("O-17", "update", "shipped", "12:10"))
 shipped.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_hand)
 
 table = spark.read.format("hudi").load(by_hand)
-rows = (
-    table.select("order_id", "status", "order_ts")
-    .toPandas()
-    .sort_values("order_id", ignore_index=True)
-)
+rows = table.select("order_id", "status", "order_ts").orderBy("order_id").toPandas()
 assert len(rows) == 3
 rows
 
@@ -141,11 +137,7 @@ late_and_again = changes(
 late_and_again.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_hand)
 
 table = spark.read.format("hudi").load(by_hand)
-rows = (
-    table.select("order_id", "status", "order_ts")
-    .toPandas()
-    .sort_values("order_id", ignore_index=True)
-)
+rows = table.select("order_id", "status", "order_ts").orderBy("order_id").toPandas()
 rows
 
 # %%
@@ -165,11 +157,7 @@ erased = changes(("O-18", "erase", "erased", "13:00"))
 erased.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_hand)
 
 table = spark.read.format("hudi").load(by_hand)
-rows = (
-    table.select("order_id", "status", "order_ts")
-    .toPandas()
-    .sort_values("order_id", ignore_index=True)
-)
+rows = table.select("order_id", "status", "order_ts").orderBy("order_id").toPandas()
 assert list(rows["order_id"]) == ["O-17", "O-19"]
 rows
 
