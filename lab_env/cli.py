@@ -184,12 +184,15 @@ def tour(
 
 @app.command()
 def bench(
+    parts: Annotated[
+        list[str] | None, typer.Argument(help="set-up, start-up, load, ingest; without, all")
+    ] = None,
     full: Annotated[bool, typer.Option(help="larger data, more repetitions")] = False,
 ) -> None:
     """Measure set-up, start-up, load and ingest on this machine."""
     from lab_env.measure import bench as measured
 
-    raise typer.Exit(measured.main(full=full) or 0)
+    raise typer.Exit(measured.main(parts, full, out))
 
 
 @app.command()

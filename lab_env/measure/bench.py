@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lab_env import services
+from lab_env.errors import LabError
 from lab_env.lab import Lab, reset_lesson
 from lab_env.runtime import fetch, java
 from lab_env.runtime.environment import clean_environment
@@ -30,6 +31,12 @@ from lab_env.shop.producer import Sender
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
 SPACE = "bench"
+PARTS = {
+    "set-up": "set-up with nothing to do",
+    "start-up": "start of a session",
+    "load": "ceiling of the load generator",
+    "ingest": "ingest of a backlog",
+}
 
 
 @dataclass(frozen=True)
@@ -64,30 +71,41 @@ class Comparison:
         return statistics.median(self.ratios)
 
 
-def main(full: bool = False, console: Console | None = None) -> int:
-    """Measure everything, print the table and write `LAB_HOME/bench/report.json`.
+def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
+    """Measure, print the table and write `LAB_HOME/bench/report.json`.
 
     Args:
+        parts: of `PARTS`; all when none is given.
         full: larger data and more repetitions.
         console: where the table goes.
 
     Returns:
         0; a goal that is missed is shown, not an error.
+
+    Raises:
+        LabError: there is no such part.
     """
+    unknown = set(parts or ()) - set(PARTS)
+    if unknown:
+        raise LabError(
+            f"There is nothing to measure called {', '.join(sorted(unknown))}.",
+            f"choose from: {', '.join(PARTS)}",
+        )
     console = console or Console()
     repeat = 5 if full else 3
+    measures: dict[str, Callable[[], list[Comparison]]] = {
+        "set-up": lambda: [_set_up(repeat)],
+        "start-up": lambda: [_session_start(repeat)],
+        "load": lambda: [_load_ceiling(10 if full else 6)],
+        "ingest": lambda: _ingest(200_000 if full else 40_000, console),
+    }
     began = time.monotonic()
     console.print("services up ...")
     services.up()
     measured: list[Comparison] = []
-    for title, measure in (
-        ("set-up with nothing to do", lambda: [_set_up(repeat)]),
-        ("start of a session", lambda: [_session_start(repeat)]),
-        ("ceiling of the load generator", lambda: [_load_ceiling(10 if full else 6)]),
-        ("ingest of a backlog", lambda: _ingest(200_000 if full else 40_000, console)),
-    ):
-        console.print(f"{title} ...")
-        measured += measure()
+    for part in parts or PARTS:
+        console.print(f"{PARTS[part]} ...")
+        measured += measures[part]()
     target = folder("bench")
     (target / "report.json").write_text(
         json.dumps([asdict(row) | {"ratio": row.ratio} for row in measured], indent=1)

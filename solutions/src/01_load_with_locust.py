@@ -205,7 +205,7 @@ requests = first.requests.set_index(["type", "name"])
 acknowledged = requests.loc["KAFKA", "requests"].sum() - requests.loc["KAFKA", "failures"].sum()
 lab.happened("01.p1", acknowledged)
 
-# %%
+# %% name="first-report"
 creates, updates = requests.loc["KAFKA", "requests"]
 assert requests["failures"].sum() == 0
 assert 320 < acknowledged < 440  # 10 x 10 x 4, and one event as each user starts
@@ -528,9 +528,10 @@ fates = pd.DataFrame(
 )
 fates
 
-# %%
+# %% name="what-failed-means"
 acknowledged, failed = events_by_fate["acknowledged"], events_by_fate["failed"]
 assert acknowledged <= in_topic  # what the broker promised is there
+assert events_by_fate["handed over"] - in_topic  # not all arrived that HANDED called a success
 assert acknowledged | failed == events_by_fate["handed over"]
 assert not acknowledged & failed
 print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic all the same")
@@ -595,10 +596,12 @@ web_numbers = pd.DataFrame(page["stats"])[columns].set_index("name")
 print("state:", page["state"], "· users:", page["user_count"], "· workers:", len(page["workers"]))
 web_numbers
 
-# %%
+# %% name="web-page"
 assert page["state"] == "running" and page["user_count"] == 20 and len(page["workers"]) == 2
 assert {"create", "update", "cancel"} <= set(web_numbers.index)
-assert web_numbers.loc["Aggregated", "num_failures"] == 0
+everything = web_numbers.loc["Aggregated"]
+assert everything["num_failures"] == 0
+assert everything["current_rps"] > 100 and everything["median_response_time"] > 0
 
 # %% [markdown]
 # When you have seen enough, stop it. It takes in the last answers, and leaves no process behind.
@@ -634,13 +637,18 @@ lab.ledger()
 
 # %%
 settled = lab.ledger().settle(BROKER, lab.topic("orders"))
+sent_by = [
+    len(file.read_text().splitlines()) for file in lab.ledger().directory.glob("*.sends.tsv")
+]
+print("events sent by each process:", sent_by)
 settled
 
-# %%
+# %% name="ledger-against-topic"
 frame = lab.ledger().frame()
 kinds = frame["kind"].str.partition(":")[0].value_counts()
 assert lost == 0
 assert settled.ok and settled.messages == (frame["state"] == "acked").sum() > 1000
+assert len(sent_by) == 2 and min(sent_by) > 0.3 * sum(sent_by)  # two workers shared the load
 assert {"event", "late", "resend", "malformed"} == set(kinds.index)
 
 # %% [markdown]

@@ -428,7 +428,7 @@ assert shard_by_order["shard"].value_counts(normalize=True).iloc[0] < 1.25 / 6
 # hash function can divide a single key. The next cell computes the shard of each key by hand and
 # compares it with the answers: that is all that Kinesis knows about a record's place.
 
-# %%
+# %% name="shard-by-hand"
 from hashlib import md5
 
 
@@ -534,7 +534,7 @@ assert shard_of("c-0001", seven) == after_split.index[0]
 #
 # An on-demand stream has shards too; they are only not your business:
 
-# %%
+# %% name="on-demand"
 kinesis.create_stream(
     StreamName=lab.stream("on-demand"), StreamModeDetails={"StreamMode": "ON_DEMAND"}
 )
@@ -544,6 +544,33 @@ print("a new on-demand stream has", shards_at_first, "shards")
 assert shards_at_first > 1
 
 # %% [markdown]
+# Readers do not take records away from each other. Two applications, one that writes JSON and one that
+# writes Hudi tables, say, read the hot shard from its beginning, each at its own place:
+
+
+# %%
+def read_shard(name):
+    """The first thousand records of a shard, as one application reads them."""
+    place = kinesis.get_shard_iterator(
+        StreamName=stream, ShardId=name, ShardIteratorType="TRIM_HORIZON"
+    )
+    return kinesis.get_records(ShardIterator=place["ShardIterator"], Limit=1000)["Records"]
+
+
+readers = {"JSON": read_shard(hot), "Hudi": read_shard(hot)}
+bytes_read = {name: sum(len(r["Data"]) for r in records) for name, records in readers.items()}
+bytes_read
+
+# %% name="two-readers"
+places = [[record["SequenceNumber"] for record in records] for records in readers.values()]
+assert places[0] == places[1] and len(places[0]) == 1000
+WRITE_LIMIT, READ_LIMIT = 1_000_000, 2_000_000  # bytes a second of one shard, documented
+assert sum(bytes_read.values()) / bytes_read["JSON"] == READ_LIMIT / WRITE_LIMIT
+
+# %% [markdown]
+# Both got the same thousand records. But what was written once was read twice. A shard that takes in its
+# full 1 MB a second gives all of its 2 MB to these two: a third application would have to wait.
+#
 # With the limits and the skew that we have measured, we can *compute* what a stream can take before
 # its first shard refuses. The function below cuts the range into n equal shards and counts.
 
@@ -575,7 +602,7 @@ axes.plot(
 axes.legend()
 HTML(charts.svg(figure))
 
-# %%
+# %% name="end-of-a-hot-key"
 celebrity = sum(event["customer_id"] == "c-0001" for event in events) / len(events)
 assert capacity["customer_id"].max() <= 1000 / celebrity + 1
 assert capacity["customer_id"][48] < 1.5 * capacity["customer_id"][6]

@@ -192,7 +192,7 @@ print("with", brokers_client.name)
 print("done:  ", done.strip())
 print("error: ", java_errors[0])
 
-# %%
+# %% name="a-jar-too-new"
 assert done.strip() == "the session started"
 assert brokers_client.name == "kafka-clients-4.1.2.jar"
 assert "NoSuchMethodError" in java_errors[0] and "org.apache.kafka" in java_errors[0]
@@ -701,6 +701,19 @@ before_crash = read_checkpoint(lab.endpoints, checkpoint)
 HTML(draw_batches(before_crash, "Every batch is planned and committed"))
 
 # %% [markdown]
+# The stream of dead letters reads the same topic. It has a checkpoint of its own, and it did not run
+# while the shop sent the last 1,200 messages. How far is each of the two?
+
+# %% name="apart-on-one-topic"
+dead_letter_batches = read_checkpoint(lab.endpoints, lab.path("checkpoints/dead"))
+reached = {
+    "JSON files": sum(before_crash[-1].end.values()),
+    "dead letters": sum(dead_letter_batches[-1].end.values()),
+}
+assert reached == {"JSON files": 5200, "dead letters": 4000}
+reached
+
+# %% [markdown]
 # ### The machine dies
 #
 # A crash cannot be ordered to the millisecond, so we make the state that it leaves. Suppose the power
@@ -752,7 +765,7 @@ expected
 # %%
 lab.happened("03.p4", seen_by_list - expected.expected)
 
-# %%
+# %% name="seen-once"
 after_restart = read_checkpoint(lab.endpoints, checkpoint)
 assert after_restart == before_crash  # the same ranges, all committed again
 assert expected.ok
@@ -839,7 +852,7 @@ axes.plot(steps.index, steps["ids in memory"], "o-", color="#0072B2", label="wit
 axes.legend()
 HTML(svg(figure))
 
-# %%
+# %% name="bounded-memory"
 distinct = read_json().select("event_id").distinct().count()
 assert once.count() == distinct < seen_by_list  # every event once, none lost
 assert steps["lost as too late"].sum() == 0

@@ -326,7 +326,7 @@ json_rows = spark.read.schema(valid.schema).json(lab.path("orders_json"))
 json_verdict = ledger.reconcile_log(json_rows, "JSON files")
 json_verdict
 
-# %%
+# %% name="the-ledger-decides"
 assert verdict.ok and json_verdict.ok
 assert 6_800 < json_verdict.rows < 7_000
 assert json_verdict.rows > 1.3 * verdict.rows  # one row an event, against one row an order
@@ -536,7 +536,7 @@ by_event_table = spark.read.format("hudi").load(by_event)
 story.add("key event_id", by_event_table, by_event_verdict)
 story.add("day of order_ts", by_day_table, by_day_verdict)
 
-# %%
+# %% name="changed-partition"
 assert list(story.rows().values()) == [4, 1, 3, 2]
 days = all_events.withColumn("day", F.to_date("order_ts")).where("op != 'erase'")
 crossed = (
@@ -648,7 +648,7 @@ lab.happened("04.p3", ", ".join(map(str, seen)))
 # %%
 looks[-1]
 
-# %%
+# %% name="after-an-erasure"
 assert seen == [1, 0, 1] and "O-18" not in set(compacted["order_id"])
 for look in looks:
     assert list(look.loc[look["order_id"] == "O-19", "status"]) == ["erased"]

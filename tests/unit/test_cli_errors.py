@@ -35,6 +35,13 @@ def left_running(home) -> list[psutil.Process]:
     ("arguments", "variables", "status", "sentence", "next_step"),
     [
         (("up", "kafak"), {}, 1, "There is no service 'kafak'.", "choose from: minio, kafka"),
+        (
+            ("bench", "lode"),
+            {},
+            1,
+            "nothing to measure called lode",
+            "choose from: set-up, start-up",
+        ),
         (("logs", "kafka"), {}, 1, "There is no log of 'kafka'.", "lab up"),
         (("status",), {"LAB_KAFKA_PROT": "1"}, 1, "LAB_KAFKA_PROT is not a setting", "LAB_KAFKA_P"),
         (("status",), {"LAB_S3_ENDPOINT": "notaurl"}, 1, "LAB_S3_ENDPOINT='notaurl'", "https://"),
