@@ -4,6 +4,7 @@ States and times of instants come from the names of the timeline's files, slices
 data files. Records, rows, replaced and cleaned files come from what the instants recorded.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from lab_env import objectstore
@@ -95,12 +96,13 @@ def snapshot(
     history = tuple(instant for instant, _ in past)
     records = _records(instants, contents) | {(i.action, i.requested): record for i, record in past}
     rows, replaced = _recorded(records)
+    is_committed = _commit_rule(instants, history)
     files, bookkeeping = [], []
     for key, found in objects.items():
         folder, _, name = key.rpartition("/")
         told = None if key.startswith(".hoodie/") else data_name(name)
         if told:
-            committed = _is_committed(told.instant, instants, history)
+            committed = is_committed(told.instant)
             files.append(
                 DataFile(
                     folder,
@@ -194,17 +196,21 @@ def _recorded(
     return rows, replaced
 
 
-def _is_committed(
-    instant: str, instants: tuple[Instant, ...], history: tuple[Instant, ...]
-) -> bool:
-    """Whether readers count a file of that instant, as Hudi decides it."""
+def _commit_rule(
+    instants: tuple[Instant, ...], history: tuple[Instant, ...]
+) -> Callable[[str], bool]:
+    """Tells whether readers count the files of an instant, as Hudi decides it."""
     states = {i.requested: i.state for i in (*history, *instants) if i.writes}
-    if instant in states:
-        return states[instant] == "completed"
-    # Older instants have left the active timeline for the archive; a younger one that is
-    # missing was rolled back or never recorded.
     first = min((i.requested for i in instants if i.writes and i.completed), default="")
-    return instant < first
+
+    def is_committed(instant: str) -> bool:
+        if instant in states:
+            return states[instant] == "completed"
+        # Older instants have left the active timeline for the archive; a younger one that is
+        # missing was rolled back or never recorded.
+        return instant < first
+
+    return is_committed
 
 
 def _still_there(replaced: dict[str, str], files: list[DataFile]) -> tuple[tuple[str, str], ...]:
