@@ -7,6 +7,8 @@ data files. Records, rows, replaced and cleaned files come from what the instant
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from botocore.exceptions import ClientError
+
 from lab_env import objectstore
 from lab_env.errors import LabError
 from lab_env.objectstore import StoredObject
@@ -51,8 +53,8 @@ def xray(endpoints: Endpoints, path: str, since: Snapshot | None = None) -> Snap
 
     def read_all(keys: list[str]) -> dict[str, bytes]:
         with ThreadPoolExecutor(READERS) as pool:
-            read = pool.map(lambda key: objectstore.read(endpoints, prefix + key), keys)
-            return dict(zip(keys, read, strict=True))
+            found = pool.map(lambda key: _read(endpoints, prefix + key), keys)
+            return {key: content for key, content in zip(keys, found, strict=True) if content}
 
     contents = read_all([PROPERTIES, *(key for key in objects if _tells_more(key))])
     contents |= read_all(current_files(contents))
@@ -132,6 +134,16 @@ def snapshot(
         planned=_planned(instants, contents),
         records=records,
     )
+
+
+def _read(endpoints: Endpoints, key: str) -> bytes | None:
+    """An object's content; None when a writer has just archived it away."""
+    try:
+        return objectstore.read(endpoints, key)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "NoSuchKey":
+            return None
+        raise
 
 
 def _tells_more(key: str) -> bool:
