@@ -126,7 +126,8 @@ def gutter_width(table: Snapshot, groups: dict[str, list[str]], style: Style) ->
                 wanted.append(text_width(second, 10) if style.detailed else 0)
             else:
                 wanted.append(text_width(f"{first} · {second}", 10))
-    return min(max(wanted), 206) + 26
+    most = 300 if len(table.instants) <= 4 else 206  # few columns leave room for long names
+    return min(max(wanted), most) + 26
 
 
 def _names(table: Snapshot, partition: str, group: str) -> tuple[str, str]:
