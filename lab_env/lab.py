@@ -121,9 +121,15 @@ class Lab:
                 fetch.jars("spark"),
                 java.java_home(),
                 f"lab {self.space}",
-                log=supervisor.log_path(f"spark-{self.space}"),
+                {"spark.driver.extraJavaOptions": session.LESSON_JAVA_OPTIONS},
+                log=self.spark_log,
             )
         return self._session
+
+    @property
+    def spark_log(self) -> Path:
+        """The file that takes what this lesson's Spark driver logs."""
+        return supervisor.log_path(f"spark-{self.space}")
 
     @property
     def base(self) -> str:

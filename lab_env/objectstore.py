@@ -102,6 +102,30 @@ def read(endpoints: Endpoints, key: str) -> bytes:
     return client(endpoints).get_object(Bucket=endpoints.bucket, Key=key)["Body"].read()
 
 
+def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
+    """Copy everything below a prefix, inside the store.
+
+    Args:
+        endpoints: where the store is.
+        source: what to copy; must end with `/`.
+        target: where to; must end with `/`.
+
+    Returns:
+        How many objects were copied.
+    """
+    if not (source.endswith("/") and target.endswith("/")):
+        raise ValueError(f"prefixes to copy must end with a slash: {source!r}, {target!r}")
+    s3 = client(endpoints)
+    keys = [entry.key for entry in list_objects(endpoints, source)]
+    for key in keys:
+        s3.copy_object(
+            Bucket=endpoints.bucket,
+            Key=target + key.removeprefix(source),
+            CopySource={"Bucket": endpoints.bucket, "Key": key},
+        )
+    return len(keys)
+
+
 def delete_prefix(endpoints: Endpoints, prefix: str) -> int:
     """Delete everything below a prefix.
 

@@ -216,6 +216,8 @@ def shutdown() -> None:
         LabError: a process cannot be ended.
     """
     with lab_lock():
+        # Live loads first: they wait for the answers of a broker that the supervisor would stop.
+        end_processes(list({*marked_processes()} - {*marked_processes(supervised=True)}))
         if is_running():
             longest = max((p["stop_seconds"] for p in _descriptions()), default=0)
             supervisor = psutil.Process(_call("getPID"))

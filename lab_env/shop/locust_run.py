@@ -59,7 +59,7 @@ class LocustRun:
             arguments += ["--users", str(users), "--spawn-rate", str(users)]
         self.command = shlex.join(["locust", *arguments])
         # Should this process die, Locust ends by itself a minute later. A shape ends by itself anyway.
-        net = [] if seconds is None else ["--run-time", f"{seconds + 60:g}s"]
+        net = [] if seconds is None else ["--run-time", f"{seconds + 60:.0f}s"]
         self._arguments = [sys.executable, "-P", "-m", "locust", *arguments, *net]
         self._process: subprocess.Popen | None = None
 

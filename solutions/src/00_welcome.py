@@ -57,10 +57,10 @@ lab
 lab.architecture()
 
 # %% [markdown]
-# Read it from left to right. **Locust** plays the shop's customers and sends *order events*: an order
+# Read it from left to right. [**Locust**](../docs/glossary.md#locust) plays the shop's customers and sends *order events*: an order
 # is created, updated, cancelled, or erased because the customer asks for it. **Kafka** keeps the
 # events in order. **Spark** reads them as a stream and writes them three times: as plain JSON files,
-# and as two **Hudi** tables, one of each type that Hudi has. A **lakehouse** is this last part: tables
+# and as two **Hudi** tables, one of each type that Hudi has. A [**lakehouse**](../docs/glossary.md#lakehouse) is this last part: tables
 # with keys, updates and history, made of ordinary files on an object store.
 
 # %% [markdown]
@@ -89,9 +89,9 @@ orders.show()
 # %% [markdown]
 # To write them as a Hudi table, we say three things about the rows:
 #
-# - the **record key** tells which row an order is: `order_id`;
-# - the **ordering field** tells which version of it wins: the one with the highest `order_ts`;
-# - the **partition path** tells in which folder it lies: one for each `partition_date`.
+# - the [**record key**](../docs/glossary.md#record-key) tells which row an order is: `order_id`;
+# - the [**ordering field**](../docs/glossary.md#ordering-field) tells which version of it wins: the one with the highest `order_ts`;
+# - the [**partition path**](../docs/glossary.md#partition-path) tells in which folder it lies: one for each `partition_date`.
 #
 # **Predict:** three rows, in two partitions. How many objects will be on the store after this write?
 # Put your guess in place of the dots.
@@ -129,11 +129,11 @@ after_insert.parts()
 
 # %% [markdown]
 # Most people expect two or three objects. The rows do lie in just two Parquet files (`base`), one in
-# each partition. The other objects are the table's own bookkeeping under `.hoodie`: the **timeline**,
-# which names every write, the **metadata table**, which saves readers from listing folders, and the
+# each partition. The other objects are the table's own bookkeeping under `.hoodie`: the [**timeline**](../docs/glossary.md#timeline),
+# which names every write, the [**metadata table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the
 # table's settings. The bookkeeping is what makes a folder of files a table.
 #
-# In the drawing, time goes from left to right. Each dot is an **instant**: one write that the timeline
+# In the drawing, time goes from left to right. Each dot is an [**instant**](../docs/glossary.md#instant): one write that the timeline
 # names. Below it stand the files that this write made.
 #
 # Now we read it back. Hudi has added columns of its own, whose names begin with `_hoodie`.
@@ -149,7 +149,7 @@ table.select("_hoodie_commit_time", "order_id", "status", "amount", "partition_d
 #
 # Order O-1 is paid. On plain files we would have to find the row and rewrite the file ourselves. Here
 # we write the one changed row, with the same options: Hudi finds the row by its key. Such a write is
-# called an **upsert**, because it updates or inserts.
+# called an [**upsert**](../docs/glossary.md#upsert), because it updates or inserts.
 #
 # **Predict:** how many rows will the table have? How many data files?
 
@@ -178,7 +178,7 @@ assert len(after_update.files) == 3  # the old file stays, a new one stands besi
 # %% [markdown]
 # Still three rows, but three data files. Files on an object store are never changed. The update wrote
 # a *new* file for the partition of O-1 and left the old one where it was. The versions of one such file
-# are called a **file group**, and each version a **file slice**. What is new since the first picture
+# are called a [**file group**](../docs/glossary.md#file-group), and each version a [**file slice**](../docs/glossary.md#file-slice). What is new since the first picture
 # has an amber edge.
 #
 # ### Exercise 00.1 · What a reader opens
@@ -272,16 +272,16 @@ assert before_payment.where("status = 'paid'").count() == 0
 # %% [markdown]
 # ## Live load, and the ledger
 #
-# Three rows are easy to count by hand. A stream is not. So the load generator keeps a **ledger**: it
+# Three rows are easy to count by hand. A stream is not. So the load generator keeps a [**ledger**](../docs/glossary.md#ledger): it
 # writes down each event that it hands to Kafka, and what the broker answered. The ledger lies outside
 # Kafka and Spark. In later lessons it decides which rows a table lacks, has twice, or shows in an old
 # version.
 #
-# Ten seconds of customers, 200 events a second:
+# Six seconds of customers, 300 events a second:
 
 # %%
 topic = lab.topic("orders")
-with lab.load(topic, rate=200, seconds=10) as load:
+with lab.load(topic, rate=300, seconds=6) as load:
     pass
 
 # %%
@@ -323,7 +323,7 @@ assert acknowledged == in_kafka.count() > 1000
 # ## What's next
 #
 # Lesson 01 builds the load generator. `make tour`, in a terminal, runs the finished pipeline on live
-# load and checks it against the ledger: about four minutes, and the best picture of where this course
+# load and checks it against the ledger: about three minutes, and the best picture of where this course
 # leads.
 
 # %%

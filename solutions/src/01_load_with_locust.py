@@ -47,13 +47,13 @@ lab
 # %% [markdown]
 # ## A user that sends orders
 #
-# **Locust** is a load generator. It simulates *users*. A user is a Python class; its *tasks* are
+# [**Locust**](../docs/glossary.md#locust) is a load generator. It simulates *users*. A user is a Python class; its *tasks* are
 # methods. Locust makes as many users as you ask for, and each of them picks a task, runs it, waits,
 # and picks again. Locust counts requests and failures and the time that answers took.
 #
 # Out of the box it speaks HTTP. Our shop does not get HTTP requests, it puts events on Kafka. So we
-# write the user ourselves. A program that puts events on Kafka is called a *producer*; the list of
-# events that it puts them on is a **topic**; the server that keeps the topic is the **broker**.
+# write the user ourselves. A program that puts events on Kafka is called a [**producer**](../docs/glossary.md#producer); the list of
+# events that it puts them on is a [**topic**](../docs/glossary.md#topic); the server that keeps the topic is the [**broker**](../docs/glossary.md#broker).
 #
 # The next cell does not run anything. It writes a file, because Locust must run as a program of its
 # own: as soon as it is imported it changes parts of Python's standard library, and a notebook does
@@ -62,7 +62,7 @@ lab
 # Three things to look for in the file:
 #
 # 1. The **weights**: `@task(6)` and `@task(3)` mean six creates for three updates, on average.
-# 2. The **key**: each event carries its order's id as key. Kafka keeps events with the same key in
+# 2. The [**key**](../docs/glossary.md#key): each event carries its order's id as key. Kafka keeps events with the same key in
 #    their order. Lesson 02 is about this.
 # 3. The **two reports**. `produce` only puts the event into a queue of the client, here, in this
 #    process. The broker's answer comes later: then the client calls `answered`. The user tells Locust
@@ -218,7 +218,7 @@ requests
 # for one update, on average: each user draws its next task by chance.
 #
 # Now compare the response times of `HANDED` and `KAFKA`, in the columns `p50_ms` and `p95_ms`. A
-# **percentile** is the time that a given share of the answers did not exceed: for `p95_ms`, 95 of 100
+# [**percentile**](../docs/glossary.md#percentile) is the time that a given share of the answers did not exceed: for `p95_ms`, 95 of 100
 # answers. `HANDED` takes no time at all, because it measures a queue in our own memory. Only `KAFKA`
 # measures the broker. A load test that reports a success when `produce` returns looks like the `HANDED`
 # rows: fast, and without a failure, whatever the broker does.
@@ -230,7 +230,7 @@ requests
 # `self.orders`, and sends it with the operation `"cancel"`. Nothing may happen to an order after its
 # cancellation.
 #
-# The check adds your task to `Shopper`, runs ten users for two seconds on a topic of its own, and
+# The check adds your task to `Shopper`, runs ten hurried users for a moment on a topic of its own, and
 # reads what the topic holds.
 
 
@@ -342,7 +342,7 @@ assert 80 < steady.mean() < 120
 # ### Exercise 01.2 · A target rate
 #
 # Twenty users shall send **500 events a second in total**. Write the `wait_time` as you would write it
-# in the file, as a text in quotes. The check runs twenty users for two seconds and measures.
+# in the file, as a text in quotes. The check runs twenty users for a moment and measures.
 
 # %% exercise="01.2"
 wait_time = "constant_throughput(25)"  # SOLUTION
@@ -364,7 +364,7 @@ wait_time = "constant_throughput(500)"
 
 # %% [markdown]
 # Real load is not steady. A shop has quiet hours, and a sale that begins at noon sharp. In Locust, a
-# *load shape* decides how many users there are at each moment: a class with a method `tick`, which
+# [**load shape**](../docs/glossary.md#load-shape) decides how many users there are at each moment: a class with a method `tick`, which
 # Locust calls about once a second. It returns two numbers: how many users there shall be, and how many
 # of them may start in one second. When it returns `None`, the test ends.
 #
@@ -437,8 +437,8 @@ def tick(self):
 # %% [markdown]
 # ## Did everything arrive?
 #
-# Twenty users, 200 events a second in all. After three seconds we hold the broker still for three and
-# a half seconds: its process lives, its port is open, but it answers nothing. A broker that is
+# Twenty users, 200 events a second in all. After two seconds we hold the broker still for three
+# seconds: its process lives, its port is open, but it answers nothing. A broker that is
 # overloaded, or whose disk hangs, looks like this. The users know nothing of it and go on.
 #
 # **Predict:** how many failures will Locust count for `HANDED`?
@@ -456,15 +456,15 @@ ensure_topic(BROKER, lab.topic("paused"))
 with LocustRun(
     shop_user,
     users=20,
-    seconds=9,
+    seconds=7,
     BOOTSTRAP=BROKER,
     TOPIC=lab.topic("paused"),
     JOURNAL=str(journal_file),
 ) as run:
-    time.sleep(3)
+    time.sleep(2)
     with lab.paused("kafka"):
         still_from = time.time()
-        time.sleep(3.5)
+        time.sleep(3)
         still_until = time.time()
 
 by_type = run.requests.groupby("type")[["requests", "failures"]].sum()
@@ -542,15 +542,15 @@ print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic 
 # the event may have been on its way already. Nobody can tell from the answers alone. Therefore the
 # course's own record knows three states:
 #
-# - **acknowledged**: it is in the topic;
+# - [**acknowledged**](../docs/glossary.md#acknowledgement): it is in the topic;
 # - **failed**: it certainly is not, because it never left, or the broker refused it;
-# - **unknown**: nobody answered. Only a look into the topic can tell.
+# - [**unknown**](../docs/glossary.md#unknown-send): nobody answered. Only a look into the topic can tell.
 #
 # And a user who sends a failed event once more may have sent it twice. Duplicates are not a sign of
 # bad programs. They are the price of not losing anything.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes, the heart of the lesson. Collect the predictions aloud: some say 700
+# *For instructors.* Ten minutes, the heart of the lesson. Collect the predictions aloud: some say 600
 # (the events of the pause), few say 0. Common error afterwards: "so failed means lost". Point at the
 # last row of the table. How many failed sends arrive differs from run to run: what lay in the
 # socket's buffers when the broker stopped arrives, the rest does not.
@@ -564,8 +564,8 @@ print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic 
 # - **It runs in several processes** when one is not enough: Locust's *master* starts workers, splits
 #   the users among them and adds up their numbers.
 # - **It has Locust's web page**, where you watch the run and change the number of users.
-# - **It misbehaves on purpose**, as real sources do. Some updates arrive *late*, after newer ones. Some
-#   events are *resent*, so they arrive twice. Some are *malformed*.
+# - **It misbehaves on purpose**, as real sources do. Some updates arrive [**late**](../docs/glossary.md#late-event), after newer ones. Some
+#   events are [**resent**](../docs/glossary.md#resend), so they arrive twice. Some are [**malformed**](../docs/glossary.md#malformed-event).
 # - **It keeps a ledger**: a journal like ours, with the three states, in files outside Kafka and Spark.
 #
 # This cell starts it, on two processes, and does not wait. Open the link while it runs.
@@ -585,7 +585,7 @@ print("Locust's page:", load.url)
 # %%
 import urllib.request
 
-time.sleep(6)
+time.sleep(4)
 # Without the proxy variables: the page is on this machine.
 browser = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 with browser.open(f"{load.url}/stats/requests", timeout=10) as answer:
@@ -653,7 +653,7 @@ assert {"event", "late", "resend", "malformed"} == set(kinds.index)
 
 # %% [markdown]
 # They agree to the message. Here is one order that had bad luck, in the order in which the topic
-# holds its events. Its *offset* is an event's place in its part of the topic.
+# holds its events. Its [**offset**](../docs/glossary.md#offset) is an event's place in its part of the topic.
 
 # %%
 late_orders = frame.loc[frame["kind"] == "late", "order_id"]

@@ -47,7 +47,7 @@ lab.replay(topic, n=4000)
 
 # %% [markdown] tags=["instructor"]
 # **Timing.** Session 8 min, typed rows 12, checkpoint 15, state 5, dictionary 5. The notebook itself
-# runs for about a minute.
+# runs for less than a minute.
 #
 # **Draw.** Three lanes for the three partitions, with a vertical cut after each batch. Above the cut
 # write `offsets/N`, below it `commits/N`. Wipe one commit away and ask what the next start does.
@@ -60,7 +60,7 @@ lab.replay(topic, n=4000)
 # ## A session by hand
 #
 # PySpark is a thin layer of Python over a Java program. Whatever Spark can do beyond files on a local
-# disk comes from **jars**, archives of compiled Java code. They must be on the **class path**, the list
+# disk comes from [**jars**](../docs/glossary.md#jar), archives of compiled Java code. They must be on the [**class path**](../docs/glossary.md#class-path), the list
 # of archives that a Java virtual machine (JVM) is given when it starts. Afterwards it is too late.
 #
 # These are ours. The question at work is always the same: *which version fits the others?*
@@ -112,7 +112,7 @@ lab.predict("03.p1", ...)  # "start", "read" or "never"
 import subprocess
 import sys
 
-from lab_env.pipeline.session import JAVA_OPTIONS, prepare_environment
+from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, prepare_environment
 from lab_env.runtime import java
 
 # Tells Spark which Java to use. The store's keys go into the environment too, not into the session:
@@ -162,7 +162,7 @@ spark = (
     # The JVM: its jars, its memory, its clock and log
     .config("spark.driver.extraClassPath", ":".join(map(str, jars)))
     .config("spark.driver.memory", settings().spark_memory)
-    .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
+    .config("spark.driver.extraJavaOptions", LESSON_JAVA_OPTIONS)
     # Nobody else in the network may reach this session
     .config("spark.driver.host", settings().bind)
     .config("spark.driver.bindAddress", settings().bind)
@@ -258,7 +258,7 @@ records.printSchema()
 # Kafka knows nothing of orders. A record is two byte strings, `key` and `value`, and the place where it
 # lies: `topic`, `partition`, `offset`.
 #
-# To run a stream we add a **sink** (where rows go) and a **trigger** (when to look for new records).
+# To run a stream we add a [**sink**](../docs/glossary.md#sink) (where rows go) and a [**trigger**](../docs/glossary.md#trigger) (when to look for new records).
 # `availableNow` reads what is there now and ends. The sink here is a table in memory.
 #
 # **Predict.** 4,000 messages wait in the topic. How many rows does this stream deliver?
@@ -295,7 +295,7 @@ records = spark.readStream.format("kafka").options(**source).load()
 # To look around, a stream is awkward. The same source can be read **at rest**, as a table that ends
 # where the topic ends now: `spark.read` in place of `spark.readStream`. Everything below works on both.
 #
-# `from_json` turns text into typed columns. It needs a **schema**: names and types of the fields. Ours
+# `from_json` turns text into typed columns. It needs a [**schema**](../docs/glossary.md#schema): names and types of the fields. Ours
 # lies in `lab_env/shop/events.py`. We add one column, `_corrupt`, into which Spark puts the text when it
 # does not fit the schema.
 
@@ -359,7 +359,7 @@ assert not seen.loc[["missing_key", "null_key"], "_corrupt is set"].any()
 #
 # What would happen if we just let them pass? A row of nulls has no key. A Hudi table refuses such a row,
 # and one message stops the whole stream (lesson 17 shows it). Dropping bad rows silently is worse: nobody
-# would ever ask. The usual way out is a **dead-letter table**. It keeps each malformed message as it came,
+# would ever ask. The usual way out is a [**dead-letter table**](../docs/glossary.md#dead-letter). It keeps each malformed message as it came,
 # with its place in the topic, so that somebody can mend the sender.
 
 # %% [markdown]
@@ -445,7 +445,7 @@ assert lab.ledger(topic).reconcile_dead(dead).ok
 # Now the valid events. We write them as JSON, one line an event, in one folder a day. This is the
 # **baseline** of the course: the cheapest sink there is. Lesson 04 puts a Hudi table beside it.
 #
-# The option that matters is `checkpointLocation`. The **checkpoint** is a folder in which the stream
+# The option that matters is `checkpointLocation`. The [**checkpoint**](../docs/glossary.md#checkpoint) is a folder in which the stream
 # keeps its memory. It lies on the object store, like the data, because the machine that runs the stream
 # may be gone tomorrow.
 
@@ -524,7 +524,7 @@ print("3.", ends)
 # The third line counts: it says for each partition of the topic how far batch 0 went. The second keeps
 # settings that must not change from one start to the next, such as the number of shuffle partitions.
 #
-# A stream runs in **batches**, numbered from 0. For each batch N it does four things, in this order:
+# A stream runs in [**batches**](../docs/glossary.md#batch), numbered from 0. For each batch N it does four things, in this order:
 #
 # 1. It decides how far to read, and writes that to `offsets/N`: for each partition the offset where the
 #    batch **ends**. (It begins where batch N-1 ended; `sources/0/0` says where the first one began.)
@@ -574,7 +574,7 @@ assert read_json().count() > after_first_run
 # later and later.
 #
 # Look at several batches, not at one. A batch costs some tenths of a second before its first row. So a
-# small batch, like the very first, has a short right bar although nothing is wrong. Both figures also
+# small one, at the beginning or the end, has a short right bar although nothing is wrong. Both figures also
 # stand in the Spark UI, under *Structured Streaming*.
 #
 # After an outage of a night, the first batch would hold all of the night. That can be more than the
@@ -778,7 +778,7 @@ HTML(draw_batches(after_restart, f"After the restart: batch {last} once more, no
 # The reader that asks the list sees each event as often as it was sent. The other one counts the last
 # batch twice, because the files of the first attempt are still there.
 #
-# This is what **exactly once** means. Work *is* done twice after a crash. What must not happen is that
+# This is what [**exactly once**](../docs/glossary.md#exactly-once) means. Work *is* done twice after a crash. What must not happen is that
 # somebody *sees* it twice. Three things together achieve that:
 #
 # 1. a **source** that can be read again from a given position (Kafka's offsets),
@@ -796,11 +796,11 @@ HTML(draw_batches(after_restart, f"After the restart: batch {last} once more, no
 # The ledger calls some sends *resends*: the same event, with the same `event_id`, sent twice because the
 # sender was not sure. The JSON files hold both. Can the stream leave the second one out?
 #
-# It can, if it remembers which ids it has seen. That memory is called **state**. Up to now our stream
+# It can, if it remembers which ids it has seen. That memory is called [**state**](../docs/glossary.md#state). Up to now our stream
 # had none: each row was handled by itself. Such a query is **stateless**.
 #
 # Memory must end somewhere, or it grows for ever. So we say how late an event may come, with a
-# **watermark**: "when you have seen an event of 12:00, expect nothing older than 11:58". Ids older than
+# [**watermark**](../docs/glossary.md#watermark): "when you have seen an event of 12:00, expect nothing older than 11:58". Ids older than
 # that are forgotten. The price of the promise: an event that does come later is *dropped*. So we also
 # count those. (Lesson 14 is about watermarks; here we only need this much.)
 
@@ -863,7 +863,7 @@ assert steps["ids in memory"].max() < 0.7 * steps["events so far"].max()
 #
 # The price: state has to survive a crash, so it is part of the checkpoint. And rows with equal ids must
 # meet in one place, so Spark sends every row to the partition that its `event_id` hashes to, a
-# **shuffle**. Both show, in the files and in the plan:
+# [**shuffle**](../docs/glossary.md#shuffle). Both show, in the files and in the plan:
 
 
 # %%
@@ -898,9 +898,10 @@ assert "Exchange" in steps_of(events_once)  # the shuffle
 assert "state" not in checkpoint_files("json") and checkpoint_files("once")["state"] > 5
 
 # %% [markdown]
-# The Spark UI draws the plan of each batch that ran, with the rows that went through each step. Open the
-# first address and choose a query of the last stream; `Exchange` is where its graph is cut into two
-# stages. The second address has the rates. (They answer until the last cell stops the session.)
+# (`Generate` is where the JSON is parsed.) The Spark UI draws the plan of each batch that ran, with the
+# rows that went through each step. Open the first address and choose a query of the last stream;
+# `Exchange` is where its graph is cut into two stages. The second address has the rates. (They answer
+# until the last cell stops the session.)
 
 # %%
 for page in ("SQL", "StreamingQuery"):
@@ -908,7 +909,7 @@ for page in ("SQL", "StreamingQuery"):
 
 # %% [markdown]
 # **When not to use it.** If the sink is a table with keys, a resend updates its own row and changes
-# nothing. Such a write is called an **upsert**. It needs no memory in the stream, and it has no limit of
+# nothing. Such a write is called an [**upsert**](../docs/glossary.md#upsert). It needs no memory in the stream, and it has no limit of
 # two minutes. The course's pipeline does that, from lesson 04 on. Keep state for sinks that can only
 # append.
 

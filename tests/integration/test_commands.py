@@ -9,6 +9,7 @@ import pytest
 from instance import Instance
 from own_lab import lab_environment
 
+from lab_env.shop.ledger import Ledger
 from lab_env.shop.topics import delete_topic, topic_end_offsets
 
 pytestmark = pytest.mark.services
@@ -135,7 +136,7 @@ def test_logs_shows_the_last_lines_of_a_running_service(lab):
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_down_ends_a_load_that_runs(running, processes):
+def test_down_ends_a_load_that_runs_and_then_the_broker_it_waits_for(running, processes):
     command = running.begin("load", "--seconds", "120", "--processes", processes)
     for line in command.stdout:
         if "load on lab.orders runs" in line:
@@ -147,6 +148,8 @@ def test_down_ends_a_load_that_runs(running, processes):
     assert alive == [] and running.processes() == []
     command.communicate(timeout=20)
     assert command.returncode is not None
+    states = Ledger(running.home / "ledger" / "lab.orders").frame()["state"]
+    assert set(states) == {"acked"}  # every send had its answer
 
 
 def test_up_from_another_terminal_leaves_a_load_alone(running):

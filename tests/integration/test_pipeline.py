@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from lab_env import services as lab_services
 from lab_env.errors import LabError
 from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline import events, options
 from lab_env.pipeline.sinks import FOLDERS
 from lab_env.runtime import supervisor
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
@@ -170,3 +171,42 @@ def test_a_writer_whose_jvm_dies_says_so(lab):
         time.sleep(0.2)
     assert writer.state()["state"] == "failed"
     assert "JVM" in writer.state()["error"]
+
+
+def stream_into_a_table(lab: Lab, spark) -> None:
+    """A topic's events in a Hudi table, with a checkpoint, as a lesson leaves them."""
+    records = events.read_topic(spark, lab.endpoints.kafka_bootstrap, lab.topic("orders"))
+    rows = events.with_deletes(events.valid_events(events.parse(records)))
+    query = (
+        rows.writeStream.format("hudi")
+        .options(**options.COW, **options.TINY)
+        .option("hoodie.table.name", "orders")
+        .option("checkpointLocation", lab.path("checkpoints/orders"))
+        .trigger(availableNow=True)
+        .start(lab.path("orders"))
+    )
+    query.awaitTermination()
+
+
+def what_is_there(lab: Lab) -> tuple:
+    return lab.files(lab.base), ends(lab), lab.ledger().frame()["state"].tolist()
+
+
+def test_a_reset_takes_at_most_20_seconds_and_leaves_the_other_lessons_alone(services, spark):
+    mine, other = Lab("98", services), Lab("97", services)
+    for lesson in (mine, other):
+        reset_lesson(lesson.lesson)
+        lesson.replay(n=500)
+    stream_into_a_table(other, spark)
+    # Four tables, their checkpoints, and the writer is still at it.
+    mine.writer().start(services, mine.topic("orders"), mine.base).wait_first_batches()
+    others = what_is_there(other)
+
+    began = time.monotonic()
+    cleared = reset_lesson("98")
+    assert time.monotonic() - began < 20
+    assert cleared["objects"] > 50
+    assert (cleared["topics"], cleared["ledgers"], cleared["writers"]) == (1, 1, 1)
+    assert mine.files(mine.base) == [] and mine.ledger().frame().empty
+    assert what_is_there(other) == others
+    reset_lesson("97")

@@ -1,12 +1,13 @@
 """A notebook that runs is not enough: its exercises must come out as they should."""
 
+import os
 import subprocess
 import sys
 
 import nbformat
 import pytest
 
-from lab_env.authoring.proof import shortcomings
+from lab_env.authoring.proof import over_budget, shortcomings
 from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer
 from lab_env.settings import REPOSITORY
 
@@ -41,6 +42,38 @@ def test_a_learners_notebook_attempts_nothing():
 )
 def test_what_is_not_proven_is_named(worked, facts, said):
     assert said in "; ".join(shortcomings(LESSON, worked, facts))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ({}, []),
+        ({"a": 45.0, "b": 45.0}, []),
+        ({"a": 20.0, "b": 90.0, "c": 20.0}, []),
+        ({"a": 10.0, "b": 91.0, "c": 10.0}, ["b took 91 s; 90 s is the most."]),
+        ({"a": 46.0}, ["The average is 46.0 s; 45 s is the most."]),
+    ],
+)
+def test_what_is_over_the_budget_is_named(seconds, said):
+    assert over_budget(seconds) == said
+
+
+@pytest.mark.parametrize(("budget", "status"), [("strict", 1), ("", 0)])
+def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, status):
+    (tmp_path / "conftest.py").write_text(
+        "from lab_env.authoring import proof\n"
+        "def pytest_configure(config):\n"
+        "    config.stash[proof._seconds] = {'slow.ipynb': 50.0}\n"
+    )
+    (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass\n")
+    options = ["-p", "lab_env.authoring.proof", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, tmp_path],
+        capture_output=True, text=True, cwd=tmp_path, timeout=120,
+        env=os.environ | {"NOTEBOOK_BUDGET": budget},
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "over budget: The average is 50.0 s; 45 s is the most." in done.stdout
 
 
 def test_a_lesson_whose_notebook_skips_its_checks_fails_in_pytest(tmp_path):

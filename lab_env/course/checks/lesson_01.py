@@ -25,7 +25,7 @@ import shop_user
 
 
 class Answer(shop_user.Shopper):
-    wait_time = locust.constant_throughput(25)
+    wait_time = locust.constant_throughput(40)
     {change}
 
 
@@ -34,7 +34,7 @@ def say_pace(environment, **_):
     print("WAIT", Answer(environment).wait_time(), flush=True)
 """
 TASK = "{name} = locust.task({weight!r})(pickle.loads(base64.b64decode({pickled!r})))"
-SECONDS = 2.0
+SECONDS = 1.5
 
 
 def _run(lab, change: str, users: int, name: str) -> tuple[LocustRun, str]:
@@ -174,7 +174,7 @@ class FiveHundredASecond:
         waits = [line.split()[1] for line in run.log.splitlines() if line.startswith("WAIT ")]
         lines = pd.read_csv(run.locustfile.with_suffix(".tsv"), sep="\t", header=None)
         handed = lines.loc[lines[4] == "handed over", 0] - lines[0].min()
-        return Pace(float(handed.between(0.5, 1.7).sum() / 1.2), float(waits[0]))
+        return Pace(float(handed.between(0.4, 1.4).sum()), float(waits[0]))
 
     @staticmethod
     def judge(facts: Pace) -> Passed | NotYet:

@@ -1,0 +1,61 @@
+"""Counts what this Spark process asks of the object store, with the counters of its S3A client.
+
+The client counts each HTTP request that it sends, so the figures are exact and there at once. Spark
+runs driver and tasks in one JVM here; on a cluster each executor has counters of its own.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+# Names in org.apache.hadoop.fs.s3a.Statistic; `store_io_request` counts every request.
+COUNTERS = {
+    "get": "action_http_get_request",
+    "head": "action_http_head_request",
+    "list": "object_list_request",
+    "total": "store_io_request",
+    "bytes": "stream_read_bytes",
+}
+
+
+@dataclass
+class Requests:
+    """What was sent between two moments; all 0 until the counting has ended.
+
+    Args:
+        get: requests for (a part of) an object.
+        head: requests for an object's size and date.
+        list: requests for a listing.
+        total: all requests, those that write or delete included.
+        bytes: bytes read from objects.
+    """
+
+    get: int = 0
+    head: int = 0
+    list: int = 0
+    total: int = 0
+    bytes: int = 0
+
+
+@contextmanager
+def count_requests(spark) -> Iterator[Requests]:
+    """Count the requests that a session sends while the body of the `with` runs.
+
+    Args:
+        spark: the session; anything else that uses it meanwhile is counted too.
+
+    Yields:
+        The counts, filled in at the end of the body.
+    """
+    before = _counters(spark)
+    sent = Requests()
+    yield sent
+    after = _counters(spark)
+    for name in asdict(sent):
+        setattr(sent, name, after[name] - before[name])
+
+
+def _counters(spark) -> dict[str, int]:
+    statistics = spark._jvm.org.apache.hadoop.fs.FileSystem.getGlobalStorageStatistics()
+    s3a = statistics.get("S3AStorageStatistics")  # None until the first use of the store
+    return {name: (s3a.getLong(key) or 0) if s3a else 0 for name, key in COUNTERS.items()}

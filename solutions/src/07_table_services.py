@@ -1,0 +1,604 @@
+# ---
+# title: Why are there a thousand small files?
+# minutes: {teach: 25, do: 15}
+# needs: ["05"]
+# services: [minio, kafka]
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 07 · Why are there a thousand small files?
+#
+# ## Questions
+#
+# - My stream has run for an hour, and a query for one order takes longer every minute. Why?
+# - How do I get few large files out of many small ones, and what does it cost?
+# - I deleted nothing, but the bill for storage grows. A colleague's report died with "file not
+#   found". What have the two to do with each other?
+#
+# ## Objectives
+#
+# At the end of this lesson you can
+#
+# - bring a table of many small files to a few by the options of its writer (07.1),
+# - choose how long old files are kept, from how long your readers run (07.2).
+#
+# You will also have counted the requests that a query sends to the store, and seen two ways in which
+# a reader loses its files: one with an error, one without.
+#
+# ## What you need
+#
+# Lesson 05: file groups, their versions, and the X-ray that shows them. Forty minutes.
+
+# %% [markdown]
+# ## Start
+#
+# The first cell starts the lab and Spark. The second writes three batches of orders, two thousand
+# each, as a stream with three micro-batches would. Run both and read on while they work.
+
+# %%
+import re
+
+import pandas as pd
+from IPython.display import HTML
+from lab_env import Lab
+from lab_env.measure.requests import count_requests
+from lab_env.measure.storage import current_sizes, draw_files_and_requests, draw_storage
+from lab_env.pipeline.options import TINY
+from pyspark.sql import functions as F
+
+lab = Lab.start("07")
+spark = lab.spark
+
+ORDERS = TINY | {
+    "hoodie.table.name": "orders",
+    "hoodie.datasource.write.recordkey.field": "order_id",
+    "hoodie.table.ordering.fields": "order_ts",
+    "hoodie.datasource.write.partitionpath.field": "partition_date",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    # Room for the keys of a small file; the default's 60,000 keys take 435 KB in each file.
+    "hoodie.index.bloom.num_entries": "1000",
+}
+BULK_INSERT = ORDERS | {"hoodie.datasource.write.operation": "bulk_insert"}
+
+
+def batch(number):
+    """Two thousand new orders of five days, in eight Spark partitions."""
+    return spark.range(number * 2000 + 1, number * 2000 + 2001, 1, numPartitions=8).selectExpr(
+        "concat('O-', id) AS order_id",
+        "'new' AS status",
+        "cast(id % 90 + 10 AS decimal(12, 2)) AS amount",
+        "sha2(cast(id AS string), 256) AS basket",  # stands for all that a real order has besides
+        "to_timestamp('2026-11-18 12:00:00') + make_interval(0, 0, 0, cast(id % 5 AS int)) AS order_ts",
+        "cast(date_add('2026-11-18', cast(id % 5 AS int)) AS string) AS partition_date",
+    )
+
+
+# %%
+orders = lab.path("orders")
+for number in range(3):
+    batch(number).write.format("hudi").options(**BULK_INSERT).mode("append").save(orders)
+
+# %% [markdown]
+# While it runs: the orders are all new, so the writer uses
+# [**bulk insert**](../docs/glossary.md#bulk-insert), the fast operation that looks up nothing. The
+# table has a folder for each day. Orders of five days arrive in each batch, and Spark works on a
+# batch in eight partitions, as it would with eight Kafka partitions. All other options have their
+# defaults, or are in `TINY`, which you know from lesson 04.
+#
+# One word on what this lesson leaves out. Two things help to *find* rows, and they are often mixed
+# up: record indexes find rows for **writers**, column statistics skip files for **readers**. Both
+# are the matter of lesson 08. Here we only look at how many files there are, how large they are, and
+# when they go.
+
+# %% [markdown]
+# ## What a small file costs
+#
+# **Predict:** three batches are written. How many data files does the table have?
+
+# %%
+lab.predict("07.p1", ...)
+
+# %%
+small = lab.xray(orders)
+lab.happened("07.p1", len(small.files))
+
+# %% name="small-files"
+per_write = small.frame().query("part == 'base'").groupby("instant").size()
+files_a_day = small.frame().query("part == 'base'").groupby(["instant", "partition"]).size()
+assert len(per_write) == 3 and set(per_write) == {40} and set(files_a_day) == {8}
+assert len(small.current) == 120
+small.frame().query("part == 'base'").groupby("partition")["bytes"].agg(["count", "min", "max"])
+
+# %% [markdown]
+# A hundred and twenty. Each of the eight tasks had orders of all five days, and a task writes
+# a file of its own into each folder: 8 tasks × 5 days × 3 batches. Nobody asked for small files. The
+# number comes from three good decisions that *multiply*: work in parallel, partition the table,
+# commit often. With one such batch a minute there are a thousand files after less than half an hour:
+
+# %%
+minutes_to_a_thousand = 1000 / per_write.iloc[0]
+assert minutes_to_a_thousand < 30
+minutes_to_a_thousand
+
+# %% [markdown]
+# What is wrong with many files? Let us look up one order, O-17. Before we do, we open the table
+# twice more and keep the DataFrames for later: a `report` that runs now and will run again, and a
+# `dashboard` that is opened now and first used later.
+#
+# An object store answers requests: GET for (a part of) an object, HEAD for its size, LIST for a
+# listing. `count_requests` reads the counters of Spark's own S3 client before and after.
+#
+# **Predict:** one row is wanted. How many requests will Spark send?
+
+# %%
+lab.predict("07.p2", ...)
+
+# %%
+report = spark.read.format("hudi").load(orders)
+dashboard = spark.read.format("hudi").load(orders)
+
+
+def look_up(path):
+    """Read O-17 from a table, and count what that asked of the store."""
+    with count_requests(spark) as sent:
+        table = spark.read.format("hudi").load(path)
+        rows = table.where("order_id = 'O-17'").select("order_id", "status").collect()
+    assert len(rows) == 1
+    return sent
+
+
+with count_requests(spark) as requests_small:
+    assert report.where("order_id = 'O-17'").count() == 1
+requests_small
+
+# %% name="requests"
+assert requests_small.total >= 5 * len(small.current)
+assert min(requests_small.get, requests_small.head) >= len(small.current)
+lab.happened("07.p2", requests_small.total)
+
+# %% [markdown]
+# Hundreds, for one row. Spark does not know which file holds O-17, so it opens each of them: it asks
+# for the size (HEAD), and for the footer at the end, which says what lies where in the file (GET). Five
+# requests a file and more, for files of fifty rows. Each request takes its time, and on a cloud
+# store each has a price.
+#
+# > **Documented, not measured.** Amazon's list price for S3 Standard in US East is 0.0004 US dollars
+# > for a thousand GET or HEAD requests (as quoted in November 2026; other regions and classes differ).
+#
+# A dashboard that asks this question every ten seconds for thirty days would pay, for requests alone:
+
+# %%
+questions = 30 * 24 * 3600 / 10
+dollars_small = questions * (requests_small.get + requests_small.head) * 0.0004 / 1000
+assert dollars_small > 50
+print(f"{questions:,.0f} questions: {dollars_small:,.0f} US dollars")
+
+# %% [markdown]
+# ## Sized while writing
+#
+# Hudi has a remedy that works at the write: [**file sizing**](../docs/glossary.md#file-sizing). New
+# rows go into a file that is still small, and only when none is left into a new one. The option is
+# `hoodie.parquet.small.file.limit`. Here is its default, asked from Hudi itself, in bytes:
+
+# %%
+hudi = spark._jvm.org.apache.hudi.config
+small_file_limit = hudi.HoodieCompactionConfig.PARQUET_SMALL_FILE_LIMIT.defaultValue()
+assert int(small_file_limit) == 104857600
+small_file_limit
+
+# %% [markdown]
+# A hundred megabytes, and our files have fourteen kilobytes. So the limit was set during the three
+# writes above and did nothing: bulk insert does not look at the files that are there. `upsert` and
+# `insert` do. The same three batches once more, with the one option changed:
+
+# %%
+UPSERT = ORDERS | {"hoodie.datasource.write.operation": "upsert"}
+sized = lab.path("orders_sized")
+for number in range(3):
+    batch(number).write.format("hudi").options(**UPSERT).mode("append").save(sized)
+
+picture = lab.xray(sized)
+requests_sized = look_up(sized)
+HTML(
+    draw_files_and_requests(
+        {"bulk insert": small, "upsert": picture},
+        {"bulk insert": requests_small, "upsert": requests_sized},
+    )
+)
+
+# %% name="file-sizing"
+assert len(picture.current) == 5 and len(small.current) == 120
+assert min(current_sizes(picture)) > 5 * max(current_sizes(small))
+assert requests_sized.total * 5 < requests_small.total
+assert sum(current_sizes(picture)) < sum(current_sizes(small)) / 2
+
+# %% [markdown]
+# The same six thousand orders, now in one file a day. They take less than half the bytes, too: each
+# file brings a footer and a bloom filter of its own, and of small files that is the larger part. So
+# what is the price? It shows in the X-ray:
+
+# %%
+picture
+
+# %% [markdown]
+# Five files are read (the solid frames), and two older versions of each lie beside them. To put
+# new rows into a file, Copy-on-Write has to write the file again, with all rows that it already
+# had. Here are the bytes that each write made:
+
+# %% name="price-of-sizing"
+written = {"bulk insert": small, "upsert": picture}
+kilobytes = pd.DataFrame(
+    {
+        name: table.frame().query("part == 'base'").groupby("instant")["bytes"].sum().to_list()
+        for name, table in written.items()
+    },
+    index=["first write", "second", "third"],
+).T.div(1000)
+assert kilobytes.loc["bulk insert"].max() < 1.2 * kilobytes.loc["bulk insert"].min()
+assert kilobytes.loc["upsert"].is_monotonic_increasing
+assert kilobytes.loc["upsert", "third"] > 1.5 * kilobytes.loc["upsert", "first write"]
+kilobytes.round().style.format("{:.0f} KB")
+
+# %% [markdown]
+# Bulk insert writes the same number of bytes each time. The upsert writes more with every batch,
+# because it carries the earlier rows along: until a file has reached the limit, each write that adds
+# to it copies it. Good for the reader, a growing burden for a writer that should be quick.
+
+# %% [markdown]
+# ## Clustering: sized afterwards
+#
+# The other way: write fast, tidy up later. A [**table service**](../docs/glossary.md#table-service)
+# is an action on the timeline that changes files and no row. Compaction, in lesson 06, was one.
+# [**Clustering**](../docs/glossary.md#clustering) is another: it reads many small files and writes
+# their rows into few large ones, which *replace* the small ones. It can sort the rows on the way;
+# lesson 08 uses that. In this lesson it only makes files larger. The procedure takes in `options` what
+# a writer takes from `ORDERS`.
+#
+# **Predict:** we cluster the 120 files into few. Will the bytes on the store *fall* or *grow*?
+
+# %%
+lab.predict("07.p3", ...)
+
+# %%
+options = "hoodie.metadata.enable=false,hoodie.index.bloom.num_entries=1000"
+before = spark.read.format("hudi").load(orders).agg(F.sum("amount"), F.count("*")).first()
+spark.sql(f"CALL run_clustering(path => '{orders}', options => '{options}')").toPandas()
+
+# %%
+clustered = lab.xray(orders)
+requests_clustered = look_up(orders)
+HTML(
+    draw_files_and_requests(
+        {"bulk insert": small, "upsert": picture, "clustered": clustered},
+        {"bulk insert": requests_small, "upsert": requests_sized, "clustered": requests_clustered},
+    )
+)
+
+# %% name="clustering"
+after = spark.read.format("hudi").load(orders).agg(F.sum("amount"), F.count("*")).first()
+assert after == before and after["count(1)"] == 6000
+assert clustered.instants[-1].action == "clustering"
+assert len(clustered.current) == 5
+assert sum(current_sizes(clustered)) < sum(current_sizes(small)) / 2
+assert requests_clustered.total * 5 < requests_small.total
+dollars = questions * (requests_clustered.get + requests_clustered.head) * 0.0004 / 1000
+assert dollars < dollars_small / 5
+print(f"{requests_small.total} requests before, {requests_clustered.total} after;")
+print(f"the dashboard's month: {dollars_small:,.0f} US dollars before, {dollars:,.0f} after")
+
+# %% [markdown]
+# The same rows and the same sum, in five files as if they had been sized while writing. The writer was
+# never slowed down, and the reader sends a small part of the requests. And the storage?
+
+# %% name="storage-grows"
+bytes_small = sum(file.size for file in small.files)
+bytes_clustered = sum(file.size for file in clustered.files)
+assert len(clustered.files) == 125 and bytes_clustered > bytes_small
+lab.happened("07.p3", "grow")
+
+# %% [markdown]
+# It grew. The five new files came, and not one of the 120 went. They are *replaced*: a reader that
+# opens the table now does not look at them. But a reader that opened it before does. Our `report` is
+# such a reader, and it still works:
+
+# %%
+assert report.where("order_id = 'O-17'").count() == 1
+HTML(draw_storage({"three writes": small, "clustered": clustered}))
+
+# %% [markdown]
+# ### Exercise 07.1 · Bring it to two files
+#
+# Nobody calls `run_clustering` by hand for years. The writer can do it between two writes: *inline*
+# clustering. The check makes three bulk inserts of orders of two days, with three tasks each, into a
+# new table. That gives 18 files. Which options must the writer get in addition, so that after the
+# third write a query reads two files at most? The write options of clustering begin with
+# `hoodie.clustering.inline`.
+
+# %% exercise="07.1"
+# BEGIN SOLUTION
+# PROMPT: extra_options = ...
+extra_options = {
+    "hoodie.clustering.inline": "true",
+    "hoodie.clustering.inline.max.commits": "3",
+}
+# END SOLUTION
+lab.check("07.1", extra_options)
+
+# %% [markdown] hint="07.1"
+# A dict of two options. One switches inline clustering on. The other says after how many commits it
+# runs; its name ends in `max.commits`.
+
+# %% [markdown] hint="07.1"
+# The default of `hoodie.clustering.inline.max.commits` is 4, and the check makes three commits.
+
+# %% wrong="07.1"
+# expect: A bulk insert does not look at files that are there
+extra_options = {"hoodie.parquet.small.file.limit": "1073741824"}
+
+# %% wrong="07.1"
+# expect: removes files that no query of the newest state reads; it merges none
+extra_options = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Six minutes. Two mistakes are common. Raising the small-file limit, because the
+# files are small: ask which operation reads that option. And switching the cleaner on, because there
+# are too many files: ask which of the 18 files a query could do without. Whoever switches
+# clustering on and leaves `max.commits` alone gets 18 files too, and the message about the default.
+# `upsert` instead of `bulk_insert` passes as well; let the group say what it costs. Draw three
+# stacks of three tasks over two folders, then one arrow into each folder.
+
+# %% [markdown]
+# ## Cleaning, and the reader that was too slow
+#
+# Removing files that nobody should need any more is the work of another service,
+# [**cleaning**](../docs/glossary.md#cleaning). We do it by hand first, to see each step. The
+# procedure wants the table by name, so the table gets one. `retain_commits => 1` says: keep what a
+# reader needs that opened the table as of the last commit.
+
+# %%
+spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders}'")
+clean = f"CALL run_clean(table => 'orders', retain_commits => 1, options => '{options}')"
+cleaned = spark.sql(clean).toPandas()
+too_early = lab.xray(orders)
+assert cleaned.empty and len(too_early.files) == 125
+cleaned
+
+# %% [markdown]
+# Nothing. The clustering *is* the last commit: whoever opened the table just before it needs the 120
+# files, and the cleaner spares them. That is what [**retention**](../docs/glossary.md#retention) is
+# for. So the table takes one more write. O-17 is paid:
+
+# %%
+paid = (
+    batch(0)
+    .where("order_id = 'O-17'")
+    .withColumn("status", F.lit("paid"))
+    .withColumn("order_ts", F.expr("order_ts + INTERVAL 5 MINUTES"))
+)
+paid.write.format("hudi").options(**UPSERT).mode("append").save(orders)
+one_more = lab.xray(orders)
+cleaned = spark.sql(clean).toPandas()
+cleaned[["total_files_deleted", "earliest_commit_to_retain"]]
+
+# %% name="cleaning"
+tidy = lab.xray(orders)
+assert cleaned["total_files_deleted"].iloc[0] == 120
+assert len(tidy.files) == 6 and len(tidy.current) == 5
+assert sum(file.size for file in tidy.files) < bytes_small / 2
+HTML(
+    draw_storage(
+        {
+            "three writes": small,
+            "clustered": clustered,
+            "cleaned,\ntoo early": too_early,
+            "one more\nwrite": one_more,
+            "cleaned": tidy,
+        }
+    )
+)
+
+# %% [markdown]
+# Now the storage falls, to less than half of where it began. In the X-ray, the file with the dashed
+# frame is O-17's day before the payment: one version older than the newest, kept by the retention.
+
+# %%
+lab.xray(orders)
+
+# %% [markdown]
+# Two DataFrames were opened before all this: `report`, which has run, and `dashboard`, which has
+# not. Both ask for O-17 now.
+#
+# **Predict:** what does `report` give: the row, no row, or an error?
+
+# %%
+lab.predict("07.p4", ...)
+
+# %%
+try:
+    report_says = report.where("order_id = 'O-17'").count()
+except Exception as error:
+    report_says = "error"
+    print(re.search(r"SparkFileNotFoundException.*?parquet", str(error))[0])
+lab.happened("07.p4", report_says)
+
+# %%
+assert report_says == "error"
+
+# %% [markdown]
+# Its plan holds the names of the 120 files, and they are gone: an error that nobody can miss. Now the
+# other one:
+
+# %% name="silent-reader"
+dashboard_rows = dashboard.where("order_id = 'O-17'").count()
+assert dashboard_rows == 0 and dashboard.count() == 0
+dashboard.count()
+
+# %% [markdown]
+# Zero rows, and no error. When it was opened it took note of the *timeline*: the state after three
+# writes. It asks for the files only now, at its first use. Of those it finds, it drops all that came
+# later, and the three writes have none left. A table of six thousand orders looks empty. This is the
+# more dangerous of the two: a report of zero is easily believed.
+#
+# Two things mend it. A program that queries again and again opens the table for each question:
+
+# %%
+fresh = spark.read.format("hudi").load(orders)
+row = fresh.where("order_id = 'O-17'").select("order_id", "status").first()
+assert (row["order_id"], row["status"]) == ("O-17", "paid") and fresh.count() == 6000
+row
+
+# %% [markdown]
+# And for a query that simply takes long, the cleaner has to wait. That is a number which you choose.
+
+# %% [markdown]
+# ### Exercise 07.2 · How many commits to retain
+#
+# A stream commits every three minutes. The longest query on its table takes ten. It may start at any
+# moment, and it must not lose a file. The bill should be as small as it can be. What is the value of
+# `hoodie.clean.commits.retained`?
+#
+# The check tries it on a copy of the upsert table. There, O-17 goes on living for four
+# commits, so the file of its day has seven versions:
+
+# %%
+for minute, status in enumerate(["paid", "packed", "shipped", "delivered"], start=1):
+    change = (
+        batch(0)
+        .where("order_id = 'O-17'")
+        .withColumn("status", F.lit(status))
+        .withColumn("order_ts", F.expr(f"order_ts + INTERVAL {minute} MINUTES"))
+    )
+    change.write.format("hudi").options(**UPSERT).mode("append").save(sized)
+
+life = lab.xray(sized)
+versions = life.frame().query("part == 'base'").groupby("file_group").size()
+assert sorted(versions) == [3, 3, 3, 3, 7]
+versions
+
+# %% exercise="07.2"
+retained = 4  # SOLUTION
+lab.check("07.2", retained)
+
+# %% [markdown] hint="07.2"
+# How many commits can come while a query of ten minutes runs? Take the worst moment for its start.
+
+# %% [markdown] hint="07.2"
+# Ten minutes divided by three is three and a bit. Which way do you round, if no reader may lose a file?
+
+# %% wrong="07.2"
+# expect: The reader that opened at commit 4 lost its file at commit 7
+retained = 2
+
+# %% wrong="07.2"
+# expect: you guarantee 9 minutes
+retained = 3
+
+# %% wrong="07.2"
+# expect: The cleaner deleted nothing
+retained = 10
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Eight minutes. Draw the seven commits as ticks, three minutes apart, and a bar of
+# ten minutes that begins just *before* a tick. Count the ticks under the bar, one by one. Common
+# answers: 2 ("one and a reserve"), 3 (rounded down), 10 (minutes taken for commits). The option
+# counts commits, not minutes: a stream that catches up after a pause commits faster and so
+# keeps less time. `hoodie.clean.policy=KEEP_LATEST_BY_HOURS` counts hours; no lesson of minutes can
+# show it.
+
+# %% [markdown]
+# ### The timeline grows, too
+#
+# Each action leaves three objects on the timeline: requested, inflight, completed. Nobody needs a
+# four-week-old commit to read today's rows, but every reader lists the folder.
+# [**Archiving**](../docs/glossary.md#archiving) moves the oldest instants into one compact file in
+# `timeline/history`, and only those whose old files are cleaned already.
+
+# %%
+archive = f"CALL archive_commits(path => '{orders}', min_commits => 1, max_commits => 2"
+spark.sql(f"{archive}, retain_commits => 1, enable_metadata => false)")
+archived = lab.xray(orders)
+
+
+def active(table):
+    """The objects of a table's active timeline."""
+    return [
+        name
+        for part, name, _ in table.bookkeeping
+        if part == "timeline" and "/history/" not in name
+    ]
+
+
+print(f"{len(active(tidy))} objects on the active timeline before, {len(active(archived))} after")
+
+# %% name="archiving"
+assert len(active(archived)) < len(active(tidy))
+assert len(archived.instants) < len(tidy.instants)
+assert archived.files == tidy.files
+assert spark.read.format("hudi").load(orders).count() == 6000
+archived
+
+# %% [markdown]
+# The three first writes are off the active timeline. No data file changed and no row.
+#
+# In daily life all these services run by themselves, inside the writer. Their defaults, asked from
+# Hudi:
+
+# %% name="defaults"
+services = {
+    "file sizing": [hudi.HoodieCompactionConfig.PARQUET_SMALL_FILE_LIMIT],
+    "clustering": [
+        hudi.HoodieClusteringConfig.INLINE_CLUSTERING,
+        hudi.HoodieClusteringConfig.INLINE_CLUSTERING_MAX_COMMITS,
+    ],
+    "cleaning": [
+        hudi.HoodieCleanConfig.AUTO_CLEAN,
+        hudi.HoodieCleanConfig.CLEANER_COMMITS_RETAINED,
+    ],
+    "archiving": [
+        hudi.HoodieArchivalConfig.MIN_COMMITS_TO_KEEP,
+        hudi.HoodieArchivalConfig.MAX_COMMITS_TO_KEEP,
+    ],
+}
+defaults = pd.DataFrame(
+    [(name, o.key(), str(o.defaultValue())) for name, found in services.items() for o in found],
+    columns=["service", "option", "default"],
+).set_index("option")
+assert defaults.loc["hoodie.clean.commits.retained", "default"] == "10"
+assert defaults.loc["hoodie.clustering.inline", "default"] == "false"
+defaults
+
+# %% [markdown]
+# Read them with your own figures. Cleaning is on and keeps ten commits: at one commit every thirty
+# seconds, a reader has five minutes. Clustering is off: a stream of bulk inserts makes small
+# files until somebody switches it on.
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Timing: the cost 10 minutes, sizing 7, clustering 5 and 6 for the exercise,
+# cleaning 6 and 8. Short of time, skip archiving and show the defaults only. Have the group predict
+# before the store is asked: most say 3 or 15 files, a handful of requests, and "storage falls". The
+# empty dashboard is the moment to stop and let it sink in.
+
+# %% [markdown]
+# ## Key points
+#
+# - Tasks × partitions × commits: small files come from a product of three good decisions.
+# - A reader pays by the file, not by the row: several requests for each, even to find one row.
+# - File sizing keeps files few while writing and makes each write copy what is there; bulk insert
+#   does not do it. Clustering does the same afterwards.
+# - Clustering makes storage grow. It falls when the cleaner may remove what was replaced, which
+#   is after a later commit.
+# - A cleaned reader fails, or silently sees nothing. Open the table for each question, and retain at
+#   least as many commits as fall into your longest query.
+#
+# ## What's next
+#
+# The files are few now, and still each look-up opens all of them. Lesson 08 asks how a query skips
+# the files that cannot hold its rows, and how a writer finds the one that does.
+
+# %%
+spark.stop()

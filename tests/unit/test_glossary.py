@@ -1,0 +1,31 @@
+"""The glossary: every link into it arrives, and its terms stand in the order of the alphabet."""
+
+import re
+
+import pytest
+
+from lab_env.authoring.source import sources
+from lab_env.settings import REPOSITORY
+
+GLOSSARY = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
+TERMS = re.findall(r"^### (.+)$", GLOSSARY, re.MULTILINE)
+LINK = re.compile(r"\(\.\./docs/glossary\.md#([^)]*)\)")
+
+
+def anchor(term: str) -> str:
+    """The anchor of a heading, as GitHub and JupyterLab make it."""
+    return re.sub(r"[^\w\- ]", "", term.lower()).replace(" ", "-")
+
+
+ANCHORS = {anchor(term) for term in TERMS}
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
+def test_every_link_to_the_glossary_arrives(source):
+    links = LINK.findall(source.read_text(encoding="utf-8"))
+    assert links, "a lesson explains its terms"
+    assert set(links) <= ANCHORS
+
+
+def test_the_terms_stand_in_the_order_of_the_alphabet_none_twice():
+    assert sorted({term.lower() for term in TERMS}) == [term.lower() for term in TERMS]
