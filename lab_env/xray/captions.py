@@ -110,6 +110,11 @@ def plural(count: int, word: str) -> str:
     return f"{rows(count)} {word}{'' if count == 1 else 's'}"
 
 
+def counted(count: int, word: str) -> str:
+    """An exact number with its word."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
 def totals(table: Snapshot) -> str:
     """Data files, their bytes, and rows where they are known."""
     bytes_ = size_text(sum(f.size for f in table.files))
@@ -143,7 +148,7 @@ def short_group(group: str) -> str:
 def _did(table: Snapshot, told: Instant) -> str:
     record = table.records.get((told.action, told.requested), {})
     if told.action == "clean":
-        return f"{sum(f.cleaned == told.requested for f in table.cleaned)} files deleted"
+        return f"{counted(sum(f.cleaned == told.requested for f in table.cleaned), 'file')} deleted"
     if told.action == "rollback" and record.get("commitsRollback"):
         return f"rolled back {', '.join(record['commitsRollback'])}"
     return ""

@@ -72,7 +72,12 @@ def _footer(table: Snapshot, tiles: bool, width: float, y: float) -> tuple[str, 
     """The objects by part, the metadata table's partitions, and what needs explaining."""
     lines = [
         _chips(
-            [f"{table.objects} objects", *(words for _, words in captions.parts(table))], width, y
+            [
+                captions.counted(table.objects, "object"),
+                *(words for _, words in captions.parts(table)),
+            ],
+            width,
+            y,
         )
     ]
     if metadata := captions.metadata(table):

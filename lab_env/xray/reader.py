@@ -4,7 +4,10 @@ States and times of instants come from the names of the timeline's files, slices
 data files. Records, rows, replaced and cleaned files come from what the instants recorded.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+
+from botocore.exceptions import ClientError
 
 from lab_env import objectstore
 from lab_env.errors import LabError
@@ -50,8 +53,8 @@ def xray(endpoints: Endpoints, path: str, since: Snapshot | None = None) -> Snap
 
     def read_all(keys: list[str]) -> dict[str, bytes]:
         with ThreadPoolExecutor(READERS) as pool:
-            read = pool.map(lambda key: objectstore.read(endpoints, prefix + key), keys)
-            return dict(zip(keys, read, strict=True))
+            found = pool.map(lambda key: _read(endpoints, prefix + key), keys)
+            return {key: content for key, content in zip(keys, found, strict=True) if content}
 
     contents = read_all([PROPERTIES, *(key for key in objects if _tells_more(key))])
     contents |= read_all(current_files(contents))
@@ -95,12 +98,13 @@ def snapshot(
     history = tuple(instant for instant, _ in past)
     records = _records(instants, contents) | {(i.action, i.requested): record for i, record in past}
     rows, replaced = _recorded(records)
+    is_committed = _commit_rule(instants, history)
     files, bookkeeping = [], []
     for key, found in objects.items():
         folder, _, name = key.rpartition("/")
         told = None if key.startswith(".hoodie/") else data_name(name)
         if told:
-            committed = _is_committed(told.instant, instants, history)
+            committed = is_committed(told.instant)
             files.append(
                 DataFile(
                     folder,
@@ -130,6 +134,16 @@ def snapshot(
         planned=_planned(instants, contents),
         records=records,
     )
+
+
+def _read(endpoints: Endpoints, key: str) -> bytes | None:
+    """An object's content; None when a writer has just archived it away."""
+    try:
+        return objectstore.read(endpoints, key)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "NoSuchKey":
+            return None
+        raise
 
 
 def _tells_more(key: str) -> bool:
@@ -194,17 +208,21 @@ def _recorded(
     return rows, replaced
 
 
-def _is_committed(
-    instant: str, instants: tuple[Instant, ...], history: tuple[Instant, ...]
-) -> bool:
-    """Whether readers count a file of that instant, as Hudi decides it."""
+def _commit_rule(
+    instants: tuple[Instant, ...], history: tuple[Instant, ...]
+) -> Callable[[str], bool]:
+    """Tells whether readers count the files of an instant, as Hudi decides it."""
     states = {i.requested: i.state for i in (*history, *instants) if i.writes}
-    if instant in states:
-        return states[instant] == "completed"
-    # Older instants have left the active timeline for the archive; a younger one that is
-    # missing was rolled back or never recorded.
     first = min((i.requested for i in instants if i.writes and i.completed), default="")
-    return instant < first
+
+    def is_committed(instant: str) -> bool:
+        if instant in states:
+            return states[instant] == "completed"
+        # Older instants have left the active timeline for the archive; a younger one that is
+        # missing was rolled back or never recorded.
+        return instant < first
+
+    return is_committed
 
 
 def _still_there(replaced: dict[str, str], files: list[DataFile]) -> tuple[tuple[str, str], ...]:

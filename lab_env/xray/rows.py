@@ -65,8 +65,15 @@ def groups_of(table: Snapshot) -> dict[str, list[str]]:
 
 
 def draw_rows(
-    table: Snapshot, axis: Axis, groups: dict[str, list[str]], style: Style, left: float, gutter: float, right: float, top: float,
-) -> tuple[str, float]:  # fmt: skip
+    table: Snapshot,
+    axis: Axis,
+    groups: dict[str, list[str]],
+    style: Style,
+    left: float,
+    gutter: float,
+    right: float,
+    top: float,
+) -> tuple[str, float]:
     """All partitions' panels and where they end below.
 
     Args:
@@ -119,7 +126,8 @@ def gutter_width(table: Snapshot, groups: dict[str, list[str]], style: Style) ->
                 wanted.append(text_width(second, 10) if style.detailed else 0)
             else:
                 wanted.append(text_width(f"{first} · {second}", 10))
-    return min(max(wanted), 206) + 26
+    most = 300 if len(table.instants) <= 4 else 206  # few columns leave room for long names
+    return min(max(wanted), most) + 26
 
 
 def _names(table: Snapshot, partition: str, group: str) -> tuple[str, str]:
@@ -127,8 +135,15 @@ def _names(table: Snapshot, partition: str, group: str) -> tuple[str, str]:
 
 
 def _name(
-    table: Snapshot, partition: str, group: str, style: Style, x: float, y: float, room: float, with_partition: bool,
-) -> str:  # fmt: skip
+    table: Snapshot,
+    partition: str,
+    group: str,
+    style: Style,
+    x: float,
+    y: float,
+    room: float,
+    with_partition: bool,
+) -> str:
     """The words in front of a row."""
     first, second = _names(table, partition, group)
     told = f"{partition + '/ ' if partition else ''}file group {group}"
@@ -166,9 +181,11 @@ def _lanes(table: Snapshot, axis: Axis, partition: str, group: str) -> list[list
         ("removed", table.gone_files),
         ("cleaned", _cleaned_and_drawn(table, axis)),
     ):
+        cells: dict[int, list] = {}
         for file in files:
             if (file.partition, file.group) == mine:
-                runs.append(Run(look, cells={axis.place(file.instant): [file]}))
+                cells.setdefault(axis.place(file.instant), []).append(file)
+        runs += [Run(look, cells={place: here}) for place, here in cells.items()]
     return _apart(runs)
 
 

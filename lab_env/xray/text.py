@@ -40,7 +40,7 @@ def as_text(table: Snapshot) -> str:
         lines.append("deleted by cleans")
         lines += [f"  {captions.cleaned(file)}" for file in table.cleaned]
     lines.append(
-        f"{table.objects} objects: {', '.join(words for _, words in captions.parts(table))}"
+        f"{captions.counted(table.objects, 'object')}: {', '.join(words for _, words in captions.parts(table))}"
     )
     if partitions := captions.metadata(table):
         lines.append(f"metadata table: {', '.join(partitions)}")

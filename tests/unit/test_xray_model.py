@@ -168,7 +168,7 @@ def test_a_clean_tells_what_it_deleted():
         T3,
     )
     for form in (repr(seen), seen._repr_html_()):
-        assert f"deleted by the clean {T3}" in form and "1 files deleted" in form
+        assert f"deleted by the clean {T3}" in form and "1 file deleted" in form
 
 
 def test_a_savepoint_stands_beside_the_write_that_it_keeps():
