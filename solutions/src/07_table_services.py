@@ -211,7 +211,7 @@ HTML(
 
 # %% name="file-sizing"
 assert len(picture.current) == 5 and len(small.current) == 120
-assert min(current_sizes(picture)) > 5 * max(current_sizes(small))
+assert min(current_sizes(picture)) > 4 * max(current_sizes(small))
 assert requests_sized.total * 5 < requests_small.total
 assert sum(current_sizes(picture)) < sum(current_sizes(small)) / 2
 
@@ -251,7 +251,7 @@ kilobytes.round().style.format("{:.0f} KB")
 # ## Clustering: sized afterwards
 #
 # The other way: write fast, tidy up later. A [**table service**](../docs/glossary.md#table-service)
-# is an action on the timeline that changes files and no row. Compaction, in lesson 06, was one.
+# is an action on the timeline that changes files and no row. Compaction (lesson 06) is one.
 # [**Clustering**](../docs/glossary.md#clustering) is another: it reads many small files and writes
 # their rows into few large ones, which *replace* the small ones. It can sort the rows on the way;
 # lesson 08 uses that. In this lesson it only makes files larger. The procedure takes in `options` what
