@@ -109,9 +109,12 @@ def lookup_chart(lookups: dict[str, Lookup]) -> str:
             colour = INK if file.found == "none" else "black"
             grid.text(column, line, label, ha="center", va="center", fontsize=7.5, color=colour)
     partitions = [file.partition.rpartition("=")[2] for file in lookup.files.itertuples()]
-    firsts = [n for n, name in enumerate(partitions) if n == 0 or name != partitions[n - 1]]
+    middles = {
+        name: (partitions.index(name) + len(partitions) - 1 - partitions[::-1].index(name)) / 2
+        for name in partitions
+    }
     grid.set_xlim(-0.6, len(partitions) - 0.4)
-    grid.set_xticks(firsts, [partitions[n] for n in firsts], ha="left")
+    grid.set_xticks(list(middles.values()), list(middles))
     grid.set_yticks(range(len(lookups)), list(lookups))
     grid.set_ylim(len(lookups) - 0.5, -0.5)
     grid.grid(False)
