@@ -260,8 +260,6 @@ def _moment(instant: str) -> str:
 
 
 def _file_line(file: WrittenFile) -> str:
-    return (
-        f"{file.partition}/{file.name}".lstrip("/")
-        + f": {file.written:,} records written, {file.inserted:,} inserted, {file.updated:,} updated,"
-        f" {file.deleted:,} deleted, {file.size:,} bytes"
-    )
+    where = f"{file.partition}/" if file.partition else ""
+    counts = f"{file.inserted:,} inserted, {file.updated:,} updated, {file.deleted:,} deleted"
+    return f"{where}{file.name}: {file.size:,} bytes, records: {file.written:,} written, {counts}"
