@@ -2,6 +2,8 @@
 
 from html import escape
 
+from lab_env.palette import AMBER, BLUE, GREEN
+
 # One box: key, column, row, title, second line. Arrows name their ends by key.
 _BOXES = (
     ("load", 0, 1, "Locust", "order events + ledger"),
@@ -64,8 +66,8 @@ def architecture_svg(kafka: str = "127.0.0.1:9092", s3: str = "127.0.0.1:9000") 
 def _box(x: int, y: int, title: str, line: str) -> str:
     middle = x + _WIDTH / 2
     return (
-        f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="9" fill="#0072B2" '
-        'fill-opacity="0.12" stroke="#0072B2" stroke-width="1.5"/>'
+        f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="9" fill="{BLUE}" '
+        f'fill-opacity="0.12" stroke="{BLUE}" stroke-width="1.5"/>'
         f'<text x="{middle}" y="{y + 27}" text-anchor="middle" font-size="17" font-weight="600" '
         f'fill="currentColor">{escape(title)}</text>'
         f'<text x="{middle}" y="{y + 47}" text-anchor="middle" font-size="12.5" '
@@ -87,7 +89,7 @@ def _store_frame(places: dict, s3: str) -> str:
     height = 2 * _STEP_Y + _HEIGHT + 44
     return (
         f'<rect x="{x - 16}" y="{y - 32}" width="{_WIDTH + 32}" height="{height}" rx="12" '
-        'fill="#E69F00" fill-opacity="0.10" stroke="#E69F00" stroke-dasharray="5 4"/>'
+        f'fill="{AMBER}" fill-opacity="0.10" stroke="{AMBER}" stroke-dasharray="5 4"/>'
         f'<text x="{x}" y="{y - 12}" font-size="13" fill="currentColor">MinIO · {escape(s3)}</text>'
     )
 
@@ -96,7 +98,7 @@ def _ledger_line(places: dict, height: int) -> str:
     x1, x2 = places["load"][0] + _WIDTH / 2, places["query"][0] + _WIDTH / 2
     y1, y2 = places["load"][1] + _HEIGHT + 3, height - 26
     return (
-        f'<path d="M{x1} {y1}V{y2}H{x2}V{y1 + 3}" fill="none" stroke="#009E73" stroke-width="1.5" '
+        f'<path d="M{x1} {y1}V{y2}H{x2}V{y1 + 3}" fill="none" stroke="{GREEN}" stroke-width="1.5" '
         'stroke-dasharray="3 4" marker-end="url(#tip)"/>'
         f'<text x="{(x1 + x2) / 2}" y="{y2 - 7}" text-anchor="middle" font-size="13" '
         'fill="currentColor">the ledger of acknowledged events checks every answer</text>'

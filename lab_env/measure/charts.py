@@ -7,8 +7,10 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-# Okabe and Ito's colours, told apart by colour-blind readers; one for each sink everywhere.
-COLOURS = {"json": "#E69F00", "cow": "#0072B2", "mor": "#009E73", "dead": "#CC79A7"}
+from lab_env.palette import AMBER, BLUE, GREEN, PINK
+
+# One for each sink everywhere.
+COLOURS = {"json": AMBER, "cow": BLUE, "mor": GREEN, "dead": PINK}
 NAMES = {"json": "JSON files", "cow": "Hudi COW", "mor": "Hudi MOR", "dead": "dead letters"}
 INK = "#010203"  # stands for the page's text colour until the SVG is written
 

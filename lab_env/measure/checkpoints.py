@@ -1,11 +1,12 @@
 """Draws a checkpoint: what each batch read of each Kafka partition, and which batches are committed."""
 
 from lab_env.measure.charts import INK, new_chart, svg
+from lab_env.palette import BLUE, GREEN, SKY, VERMILION
 from lab_env.pipeline.checkpoint import Batch
 
 # Okabe and Ito's colours, in turn; a batch without a commit is an empty, hatched block.
-BATCH_COLOURS = ("#0072B2", "#56B4E9", "#009E73")
-OPEN_COLOUR = "#D55E00"
+BATCH_COLOURS = (BLUE, SKY, GREEN)
+OPEN_COLOUR = VERMILION
 
 
 def draw_batches(batches: list[Batch], title: str) -> str:

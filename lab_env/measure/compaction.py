@@ -10,9 +10,10 @@ from lab_env.measure.charts import INK, new_panels, svg
 from lab_env.measure.sampling import instant_seconds
 from lab_env.objectstore import StoredObject
 from lab_env.xray.model import Snapshot
+from lab_env.xray.palette import ACTION, FILE
 
 # The X-ray's colours of log and base files, and of a compaction.
-LOG, BASE, PAID = "#009E73", "#0072B2", "#CC79A7"
+LOG, BASE, PAID = FILE["log"], FILE["base"], ACTION["compaction"]
 KB = 1024
 
 

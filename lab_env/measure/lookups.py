@@ -13,12 +13,13 @@ from matplotlib.patches import Rectangle
 from lab_env import objectstore
 from lab_env.measure.charts import INK, new_panels, svg
 from lab_env.measure.reads import Reads
+from lab_env.palette import AMBER, GREY, SKY
 from lab_env.xray import Snapshot
 
 FOOTER_PLACES = 2
 LABELS = {"rewritten": "rewritten", "rows": "rows read", "footer": "footer read", "none": "–"}
 # From dark to light as the work gets less; black letters read well on each.
-FILLS = {"rewritten": "#E69F00", "rows": "#56B4E9", "footer": "#CFE8F7", "none": "none"}
+FILLS = {"rewritten": AMBER, "rows": SKY, "footer": "#CFE8F7", "none": "none"}
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def lookup_chart(lookups: dict[str, Lookup]) -> str:
     grid.set_yticks(range(len(lookups)), list(lookups))
     grid.set_ylim(len(lookups) - 0.5, -0.5)
     grid.grid(False)
-    times.barh(range(len(lookups)), [found.seconds for found in lookups.values()], color="#999999")
+    times.barh(range(len(lookups)), [found.seconds for found in lookups.values()], color=GREY)
     for axes in (grid, times):
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)

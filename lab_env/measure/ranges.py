@@ -3,8 +3,9 @@
 import pandas as pd
 
 from lab_env.measure.charts import INK, new_panels, svg
+from lab_env.palette import BLUE, GREY, VERMILION
 
-HIT, MISS, FILTER = "#0072B2", "#999999", "#D55E00"
+HIT, MISS, FILTER = BLUE, GREY, VERMILION
 
 
 def range_chart(

@@ -5,6 +5,7 @@ from html import escape
 import pandas as pd
 
 from lab_env.measure.charts import COLOURS, NAMES, new_chart, svg
+from lab_env.palette import VERMILION
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -63,8 +64,8 @@ def rate_chart(tour) -> str:
     figure, axes = new_chart("Rate over time", "seconds of load", "acknowledged events/s")
     rates = tour.series.get("acked_per_second", [])
     rates = rates[: tour.load_seconds]  # the last acknowledgements arrive in a part of a second
-    axes.plot(range(len(rates)), rates, color="#D55E00", linewidth=1.5)
-    axes.axhline(tour.rate, color="#D55E00", linestyle=":", linewidth=1, label="asked for")
+    axes.plot(range(len(rates)), rates, color=VERMILION, linewidth=1.5)
+    axes.axhline(tour.rate, color=VERMILION, linestyle=":", linewidth=1, label="asked for")
     axes.set_ylim(0, max([*rates, tour.rate]) * 1.15)
     axes.legend(loc="lower center")
     return svg(figure)

@@ -2,9 +2,10 @@
 
 from lab_env.measure.charts import INK, new_chart, new_panels, svg
 from lab_env.measure.requests import Requests
+from lab_env.palette import AMBER, BLUE
 from lab_env.xray import Snapshot
 
-CURRENT, OLDER = "#0072B2", "#E69F00"
+CURRENT, OLDER = BLUE, AMBER
 
 
 def current_sizes(table: Snapshot) -> list[int]:

@@ -7,9 +7,10 @@ ledger says of it.
 import pandas as pd
 
 from lab_env.measure.charts import new_chart, svg
+from lab_env.palette import GREEN, VERMILION
 from lab_env.shop.reconcile import Reconciliation
 
-NEWEST, OLDER = ("o", "#009E73"), ("X", "#D55E00")
+NEWEST, OLDER = ("o", GREEN), ("X", VERMILION)
 
 
 class Story:

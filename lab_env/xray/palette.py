@@ -1,11 +1,11 @@
 """Every colour of the X-ray, and what it stands for; no other file of it names one.
 
-Okabe and Ito's colours, which colour-blind readers tell apart, two of them darkened so that white text
-on them reads. A shape or a word always says the same as the colour.
+A shape or a word always says the same as the colour.
 """
 
-BLUE, GREEN, SKY = "#0072B2", "#00805E", "#56B4E9"
-PINK, VERMILION, AMBER, GREY = "#CC79A7", "#D55E00", "#E69F00", "#8C8C8C"
+from lab_env.palette import AMBER, BLUE, GREY, PINK, SKY, VERMILION
+
+GREEN = "#00805E"  # the palette's, darkened: white text on it reads
 
 FILE = {"base": BLUE, "log": GREEN, "cdc": SKY}
 ACTION = {
