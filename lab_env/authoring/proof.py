@@ -19,6 +19,7 @@ from nbmake.pytest_items import NotebookItem
 from lab_env.course.registry import Exercise, LessonEntry, lessons
 
 MEAN_SECONDS, MOST_SECONDS = 45, 90
+NOISE = 1.5  # the same notebook on the same machine has been seen to take this much more
 _seconds = pytest.StashKey[dict[str, float]]()
 
 
@@ -95,11 +96,12 @@ def _untold(exercise: Exercise, facts: list[dict]) -> Iterator[str]:
                 yield f"{name} got {fact['text']!r} instead of {wrong.expect!r}"
 
 
-def over_budget(seconds: dict[str, float]) -> list[str]:
+def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
     """What took longer than a notebook may.
 
     Args:
         seconds: of each notebook that ran.
+        margin: how many times the limits are allowed.
 
     Returns:
         One sentence each: a notebook over its own limit, and the average over its limit.
@@ -107,10 +109,10 @@ def over_budget(seconds: dict[str, float]) -> list[str]:
     found = [
         f"{name} took {value:.0f} s; {MOST_SECONDS} s is the most."
         for name, value in sorted(seconds.items())
-        if value > MOST_SECONDS
+        if value > MOST_SECONDS * margin
     ]
     mean = sum(seconds.values()) / len(seconds) if seconds else 0
-    if mean > MEAN_SECONDS:
+    if mean > MEAN_SECONDS * margin:
         found.append(f"The average is {mean:.1f} s; {MEAN_SECONDS} s is the most.")
     return found
 
@@ -125,7 +127,7 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
         terminalreporter.write_line(f"{value:8.1f} s  {name}")
     mean = sum(seconds.values()) / len(seconds)
     terminalreporter.write_line(f"{mean:8.1f} s  on average")
-    held = "held" if _budget_is_strict() else "not held"
+    held = f"held up to {NOISE} times of it" if _budget_is_strict() else "not held"
     terminalreporter.write_line(
         f"The budget of {MEAN_SECONDS} s on average and {MOST_SECONDS} s at most is {held}."
     )
@@ -134,8 +136,8 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Where the budget is held, going over it is a failure."""
-    if _budget_is_strict() and over_budget(session.config.stash.get(_seconds, {})):
+    """Where the budget is held, going over it by more than noise is a failure."""
+    if _budget_is_strict() and over_budget(session.config.stash.get(_seconds, {}), NOISE):
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 

@@ -58,12 +58,14 @@ def test_what_is_over_the_budget_is_named(seconds, said):
     assert over_budget(seconds) == said
 
 
-@pytest.mark.parametrize(("budget", "status"), [("strict", 1), ("", 0)])
-def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, status):
+@pytest.mark.parametrize(
+    ("budget", "seconds", "status"), [("strict", 70.0, 1), ("strict", 60.0, 0), ("", 70.0, 0)]
+)
+def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, seconds, status):
     (tmp_path / "conftest.py").write_text(
         "from lab_env.authoring import proof\n"
         "def pytest_configure(config):\n"
-        "    config.stash[proof._seconds] = {'slow.ipynb': 50.0}\n"
+        f"    config.stash[proof._seconds] = {{'slow.ipynb': {seconds}}}\n"
     )
     (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass\n")
     options = ["-p", "lab_env.authoring.proof", "-p", "no:cacheprovider", "--rootdir", tmp_path]
@@ -73,7 +75,7 @@ def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, status):
         env=os.environ | {"NOTEBOOK_BUDGET": budget},
     )  # fmt: skip
     assert done.returncode == status, done.stdout + done.stderr
-    assert "over budget: The average is 50.0 s; 45 s is the most." in done.stdout
+    assert f"over budget: The average is {seconds} s; 45 s is the most." in done.stdout
 
 
 def test_a_lesson_whose_notebook_skips_its_checks_fails_in_pytest(tmp_path):
