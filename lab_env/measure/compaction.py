@@ -249,7 +249,7 @@ def draw_lanes(runs: Mapping[str, tuple[list[Work], list[Compaction]]]) -> str:
         for work in works:
             axes.barh(0, work.ended - work.began, 0.6, left=work.began - zero, color=LOG)
             middle = (work.began + work.ended) / 2 - zero
-            axes.text(middle, 0, work.label, ha="center", va="center", fontsize=8, color="black")
+            axes.text(middle, 0, work.label, ha="center", va="center", fontsize=8, color="white")
         for found in compactions:
             axes.plot(found.planned - zero, 0.42, "v", color=PAID, markersize=6)
             if found.began and found.ended:
