@@ -66,7 +66,8 @@ def axis_of(table: Snapshot, left: float, right: float) -> Axis:
     """
     room, instants = right - left, _with_undone(table)
     known = {instant.requested for instant in instants if instant.action != "savepoint"}
-    older = any(file.instant not in known for file in [*table.files, *table.gone_files])
+    shown = [*table.files, *table.gone_files]
+    older = bool(table.history) or any(file.instant not in known for file in shown)
     if older:
         room -= EARLIER
     if len(instants) * NARROW > room:

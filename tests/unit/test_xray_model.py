@@ -208,6 +208,8 @@ def test_archived_instants_are_told_by_the_newest_manifest():
     assert seen.files[0].committed
     assert f"archived deltacommit: requested {T1}" in repr(seen)
     assert "2 earlier" in seen._repr_html_()
+    cleaned = table(*done(T3), base(T3), contents=past)
+    assert "2 earlier" in cleaned._repr_html_()  # also when none of their files is left
 
 
 def test_files_of_a_write_that_was_rolled_back_stand_in_its_place():
