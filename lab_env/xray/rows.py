@@ -151,7 +151,9 @@ def _name(
         return hover(told, text(x, y + 17, fitted(first, room, 10.5, mono=True), 10.5, mono=True))
     if with_partition:
         name = f"{partition}/" if partition else UNNAMED
-        second = f"{first} · {second}" if second else first
+        both = f"{first} · {second}" if second else first
+        # The id stands in the hover text too; the numbers only here.
+        second = both if not second or text_width(both, 10) <= room else second
         head = text(x, y + 24, fitted(name, room, 11.5, bold=True), 11.5, bold=True)
     else:
         head = text(x, y + 24, fitted(first, room, 11.5, mono=True), 11.5, mono=True)

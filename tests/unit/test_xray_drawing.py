@@ -272,6 +272,22 @@ def test_many_instants_share_the_first_column_and_are_told_there():
     assert "earlier" not in many_instants(30)._repr_html_()
 
 
+def test_where_room_is_short_the_numbers_of_rows_stay_whole():
+    first, *later = [at(20, 9, minute) for minute in range(7)]
+    insert = stat(base(first, group(1)), written=1000, inserted=1000, group=group(1))
+    updates = [stat(log(t, group(1)), written=250, updated=250, group=group(1)) for t in later]
+    contents = {
+        done(instant)[0]: committed("UPSERT", told)
+        for instant, told in zip([first, *later], [insert, *updates], strict=True)
+    }
+    picture = table(
+        *[key for instant in (first, *later) for key in done(instant)],
+        *[told["path"] for told in (insert, *updates)],
+        contents=contents,
+    )
+    assert ">1,000 rows + 1,500 changes</text>" in picture._repr_html_()
+
+
 def test_a_file_stands_under_its_instant():
     picture = many_groups(1)
     axis = axis_of(picture, 150, 930)
