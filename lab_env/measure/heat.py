@@ -10,12 +10,13 @@ from math import log
 
 import pandas as pd
 
+from lab_env.palette import AMBER
 from lab_env.xray import Snapshot
 from lab_env.xray.names import size_text
 
 HEADINGS = {"cow": "Copy-on-Write", "mor": "Merge-on-Read"}
-PARTS = {"base": "base", "log": "log", "metadata": "metadata", "timeline": "timeline"}
-AMBER = "230, 159, 0"
+PARTS = ("base", "log", "metadata", "timeline")
+HEAT = ", ".join(str(part) for part in bytes.fromhex(AMBER.removeprefix("#")))  # red, green, blue
 FAINTEST = 1_000  # bytes that get the palest colour; the scale is logarithmic
 CELL = "padding:4px 9px;text-align:{};border-bottom:1px solid var(--jp-border-color2,#ccc)"
 
@@ -107,7 +108,8 @@ class WriteHeat:
         return "\n".join(filter(None, [table.to_string(), self.score()]))
 
     def _repr_html_(self) -> str:
-        table, hottest = self.frame(), max(self.frame().to_numpy().max(), 10 * FAINTEST)
+        table = self.frame()
+        hottest = max(table.to_numpy().max(), 10 * FAINTEST)
         guessed = {kind: any(self.marks(kind).values()) for kind in HEADINGS}
         top = "".join(
             f"<th colspan='{len(PARTS) + guessed[kind]}' style='{CELL.format('center')}'>{name}</th>"
@@ -116,7 +118,7 @@ class WriteHeat:
         names = "".join(
             f"<th style='{CELL.format('right')}'>{name}</th>"
             for kind in HEADINGS
-            for name in [*PARTS.values(), *(["you said"] if guessed[kind] else [])]
+            for name in [*PARTS, *(["you said"] if guessed[kind] else [])]
         )
         body = ""
         for operation in self.operations:
@@ -152,5 +154,5 @@ def _cell(text: str, size: int, hottest: int) -> str:
     style = CELL.format("right") + ";white-space:nowrap"
     if size:
         heat = log(max(size, FAINTEST) / FAINTEST) / log(hottest / FAINTEST)
-        style += f";background:rgba({AMBER}, {0.08 + 0.62 * heat:.2f})"
+        style += f";background:rgba({HEAT}, {0.08 + 0.62 * heat:.2f})"
     return f"<td style='{style}'>{escape(text)}</td>"

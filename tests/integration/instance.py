@@ -4,11 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from own_lab import lab_environment
 
 from lab_env.objectstore import s3_client
 from lab_env.runtime.environment import MARK
@@ -128,3 +131,13 @@ class Instance:
                 consumer.close()
                 return values
             values.append(message.value())
+
+
+@contextmanager
+def running_instance(home: Path) -> Iterator[Instance]:
+    """A running lab of one's own; at the end it goes down and leaves no process behind."""
+    instance = Instance(home, lab_environment(home))
+    instance.up()
+    yield instance
+    assert instance.lab("down").returncode == 0
+    assert instance.processes() == []

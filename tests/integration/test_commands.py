@@ -6,8 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from instance import Instance
-from own_lab import lab_environment
+from instance import Instance, running_instance
 
 from lab_env.shop.ledger import Ledger
 from lab_env.shop.topics import delete_topic, topic_end_offsets
@@ -21,11 +20,8 @@ A_SHORT_LOAD = ("load", "--rate", "200", "--seconds", "3")
 def lab(tmp_path_factory):
     """A running lab of this module's own."""
     home = tmp_path_factory.mktemp("commands") / "my lab"
-    instance = Instance(home, lab_environment(home))
-    instance.up()
-    yield instance
-    assert instance.lab("down").returncode == 0
-    assert instance.processes() == []
+    with running_instance(home) as instance:
+        yield instance
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from instance import Instance
+from instance import Instance, running_instance
 from own_lab import lab_environment
 
 from lab_env.runtime import supervisor
@@ -32,11 +32,8 @@ pytestmark = pytest.mark.services
 def lab(tmp_path_factory):
     """A running lab in a path with a space, a percent sign, a semicolon and a hash sign."""
     home = tmp_path_factory.mktemp("services") / "my lab; 100% #1"
-    instance = Instance(home, lab_environment(home))
-    instance.up()
-    yield instance
-    assert instance.lab("down").returncode == 0
-    assert instance.processes() == []
+    with running_instance(home) as instance:
+        yield instance
 
 
 @pytest.fixture
