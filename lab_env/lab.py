@@ -16,7 +16,7 @@ from lab_env.course.outcomes import Card, Outcome
 from lab_env.course.progress import CourseProgress
 from lab_env.errors import LabError
 from lab_env.pipeline import session
-from lab_env.runtime import fetch, java, supervisor
+from lab_env.runtime import class_archive, fetch, java, supervisor
 from lab_env.runtime.environment import mark
 from lab_env.runtime.state import folder
 from lab_env.settings import REPOSITORY, Endpoints
@@ -121,7 +121,11 @@ class Lab:
                 fetch.jars("spark"),
                 java.java_home(),
                 f"lab {self.space}",
-                {"spark.driver.extraJavaOptions": session.LESSON_JAVA_OPTIONS},
+                {
+                    "spark.driver.extraJavaOptions": (
+                        f"{session.LESSON_JAVA_OPTIONS} {class_archive.java_options()}"
+                    )
+                },
                 log=self.spark_log,
             )
         return self._session
