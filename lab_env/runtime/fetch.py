@@ -277,7 +277,7 @@ def fetch_archive(name: str, say: Say = print) -> None:
     if free < needed:
         raise LabError(
             f"To fetch {name}, {needed:.1f} GB of disk must be free; {cache()} has {free:.1f} GB.",
-            f"free some space, then run: make setup",
+            "free some space, then run: make setup",
         )
     say(f"{name}: {pin['megabytes'] / 1000:.1f} GB to fetch, once")
     partial = _empty(cache() / "partial" / target.name)
