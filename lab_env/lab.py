@@ -50,6 +50,11 @@ def space_of(lesson: str) -> str:
     raise LabError(f"There is no lesson {lesson!r}.", "use a number of two digits, such as 05.")
 
 
+def database_of(space: str) -> str:
+    """The database of a space in the Hive Metastore, where a name has no hyphen."""
+    return space.replace("-", "_")
+
+
 def known_lessons() -> list[str]:
     """The numbers of the lessons that this copy of the course has."""
     return sorted(path.name[:2] for path in (REPOSITORY / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -77,11 +82,13 @@ class Lab:
     Args:
         lesson: two digits, for example `05`, or a name like `tour`.
         endpoints: where the services are.
+        needs: the services that the lesson asked for beyond the default ones.
     """
 
-    def __init__(self, lesson: str, endpoints: Endpoints):
+    def __init__(self, lesson: str, endpoints: Endpoints, needs: tuple[str, ...] = ()):
         self.lesson = lesson
         self.endpoints = endpoints
+        self.needs = needs
         self.space = space_of(lesson)
         self._session = None
         self._exercises = Exercises(self)
@@ -100,7 +107,7 @@ class Lab:
         check_lesson(lesson)
         services.up([*services.DEFAULT, *needs] if needs else None)
         cleared = reset_lesson(lesson)
-        lab = cls(lesson, services.endpoints())
+        lab = cls(lesson, services.endpoints(), needs)
         if any(cleared.values()):
             print(f"Cleared from an earlier run of {lab.space}: {in_words(cleared)}.")
         return lab
@@ -110,22 +117,25 @@ class Lab:
         """Continue a lesson: as `start`, but nothing is cleared."""
         check_lesson(lesson)
         services.up([*services.DEFAULT, *needs] if needs else None)
-        return cls(lesson, services.endpoints())
+        return cls(lesson, services.endpoints(), needs)
 
     @property
     def spark(self):
-        """A plain SparkSession for this lesson, started at first use."""
+        """A plain SparkSession for this lesson, started at first use.
+
+        With a lesson that asked for the metastore, Spark's table names live there.
+        """
         if self._session is None:
+            java_options = f"{session.LESSON_JAVA_OPTIONS} {class_archive.java_options()}"
+            extra = {"spark.driver.extraJavaOptions": java_options}
+            if "metastore" in self.needs:
+                extra |= session.metastore_conf(self.address("metastore"))
             self._session = session.build_session(
                 self.endpoints,
                 fetch.jars("spark"),
                 java.java_home(),
                 f"lab {self.space}",
-                {
-                    "spark.driver.extraJavaOptions": (
-                        f"{session.LESSON_JAVA_OPTIONS} {class_archive.java_options()}"
-                    )
-                },
+                extra,
                 log=self.spark_log,
             )
         return self._session
@@ -143,6 +153,11 @@ class Lab:
     def path(self, name: str) -> str:
         """Where a table of this lesson lies, for example `s3a://lakehouse/lesson-05/orders_cow`."""
         return f"{self.base}/{name}"
+
+    @property
+    def database(self) -> str:
+        """This lesson's database in the metastore, for example `lesson_13`; a start clears it."""
+        return database_of(self.space)
 
     def scratch(self, name: str) -> str:
         """A path for a table to try things on, new at each call; a lesson's start clears it."""
@@ -278,24 +293,26 @@ class Lab:
 
 
 def reset_lesson(lesson: str) -> dict[str, int]:
-    """Clear a lesson's tables, checkpoints, topics, ledgers and writers, and nothing else.
+    """Clear a lesson's tables, checkpoints, topics, names, ledgers and writers, and nothing else.
 
     Args:
         lesson: two digits, or a name like `tour`.
 
     Returns:
-        How many of each were cleared: objects, topics, streams, ledgers, writers.
+        How many of each were cleared: objects, topics, streams, names (of tables in the metastore),
+        ledgers, writers.
 
     Raises:
         LabError: no such lesson, or the services are not running.
     """
     space = space_of(lesson)
     endpoints = services.endpoints()
-    cleared = {"objects": 0, "topics": 0, "streams": 0, "ledgers": 0, "writers": 0}
+    cleared = {"objects": 0, "topics": 0, "streams": 0, "names": 0, "ledgers": 0, "writers": 0}
     cleared["writers"] = _remove_writers(f"writer-{space}-")
     cleared["objects"] = objectstore.delete_prefix(endpoints, f"{space}/")
     cleared["topics"] = len(delete_topics(endpoints.kafka_bootstrap, f"{space}."))
     cleared["streams"] = len(services.SERVICES["kinesis"].delete_streams(f"{space}."))
+    cleared["names"] = len(services.SERVICES["metastore"].drop_database(database_of(space)))
     shutil.rmtree(folder("lessons") / space, ignore_errors=True)
     for ledger in folder("ledger").glob(f"{space}.*"):
         shutil.rmtree(ledger)

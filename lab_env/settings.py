@@ -41,6 +41,8 @@ class Settings(BaseSettings):
     kafka_port: int = Field(9092, description="Kafka broker", **PORT)
     kafka_controller_port: int = Field(9093, description="Kafka's KRaft controller", **PORT)
     kinesis_port: int = Field(4568, description="emulated Kinesis", **PORT)
+    metastore_port: int = Field(9083, description="Hive Metastore", **PORT)
+    trino_port: int = Field(8080, description="Trino", **PORT)
     jupyter_port: int = Field(8888, description="JupyterLab", **PORT)
     spark_ui_port: int = Field(4040, description="Spark UI of a lesson's session", **PORT)
     locust_port: int = Field(8089, description="web UI of the load generator", **PORT)
@@ -65,6 +67,11 @@ class Settings(BaseSettings):
         description="Kafka brokers to use instead of starting one",
         examples=["broker-1:9092,broker-2:9092"],
     )
+    metastore_uri: str = Field(
+        "",
+        description="a Hive Metastore to use instead of starting one",
+        examples=["thrift://metastore-1:9083"],
+    )
     minio_binary: Path | None = Field(None, description="a MinIO (or fork) program to run")
     ivy_settings: Path | None = Field(None, description="Ivy settings of set-up, for a mirror")
 
@@ -72,6 +79,11 @@ class Settings(BaseSettings):
     spark_master: str = Field("local[2]", description="Spark master of sessions and writers")
     spark_memory: str = Field(
         "1g", pattern=r"^\d+[mg]$", description="heap of a Spark driver", examples=["700m", "1g"]
+    )
+
+    # Trino
+    trino_memory: str = Field(
+        "768m", pattern=r"^\d+[mg]$", description="heap of Trino", examples=["768m", "2g"]
     )
 
     # The course
@@ -151,6 +163,14 @@ class Settings(BaseSettings):
             if not port or not 1 <= int(port[1]) <= 65535:
                 raise ValueError(f"{broker!r} is no host:port")
         return ",".join(found)
+
+    @field_validator("metastore_uri")
+    @classmethod
+    def _check_metastore(cls, uri: str) -> str:
+        found = re.fullmatch(r"thrift://[\w.-]+:(\d{1,5})", uri)
+        if uri and not (found and 1 <= int(found[1]) <= 65535):
+            raise ValueError("it is no thrift://host:port")
+        return uri
 
     @model_validator(mode="after")
     def _check_shares(self) -> "Settings":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 PORTS = (
     *("MINIO", "MINIO_CONSOLE", "KAFKA", "KAFKA_CONTROLLER", "KINESIS"),
-    *("JUPYTER", "SPARK_UI", "LOCUST"),
+    *("METASTORE", "TRINO", "JUPYTER", "SPARK_UI", "LOCUST"),
 )
 
 

@@ -83,6 +83,24 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
     }
 
 
+def metastore_conf(uri: str) -> dict[str, str]:
+    """The configuration of a session whose table names live in a Hive Metastore.
+
+    Args:
+        uri: `thrift://host:port` of the metastore.
+
+    Returns:
+        Spark properties, beside those of `spark_conf`.
+    """
+    return {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.hive.metastore.uris": uri,
+        # A metastore that is down must be an error within seconds, not minutes.
+        "spark.hadoop.hive.metastore.connect.retries": "1",
+        "spark.hadoop.hive.metastore.client.socket.timeout": "20s",
+    }
+
+
 def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     """Set what a Spark driver in this process takes from the environment.
 

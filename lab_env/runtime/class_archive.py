@@ -83,7 +83,7 @@ def _spark_home() -> Path:
     A JVM takes the archive only if the jars that it was made of still exist and are the same files
     as those of its own class path. The jars of one clone's `.venv` go when the clone goes.
     """
-    target = cache() / "jars" / _pyspark()
+    target = cache() / _pyspark()
     if not target.is_dir():
         partial = cache() / "partial" / target.name
         shutil.rmtree(partial, ignore_errors=True)

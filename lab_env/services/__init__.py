@@ -12,14 +12,19 @@ import psutil
 
 from lab_env.errors import LabError
 from lab_env.runtime import supervisor
+from lab_env.runtime.fetch import cache_lock
 from lab_env.runtime.state import lab_lock, purge_home
 from lab_env.services.base import NotReady, Service
 from lab_env.services.kafka import Kafka
 from lab_env.services.kinesis import Kinesis
+from lab_env.services.metastore import Metastore
 from lab_env.services.minio import MinIO, credentials
+from lab_env.services.trino import Trino
 from lab_env.settings import Endpoints, settings
 
-SERVICES: dict[str, Service] = {service.name: service for service in (MinIO(), Kafka(), Kinesis())}
+SERVICES: dict[str, Service] = {
+    service.name: service for service in (MinIO(), Kafka(), Kinesis(), Metastore(), Trino())
+}
 DEFAULT = ("minio", "kafka")
 
 
@@ -68,13 +73,17 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
     wanted = _with_needs(names or DEFAULT)
     with lab_lock():
         own = [service for service in wanted if not service.external]
+        # What somebody else runs is asked first: nothing is started for a store that refuses us.
+        _wait_until_ready([service for service in wanted if service.external], progress)
+        for service in own:
+            _fetch_on_demand(service, progress)
         try:
             if own:
                 supervisor.ensure_supervisor()
                 supervisor.end_strays()
             for service in own:
                 service.start()
-            _wait_until_ready(wanted, progress)
+            _wait_until_ready(own, progress)
         except LabError:
             _stop_failed(own)
             raise
@@ -154,11 +163,14 @@ def paused(name: str) -> Iterator[None]:
     if program is None or not program.pid:
         raise LabError(f"{service(name).title} does not run here.", "run: lab up")
     server = psutil.Process(program.pid)
-    server.suspend()
+    family = [server, *server.children(recursive=True)]
+    for process in family:
+        process.suspend()
     try:
         yield
     finally:
-        server.resume()
+        for process in family:
+            process.resume()
 
 
 def service(name: str) -> Service:
@@ -186,6 +198,18 @@ def _with_needs(names: Sequence[str]) -> list[Service]:
     for name in names:
         add(name)
     return list(ordered.values())
+
+
+def _fetch_on_demand(service: Service, progress: Callable[[str], None]) -> None:
+    """Fetch what set-up leaves out."""
+    if not service.fetched_on_demand:
+        return
+    try:
+        with cache_lock(progress):
+            service.fetch(progress)
+    except LabError as error:
+        again = error.next_step.replace("make setup", f"lab up {service.name}")
+        raise LabError(error.what, again, error.log) from None
 
 
 def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -> None:

@@ -25,7 +25,8 @@ class Service(ABC):
         name: what `lab` commands call it.
         title: what it is, for people.
         variables: the settings that name another server instead.
-        needs: names of the services that must be ready before it starts.
+        needs: names of the services that are started with it.
+        fetched_on_demand: whether it is fetched when it is first started, and not by set-up.
         start_seconds: how long it may take until it is ready.
     """
 
@@ -33,6 +34,7 @@ class Service(ABC):
     title: str
     variables: str
     needs: tuple[str, ...] = ()
+    fetched_on_demand: bool = False
     start_seconds: int = 60
 
     @abstractmethod

@@ -15,7 +15,7 @@ import psutil
 
 from lab_env.errors import LabError
 from lab_env.runtime import bootstrap, supervisor
-from lab_env.runtime.fetch import corrupt_jars, jars, versions
+from lab_env.runtime.fetch import archive, corrupt_jars, jars, versions
 from lab_env.runtime.java import VERSION, find_java, java_version
 from lab_env.runtime.state import cache, home, port_is_free
 from lab_env.services import SERVICES
@@ -61,6 +61,7 @@ def examine() -> list[Finding]:
         _java,
         _spark_home,
         _jars,
+        _on_demand,
         _minio,
         _disk,
         _memory,
@@ -125,6 +126,14 @@ def _jars() -> Iterator[Finding]:
         yield Finding("jars", "fail", f"{jar} is damaged", f"rm -r {jar.parent}; make setup")
     if not corrupt:
         yield Finding("jars", "ok", f"complete and unchanged: {sets}")
+
+
+def _on_demand() -> Iterator[Finding]:
+    for name, pin in versions()["archives"].items():
+        fetched = archive(name)
+        size = f"{pin['megabytes'] / 1000:.1f} GB"
+        fact = str(fetched) if fetched else f"not fetched; lab up {name} does it once ({size})"
+        yield Finding(name, "ok", fact)
 
 
 def _minio() -> Iterator[Finding]:

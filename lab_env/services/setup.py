@@ -6,11 +6,11 @@ from lab_env.runtime.bootstrap import disk_used
 from lab_env.runtime.class_archive import make_class_archive
 from lab_env.runtime.fetch import Say, cache_lock, clear_partial, fetch_jars, fetch_java
 from lab_env.runtime.state import cache
-from lab_env.services import DEFAULT, SERVICES
+from lab_env.services import SERVICES
 
 
 def set_up(say: Say, since: float | None = None, before: int | None = None) -> str:
-    """Have everything in the cache; what is there already is left alone.
+    """Have everything in the cache but what is fetched on demand; what is there already is left alone.
 
     Args:
         say: receives one line of progress at a time.
@@ -28,8 +28,8 @@ def set_up(say: Say, since: float | None = None, before: int | None = None) -> s
         before = disk_used(cache()) if before is None else before
         fetch_java(say)
         fetch_jars("spark", say)
-        for service in (SERVICES[name] for name in DEFAULT):
-            if not service.external:
+        for service in SERVICES.values():
+            if not (service.external or service.fetched_on_demand):
                 service.fetch(say)
         make_class_archive(say)
         clear_partial()

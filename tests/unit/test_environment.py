@@ -54,7 +54,10 @@ def test_every_artefact_has_a_sha256():
         for wheel in versions["wheels"].values()
         for digest in wheel["hashes"]
     ]
-    assert [digest for digest in jars + wheels if not re.fullmatch("[0-9a-f]{64}", digest)] == []
+    archives = [archive["sha256"] for archive in versions["archives"].values()]
+    assert [
+        digest for digest in jars + wheels + archives if not re.fullmatch("[0-9a-f]{64}", digest)
+    ] == []
     assert len(jars) > 50
 
 

@@ -38,7 +38,10 @@ def test_one_wrong_setting_is_said_once_and_nothing_else(tmp_path):
 
 @pytest.mark.parametrize(
     "variable",
-    ["LAB_KAFKA_PORT", "LAB_KAFKA_CONTROLLER_PORT", "LAB_MINIO_PORT", "LAB_MINIO_CONSOLE_PORT"],
+    [
+        *("LAB_KAFKA_PORT", "LAB_KAFKA_CONTROLLER_PORT", "LAB_MINIO_PORT"),
+        *("LAB_MINIO_CONSOLE_PORT", "LAB_METASTORE_PORT"),
+    ],
 )
 def test_a_busy_port_is_named_with_its_setting(monkeypatch, variable):
     with socket.socket() as busy:

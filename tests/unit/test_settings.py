@@ -73,6 +73,13 @@ def test_set_up_and_the_lab_have_the_same_cache(read, monkeypatch, tmp_path):
         ("LAB_S3_BUCKET", "Bad Bucket", "a-z", "something like lakehouse"),
         ("LAB_KAFKA_BOOTSTRAP", "nohost", "'nohost' is no host:port", "something like broker-1:"),
         ("LAB_KAFKA_BOOTSTRAP", "a:1,b:99999", "'b:99999' is no host:port", "something like"),
+        (
+            "LAB_METASTORE_URI",
+            "http://a:9083",
+            "no thrift://",
+            "something like thrift://metastore-1",
+        ),
+        ("LAB_TRINO_MEMORY", "1 GB", "pattern", "something like 768m"),
         ("LAB_HOME", "~no-such-user/x", "home directory", "a path"),
     ],
 )

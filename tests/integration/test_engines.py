@@ -1,0 +1,197 @@
+"""Names of tables in the metastore, and another engine that finds them: Trino.
+
+One lab and one Spark for the whole module. Trino is large: where disk or memory is short it is left
+out, and said so; CI runs it.
+"""
+
+import os
+import shutil
+import signal
+import time
+from contextlib import closing, contextmanager
+
+import psutil
+import pytest
+from instance import Instance
+from own_lab import lab_environment
+
+from lab_env import services as lab_services
+from lab_env.errors import LabError
+from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline.options import KEYS, TINY
+from lab_env.runtime import supervisor
+from lab_env.runtime.fetch import archive
+from lab_env.runtime.state import cache
+from lab_env.services import thrift
+
+pytestmark = pytest.mark.services
+
+LESSON = "96"
+DATABASE = "lesson_96"
+DISK, MEMORY = 3, 2  # gigabytes that Trino wants free
+PATIENCE = 10  # seconds within which whatever is wrong must be said
+
+
+@pytest.fixture(scope="module")
+def lab(services):
+    """A lab with the metastore, and a database for the tests."""
+    lab_services.up(["metastore"], progress=lambda line: None)
+    lab = Lab(LESSON, lab_services.endpoints(), ("metastore",))
+    reset_lesson(LESSON)
+    lab.spark.sql(f"CREATE DATABASE {DATABASE} LOCATION '{lab.base}/{DATABASE}'")
+    yield lab
+    lab.spark.stop()
+    reset_lesson(LESSON)
+
+
+@pytest.fixture(scope="module")
+def trino(lab):
+    """A function that asks Trino."""
+    free = shutil.disk_usage(cache()).free / 1e9
+    memory = psutil.virtual_memory().available / 1e9
+    short = (free < DISK and archive("trino") is None) or memory < MEMORY
+    if short and not os.environ.get("CI"):
+        pytest.skip(f"Trino wants {DISK} GB of disk and {MEMORY} GB of memory free")
+    lab_services.up(["trino"], progress=lambda line: None)
+    from trino.dbapi import connect
+
+    address = lab_services.service("trino")
+
+    def ask(sql: str):
+        host, port = address.address().removeprefix("http://").split(":")
+        with closing(
+            connect(host, int(port), user="test", catalog="hudi", schema=DATABASE)
+        ) as connection:
+            return connection.cursor().execute(sql).fetchall()
+
+    return ask
+
+
+def uri() -> str:
+    return lab_services.service("metastore").address()
+
+
+def write(lab, name: str, first: int, last: int, day: str) -> None:
+    """Write orders into a Copy-on-Write table, and sync its name."""
+    rows = lab.spark.sql(f"""
+        SELECT concat('O-', id) AS order_id, 1 AS amount, '{day}' AS partition_date,
+               TIMESTAMP '2026-11-20 12:00:00' AS order_ts
+        FROM range({first}, {last}, 1, 1)""")
+    options = (
+        KEYS
+        | TINY
+        | {
+            "hoodie.table.name": name,
+            "hoodie.index.bloom.num_entries": "1000",
+            "hoodie.datasource.hive_sync.enable": "true",
+            "hoodie.datasource.hive_sync.mode": "hms",
+            "hoodie.datasource.hive_sync.metastore.uris": uri(),
+            "hoodie.datasource.hive_sync.database": DATABASE,
+            "hoodie.datasource.hive_sync.table": name,
+        }
+    )
+    rows.write.format("hudi").options(**options).mode("append").save(lab.path(name))
+
+
+@contextmanager
+def at_once():
+    """What fails inside must fail within the patience of a person."""
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < PATIENCE
+
+
+def test_a_write_registers_its_table_and_a_new_partition_is_synced(lab):
+    write(lab, "orders", 0, 3, "2026-11-20")
+    assert thrift.tables(uri(), DATABASE) == ["orders"]
+    write(lab, "orders", 3, 5, "2026-11-21")
+    shown = lab.spark.sql(f"SHOW PARTITIONS {DATABASE}.orders").collect()
+    assert [row[0] for row in shown] == ["partition_date=2026-11-20", "partition_date=2026-11-21"]
+    assert lab.spark.table(f"{DATABASE}.orders").count() == 5
+
+
+def test_the_metastore_listens_on_this_machine_only(lab):
+    program = supervisor.status_of("metastore")
+    family = psutil.Process(program.pid)
+    listening = {
+        connection.laddr.ip.removeprefix("::ffff:")
+        for process in [family, *family.children(recursive=True)]
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening == {"127.0.0.1"}
+
+
+def test_trino_sees_a_new_commit_at_once(lab, trino):
+    assert trino("SELECT count(*) FROM orders") == [[5]]
+    write(lab, "orders", 5, 9, "2026-11-21")
+    assert trino("SELECT count(*) FROM orders") == [[9]]
+
+
+def test_trino_says_within_seconds_that_the_store_is_gone(trino):
+    supervisor.stop("minio")
+    try:
+        with at_once(), pytest.raises(Exception, match=r"(?i)s3|connect|load|metadata"):
+            trino("SELECT count(*) FROM orders")
+    finally:
+        supervisor.remove("minio")
+        lab_services.up(["minio"], progress=lambda line: None)
+
+
+def test_a_killed_metastore_comes_back_with_its_tables(lab):
+    before = supervisor.status_of("metastore").pid
+    (java,) = psutil.Process(before).children()
+    java.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while supervisor.status_of("metastore").pid in (0, before):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    lab_services.up(["metastore"], progress=lambda line: None)
+    assert thrift.tables(uri(), DATABASE) == ["orders"]
+
+
+def test_a_dropped_table_is_gone_and_its_files_stay(lab):
+    table = lab.path("orders")
+    # An external table's files are the writer's: a reset, not a drop of the name, removes them.
+    assert lab_services.service("metastore").drop_database(DATABASE) == ["orders"]
+    assert DATABASE not in thrift.databases(uri())
+    assert lab.spark.read.format("hudi").load(table).count() >= 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"LAB_METASTORE_URI": "thrift://127.0.0.1:1"},
+            "The Hive Metastore at thrift://127.0.0.1:1",
+        ),
+        ({"LAB_S3_ENDPOINT": "http://127.0.0.1:1"}, "The S3 store at http://127.0.0.1:1"),
+        ({"LAB_S3_SECRET_KEY": "wrong-password"}, "it refuses these keys"),
+    ],
+)
+def test_what_the_settings_name_wrongly_is_said_before_anything_starts(
+    services, tmp_path, settings, said
+):
+    home = tmp_path / "wrong"
+    store = {
+        "LAB_S3_ENDPOINT": services.s3_endpoint,
+        "LAB_S3_ACCESS_KEY": services.s3_access_key,
+        "LAB_S3_SECRET_KEY": services.s3_secret_key,
+    }
+    instance = Instance(home, lab_environment(home) | store | settings)
+    with at_once():
+        done = instance.lab("up", "metastore")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "wrong-password" not in done.stderr
+    assert instance.processes() == []
+
+
+def test_a_download_that_cannot_fit_is_refused_with_the_next_step(monkeypatch, tmp_path):
+    monkeypatch.setattr("lab_env.runtime.fetch.cache", lambda: tmp_path)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=10**9))
+    monkeypatch.setattr("lab_env.services.trino.wheel_java_home", lambda version: tmp_path)
+    with pytest.raises(LabError, match=r"2\.1 GB of disk must be free") as refused:
+        lab_services._fetch_on_demand(lab_services.service("trino"), lambda line: None)
+    assert "lab up trino" in refused.value.next_step
