@@ -97,10 +97,12 @@ def _has_files(instant: Instant) -> bool:
 
 
 def _with_undone(table: Snapshot) -> list[Instant]:
-    """The instants, and those that were rolled back but left files on the store."""
+    """The instants, and those that were rolled back whose files are drawn: they are still on the
+    store, or were at the last look."""
     known = {instant.requested for instant in table.instants}
-    left = {file.instant for file in table.uncommitted if file.instant not in known}
-    undone = [Instant(requested, None, UNDONE, "undone") for requested in left]
+    left = {file.instant for file in table.uncommitted}
+    left |= {file.instant for file in table.gone_files} & table.undone
+    undone = [Instant(requested, None, UNDONE, "undone") for requested in left - known]
     return sorted([*table.instants, *undone], key=lambda i: (i.requested, i.action == "savepoint"))
 
 

@@ -8,7 +8,7 @@ MOST = 200  # names under one pointer
 
 
 def instant(table: Snapshot, told: Instant) -> str:
-    """One instant: action, state, both times, and what a clean or rollback did."""
+    """One instant: action, state, both times, and what a clean, rollback, savepoint or restore did."""
     if told.completed:
         took = duration_text(seconds_between(told.requested, told.completed))
         words = f"requested {told.requested}  completed {told.completed} ({took} later)"
@@ -33,7 +33,7 @@ def file(table: Snapshot, told: DataFile) -> str:
     """One file with its full name."""
     rows = ""
     if told.rows is not None:
-        rows = f", {told.rows:,} {'changes' if told.kind == 'log' else 'rows'}"
+        rows = f", {counted(told.rows, 'change' if told.kind == 'log' else 'row')}"
     new = f" · {change(table, told)} since the last look" if told in table.new_files else ""
     state = "" if told.committed else " · not committed, no reader sees it"
     return f"{told.name}: {told.size:,} bytes{rows}, of the instant {told.instant}{state}{new}"
@@ -151,4 +151,10 @@ def _did(table: Snapshot, told: Instant) -> str:
         return f"{counted(sum(f.cleaned == told.requested for f in table.cleaned), 'file')} deleted"
     if told.action == "rollback" and record.get("commitsRollback"):
         return f"rolled back {', '.join(record['commitsRollback'])}"
+    if told.action == "restore" and "instantsToRollback" in record:
+        undone = sorted(record["instantsToRollback"])
+        return f"undid {counted(len(undone), 'instant')}{': ' if undone else ''}{', '.join(undone)}"
+    if told.action == "savepoint" and record.get("partitionMetadata"):
+        kept = record["partitionMetadata"].values()
+        return f"keeps {counted(sum(len(part['savepointDataFile']) for part in kept), 'data file')}"
     return ""

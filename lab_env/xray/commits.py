@@ -111,7 +111,7 @@ class Commit:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of its data files."""
+        """Bytes of its data files, change logs too, which Hudi's own total leaves out."""
         return sum(file.size for file in self.files)
 
     def frame(self) -> pd.DataFrame:
@@ -261,5 +261,7 @@ def _moment(instant: str) -> str:
 
 def _file_line(file: WrittenFile) -> str:
     where = f"{file.partition}/" if file.partition else ""
+    if file.kind == "cdc":
+        return f"{where}{file.name}: {file.size:,} bytes, change log"
     counts = f"{file.inserted:,} inserted, {file.updated:,} updated, {file.deleted:,} deleted"
     return f"{where}{file.name}: {file.size:,} bytes, records: {file.written:,} written, {counts}"

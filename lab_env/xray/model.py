@@ -12,7 +12,16 @@ import pandas as pd
 from lab_env.errors import LabError
 from lab_env.xray.commits import Commit, commit_of
 
-ACTIONS_THAT_WRITE = ("commit", "deltacommit", "replacecommit", "compaction", "clustering")
+ACTIONS_THAT_WRITE = (
+    "commit",
+    "deltacommit",
+    "replacecommit",
+    "compaction",
+    "logcompaction",
+    "clustering",
+)
+# Under which name an action that undoes others recorded their requested times.
+_UNDOES = {"rollback": "commitsRollback", "restore": "instantsToRollback"}
 
 
 @dataclass(frozen=True, order=True)
@@ -23,8 +32,8 @@ class Instant:
         requested: when it was asked for: digits, year to millisecond, UTC.
         completed: when it was complete, in the same form; None while it is pending.
         action: commit, deltacommit, compaction, clean and so on. A finished compaction is a
-            `commit` on the timeline and a finished clustering a `replacecommit`; here they are
-            a `compaction` and a `clustering`.
+            `commit` on the timeline, a finished log compaction a `deltacommit` and a finished
+            clustering a `replacecommit`; here they keep their own names.
         state: completed, inflight or requested.
     """
 
@@ -51,7 +60,8 @@ class DataFile:
         name: the last part of its key.
         size: bytes.
         committed: whether that action is complete; readers leave out a file that is not.
-        rows: of a base file its rows, of a log its changes; None where no commit tells.
+        rows: of a base file its rows, of a log its changes; None where no commit tells, as of the
+            change log (cdc) beside a base file.
     """
 
     partition: str
@@ -95,7 +105,7 @@ class FileSlice:
         instant: where it begins: the base file's instant, the first log's, or the instant of a
             compaction that is planned and will put its base file here.
         base: the base file; None while there are only logs.
-        logs: in the order of their instants.
+        logs: in the order of their instants; change logs (cdc), which no snapshot query reads, too.
         current: whether a query of the newest state reads it. While a compaction is pending, that
             is the slice that it will compact and the one that it has begun.
         planned: whether a pending compaction has begun it; it may have no file yet.
@@ -203,6 +213,15 @@ class Snapshot:
     def uncommitted(self) -> tuple[DataFile, ...]:
         """Files of actions that are not complete; no reader sees them."""
         return tuple(file for file in self.files if not file.committed)
+
+    @cached_property
+    def undone(self) -> frozenset[str]:
+        """Requested times of the instants that rollbacks and restores took off the timeline."""
+        return frozenset(
+            instant
+            for (action, _), record in self.records.items()
+            for instant in record.get(_UNDOES.get(action, ""), ())
+        )
 
     @cached_property
     def rewritten_files(self) -> frozenset[DataFile]:

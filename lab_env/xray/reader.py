@@ -203,7 +203,8 @@ def _recorded(
             continue
         commit = commit_of(record, requested, "", action)
         for file in commit.files:
-            rows[file.partition, file.name] = file.changes
+            if file.kind != "cdc":  # no commit tells how many changes a change log holds
+                rows[file.partition, file.name] = file.changes
         replaced |= {group: requested for _, group in commit.replaced}
     return rows, replaced
 

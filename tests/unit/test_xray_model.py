@@ -219,6 +219,16 @@ def test_files_of_a_write_that_was_rolled_back_stand_in_its_place():
     assert svg.index(T1) < svg.index(f"rolled back: requested {T2}") < svg.index("rollback: ")
 
 
+def test_a_log_compaction_is_a_write_of_its_own_name():
+    plan = f".hoodie/timeline/{T2}.logcompaction.requested"
+    seen = table(
+        *done(T1), plan, base(T1), log(T2),
+        contents={f".hoodie/timeline/{T2}_{end(T2)}.deltacommit": committed("LOG_COMPACT", stat(log(T2), written=3))},
+    )  # fmt: skip
+    assert [i.action for i in seen.instants] == ["deltacommit", "logcompaction"]
+    assert not seen.uncommitted and seen.commit().operation == "LOG_COMPACT"
+
+
 def test_a_table_of_an_old_version_is_refused_with_its_version():
     with pytest.raises(LabError, match="is of version 6"):
         table(properties="hoodie.table.version=6\n")
