@@ -28,6 +28,7 @@ PURGED = (
     "minio",
     "progress.json",
     "progress.lock",
+    "slides",
     "spark",
     "tour",
     "writers",
