@@ -4,6 +4,7 @@ nbconvert's slides load reveal.js, jQuery, RequireJS, MathJax and Mermaid from t
 puts reveal.js and its notes plugin, the only two that slides need, inside the file.
 """
 
+import subprocess
 from pathlib import Path
 
 import nbformat
@@ -35,7 +36,8 @@ def make_slides(notebook: Path, reveal: Path, target: Path) -> None:
         resources={"metadata": {"path": str(notebook.parent)}},
     )
     try:
-        client.execute()
+        # The kernel's own warnings are none of the demo.
+        client.execute(stderr=subprocess.DEVNULL)
     except CellExecutionError as error:
         raise LabError(
             f"A cell of {notebook.name} fails.",

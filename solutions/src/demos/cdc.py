@@ -91,6 +91,8 @@ for rows, operation in ((paid, "upsert"), (shipped, "upsert"), (erased, "delete"
 
 # %% [markdown]
 # ## The decisive moment
+#
+# The same bookmark, and the option that asks for changes.
 
 
 # %% name="decisive"

@@ -88,6 +88,8 @@ for rows, operation in ((paid, "upsert"), (shipped, "upsert"), (erased, "delete"
 
 # %% [markdown]
 # ## The decisive moment
+#
+# The bookmark is the completion time of the first write.
 
 
 # %% name="decisive"

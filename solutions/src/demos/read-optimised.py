@@ -73,6 +73,8 @@ before
 
 # %% [markdown]
 # ## The decisive moment
+#
+# Watch the files of both partitions. Then we ask both queries.
 
 # %%
 batch = orders("""

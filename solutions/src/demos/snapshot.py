@@ -72,6 +72,8 @@ before
 
 # %% [markdown]
 # ## The decisive moment
+#
+# Watch the files of the table while A is paid.
 
 # %% name="decisive"
 held = spark.read.format("hudi").load(path)  # a reader opens the table, and then A is paid

@@ -85,6 +85,8 @@ history
 
 # %% [markdown]
 # ## The decisive moment
+#
+# One clause asks the table as of the instant of the payment.
 
 
 # %% name="decisive"
