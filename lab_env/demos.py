@@ -8,12 +8,15 @@ import json
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import nbformat
+from jupyter_client import BlockingKernelClient
+from jupyter_core.paths import jupyter_runtime_dir
 
 from lab_env.course import copies
 from lab_env.errors import LabError
@@ -107,24 +110,32 @@ def prepare(server: Server, copy: Path, path: str) -> None:
     Raises:
         LabError: a cell fails.
     """
-    from jupyter_client import BlockingKernelClient
-    from jupyter_core.paths import jupyter_runtime_dir
-
     session = {"path": path, "name": copy.name, "type": "notebook", "kernel": {"name": "python3"}}
-    kernel = _ask(server, "/api/sessions", session)["kernel"]["id"]
+    answer = _ask(server, "/api/sessions", session)
+    notebook = nbformat.read(copy, as_version=4)
+    with kernel_client(answer["kernel"]["id"]) as client:
+        for cell in notebook.cells:
+            if QUESTION in cell.source:
+                break
+            if cell.cell_type == "code":
+                _run(client, cell)
+    nbformat.write(notebook, copy)
+
+
+@contextmanager
+def kernel_client(kernel: str):
+    """A client of a kernel that runs on this machine.
+
+    Args:
+        kernel: its id, as JupyterLab's API has it.
+    """
     connection = Path(jupyter_runtime_dir()) / f"kernel-{kernel}.json"
     client = BlockingKernelClient(connection_file=str(connection))
     client.load_connection_file()
     client.start_channels()
     try:
         client.wait_for_ready(timeout=60)
-        notebook = nbformat.read(copy, as_version=4)
-        for cell in notebook.cells:
-            if QUESTION in cell.source:
-                break
-            if cell.cell_type == "code":
-                _run(client, cell)
-        nbformat.write(notebook, copy)
+        yield client
     finally:
         client.stop_channels()
 

