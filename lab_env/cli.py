@@ -8,6 +8,7 @@ import json
 import sys
 import traceback
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -253,9 +254,8 @@ def jupyter(
     from lab_env.runtime.jupyter import run_jupyterlab
 
     for name in copies.make_copies():
-        out.print(
-            escape(f"{name} has a newer version than your copy; to take it: lab reset {name[:2]}")
-        )
+        take = f"lab reset {name[:2]}" if name[:2].isdigit() else f"lab demo {Path(name).stem}"
+        out.print(escape(f"{name} has a newer version than your copy; to take it: {take}"))
     with _progress() as say:
         services.up(progress=say)
     run_jupyterlab(f"{copies.WORK.name}/{copies.name_of('00')}", browser)
@@ -296,8 +296,6 @@ def bundle(
     target: Annotated[str, typer.Argument(help="the archive")] = "streaming-lakehouse-bundle.tar",
 ) -> None:
     """Pack all that set-up fetched into one archive, for machines without a network."""
-    from pathlib import Path
-
     from lab_env.runtime.bundle import make_bundle
     from lab_env.services.setup import set_up
 

@@ -95,7 +95,7 @@ for rows, operation in ((paid, "upsert"), (shipped, "upsert"), (erased, "delete"
 # The same bookmark, and the option that asks for changes.
 
 
-# %% name="decisive"
+# %%
 def changes():
     """The change feed since the first write: its JSON images taken apart."""
     image = "STRUCT<order_id: STRING, status: STRING, amount: INT>"
@@ -123,6 +123,7 @@ def changes():
     )
 
 
+# %% name="decisive"
 feed = changes()
 assert list(feed["op"]) == ["u", "u", "i", "d"]
 feed
