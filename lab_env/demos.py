@@ -128,16 +128,29 @@ def kernel_client(kernel: str):
 
     Args:
         kernel: its id, as JupyterLab's API has it.
+
+    Raises:
+        LabError: it does not answer.
     """
     connection = Path(jupyter_runtime_dir()) / f"kernel-{kernel}.json"
     client = BlockingKernelClient(connection_file=str(connection))
     client.load_connection_file()
     client.start_channels()
     try:
-        client.wait_for_ready(timeout=60)
+        _wait_until_it_answers(client)
         yield client
     finally:
         client.stop_channels()
+
+
+def _wait_until_it_answers(client: BlockingKernelClient, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return client.wait_for_ready(timeout=seconds)
+        except RuntimeError:  # a kernel that is still starting counts as dead, too
+            if time.monotonic() > deadline:
+                raise LabError("The demo's kernel does not answer.", "run: lab doctor") from None
 
 
 def slides(name: str, say) -> Path:
