@@ -8,6 +8,7 @@ import json
 import sys
 import traceback
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -150,10 +151,18 @@ def reset(
     tour and bench stand for what those commands wrote, lab for what load and replay sent.
     """
     from lab_env.course import copies
-    from lab_env.lab import OTHER_SPACES, in_words, known_lessons, reset_lesson, space_of
+    from lab_env.lab import (
+        OTHER_SPACES,
+        in_words,
+        known_demos,
+        known_lessons,
+        reset_lesson,
+        space_of,
+    )
 
-    if lesson not in (*known_lessons(), *OTHER_SPACES):
-        known = ", ".join([*known_lessons(), *OTHER_SPACES])
+    spaces = (*known_lessons(), *OTHER_SPACES, *known_demos())
+    if lesson not in spaces:
+        known = ", ".join(spaces)
         raise LabError(f"There is no lesson {lesson!r}.", f"choose from: {known}")
     is_lesson = lesson in known_lessons()
     if is_lesson and not yes and copies.was_worked_on(copies.name_of(lesson)):
@@ -245,12 +254,55 @@ def jupyter(
     from lab_env.runtime.jupyter import run_jupyterlab
 
     for name in copies.make_copies():
-        out.print(
-            escape(f"{name} has a newer version than your copy; to take it: lab reset {name[:2]}")
-        )
+        take = f"lab reset {name[:2]}" if name[:2].isdigit() else f"lab demo {Path(name).stem}"
+        out.print(escape(f"{name} has a newer version than your copy; to take it: {take}"))
     with _progress() as say:
         services.up(progress=say)
     run_jupyterlab(f"{copies.WORK.name}/{copies.name_of('00')}", browser)
+
+
+@app.command()
+def demo(
+    name: Annotated[str, typer.Argument(help="snapshot, time-travel and so on")],
+    slides: Annotated[bool, typer.Option(help="make slides instead, in one HTML file")] = False,
+    browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
+) -> None:
+    """Prepare a five-minute demo, and open it with its table written and Spark warm."""
+    import webbrowser
+
+    from lab_env import demos, services
+    from lab_env.runtime.jupyter import ENDING, has_display
+
+    demos.notebook_of(name)  # a wrong name is said before anything starts
+    with _progress() as say:
+        services.up(progress=say)
+        if slides:
+            made = demos.slides(name, say)
+        else:
+            shown = demos.show(name, say)
+    if slides:
+        out.print(escape(str(made)))
+        return
+    print(f"Ready: {shown.address}")
+    print(f"Notes for the speaker: {shown.notes}")
+    print(ENDING, flush=True)
+    if browser and has_display():
+        webbrowser.open(shown.address)
+    raise typer.Exit(shown.wait())
+
+
+@app.command()
+def bundle(
+    target: Annotated[str, typer.Argument(help="the archive")] = "streaming-lakehouse-bundle.tar",
+) -> None:
+    """Pack all that set-up fetched into one archive, for machines without a network."""
+    from lab_env.runtime.bundle import make_bundle
+    from lab_env.services.setup import set_up
+
+    with _progress() as say:
+        set_up(say)
+        made = make_bundle(Path(target), say)
+    out.print(escape(made))
 
 
 @app.command()

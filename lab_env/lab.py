@@ -60,16 +60,22 @@ def known_lessons() -> list[str]:
     return sorted(path.name[:2] for path in (REPOSITORY / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 
 
+def known_demos() -> list[str]:
+    """The demos that this copy of the course has, for example `demo-time-travel`."""
+    folder = REPOSITORY / "notebooks" / "demos"
+    return sorted(f"demo-{path.stem}" for path in folder.glob("*.ipynb"))
+
+
 def check_lesson(lesson: str) -> None:
-    """Refuse what is no lesson of this copy of the course.
+    """Refuse what is no lesson or demo of this copy of the course.
 
     Args:
-        lesson: two digits, for example `05`.
+        lesson: two digits, for example `05`, or a demo's name.
 
     Raises:
         LabError: there is none of that number; the text says which there are.
     """
-    if lesson not in known_lessons():
+    if lesson not in (*known_lessons(), *known_demos()):
         raise LabError(
             f"There is no lesson {lesson!r}.",
             f"choose from: {', '.join(known_lessons())}, as text of two digits.",
@@ -98,7 +104,7 @@ class Lab:
         """Begin a lesson: services up, this lesson's own tables and topics cleared.
 
         Args:
-            lesson: two digits.
+            lesson: two digits, or a demo's name like `demo-snapshot`.
             needs: services beyond the default ones.
 
         Returns:

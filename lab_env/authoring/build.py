@@ -1,4 +1,6 @@
-"""Makes a lesson's two notebooks and its registry entry; the same source gives the same bytes.
+"""Makes the two notebooks of each lesson and demo, and a lesson's registry entry.
+
+The same source gives the same bytes.
 
 `build` writes them; `drift` compares what is committed with what the sources make.
 """
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import nbformat
 
+from lab_env.authoring.demos import FOLDER as DEMOS
+from lab_env.authoring.demos import demo_sources, problems_of_demo, slide_type
 from lab_env.authoring.problems import refuse
 from lab_env.authoring.source import (
     EXPECT,
@@ -69,6 +73,8 @@ class Tree:
         return {
             *self.learner.glob("*.ipynb"),
             *self.worked.glob("*.ipynb"),
+            *(self.learner / DEMOS).glob("*.ipynb"),
+            *(self.worked / DEMOS).glob("*.ipynb"),
             *self.registry.glob("*"),
         }
 
@@ -89,12 +95,19 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
         LabError: a lesson breaks the template; it lists every problem with file and line.
     """
     lessons = [read_lesson(path) for path in sources(tree.sources)]
-    refuse([problem for lesson in lessons for problem in problems_of(lesson)])
+    demos = [read_lesson(path) for path in demo_sources(tree.sources)]
+    refuse(
+        [problem for lesson in lessons for problem in problems_of(lesson)]
+        + [problem for demo in demos for problem in problems_of_demo(demo)]
+    )
     made: dict[Path, str] = {}
     for lesson in lessons:
         made[tree.learner / f"{lesson.name}.ipynb"] = notebook(lesson, worked=False)
         made[tree.worked / f"{lesson.name}.ipynb"] = notebook(lesson, worked=True)
         made[tree.registry / f"{lesson.number}.json"] = to_json(entry(lesson))
+    for demo in demos:
+        made[tree.learner / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=False)
+        made[tree.worked / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=True)
     return made
 
 
@@ -182,17 +195,18 @@ def first_difference(committed: str, made: str) -> str:
 
 
 def notebook(lesson: Lesson, worked: bool) -> str:
-    """A lesson's notebook as text, without outputs.
+    """The notebook of a lesson or a demo as text, without outputs.
 
     Args:
-        lesson: as read from its source.
+        lesson: as read from its source; a demo's cells get their places in the slides.
         worked: the worked notebook with the instructor's cells; else the learner's.
 
     Returns:
         The notebook's JSON.
     """
+    slides = lesson.path.parent.name == DEMOS
     cells = [
-        _notebook_cell(cell, cell_id, worked)
+        _notebook_cell(cell, cell_id, worked, slides)
         for cell, cell_id in zip(lesson.cells, lesson.cell_ids(), strict=True)
         if cell.shown and (worked or not cell.instructor)
     ]
@@ -241,9 +255,11 @@ def _hint(text: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
-def _notebook_cell(cell: Cell, cell_id: str, worked: bool):
+def _notebook_cell(cell: Cell, cell_id: str, worked: bool, slides: bool):
     text = cell.versions.worked if worked else cell.versions.stub
     metadata = {"tags": ["instructor"]} if cell.instructor else {}
+    if slides:
+        metadata["slideshow"] = {"slide_type": slide_type(cell)}
     if cell.kind == "markdown":
         return nbformat.v4.new_markdown_cell(text, id=cell_id, metadata=metadata)
     return nbformat.v4.new_code_cell(text, id=cell_id, metadata=metadata)

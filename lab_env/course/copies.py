@@ -63,8 +63,18 @@ def renew(lesson: str, lessons: Path = LESSONS, work: Path = WORK) -> Path:
     Raises:
         LabError: there is no such lesson.
     """
-    source = lessons / name_of(lesson, lessons)
-    return _copy(source, source.name, work)
+    return take(name_of(lesson, lessons), lessons, work)
+
+
+def take(name: str, lessons: Path = LESSONS, work: Path = WORK) -> Path:
+    """A fresh copy of a notebook; what was in its place is gone.
+
+    Args:
+        name: its path below the folder of the lessons, for example `demos/snapshot.ipynb`.
+        lessons: folder of the lessons.
+        work: folder of the copies.
+    """
+    return _copy(lessons / name, name, work)
 
 
 def name_of(lesson: str, lessons: Path = LESSONS) -> str:

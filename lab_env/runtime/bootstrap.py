@@ -101,13 +101,25 @@ def _make_venv(cache):
         STAMP.unlink()  # complete once, and so fit to be brought up to date in place
     else:
         _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV], environment)
-    sync = [uv, "pip", "sync", *python, "--require-hashes", "requirements.lock"]
+    wheels = wheels_folder(cache)
+    packages = ["requirements.lock"]
+    if wheels.is_dir():
+        _say("Python packages: from the bundle, no network")
+        environment["UV_OFFLINE"] = "1"
+        packages = ["--no-index", "--find-links", wheels, wheels / "requirements.txt"]
+    sync = [uv, "pip", "sync", *python, "--require-hashes", *packages]
     _run(sync, environment, "The Python packages could not be fetched.")
     install = [uv, "pip", "install", "--quiet", *python, "--no-deps", "--no-build-isolation"]
     _run([*install, "--editable", "."], environment)
     temporary = STAMP.with_name("complete.partial")
     temporary.write_text(_stamp_wanted())
     os.replace(temporary, STAMP)
+
+
+def wheels_folder(cache):
+    """Where a bundle has the packages of this requirements.lock, for this Python."""
+    digest = hashlib.sha256((REPOSITORY / "requirements.lock").read_bytes()).hexdigest()[:10]
+    return cache / f"wheels-{_version()}-{digest}"
 
 
 def _uv(cache):
@@ -220,7 +232,7 @@ def _cache():
 
 
 def _check_disk(cache):
-    needed = WARM_BYTES if (cache / "jars").exists() else COLD_BYTES
+    needed = WARM_BYTES if (cache / "uv").exists() else COLD_BYTES
     for place in (cache, REPOSITORY):
         free = shutil.disk_usage(place).free
         if free < needed:

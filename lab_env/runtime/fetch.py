@@ -90,7 +90,7 @@ def corrupt_jars() -> list[Path]:
         for name, pins in versions()["jars"].items()
         if (folder := _jar_target(name)).is_dir()
         for coordinates, sha256 in pins.items()
-        if _sha256(jar := folder / _jar_name(coordinates)) != sha256
+        if file_sha256(jar := folder / _jar_name(coordinates)) != sha256
     ]
 
 
@@ -101,7 +101,7 @@ def pin_jars() -> None:
         partial = _empty(cache() / "partial" / f"pin-{name}")
         _ivy_retrieve(list(pins), partial, f"jars for {name}", print)
         for coordinates in pins:
-            sha256 = _sha256(partial / _jar_name(coordinates))
+            sha256 = file_sha256(partial / _jar_name(coordinates))
             line = re.compile(rf'^"{re.escape(coordinates)}" = ".*"$', re.MULTILINE)
             section = text.index(f"[jars.{name}]")
             text = text[:section] + line.sub(f'"{coordinates}" = "{sha256}"', text[section:], 1)
@@ -190,7 +190,7 @@ def _ivy_folder(target: Path) -> Path:
 
 def _verify(coordinates: str, folder: Path, sha256: str, extension: str = "jar") -> None:
     jar = folder / _jar_name(coordinates, extension)
-    if _sha256(jar) == sha256:
+    if file_sha256(jar) == sha256:
         return
     # Ivy's own copy must go too, or the next run would find the same bytes.
     organisation, module, _ = coordinates.split(":")
@@ -360,6 +360,34 @@ def fetch_wheel(name: str, target: Path, say: Say = print) -> None:
     _move_in_place(partial, target)
 
 
+def reveal() -> Path:
+    """The folder of reveal.js, which makes a notebook's slides move.
+
+    Raises:
+        LabError: set-up has not fetched it.
+    """
+    folder = _reveal_target() / "sphinx_revealjs" / "_static" / "revealjs"
+    if not folder.is_dir():
+        raise LabError("reveal.js is not here yet.", "run: make setup")
+    return folder
+
+
+def fetch_reveal(say: Say = print) -> None:
+    """Have reveal.js in the cache: a wheel carries it, so it comes from the same index as Python.
+
+    Args:
+        say: receives one line of progress at a time.
+
+    Raises:
+        LabError: it cannot be fetched.
+    """
+    fetch_wheel("sphinx-revealjs", _reveal_target(), say)
+
+
+def _reveal_target() -> Path:
+    return cache() / f"reveal-{versions()['wheels']['sphinx-revealjs']['version']}"
+
+
 def uv_program() -> Path | None:
     """The uv that set-up installed, or the one on PATH, if any."""
     own = cache() / "tools" / f"uv-{versions()['wheels']['uv']['version']}" / "bin" / "uv"
@@ -481,7 +509,8 @@ def _empty(folder: Path) -> Path:
     return folder
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """The checksum of a file; empty when there is none."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

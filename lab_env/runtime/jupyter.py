@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_urlsafe
 
@@ -10,10 +11,49 @@ from lab_env.runtime.state import free_port, keep, read_state
 from lab_env.settings import REPOSITORY, settings
 
 SETTINGS = Path(__file__).with_name("jupyterlab")
+ENDING = "Ctrl-C ends JupyterLab. The services go on until: .venv/bin/lab down"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A JupyterLab that is ready to be started.
+
+    Args:
+        command: the program and its arguments.
+        environment: its variables.
+        url: where it will answer, without a path.
+        token: what it asks for.
+    """
+
+    command: list[str]
+    environment: dict[str, str]
+    url: str
+    token: str
+
+    def address(self, notebook: str) -> str:
+        """The page of a notebook.
+
+        Args:
+            notebook: its path below the repository.
+        """
+        return f"{self.url}/lab/tree/{notebook}?token={self.token}"
 
 
 def run_jupyterlab(notebook: str, browser: bool = True) -> None:
     """Become JupyterLab; does not return.
+
+    Args:
+        notebook: what to open, as a path below the repository.
+        browser: open one, where there is a display.
+    """
+    server = jupyterlab(notebook, browser)
+    print(f"JupyterLab: {server.address(notebook)}")
+    print(ENDING, flush=True)
+    os.execve(server.command[0], server.command, server.environment)
+
+
+def jupyterlab(notebook: str, browser: bool) -> Server:
+    """How to start JupyterLab.
 
     Args:
         notebook: what to open, as a path below the repository.
@@ -42,14 +82,13 @@ def run_jupyterlab(notebook: str, browser: bool = True) -> None:
     ]
     if os.getuid() == 0:
         command.append("--allow-root")
-    if not (browser and _has_display()):
+    if not (browser and has_display()):
         command.append("--no-browser")
-    print(f"JupyterLab: http://{settings().client_host}:{port}/lab/tree/{notebook}?token={token}")
-    print("Ctrl-C ends JupyterLab. The services go on until: .venv/bin/lab down", flush=True)
-    os.execve(command[0], command, environment)
+    return Server(command, environment, f"http://{settings().client_host}:{port}", token)
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
+    """Whether a browser can be opened here."""
     return sys.platform == "darwin" or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )

@@ -29,6 +29,7 @@ PURGED = (
     "minio",
     "progress.json",
     "progress.lock",
+    "slides",
     "spark",
     "tour",
     "trino",

@@ -3,7 +3,14 @@
 import time
 
 from lab_env.runtime.bootstrap import disk_used
-from lab_env.runtime.fetch import Say, cache_lock, clear_partial, fetch_jars, fetch_java
+from lab_env.runtime.fetch import (
+    Say,
+    cache_lock,
+    clear_partial,
+    fetch_jars,
+    fetch_java,
+    fetch_reveal,
+)
 from lab_env.runtime.state import cache
 from lab_env.services import SERVICES
 
@@ -27,6 +34,7 @@ def set_up(say: Say, since: float | None = None, before: int | None = None) -> s
         before = disk_used(cache()) if before is None else before
         fetch_java(say)
         fetch_jars("spark", say)
+        fetch_reveal(say)
         for service in SERVICES.values():
             if not (service.external or service.fetched_on_demand):
                 service.fetch(say)

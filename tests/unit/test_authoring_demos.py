@@ -1,0 +1,42 @@
+"""The rules of a demo: the demos keep them, and each rule that is broken is named."""
+
+import pytest
+
+from lab_env.authoring.demos import demo_sources, problems_of_demo
+from lab_env.authoring.source import SOURCES, read_lesson
+
+SNAPSHOT = (SOURCES / "demos" / "snapshot.py").read_text()
+
+
+def test_there_is_a_demo_for_each_query_type_and_all_keep_the_rules():
+    demos = [read_lesson(path) for path in demo_sources(SOURCES)]
+    names = ["cdc", "incremental", "read-optimised", "snapshot", "time-travel"]
+    assert [demo.name for demo in demos] == names
+    assert [problem for demo in demos for problem in problems_of_demo(demo)] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('lesson: "09"', 'hour: "09"', "The front matter of a demo needs"),
+        ("# # Demo · Who", "# # Who", "The first cell begins with the heading"),
+        ("demo-snapshot", "demo-other", 'No cell calls Lab.start("demo-snapshot")'),
+        ("## The twist", "## The turn", "The headings of a demo are"),
+        ("assert [file.kind", "[file.kind", "and it asserts"),
+        ('name="decisive"', "", "one code cell with name"),
+        ("lab.xray(", "lab.files(", "A demo shows the X-ray"),
+        ("**Common error:**", "Error:", "need **Common error:**"),
+        ("# %%\nseen[", '# %% exercise="09.1"\nseen[', "A demo has no exercise"),
+        (
+            "# %%\nseen[",
+            "# %%\n1\n\n# %%\n2\n\n# %%\n3\n\n# %%\nseen[",
+            "8 to 12 cells to show, not 13",
+        ),
+    ],
+)
+def test_a_broken_rule_is_named(tmp_path, old, new, said):
+    assert old in SNAPSHOT
+    path = tmp_path / "snapshot.py"
+    path.write_text(SNAPSHOT.replace(old, new))
+    found = "\n".join(map(str, problems_of_demo(read_lesson(path))))
+    assert said.lower() in found.lower()
