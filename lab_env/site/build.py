@@ -13,6 +13,7 @@ from lab_env.errors import LabError
 SETTINGS = Path(__file__).parent
 GUIDES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "data/README.md")
 FRONT_PAGE = "README.html"
+_CELL = re.compile(r"\.ipynb:(\d+)\d{4}:")  # so MyST-NB names the lines of a cell
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -69,30 +70,34 @@ def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
 
 def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -> list[str]:
     """Let Sphinx make the pages; what it complains of."""
-    from sphinx.application import Sphinx  # costs a second that no other command needs
+    # Costs a second that no other command needs.
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     said = io.StringIO()
     memory = target / ".doctrees"
-    app = Sphinx(
-        srcdir=tree.root,
-        confdir=SETTINGS,
-        outdir=target,
-        doctreedir=memory,
-        buildername="html",
-        confoverrides={
-            "include_patterns": pages,
-            "exclude_patterns": _folders_without(pages, tree),
-            "executed": str(tree.executed),
-            "lacks": lacks,
-        },
-        status=None,
-        warning=said,
-        freshenv=True,
-    )
-    app.build()
+    # Sphinx registers with docutils for the whole process; these undo it, so that it can run twice.
+    with patch_docutils(SETTINGS), docutils_namespace():
+        app = Sphinx(
+            srcdir=tree.root,
+            confdir=SETTINGS,
+            outdir=target,
+            doctreedir=memory,
+            buildername="html",
+            confoverrides={
+                "include_patterns": pages,
+                "exclude_patterns": _folders_without(pages, tree),
+                "executed": str(tree.executed),
+                "lacks": lacks,
+            },
+            status=None,
+            warning=said,
+            freshenv=True,
+        )
+        app.build()
     shutil.rmtree(memory)
     text = _COLOUR.sub("", said.getvalue()).replace(f"{tree.root}/", "")
-    return text.splitlines()
+    return _CELL.sub(r".ipynb, cell \1:", text).splitlines()
 
 
 def _folders_without(pages: list[str], tree: Tree) -> list[str]:

@@ -12,7 +12,7 @@ import nbformat
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from sphinx.util.nodes import make_refnode
+from sphinx.util.osutil import relative_uri
 
 LESSONS, DEMOS = "solutions/", "notebooks/demos/"
 _LEARNERS = re.compile(r"(\]\((?:\.\./)*)notebooks/(\d\d_\w+\.ipynb)")
@@ -164,7 +164,12 @@ class LessonLinks(SphinxPostTransform):
                 if page := pages.get(number[1]):
                     made += [
                         nodes.Text(text[done : number.start()]),
-                        make_refnode(self.app.builder, here, page, None, nodes.Text(number[0])),
+                        nodes.reference(
+                            "",
+                            nodes.Text(number[0]),
+                            internal=True,
+                            refuri=relative_uri(f"{here}.html", f"{page}.html"),
+                        ),
                     ]
                     done = number.end()
         return [*made, nodes.Text(text[done:])]
