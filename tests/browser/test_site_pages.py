@@ -45,10 +45,12 @@ def test_a_term_is_found_and_its_link_leads_to_the_lesson(browser, index):
 
 
 @pytest.mark.parametrize("name", ["README", "docs/glossary", "solutions/01_one", "search"])
-def test_on_a_phone_no_page_scrolls_sideways(browser, index, name):
-    page = browser.new_page(viewport={"width": 360, "height": 740})
-    page.goto(index.replace("index", name))
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+def test_no_page_scrolls_sideways_from_a_phone_to_a_wide_screen(browser, index, name):
+    page = browser.new_page()
+    for width in (360, 800, 1200, 1400, 1600, 1660, 1900):
+        page.set_viewport_size({"width": width, "height": 740})
+        page.goto(index.replace("index", name))
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_on_a_phone_a_drawing_keeps_a_size_to_read_and_scrolls_in_its_cell(browser, index):
