@@ -3,7 +3,7 @@ PYTHON ?= python3
 LAB := .venv/bin/lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test tour lint check up down clean lock
+.PHONY: help setup lab test tour site lint check up down clean lock
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile
@@ -20,6 +20,9 @@ test: setup ## every test and every notebook
 tour: setup ## the whole pipeline on live load, with proof
 	@$(LAB) tour
 
+site: setup ## the lessons as `make test` has executed them, and the guides, as web pages in build/site
+	@$(LAB) site
+
 lint: setup ## format, lint, import directions, lessons
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
@@ -35,12 +38,12 @@ up: setup ## start the services
 down: ## stop the services, writers and live loads
 	@$(LAB) down
 
-clean: ## the same, and remove the lab's data and .venv; the cache stays
+clean: ## the same, and remove the lab's data, .venv and build; the cache stays
 	@if .venv/bin/python -c "" 2>/dev/null; then $(LAB) down --purge; \
 	elif [ -e "$${LAB_HOME:-.lab}" ]; then \
 		echo "There is no working .venv, so services may still run and the lab's data stays." >&2; \
 		echo "Next step: run make setup, then make clean again" >&2; exit 1; fi
-	@rm -rf .venv
+	@rm -rf .venv build
 
 lock: ## resolve requirements.lock anew
 	@.venv/bin/python -m lab_env.runtime.fetch --lock

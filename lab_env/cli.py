@@ -314,6 +314,21 @@ def progress() -> None:
     out.print(escape(repr(kept.CourseProgress(lessons(), kept.read()))))
 
 
+@app.command()
+def site(
+    partial: Annotated[
+        bool, typer.Option("--partial", help="also when notebooks were not executed")
+    ] = False,
+) -> None:
+    """Build the course as web pages, from the notebooks that the tests have executed."""
+    from lab_env.site.build import build_site
+
+    built = build_site(partial=partial)
+    for name, why in built.lacks.items():
+        out.print(escape(f"not in it: {name} {why}"))
+    out.print(escape(f"{len(built.notebooks)} notebooks and the guides: open {built.index}"))
+
+
 @author.command("build")
 def author_build() -> None:
     """Make both notebooks of every lesson, and its exercises, from the sources."""

@@ -68,6 +68,16 @@ class Tree:
         """The folder of the checks."""
         return self.root / "lab_env" / "course" / "checks"
 
+    @property
+    def executed(self) -> Path:
+        """The folder of the worked notebooks as they were last executed; git ignores it."""
+        return self.root / "build" / "executed"
+
+    @property
+    def site(self) -> Path:
+        """The folder of the site; git ignores it."""
+        return self.root / "build" / "site"
+
     def generated(self) -> set[Path]:
         """Every file on disk that a source should have made."""
         return {

@@ -12,10 +12,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from nbmake import pytest_items
+from nbmake.nb_result import NotebookResult
+from nbmake.nb_run import NotebookRun
 from nbmake.pytest_items import NotebookItem
 
+from lab_env.authoring.executed import keep
 from lab_env.course.registry import Exercise, LessonEntry, lessons
 
 MEAN_SECONDS, MOST_SECONDS, DEMO_SECONDS = 45, 90, 60
@@ -43,8 +48,9 @@ def pytest_runtest_call(item: pytest.Item):
             # A kernel of the user's own must not win over the one of this environment.
             "JUPYTER_PREFER_ENV_PATH": "1",
         }
+        runs: list[NotebookResult] = []
         began = time.monotonic()
-        with _environment(observed):
+        with _environment(observed), _noted(runs):
             result = yield
         seconds = time.monotonic() - began
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
@@ -54,6 +60,7 @@ def pytest_runtest_call(item: pytest.Item):
         wrong = shortcomings(entry, worked, [json.loads(line) for line in lines])
         if wrong:
             raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
+    keep(runs[-1].nb, item.path)
     return result
 
 
@@ -154,6 +161,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def _budget_is_strict() -> bool:
     """Whether notebooks over their budget are a failure: only on a machine that does nothing else."""
     return os.environ.get("NOTEBOOK_BUDGET") == "strict"
+
+
+@contextmanager
+def _noted(runs: list[NotebookResult]) -> Iterator[None]:
+    """Note what nbmake has executed: it hands it to nobody, and can only overwrite the source with it."""
+
+    class Noted(NotebookRun):
+        def execute(self) -> NotebookResult:
+            runs.append(super().execute())
+            return runs[-1]
+
+    with patch.object(pytest_items, "NotebookRun", Noted):
+        yield
 
 
 @contextmanager

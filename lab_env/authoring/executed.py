@@ -1,0 +1,60 @@
+"""The notebooks as they were last executed: what the tests leave, and the site shows."""
+
+import os
+from pathlib import Path
+
+import nbformat
+
+from lab_env.authoring.build import COURSE, Tree
+
+
+def shown(tree: Tree = COURSE) -> list[Path]:
+    """The notebooks that the site shows: the worked lessons, then the demos.
+
+    Args:
+        tree: where notebooks lie.
+    """
+    demos = tree.learner / "demos"
+    return [*sorted(tree.worked.glob("*.ipynb")), *sorted(demos.glob("*.ipynb"))]
+
+
+def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> None:
+    """Keep an executed notebook, whole or not at all, in the place of its earlier run.
+
+    Args:
+        executed: with its outputs.
+        path: the notebook that was run; one that the site does not show is not kept.
+        tree: where notebooks lie.
+    """
+    if path not in shown(tree):
+        return
+    target = tree.executed / path.relative_to(tree.root)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}")
+    nbformat.write(executed, partial)
+    partial.replace(target)
+
+
+def shortfall(tree: Tree = COURSE) -> dict[str, str]:
+    """The notebooks that cannot be shown as executed.
+
+    Args:
+        tree: where notebooks lie.
+
+    Returns:
+        What is wrong, by the notebook's path in the tree.
+    """
+    found = {}
+    for path in shown(tree):
+        name = path.relative_to(tree.root)
+        executed = tree.executed / name
+        if not executed.exists():
+            found[str(name)] = "was not executed"
+        elif _cells(executed) != _cells(path):
+            found[str(name)] = "was changed after it was executed"
+    return found
+
+
+def _cells(path: Path) -> list[tuple[str, str]]:
+    notebook = nbformat.read(path, as_version=4)
+    return [(cell.cell_type, cell.source) for cell in notebook.cells]

@@ -1,0 +1,182 @@
+"""What the site makes of the repository's pages: an extension of Sphinx.
+
+A notebook is read as it was executed. The README is the front page and knows all the others.
+"Lesson 04" in any text leads to that lesson.
+"""
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+import nbformat
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.osutil import relative_uri
+
+LESSONS, DEMOS = "solutions/", "notebooks/demos/"
+_LEARNERS = re.compile(r"(\]\((?:\.\./)*)notebooks/(\d\d_\w+\.ipynb)")
+_TO_NOTEBOOK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(\w[\w/]*\.ipynb)(?:#[^)]*)?\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+\.svg)\)")
+_MENTION = re.compile(r"\b[Ll]essons? \d\d(?:(?:,| and|, and| to| or) \d\d)*\b")
+_NUMBER = re.compile(r"(?:\b[Ll]essons? )?(\d\d)\b")
+_LOCAL_LINK = re.compile(
+    r"<a\b[^>]*\bhref=(['\"]?)https?://(?:127\.0\.0\.1|localhost)\b[^>]*>(.*?)</a>", re.DOTALL
+)
+_NO_LINKS_IN = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.raw)
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the parts; Sphinx calls this."""
+    app.add_config_value("executed", "", "env", str)
+    app.add_config_value("lacks", {}, "env", dict)
+    app.connect("source-read", _read)
+    app.add_post_transform(LessonLinks)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _read(app: Sphinx, page: str, content: list[str]) -> None:
+    """Replace a page's text by what the site shows."""
+    path = Path(app.env.doc2path(page))
+    if path.suffix == ".ipynb":
+        executed = Path(app.config.executed) / f"{page}.ipynb"
+        notebook = nbformat.read(executed, as_version=4)
+        content[0] = nbformat.writes(for_reading(notebook, app.config.lacks))
+        return
+    text = linked(content[0], app.config.lacks)
+    if page == app.config.root_doc:
+        title, _, rest = text.partition("\n")
+        text = "\n\n".join(
+            [title, _note(app.config.lacks), rest, contents(app.env.found_docs - {page})]
+        )
+    # Inside the page a drawing takes the page's colours; as an image it could not.
+    content[0] = _PICTURE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)
+
+
+def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbformat.NotebookNode:
+    """An executed notebook as the site shows it.
+
+    Args:
+        notebook: with its outputs; it is changed.
+        lacks: the notebooks that the site has no page for.
+
+    Returns:
+        The notebook. It says when it was executed, the instructor's notes are marked off, and its
+        outputs have no links to the lab's servers, which ended with the run.
+    """
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = linked(cell.source, lacks)
+            if "instructor" in cell.metadata.get("tags", []):
+                cell.source = f"::::{{container}} instructor\n{cell.source}\n::::"
+        for output in cell.get("outputs", []):
+            html = output.get("data", {}).get("text/html")
+            if html:
+                output.data["text/html"] = _LOCAL_LINK.sub(r"\2", html)
+    if notebook.cells and (day := _executed_on(notebook)):
+        title, _, rest = notebook.cells[0].source.partition("\n")
+        said = f"```{{container}} executed\nExecuted on {day}. Another run has other times and ids.\n```"
+        notebook.cells[0].source = f"{title}\n\n{said}\n{rest}"
+    return notebook
+
+
+def linked(text: str, lacks: dict[str, str]) -> str:
+    """A text of the repository with its links to lessons as the site needs them.
+
+    Args:
+        text: Markdown.
+        lacks: the notebooks that the site has no page for.
+
+    Returns:
+        Markdown: links to a learner's notebook lead to the worked one, those to a page that is
+        lacking are plain text.
+    """
+    text = _LEARNERS.sub(rf"\1{LESSONS}\2", text)
+    return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
+
+
+def contents(pages: set[str]) -> str:
+    """The lists of pages for the sidebar, as MyST text.
+
+    Args:
+        pages: all pages but the front page.
+    """
+    lessons = sorted(page for page in pages if page.startswith(LESSONS))
+    demos = sorted(page for page in pages if page.startswith(DEMOS))
+    guides = sorted(page for page in pages - {*lessons, *demos} if page.startswith("docs/"))
+    more = sorted(pages - {*lessons, *demos, *guides})
+    lists = {"Lessons": lessons, "Demos": demos, "Guides": guides + more}
+    return "\n\n".join(
+        "\n".join(["```{toctree}", ":hidden:", f":caption: {title}", "", *found, "```"])
+        for title, found in lists.items()
+        if found
+    )
+
+
+def _note(lacks: dict[str, str]) -> str:
+    """What the front page says of the pages that are not there."""
+    if not lacks:
+        return ""
+    return "\n".join(
+        [
+            "```{admonition} This site is not complete",
+            ":class: warning",
+            "`make test` executes every notebook, `lab author run NN` one lesson; then run `make site`.",
+            "",
+            *(f"- `{name}` {why}" for name, why in lacks.items()),
+            "```",
+        ]
+    )
+
+
+def _executed_on(notebook: nbformat.NotebookNode) -> str:
+    """The day of the run as nbmake notes it, in words; empty when it did not."""
+    for cell in notebook.cells:
+        at = cell.metadata.get("execution", {}).get("iopub.execute_input")
+        if at:
+            day = datetime.fromisoformat(at)
+            return f"{day.day} {day:%B %Y}"
+    return ""
+
+
+class LessonLinks(SphinxPostTransform):
+    """Makes "lesson 04" in a text a link, where the site has that lesson."""
+
+    default_priority = 5
+    formats = ("html",)
+
+    def run(self, **_) -> None:
+        """Replace the mentions of one page."""
+        here = self.env.current_document.docname
+        pages = {
+            page.removeprefix(LESSONS)[:2]: page
+            for page in self.env.found_docs
+            if page.startswith(LESSONS) and page != here
+        }
+        for text in list(self.document.findall(nodes.Text)):
+            if _MENTION.search(text) and not _stands_in(text, _NO_LINKS_IN):
+                text.parent.replace(text, self._linked(text.astext(), here, pages))
+
+    def _linked(self, text: str, here: str, pages: dict[str, str]) -> list[nodes.Node]:
+        made, done = [], 0
+        for mention in _MENTION.finditer(text):
+            for number in _NUMBER.finditer(text, mention.start(), mention.end()):
+                if page := pages.get(number[1]):
+                    made += [
+                        nodes.Text(text[done : number.start()]),
+                        nodes.reference(
+                            "",
+                            nodes.Text(number[0]),
+                            internal=True,
+                            refuri=relative_uri(f"{here}.html", f"{page}.html"),
+                        ),
+                    ]
+                    done = number.end()
+        return [*made, nodes.Text(text[done:])]
+
+
+def _stands_in(node: nodes.Node, kinds: tuple[type[nodes.Node], ...]) -> bool:
+    while node := node.parent:
+        if isinstance(node, kinds):
+            return True
+    return False
