@@ -22,5 +22,5 @@ def test_totals_and_each_step_with_its_sign_are_told():
 
 
 def test_a_picture_that_does_not_add_up_is_refused_with_what_is_missing():
-    with pytest.raises(LabError, match="20.00 is not explained"):
+    with pytest.raises(LabError, match=r"20\.00 is not explained"):
         texts({name: size for name, size in STEPS.items() if name != "erasures"}, "1030.25")
