@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from itertools import accumulate
 
 from lab_env.errors import LabError
 from lab_env.measure.charts import INK, new_chart, svg
@@ -35,32 +36,33 @@ def draw_waterfall(
     rest = new - old - sum(steps.values())
     if rest:
         raise LabError(
-            f"The steps do not lead from {old:,} to {new:,}: {rest:,} is not explained.",
+            f"The steps do not lead from {old:,.2f} to {new:,.2f}: {rest:,.2f} is not explained.",
             "look for a kind of change that is missing from the steps.",
         )
     figure, axes = new_chart(title, "", unit, width=2.2 + 1.1 * len(steps), height=3.4)
-    level = old
+    levels = list(accumulate([old, *steps.values()]))
+    room = (max(levels) - min(levels)) * Decimal("0.15") or 1  # for the labels above the bars
     _total(axes, 0, old)
     for place, size in enumerate(steps.values(), 1):
-        colour = UP if size > 0 else DOWN
-        axes.bar(place, float(size), 2 * HALF, bottom=float(level), color=colour)
-        _level(axes, place - 1, level)
-        level += size
-        _label(axes, place, max(level, level - size), f"{size:+,}" if size else "0.00")
+        begin, end = levels[place - 1 : place + 1]
+        axes.bar(place, float(size), 2 * HALF, bottom=float(begin), color=UP if size > 0 else DOWN)
+        _level(axes, place - 1, begin)
+        _label(axes, place, max(begin, end), f"{size:+,.2f}" if size else "0.00")
     last = len(steps) + 1
-    _level(axes, last - 1, level)
+    _level(axes, last - 1, new)
     _total(axes, last, new)
     names = ["before", *(name.replace(" ", "\n") for name in steps), "now"]
     axes.set_xticks(range(last + 1), names)
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="x", visible=False)
-    axes.margins(y=0.18)
+    axes.set_ylim(float(min(levels) - room), float(max(levels) + room))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     return svg(figure)
 
 
 def _total(axes, place: int, amount: Decimal) -> None:
     axes.hlines(float(amount), place - HALF, place + HALF, color=INK, linewidth=3)
-    _label(axes, place, amount, f"{amount:,}")
+    _label(axes, place, amount, f"{amount:,.2f}")
 
 
 def _level(axes, place: int, amount: Decimal) -> None:
