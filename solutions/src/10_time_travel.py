@@ -93,13 +93,13 @@ ORDERS = TINY | {
 EVENT = "order_id STRING, status STRING, amount DECIMAL(12,2), order_ts TIMESTAMP, partition_date STRING"
 
 
-def events(reader, starting="earliest"):
-    """The topic's events, by `spark.readStream` as a stream or by `spark.read` as they are now."""
+def events(reader, offset=0):
+    """The topic's events from an offset on: `spark.readStream` gives a stream, `spark.read` rows."""
+    first = json.dumps({topic: {"0": offset}})  # of partition 0, the only one
     records = reader.format("kafka").options(**KAFKA).option("subscribe", topic)
-    records = records.option("startingOffsets", starting).load()
-    return records.select(F.from_json(F.col("value").cast("string"), EVENT).alias("event")).select(
-        "event.*"
-    )
+    records = records.option("startingOffsets", first).load()
+    event = F.from_json(F.col("value").cast("string"), EVENT).alias("event")
+    return records.select(event).select("event.*")
 
 
 def start_stream(rows, table, checkpoint, **more):
@@ -383,8 +383,11 @@ verdicts = {"after the bad and the good batch": compare(orders)}
 assert verdicts["after the bad and the good batch"] == {"missing": 0, "stale": 0, "zero": 8}
 pd.DataFrame(verdicts).T
 
+# %%
+damaged
+
 # %% [markdown]
-# Eight amounts are zero, nothing is missing. Back to the savepoint, by a
+# Eight amounts are zero, nothing is missing. The two batches made four files. Back to the savepoint, by a
 # [**restore**](../docs/glossary.md#restore). The stream is not running, and that matters: nobody may
 # write during a restore.
 
@@ -403,7 +406,7 @@ print(f"{len(damaged.files)} data files before, {len(restored.files)} after")
 
 # %% [markdown]
 # A restore is no time travel. It *deletes*: the four files of the two batches are gone, and so are their
-# commits on the timeline. What is left is the table as it was at the savepoint, to the file, and
+# commits on the timeline (the X-ray knows them from its last look). What is left is the table as it was at the savepoint, to the file, and
 # one instant that says so. No question as of any moment will show the two batches again.
 #
 # The zeros are undone. We start the stream again, and it will fetch the good batch, will it not?
@@ -458,10 +461,10 @@ last_batch
 # by a stream of its own. Three things to decide: from which offset it reads, which events it lets
 # through, and with which checkpoint and identifier it writes.
 #
-# The offset is a text, for our topic with its one partition such as
-# `json.dumps({topic: {"0": 123}})`. The identifier is the option in `IDENTIFIER`. A new place for a
-# checkpoint is `lab.scratch("checkpoint")`. The check gives your function a copy of the restored table,
-# and holds the result against the topic: 0 missing, 0 stale, 0 zero.
+# `events(spark.readStream, offset=...)` and `start_stream` are all you need. The identifier is the option
+# in `IDENTIFIER`. A new place for a checkpoint is `lab.scratch("checkpoint")`. The check gives your
+# function a copy of the restored table, and holds the result against the topic: 0 missing, 0 stale, 0
+# zero.
 
 # %% exercise="10.2"
 IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
@@ -470,8 +473,7 @@ IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 def replay(table):
     """Bring the good events after the savepoint into the restored table."""
     # BEGIN SOLUTION
-    after_savepoint = json.dumps({topic: {"0": 31}})
-    good = events(spark.readStream, starting=after_savepoint).where("amount > 0")
+    good = events(spark.readStream, offset=31).where("amount > 0")
     fresh = lab.scratch("checkpoint")
     start_stream(good, table, fresh, **{IDENTIFIER: "replay"}).awaitTermination()
     # END SOLUTION
@@ -481,7 +483,7 @@ lab.check("10.2", replay)
 
 # %% [markdown] hint="10.2"
 # The savepoint is batch 2. At which offset did it end? Everything from there on is to be read again, in
-# one stream: `events(spark.readStream, starting=...)`.
+# one stream.
 
 # %% [markdown] hint="10.2"
 # A new checkpoint counts its batches from 0. The table knows the number of the last batch of
@@ -497,16 +499,14 @@ def replay(table):
 # %% wrong="10.2"
 # expect: took your batch 0 for one that it has already
 def replay(table):
-    after_savepoint = json.dumps({topic: {"0": 31}})
-    good = events(spark.readStream, starting=after_savepoint).where("amount > 0")
+    good = events(spark.readStream, offset=31).where("amount > 0")
     start_stream(good, table, lab.scratch("checkpoint")).awaitTermination()
 
 
 # %% wrong="10.2"
 # expect: stood in the bad batch
 def replay(table):
-    after_bad = json.dumps({topic: {"0": 41}})
-    good = events(spark.readStream, starting=after_bad)
+    good = events(spark.readStream, offset=41)
     fresh = lab.scratch("checkpoint")
     start_stream(good, table, fresh, **{IDENTIFIER: "replay"}).awaitTermination()
 
@@ -516,7 +516,7 @@ def replay(table):
 # checkpoint as two pins in it, and move only one of them. Wrong ways, in the order in which people try
 # them: start the stream again (nothing is read); delete the checkpoint (all is read, and skipped, since
 # batch 0 of that name is known); begin behind the bad batch (O-21 and O-22 are lost: a batch is a
-# window of time, not a kind of event). Replaying from `earliest` passes, too: the ordering field lets old
+# window of time, not a kind of event). Replaying from offset 0 passes, too: the ordering field lets old
 # versions lose. Ask what it costs with a year in the topic, and what if Kafka kept only a week. Where the
 # bad rows are few and known, one need not restore at all: read them as of the savepoint, and upsert them
 # with a newer `order_ts`.
@@ -560,6 +560,7 @@ for kind in TYPES:
 before = {kind: lab.xray(path) for kind, path in KEPT.items()}
 saved_write = before["cow"].instants[1].requested
 done = spark.sql(f"CALL create_savepoint(table => 'kept_cow', commit_time => '{saved_write}')")
+assert done.first()[0]
 
 # %% [markdown]
 # We clean both with the shortest [**retention**](../docs/glossary.md#retention), one commit, and then
@@ -634,9 +635,12 @@ assert sum("Cleaner" in said for said in untouched.values()) == 3
 
 # %%
 before["mor"] = cleaned["mor"]
+at_once = (
+    "hoodie.compact.inline.max.delta.commits=1,"  # not only after five deltacommits
+    "hoodie.metadata.enable=false,hoodie.index.bloom.num_entries=1000"
+)
 spark.sql(f"""
-    CALL run_compaction(op => 'scheduleandexecute', path => '{KEPT["mor"]}', options =>
-        'hoodie.metadata.enable=false,hoodie.index.bloom.num_entries=1000,hoodie.compact.inline.max.delta.commits=1')
+    CALL run_compaction(op => 'scheduleandexecute', path => '{KEPT["mor"]}', options => '{at_once}')
 """)
 upsert("mor", "id BETWEEN 11 AND 17", "delivered", "09:40", "50 + id")
 compacted = clean("mor")
@@ -648,7 +652,9 @@ assert len(told_later) == 6 and told_later[-1] == "67.00"
 assert all("Cleaner" in said for said in told_later[:5])
 kinds = sorted(file.kind for file in compacted.gone_files)
 assert kinds == ["base", "log", "log", "log"]
-print(told_later)
+places = ["write 1", "write 2", "write 3", "write 4", "the compaction", "write 5"]
+index = [f"as of {place}" for place in places]
+pd.DataFrame({"mor": told_later}, index=index).style.set_table_styles(LEFT)
 
 # %% [markdown]
 # The compaction began a new slice, the cleaner took the old one, and the past with it. On Merge-on-Read,
