@@ -68,12 +68,14 @@ class AsOf:
         return places
 
     def place(self, moment: str) -> float:
-        """Where a moment stands on the picture's axis; between two ticks in proportion."""
+        """Where a moment stands on the picture's axis: between its ticks, and clear of both."""
         places = self._places()
+        if moment in places:
+            return places[moment]
         ticks = list(places)
         for before, after in pairwise(ticks):
-            if before <= moment <= after:
-                share = _fraction(before, moment, after)
+            if before < moment < after:
+                share = min(max(_fraction(before, moment, after), 0.25), 0.75)
                 return places[before] + share * (places[after] - places[before])
         return places[ticks[0]] - BETWEEN / 2 if moment < ticks[0] else places[ticks[-1]] + 0.5
 
@@ -128,4 +130,4 @@ class AsOf:
 
 
 def _fraction(begin: str, at: str, end: str) -> float:
-    return seconds_between(begin, at) / (seconds_between(begin, end) or 1)
+    return seconds_between(begin, at) / seconds_between(begin, end)

@@ -514,12 +514,12 @@ def replay(table):
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes. Draw the topic as a line with offsets, the table's savepoint and the
 # checkpoint as two pins in it, and move only one of them. Wrong ways, in the order in which people try
-# them: start the stream again (nothing is read); delete the checkpoint (all is read, and skipped, since
-# batch 0 of that name is known); begin behind the bad batch (O-21 and O-22 are lost: a batch is a
+# them: start the stream again (nothing is read); delete the checkpoint (batch 0 comes again, and is
+# skipped as known); begin behind the bad batch (O-21 and O-22 are lost: a batch is a
 # window of time, not a kind of event). Replaying from offset 0 passes, too: the ordering field lets old
 # versions lose. Ask what it costs with a year in the topic, and what if Kafka kept only a week. Where the
 # bad rows are few and known, one need not restore at all: read them as of the savepoint, and upsert them
-# with a newer `order_ts`.
+# with a newer `order_ts` (not run here).
 
 # %% [markdown]
 # ## How far back?
@@ -574,12 +574,15 @@ lab.predict("10.p3", ...)
 
 
 # %%
+notes = {}
+
+
 def clean(kind):
-    """Clean a table, and keep what a reader of the last commit needs."""
-    spark.sql(f"""
+    """Clean a table, keep what a reader of the last commit needs, and keep what the cleaner says."""
+    notes[kind] = spark.sql(f"""
         CALL run_clean(table => 'kept_{kind}', retain_commits => 1,
                        options => 'hoodie.metadata.enable=false')
-    """)
+    """).toPandas()
     return lab.xray(KEPT[kind], since=before[kind])
 
 
@@ -618,8 +621,11 @@ left_of_20 = sorted(f.instant for f in cleaned["cow"].files if f.partition == da
 assert left_of_20 == [i.requested for i in before["cow"].instants[1:4]]  # one file was deleted
 assert len(cleaned["cow"].gone_files) == 1 and not cleaned["mor"].gone_files
 assert [i.action for i in cleaned["mor"].instants] == ["deltacommit"] * 4  # not even a clean
+assert notes["cow"]["earliest_commit_to_retain"][0] == before["cow"].instants[3].requested
+assert notes["mor"].empty
 untouched = moments("cow", "O-25")
 assert sum("Cleaner" in said for said in untouched.values()) == 3
+notes["cow"][["total_files_deleted", "earliest_commit_to_retain"]]
 
 # %% [markdown]
 # **Copy-on-Write** refuses three of four, with a clear error. But look at the files. Of the four
