@@ -97,11 +97,9 @@ def _has_files(instant: Instant) -> bool:
 
 
 def _with_undone(table: Snapshot) -> list[Instant]:
-    """The instants, those rolled back that left files, and those whose files a restore has removed."""
-    known = {instant.requested for instant in (*table.instants, *table.history)}
-    restored = any(instant.action == "restore" for instant in table.new_instants)
-    files = (*table.uncommitted, *(table.gone_files if restored else ()))
-    left = {file.instant for file in files if file.instant not in known}
+    """The instants, and those that were rolled back but left files on the store."""
+    known = {instant.requested for instant in table.instants}
+    left = {file.instant for file in table.uncommitted if file.instant not in known}
     undone = [Instant(requested, None, UNDONE, "undone") for requested in left]
     return sorted([*table.instants, *undone], key=lambda i: (i.requested, i.action == "savepoint"))
 

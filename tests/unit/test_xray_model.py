@@ -219,16 +219,6 @@ def test_files_of_a_write_that_was_rolled_back_stand_in_its_place():
     assert svg.index(T1) < svg.index(f"rolled back: requested {T2}") < svg.index("rollback: ")
 
 
-def test_files_that_a_restore_removed_stand_in_the_place_of_their_write():
-    before = table(*done(T1), *done(T2), base(T1), base(T2))
-    seen = table(*done(T1), *done(T3, "restore"), base(T1), since=before)
-    svg = seen._repr_html_()
-    assert svg.index(T1) < svg.index(f"rolled back: requested {T2}") < svg.index("restore: ")
-    assert "archived" not in svg
-    archived = table(*done(T3), base(T3), since=before)._repr_html_()
-    assert "archived" in archived and "rolled back" not in archived
-
-
 def test_a_table_of_an_old_version_is_refused_with_its_version():
     with pytest.raises(LabError, match="is of version 6"):
         table(properties="hoodie.table.version=6\n")
