@@ -42,7 +42,8 @@ class Deliveries:
         Returns:
             Columns `first`, `second` and `twice`; the index is the requested time.
         """
-        first, second = (set(map(tuple, run[[COMMIT, KEY]].to_numpy())) for run in self._runs)
+        runs = self.first, self.second
+        first, second = (set(map(tuple, run[[COMMIT, KEY]].to_numpy())) for run in runs)
         rows = {
             instant.requested: [
                 sum(commit == instant.requested for commit, _ in found)
@@ -52,10 +53,6 @@ class Deliveries:
             if instant.writes
         }
         return pd.DataFrame.from_dict(rows, orient="index", columns=["first", "second", "twice"])
-
-    @property
-    def _runs(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        return self.first, self.second
 
 
 def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliveries]) -> str:

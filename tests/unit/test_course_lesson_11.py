@@ -59,7 +59,7 @@ def test_a_run_without_rows_needs_a_bookmark_too():
 def test_a_change_that_never_comes_is_named():
     runs = (*RUNS[:3], replace(RUNS[3], rows=()))
     said = reason_of(ExactlyOnce.judge(facts_of(*runs)))
-    assert "1 changes never came, such as order 4 of commit 4" in said
+    assert "Changes that never came: 1, such as order 4 of commit 4" in said
 
 
 def test_a_change_that_comes_a_run_late_is_refused():

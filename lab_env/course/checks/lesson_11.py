@@ -6,6 +6,7 @@ as its timeline has, so a commit "arrives" when its timeline files are copied.
 
 import secrets
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab_env import objectstore
@@ -106,7 +107,7 @@ class ExactlyOnce:
         if missing:
             order, commit = min(missing)
             return NotYet(
-                f"{len(missing)} changes never came, such as order {order} of commit {commit}. A "
+                f"Changes that never came: {len(missing)}, such as order {order} of commit {commit}. A "
                 "bookmark beyond the newest completion time that was read skips what completes later."
             )
         if tuple(run.rows for run in facts.runs) != DUE:
@@ -173,21 +174,21 @@ class LostWindow:
     def observe(lab, answer) -> tuple[Window, ...]:
         """Ask the function about a table and a cleaned copy of it, for several bookmarks."""
         source, commits = _small_table(lab)
-        whole, names = _steps(lab, source, commits), []
-        found = []
+        whole = [len(orders) for orders in COMMITS]
+        names, found = [], []
         for cleaned in (False, True):
             path, name = lab.scratch("missed"), f"missed_{secrets.token_hex(3)}"
             _copy(lab, source, path)
             lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
             names.append(name)
-            kept_from = ""
+            kept_from, left = "", whole
             if cleaned:
                 clean = lab.spark.sql(
                     f"CALL run_clean(table => '{name}', retain_commits => 2, "
                     "options => 'hoodie.metadata.enable=false')"
                 )
                 kept_from = clean.first()["earliest_commit_to_retain"]
-            left = _steps(lab, path, commits)
+                left = _steps(lab, path, commits)
             for after in (1, len(commits) - 2, len(commits)):
                 missed = range(after, len(commits))
                 found.append(
@@ -261,7 +262,7 @@ def _small_table(lab) -> tuple[str, list[Instant]]:
     return path, [instant for instant in lab.xray(path).instants if instant.writes]
 
 
-def _copy(lab, source: str, target: str, hidden: list[Instant] = ()) -> None:
+def _copy(lab, source: str, target: str, hidden: Sequence[Instant] = ()) -> None:
     """Copy what the target lacks, but for the timeline files of the hidden commits."""
     store, bucket = objectstore.client(lab.endpoints), lab.endpoints.bucket
     begin, folder = objectstore.key_of(source), objectstore.key_of(target)
