@@ -16,7 +16,7 @@ from lab_env.course.outcomes import Card, Outcome
 from lab_env.course.progress import CourseProgress
 from lab_env.errors import LabError
 from lab_env.pipeline import session
-from lab_env.runtime import fetch, java, supervisor
+from lab_env.runtime import class_archive, fetch, java, supervisor
 from lab_env.runtime.environment import mark
 from lab_env.runtime.state import folder
 from lab_env.settings import REPOSITORY, Endpoints
@@ -132,7 +132,8 @@ class Lab:
         With a lesson that asked for the metastore, Spark's table names live there.
         """
         if self._session is None:
-            extra = {"spark.driver.extraJavaOptions": session.LESSON_JAVA_OPTIONS}
+            java_options = f"{session.LESSON_JAVA_OPTIONS} {class_archive.java_options()}"
+            extra = {"spark.driver.extraJavaOptions": java_options}
             if "metastore" in self.needs:
                 extra |= session.metastore_conf(self.address("metastore"))
             self._session = session.build_session(

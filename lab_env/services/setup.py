@@ -3,6 +3,7 @@
 import time
 
 from lab_env.runtime.bootstrap import disk_used
+from lab_env.runtime.class_archive import make_class_archive
 from lab_env.runtime.fetch import (
     Say,
     cache_lock,
@@ -38,6 +39,7 @@ def set_up(say: Say, since: float | None = None, before: int | None = None) -> s
         for service in SERVICES.values():
             if not (service.external or service.fetched_on_demand):
                 service.fetch(say)
+        make_class_archive(say)
         clear_partial()
         size = disk_used(cache())
     return (

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
 from lab_env.errors import LabError
 from lab_env.lab import Lab
+from lab_env.runtime import class_archive
 
 pytestmark = pytest.mark.services
 
@@ -35,6 +37,18 @@ def test_it_starts_within_six_seconds(services):
         return float(done.stdout.split()[-1])
 
     assert min(seconds() for _ in range(3)) <= 6
+
+
+def test_its_classes_come_from_the_archive(services):
+    spark = Lab("pytest", services).spark
+    try:
+        jvm = spark.sparkContext._jvm
+        pid = str(jvm.java.lang.ProcessHandle.current().pid())
+        archive = class_archive.java_options().split()[0].partition("=")[2]
+        # The JVM maps the archive only where it fits; else it goes on without a word.
+        assert archive in (Path("/proc") / pid / "maps").read_text()
+    finally:
+        spark.stop()
 
 
 def test_another_spark_of_the_machine_is_not_picked_up(services, tmp_path):
