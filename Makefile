@@ -1,5 +1,8 @@
 # Thin: each target is one command. PYTHON may be any Python 3; set-up finds 3.11 or 3.12 itself.
 PYTHON ?= python3
+# Test processes, each with a lab of its own (4 GB); JOBS=0 runs the tests in one.
+JOBS ?= 2
+PYTEST := .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 LAB := .venv/bin/lab
 
 .DEFAULT_GOAL := help
@@ -15,7 +18,7 @@ lab: setup ## set-up, services, and JupyterLab on the first lesson
 	@$(LAB) jupyter
 
 test: setup ## every test and every notebook
-	@.venv/bin/python -m pytest --nbmake --durations=10 tests notebooks solutions
+	@$(PYTEST) --nbmake --durations=10 tests notebooks solutions
 
 tour: setup ## the whole pipeline on live load, with proof
 	@$(LAB) tour
@@ -30,7 +33,7 @@ lint: setup ## format, lint, import directions, lessons
 	@$(LAB) author check
 
 check: lint ## format, lint, import directions, lessons, unit tests
-	@.venv/bin/python -m pytest -q tests/unit
+	@$(PYTEST) -q tests/unit
 
 up: setup ## start the services
 	@$(LAB) up

@@ -36,8 +36,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Integration tests first: a JVM keeps the class path of the first session in its process."""
-    items.sort(key=lambda item: "/tests/unit/" in str(item.path))
+    """Set-up first, which waits for the network most of the time; unit tests last.
+
+    A JVM keeps the class path of the first session in its process, and integration tests need more in it.
+    """
+    items.sort(
+        key=lambda item: ("/tests/unit/" in str(item.path), item.path.name != "test_setup.py")
+    )
 
 
 @pytest.fixture(scope="session")

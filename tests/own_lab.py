@@ -1,5 +1,6 @@
 """The settings of a lab that meets no other on this machine."""
 
+import os
 import random
 import socket
 from pathlib import Path
@@ -17,10 +18,15 @@ def lab_environment(home: Path) -> dict[str, str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free ports below the range from which the system serves outgoing connections."""
+    """Free ports below the range from which the system serves outgoing connections.
+
+    Each process of a parallel test run has its own part of them: what is free now is not yet taken.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    share = 10_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     found: set[int] = set()
     while len(found) < count:
-        port = random.randint(20_000, 30_000)
+        port = 20_000 + worker * share + random.randrange(share)
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 found.add(port)

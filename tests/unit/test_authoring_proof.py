@@ -1,6 +1,7 @@
 """A notebook that runs is not enough: its exercises must come out as they should."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -50,8 +51,8 @@ def test_what_is_not_proven_is_named(worked, facts, said):
         ({}, []),
         ({"a": 45.0, "b": 45.0}, []),
         ({"a": 20.0, "b": 90.0, "c": 20.0}, []),
-        ({"a": 10.0, "b": 91.0, "c": 10.0}, ["b took 91 s; 90 s is the most."]),
-        ({"demos/a": 61.0}, ["demos/a took 61 s; 60 s is the most."]),
+        ({"a": 10.0, "b": 91.0, "c": 10.0}, ["b used 91 s; 90 s is the most."]),
+        ({"demos/a": 61.0}, ["demos/a used 61 s; 60 s is the most."]),
         ({"a": 46.0, "demos/b": 10.0}, ["The average is 46.0 s; 45 s is the most."]),
         ({"a": 46.0}, ["The average is 46.0 s; 45 s is the most."]),
     ],
@@ -61,16 +62,20 @@ def test_what_is_over_the_budget_is_named(seconds, said):
 
 
 @pytest.mark.parametrize(
-    ("budget", "seconds", "status"), [("strict", 70.0, 1), ("strict", 60.0, 0), ("", 70.0, 0)]
+    ("budget", "seconds", "processes", "status"),
+    [
+        ("strict", 70.0, "0", 1),
+        ("strict", 70.0, "1", 1),
+        ("strict", 60.0, "0", 0),
+        ("", 70.0, "0", 0),
+    ],
 )
-def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, seconds, status):
-    (tmp_path / "conftest.py").write_text(
-        "from lab_env.authoring import proof\n"
-        "def pytest_configure(config):\n"
-        f"    config.stash[proof._seconds] = {{'slow.ipynb': {seconds}}}\n"
+def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, seconds, processes, status):
+    (tmp_path / "test_slow.py").write_text(
+        f"def test_slow(record_property):\n    record_property('processor_seconds', {seconds})\n"
     )
-    (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass\n")
     options = ["-p", "lab_env.authoring.proof", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+    options += ["-n", processes]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, tmp_path],
         capture_output=True, text=True, cwd=tmp_path, timeout=120,
@@ -80,16 +85,36 @@ def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, seconds, s
     assert f"over budget: The average is {seconds} s; 45 s is the most." in done.stdout
 
 
-def test_a_lesson_whose_notebook_skips_its_checks_fails_in_pytest(tmp_path):
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("print(1)")])
+def run_notebook(folder, name, code) -> subprocess.CompletedProcess:
+    """pytest over a notebook of one cell."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "P", "language": "python"}
-    path = tmp_path / "notebooks" / "00_nothing.ipynb"
+    path = folder / "notebooks" / name
     path.parent.mkdir()
     nbformat.write(notebook, path)
     command = [sys.executable, "-m", "pytest", "--nbmake", "-c", REPOSITORY / "pyproject.toml"]
-    done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "--rootdir", tmp_path, path],
-        capture_output=True, text=True, cwd=tmp_path, timeout=120,
+    return subprocess.run(
+        [*command, "-p", "no:cacheprovider", "--rootdir", folder, path],
+        capture_output=True, text=True, cwd=folder, timeout=120,
     )  # fmt: skip
+
+
+def test_a_lesson_whose_notebook_skips_its_checks_fails_in_pytest(tmp_path):
+    done = run_notebook(tmp_path, "00_nothing.ipynb", "print(1)")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "exercise 00.1 is not checked" in done.stdout
+
+
+def test_the_processor_seconds_of_a_notebook_are_its_own_and_its_childrens(tmp_path):
+    # A second in the kernel and one in a child of it; one in a daemon that is not counted.
+    code = (
+        "import subprocess, sys, time\n"
+        "work = 'import time\\nwhile time.process_time() < 1.5: pass\\ntime.sleep(1)'\n"
+        "subprocess.Popen([sys.executable, '-c', work], start_new_session=True)\n"
+        "subprocess.run([sys.executable, '-c', work])\n"
+        "exec(work)\n"
+    )
+    done = run_notebook(tmp_path, "77_work.ipynb", code)
+    used = re.search(r"([\d.]+) s +[\d.]+ s  notebooks/77_work.ipynb", done.stdout)
+    assert used, done.stdout + done.stderr
+    assert 2.5 < float(used[1]) < 4.3
