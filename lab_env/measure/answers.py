@@ -39,8 +39,8 @@ class Answer:
 def ask(lab: Lab, question) -> Answer:
     """Run a query and note which data files its tasks read.
 
-    Opening the table is not counted: that has happened when the DataFrame was made. It reads the
-    timeline, and for the schema the head of a file of the newest commit, which may be a log.
+    Planning is not counted, only what the tasks do. The plan takes the files from the timeline, and the
+    schema from the head of a file of the newest commit, which may be a log that no task reads.
 
     Args:
         lab: whose session; the reads of executors on a cluster are not seen.
@@ -49,6 +49,7 @@ def ask(lab: Lab, question) -> Answer:
     Returns:
         The row, and what was read.
     """
+    question._jdf.queryExecution().executedPlan()  # the table remembers what it has read for it
     with watch(lab) as reads, InputBytes(lab.spark, lab.base) as read:
         row = question.first()
     data = [key.rpartition("/")[2] for key in reads.frame().index if "/.hoodie/" not in key]
