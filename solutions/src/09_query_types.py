@@ -334,11 +334,12 @@ assert list(seen["after REFRESH TABLE"]) == [250, 0, 250, 250]
 #   this session first read the name. `REFRESH TABLE` makes it forget. It does nothing for a DataFrame that
 #   you hold, and, as the last line shows, each session remembers on its own.
 #
-# > **Known, and by design of Spark.** Users report this as lost data: apache/hudi
-# > [7322](https://github.com/apache/hudi/issues/7322) and
-# > [8571](https://github.com/apache/hudi/issues/8571). In Hudi 0.13.1 REFRESH itself did not help
-# > ([10088](https://github.com/apache/hudi/issues/10088)). *Documented there, not measured here:* a session
-# > that is started with `spark.sql.filesourceTableRelationCacheSize=0` remembers no table.
+# > **Known upstream.** Users report the second one as lost data: apache/hudi
+# > [7322](https://github.com/apache/hudi/issues/7322),
+# > [8571](https://github.com/apache/hudi/issues/8571). A change that would have ended it
+# > ([10419](https://github.com/apache/hudi/pull/10419)) was closed. In Hudi 0.13.1 not even REFRESH helped
+# > ([10088](https://github.com/apache/hudi/issues/10088)). *Documented in 8571, not measured here:* a
+# > session that is started with `spark.sql.filesourceTableRelationCacheSize=0` remembers no table.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Eight minutes. Ask who runs a thrift server or a notebook that stays open for days. The
