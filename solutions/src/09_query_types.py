@@ -331,8 +331,8 @@ assert list(seen["after REFRESH TABLE"]) == [250, 0, 250, 250]
 # - The **DataFrame** is what was complete when it was loaded. That is good while one report runs: all its
 #   numbers fit together. A dashboard that stays open has to load again.
 # - The **name** is worse, because nobody sees that something is held. Spark remembers what it found when
-#   this session first read the name. `REFRESH TABLE` makes it forget. It does nothing for a DataFrame that
-#   you hold, and, as the last line shows, each session remembers on its own.
+#   this session first read the name. `REFRESH TABLE` makes it forget. It did nothing for our DataFrame, which
+#   was loaded by its path. And each session remembers on its own: the new one saw the payments at once.
 #
 # > **Known upstream.** Users report the second one as lost data: apache/hudi
 # > [7322](https://github.com/apache/hudi/issues/7322),
@@ -434,8 +434,8 @@ assert list(differ[differ].index) == ["O-17"]
 #
 # So it is **not** "the table as of the last compaction". It is the newest base file of each file group, and
 # the groups may be of different age. (It surprised others, too:
-# [apache/hudi 8365](https://github.com/apache/hudi/issues/8365).) Only a table that was just compacted, or
-# where new rows never meet an old file group, gives a state that was committed.
+# [apache/hudi 8365](https://github.com/apache/hudi/issues/8365).) You can be sure of a committed state only
+# right after a compaction, when no log is left.
 #
 # What is it good for, then? For questions that can bear it, such as a trend over months, where last hour's
 # changes do not matter. Never for a sum that has to agree with another.
@@ -443,8 +443,8 @@ assert list(differ[differ].index) == ["O-17"]
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Eight minutes. This is the cell to stop at. Draw two boxes for the days, put the one
 # batch on both, and ask where each of the three rows goes. Lesson 05 has taught all that is needed. If
-# somebody says "then let the writer never fill small files": `hoodie.parquet.small.file.limit=0` does away
-# with this case, and makes small files (lesson 07).
+# somebody wants to forbid the writer to fill small files: remind them of 09.1. A new file is a base file, too,
+# and would be seen as well.
 
 # %% [markdown]
 # ## The query that a dashboard needs
@@ -486,14 +486,17 @@ off.rename_axis("the sum is off by")
 # %% name="without-a-word"
 assert list(off["while set"]) == [40, 0, 40, 40, 0]
 assert list(off["after RESET"]) == [40, 0, 40, 0, 0]
+spark.sql("REFRESH TABLE orders_mor_too")
+assert total(spark.table("orders_mor_too")) == committed
 
 # %% [markdown]
 # - A **name that ends in `_ro`** stands for the read-optimised query. Those who register a Merge-on-Read table
 #   in a catalog often get such a name beside it (lesson 13). It looks like any other table.
-# - `SET` **changes what the session opens from now on**. A name that was read before keeps its meaning, and a
-#   name first read while it was set keeps the cheap one, after the `RESET`, too. That is the memory of the last
-#   section again. `REFRESH TABLE` ends it.
-# - Only the last line is right at all times: load the path, and **say the query type**.
+# - `SET` **changes what the session opens from now on**. A name that was read before keeps its meaning. A
+#   name first read while it was set keeps the cheap one, after the `RESET`, too: the memory of the last
+#   section again. `REFRESH TABLE` ended it.
+# - Two lines are right both times. The second is so because it remembers, and would miss the next commit. So
+#   load the path, and **say the query type**.
 #
 # ### Exercise 09.2 · The revenue of a true state
 #
@@ -526,7 +529,7 @@ lab.check("09.2", revenue)
 # a REFRESH?
 
 # %% [markdown] hint="09.2"
-# Both names lie at the same path. Which line of the last table was right at all times?
+# Both names lie at the same path. Which line of the last table depends on nothing but itself?
 
 
 # %% wrong="09.2"
