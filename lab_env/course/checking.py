@@ -102,15 +102,19 @@ def unfilled(answer: Any) -> bool:
     """Whether an answer is still the stub: `...`, nothing, or something that contains `...`.
 
     Args:
-        answer: a value, a collection of values, or a function.
+        answer: a value, a collection of values (or of collections), or a function.
     """
-    if answer is None or answer is ...:
-        return True
+    if isinstance(answer, FunctionType):
+        return _is_empty(answer)
+    return answer is None or _has_dots(answer)
+
+
+def _has_dots(answer: Any) -> bool:
     if isinstance(answer, dict):
-        return any(value is ... for value in answer.values())
+        return any(map(_has_dots, answer.values()))
     if isinstance(answer, list | tuple | set):
-        return any(value is ... for value in answer)
-    return isinstance(answer, FunctionType) and _is_empty(answer)
+        return any(map(_has_dots, answer))
+    return answer is ...
 
 
 def _is_empty(function: FunctionType) -> bool:

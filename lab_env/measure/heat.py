@@ -10,15 +10,13 @@ from math import log
 
 import pandas as pd
 
-from lab_env.palette import AMBER
+from lab_env.measure import guesses as shown
 from lab_env.xray import Snapshot
 from lab_env.xray.names import size_text
 
 HEADINGS = {"cow": "Copy-on-Write", "mor": "Merge-on-Read"}
 PARTS = ("base", "log", "metadata", "timeline")
-HEAT = ", ".join(str(part) for part in bytes.fromhex(AMBER.removeprefix("#")))  # red, green, blue
 FAINTEST = 1_000  # bytes that get the palest colour; the scale is logarithmic
-CELL = "padding:4px 9px;text-align:{};border-bottom:1px solid var(--jp-border-color2,#ccc)"
 
 
 def new_objects(picture: Snapshot) -> pd.DataFrame:
@@ -87,18 +85,12 @@ class WriteHeat:
         Args:
             kind: `cow` or `mor`.
         """
-        given, marked = self.guesses.get(kind, {}), {}
-        for operation, truth in self.files(kind).items():
-            guess = given.get(operation, ...)
-            right = guess is not ... and str(guess).strip().casefold() == truth
-            marked[operation] = "" if guess is ... else f"{'✓' if right else '✗'} {guess}"
-        return marked
+        given = self.guesses.get(kind, {})
+        return {op: shown.mark(given.get(op, ...), made) for op, made in self.files(kind).items()}
 
     def score(self) -> str:
         """How many guesses were right, or nothing when there is none."""
-        marks = [mark for kind in HEADINGS for mark in self.marks(kind).values() if mark]
-        right = sum(mark.startswith("✓") for mark in marks)
-        return f"You guessed {right} of {len(marks)} right." if marks else ""
+        return shown.score(mark for kind in HEADINGS for mark in self.marks(kind).values())
 
     def __repr__(self) -> str:
         table = self.frame()
@@ -108,39 +100,26 @@ class WriteHeat:
         return "\n".join(filter(None, [table.to_string(), self.score()]))
 
     def _repr_html_(self) -> str:
-        table = self.frame()
-        hottest = max(table.to_numpy().max(), 10 * FAINTEST)
+        sizes = self.frame()
+        hottest = max(sizes.to_numpy().max(), 10 * FAINTEST)
         guessed = {kind: any(self.marks(kind).values()) for kind in HEADINGS}
-        top = "".join(
-            f"<th colspan='{len(PARTS) + guessed[kind]}' style='{CELL.format('center')}'>{name}</th>"
-            for kind, name in HEADINGS.items()
-        )
-        names = "".join(
-            f"<th style='{CELL.format('right')}'>{name}</th>"
-            for kind in HEADINGS
-            for name in [*PARTS, *(["you said"] if guessed[kind] else [])]
-        )
-        body = ""
+        top, names = shown.heading(""), shown.heading("")
+        for kind, name in HEADINGS.items():
+            columns = [*PARTS, "you said"] if guessed[kind] else PARTS
+            top += shown.heading(name, span=len(columns))
+            names += "".join(shown.heading(column, "right") for column in columns)
+        rows = [top, names]
         for operation in self.operations:
-            body += f"<tr><td style='{CELL.format('left')}'><b>{escape(operation)}</b></td>"
+            row = shown.cell(f"<b>{escape(operation)}</b>", "left")
             for kind in HEADINGS:
                 for part in PARTS:
-                    body += _cell(
-                        self._text(operation, kind, part),
-                        table.at[operation, (kind, part)],
-                        hottest,
-                    )
+                    heat = _heat(sizes.at[operation, (kind, part)], hottest)
+                    row += shown.cell(escape(self._text(operation, kind, part)), heat=heat)
                 if guessed[kind]:
-                    mark = escape(self.marks(kind)[operation])
-                    body += f"<td style='{CELL.format('left')};white-space:nowrap'>{mark}</td>"
-            body += "</tr>"
-        return (
-            "<table style='border-collapse:collapse;background:none;"
-            "color:var(--jp-content-font-color1,#222)'>"
-            f"<tr><th></th>{top}</tr><tr><th></th>{names}</tr>{body}</table>"
-            f"<div style='margin:4px 0'>“38 KB in 2”: 38 KB in two new objects. The more bytes, the stronger the colour. "
-            f"<b>{self.score()}</b></div>"
-        )
+                    row += shown.cell(escape(self.marks(kind)[operation]), "left")
+            rows.append(row)
+        note = "“38 KB in 2”: 38 KB in two new objects. The more bytes, the stronger the colour."
+        return shown.table(rows, note, self.score())
 
     def _text(self, operation: str, kind: str, part: str) -> str:
         """Size and number of the new objects in one part."""
@@ -149,10 +128,6 @@ class WriteHeat:
         return f"{size_text(found.sum())} in {len(found)}" if len(found) else "·"
 
 
-def _cell(text: str, size: int, hottest: int) -> str:
-    """One cell; its colour grows with the logarithm of the bytes."""
-    style = CELL.format("right") + ";white-space:nowrap"
-    if size:
-        heat = log(max(size, FAINTEST) / FAINTEST) / log(hottest / FAINTEST)
-        style += f";background:rgba({HEAT}, {0.08 + 0.62 * heat:.2f})"
-    return f"<td style='{style}'>{escape(text)}</td>"
+def _heat(size: int, hottest: int) -> float | None:
+    """From 0 to 1, growing with the logarithm of the bytes; None when there are none."""
+    return log(max(size, FAINTEST) / FAINTEST) / log(hottest / FAINTEST) if size else None

@@ -82,7 +82,9 @@ def documented_stub(amounts):
     """Adds up."""
 
 
-@pytest.mark.parametrize("answer", [..., None, {"a": 1, "b": ...}, [1, ...], stub, documented_stub])
+@pytest.mark.parametrize(
+    "answer", [..., None, {"a": 1, "b": ...}, {"a": [1, ...]}, [1, ...], stub, documented_stub]
+)
 def test_an_unfilled_stub_is_not_attempted(exercises, answer):
     assert exercises.check("77.1", answer).kind == "not attempted"
     assert not progress.attempted("77.1")
