@@ -52,4 +52,6 @@ TINY = {
     "hoodie.clean.automatic": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.upsert.shuffle.parallelism": "1",
+    # Where a global index moves a row: by default 60 tasks in each of five steps.
+    "hoodie.global.index.reconcile.parallelism": "1",
 }

@@ -14,12 +14,24 @@ def files_read(query) -> int:
     Returns:
         The sum of the metric "number of files read" over the scans of the plan.
     """
+    return rows_and_files_read(query)[1]
+
+
+def rows_and_files_read(query) -> tuple[list, int]:
+    """Run a query once, for its rows and for the number of files that its scans read.
+
+    Args:
+        query: a Spark DataFrame.
+
+    Returns:
+        All its rows, and the number that `files_read` gives.
+    """
     # A plan counts its files at its first run only, so a copy of the query is run.
     query = query.select("*")
-    query.collect()
+    rows = query.collect()
     scans = _leaves(query._jdf.queryExecution().executedPlan())
     metrics = [scan.metrics().get("numFiles") for scan in scans]
-    return sum(metric.get().value() for metric in metrics if metric.isDefined())
+    return rows, sum(metric.get().value() for metric in metrics if metric.isDefined())
 
 
 def _leaves(node) -> list:

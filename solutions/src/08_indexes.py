@@ -152,13 +152,14 @@ lab.happened("08.p1", bloom["rows read in"])
 
 
 # %%
-def footer_notes(file):
-    """What Hudi noted in the footer of a Parquet file."""
-    key = f"{objectstore.key_of(plain)}/{file.partition}/{file.name}"
-    return pq.read_metadata(io.BytesIO(objectstore.read(lab.endpoints, key))).metadata
+def content(table, file):
+    """A data file of a table, fetched from the store."""
+    key = f"{objectstore.key_of(table)}/{file.partition}/{file.name}"
+    return io.BytesIO(objectstore.read(lab.endpoints, key))
 
 
-notes = [footer_notes(found.base) for found in lab.xray(plain).current]
+current = [found.base for found in lab.xray(plain).current]
+notes = [pq.read_metadata(content(plain, file)).metadata for file in current]
 keys = pd.DataFrame(
     {
         "low": [int(note[b"hoodie_min_record_key"][2:]) for note in notes],
@@ -351,8 +352,8 @@ lab.happened("08.p3", o17["_hoodie_partition_path"].iloc[0][-2:])
 # ### Exercise 08.1 · Move the order
 #
 # Complete the options of a table with a record index so that a corrected order has one row, in the
-# new day. The check creates a small table with your options, corrects O-17 with the same options, and
-# looks for it.
+# new day. O-18 waits for its correction in `orders_indexed`, too. The check copies that table, corrects O-18
+# in the copy with your options, and looks for it.
 
 # %% exercise="08.1"
 # BEGIN SOLUTION
@@ -498,16 +499,17 @@ def ask(where):
 
 
 def ranges():
-    """The smallest and largest hour and amount in each file."""
-    spark.read.format("hudi").load(indexed).createOrReplaceTempView("now")
-    return spark.sql("""
-        SELECT min(hours) AS hours_low, max(hours) AS hours_high,
-               min(amount) AS amount_low, max(amount) AS amount_high
-        FROM (SELECT _hoodie_file_name AS file, double(amount) AS amount,
-                     (unix_timestamp(order_ts) - unix_timestamp('2026-11-20 00:00:00')) / 3600 AS hours
-              FROM now)
-        GROUP BY file ORDER BY hours_low, amount_low
-    """).toPandas()
+    """The smallest and largest hour and amount in each file that a query may read."""
+    found = []
+    for file in (slice_.base for slice_ in lab.xray(indexed).current):
+        rows = pq.read_table(content(indexed, file), columns=["order_ts", "amount"]).to_pandas()
+        hours = (rows["order_ts"].dt.tz_localize(None) - pd.Timestamp("2026-11-20")) / pd.Timedelta(
+            "1h"
+        )
+        amount = rows["amount"].astype(float)
+        found.append((hours.min(), hours.max(), amount.min(), amount.max()))
+    columns = ["hours_low", "hours_high", "amount_low", "amount_high"]
+    return pd.DataFrame(found, columns=columns).sort_values(["hours_low", "amount_low"])
 
 
 def draw(found):

@@ -16,8 +16,8 @@ from lab_env.course.checks.lesson_08 import (
     ProveThatAFilterSkips,
 )
 
-NEIGHBOUR = ("O-16", "new", OLD)
-MOVED = ("O-17", "corrected", NEW)
+NEIGHBOUR = ("O-0016", "paid", OLD)
+MOVED = ("O-0018", "corrected", NEW)
 
 
 def reason_of(verdict) -> str:
@@ -38,20 +38,20 @@ def test_another_global_index_passes_and_is_told_its_price():
 @pytest.mark.parametrize(
     ("index", "rows", "reason"),
     [
-        ("SIMPLE", (NEIGHBOUR, ("O-17", "new", OLD), MOVED), "Two rows: SIMPLE looked"),
+        ("SIMPLE", (NEIGHBOUR, ("O-0018", "paid", OLD), MOVED), "Two rows: SIMPLE looked"),
         (
             "RECORD_INDEX",
-            (NEIGHBOUR, ("O-17", "corrected", OLD)),
+            (NEIGHBOUR, ("O-0018", "corrected", OLD)),
             "One row, still in the old partition: `hoodie.record.index.update.partition.path`",
         ),
         (
             "GLOBAL_BLOOM",
-            (NEIGHBOUR, ("O-17", "corrected", OLD)),
+            (NEIGHBOUR, ("O-0018", "corrected", OLD)),
             "`hoodie.bloom.index.update.partition.path` is false",
         ),
-        ("SIMPLE", (NEIGHBOUR, ("O-17", "corrected", OLD)), "nothing told it to move"),
+        ("SIMPLE", (NEIGHBOUR, ("O-0018", "corrected", OLD)), "nothing told it to move"),
         ("RECORD_INDEX", (NEIGHBOUR,), "the table shows []"),
-        ("RECORD_INDEX", (("O-16", "new", NEW), MOVED), "O-16, which nobody corrected"),
+        ("RECORD_INDEX", (("O-0016", "paid", NEW), MOVED), "O-0016, which nobody corrected"),
     ],
 )
 def test_a_corrected_table_that_is_wrong_gets_its_reason(index, rows, reason):

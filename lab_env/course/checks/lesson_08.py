@@ -1,31 +1,34 @@
 """Checks of lesson 08: where a corrected order lies, which index serves a table, what a filter skips."""
 
 from dataclasses import dataclass
+from functools import cache
 
+from lab_env import objectstore
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.pipeline.options import KEYS, TINY
-from lab_env.pipeline.scans import files_read
+from lab_env.pipeline.scans import rows_and_files_read
 
 OLD, NEW = "2026-11-20", "2026-11-21"
-SCRATCH = (
+ORDER, NEIGHBOUR = "O-0018", "O-0016"
+COPY = (
     KEYS
     | TINY
     | {
-        "hoodie.table.name": "scratch",
-        # Statistics would cost time at each write, and move no row.
+        "hoodie.table.name": "orders",
+        "hoodie.index.bloom.num_entries": "2000",
+        # Statistics would cost time at the write, and move no row.
         "hoodie.metadata.index.column.stats.enable": "false",
-        "hoodie.metadata.global.record.level.index.min.filegroup.count": "1",
     }
 )
 
 
 @dataclass(frozen=True)
 class CorrectedTable:
-    """A table of O-16 and O-17 after O-17's day was corrected.
+    """A table after the day of O-0018 was corrected.
 
     Args:
         index: the index type of the answer.
-        rows: order, status and day (of the folder) of each row.
+        rows: order, status and day (of the folder) of each row of O-0018 and O-0016.
     """
 
     index: str
@@ -38,47 +41,52 @@ class MoveTheOrder:
 
     @staticmethod
     def observe(lab, answer) -> CorrectedTable:
-        """Create a table of two orders with these options, and correct one of them."""
-        options = SCRATCH | dict(answer)
+        """Correct one order with these options, in a copy of the lesson's table with a record index."""
+        options = COPY | dict(answer)
         index = options.get("hoodie.index.type", "SIMPLE")
         if index == "RECORD_INDEX":  # it lies in the metadata table, which TINY leaves out
             options["hoodie.metadata.enable"] = "true"
         path = lab.scratch("moved")
-        for operation, rows in (
-            ("bulk_insert", f"('O-16', 'new', 0, '{OLD}'), ('O-17', 'new', 0, '{OLD}')"),
-            ("upsert", f"('O-17', 'corrected', 1, '{NEW}')"),
-        ):
-            options["hoodie.datasource.write.operation"] = operation
-            changes = lab.spark.sql(
-                f"SELECT * FROM VALUES {rows} AS t(order_id, status, order_ts, partition_date)"
-            )
-            changes.write.format("hudi").options(**options).mode("append").save(path)
+        source = objectstore.key_of(lab.path("orders_indexed"))
+        objectstore.copy_prefix(lab.endpoints, f"{source}/", f"{objectstore.key_of(path)}/")
+        correction = lab.spark.sql(f"""
+            SELECT order_id, amount, 'corrected' AS status, order_ts + INTERVAL 2 HOURS AS order_ts,
+                   '{NEW}' AS partition_date
+            FROM shop WHERE order_id = '{ORDER}'
+        """)
+        correction.write.format("hudi").options(**options).mode("append").save(path)
         shown = lab.spark.read.format("hudi").load(path)
-        found = shown.selectExpr(
-            "order_id", "status", "substring_index(_hoodie_partition_path, '=', -1)"
-        ).collect()
+        found = (
+            shown.where(shown.order_id.isin(ORDER, NEIGHBOUR))
+            .selectExpr("order_id", "status", "substring_index(_hoodie_partition_path, '=', -1)")
+            .collect()
+        )
         return CorrectedTable(index, tuple(sorted(tuple(row) for row in found)))
 
     @staticmethod
     def judge(facts: CorrectedTable) -> Passed | NotYet:
-        """O-17 has one row, the corrected one, on 21 November; O-16 is as it was."""
-        mine = [row for row in facts.rows if row[0] == "O-17"]
+        """O-0018 has one row, the corrected one, on 21 November; O-0016 is where it was."""
+        mine = [row for row in facts.rows if row[0] == ORDER]
         if len(mine) > 1:
             return NotYet(
-                f"Two rows: {facts.index} looked for O-17 in the new partition only, did not find it, "
+                f"Two rows: {facts.index} looked for {ORDER} in the new partition only, did not find it, "
                 "and inserted it. The old row stayed."
             )
-        if mine == [("O-17", "corrected", OLD)]:
+        if mine == [(ORDER, "corrected", OLD)]:
             option = {
                 "RECORD_INDEX": "`hoodie.record.index.update.partition.path` defaults to false",
                 "GLOBAL_BLOOM": "your `hoodie.bloom.index.update.partition.path` is false",
                 "GLOBAL_SIMPLE": "your `hoodie.simple.index.update.partition.path` is false",
             }.get(facts.index, "the index found it there, and nothing told it to move the row")
             return NotYet(f"One row, still in the old partition: {option}.")
-        if mine != [("O-17", "corrected", NEW)]:
-            return NotYet(f"O-17 should have one corrected row in {NEW}; the table shows {mine}.")
-        if ("O-16", "new", OLD) not in facts.rows:
-            return NotYet("O-17 is right, but O-16, which nobody corrected, is not as it was.")
+        if mine != [(ORDER, "corrected", NEW)]:
+            return NotYet(
+                f"{ORDER} should have one corrected row in {NEW}; the table shows {mine}."
+            )
+        if [row[2] for row in facts.rows if row[0] == NEIGHBOUR] != [OLD]:
+            return NotYet(
+                f"{ORDER} is right, but {NEIGHBOUR}, which nobody corrected, is not where it was."
+            )
         if facts.index != "RECORD_INDEX":
             return Passed(
                 f"One row, in the new partition. {facts.index} does it as well; to find the old row it "
@@ -165,6 +173,19 @@ def _against(table: str, index: str, counts: dict[str, int]) -> str:
     return f"{index} opened {opened} files: it looks into partitions that this table's rows never name."
 
 
+@cache  # the same for every answer, as long as nobody writes
+def _slow_query(lab, newest: str) -> tuple[frozenset[str], int]:
+    """The orders that the dashboard shows, and how many files its own query reads.
+
+    Args:
+        lab: of the lesson.
+        newest: the table's newest instant.
+    """
+    table = lab.spark.read.format("hudi").load(lab.path("orders_indexed"))
+    rows, read = rows_and_files_read(table.where("round(amount) >= 990"))
+    return frozenset(row.order_id for row in rows), read
+
+
 @dataclass(frozen=True)
 class FastQuery:
     """What a query returned and read, beside the slow one.
@@ -194,18 +215,17 @@ class ProveThatAFilterSkips:
     def observe(lab, answer) -> FastQuery:
         """Run both queries, and compare their rows and the files that they read."""
         fast, number = answer
-        table = lab.spark.read.format("hudi").load(lab.path("orders_indexed"))
-        slow = table.where("round(amount) >= 990")
-        wanted, found = (
-            {row.order_id for row in query.select("order_id").collect()} for query in (slow, fast)
-        )
+        rows, read = rows_and_files_read(fast)
+        found = {row.order_id for row in rows}
+        newest = lab.xray(lab.path("orders_indexed")).instants[-1].requested
+        wanted, slow = _slow_query(lab, newest)
         return FastQuery(
             missing=len(wanted - found),
             extra=len(found - wanted),
-            read=files_read(fast),
+            read=read,
             number=number,
             listed=len(fast.inputFiles()),
-            slow=files_read(slow),
+            slow=slow,
         )
 
     @staticmethod

@@ -1,11 +1,13 @@
 """Checks of lesson 10: since when an amount could be read, and what a replay brings into a restored table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from pyspark.sql import functions as F
 
 from lab_env import objectstore
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.xray.model import Instant
 
 ORDER, BEFORE, AFTER = "O-12", "22.00", "26.50"
 WITH_THE_BAD = ("O-21", "O-22")  # good orders that came in the bad batch
@@ -39,23 +41,9 @@ class SinceWhen:
 
     @staticmethod
     def observe(lab, answer) -> Since:
-        """Ask the table as of its writes, in their order, until the amount is the new one."""
-        path = lab.path("orders")
-        writes = [i for i in lab.xray(path).instants if i.writes and i.completed]
-        for write in writes:
-            then = lab.spark.read.format("hudi").option("as.of.instant", write.requested)
-            row = then.load(path).where(f"order_id = '{ORDER}'").first()
-            if row and str(row["amount"]) == AFTER:
-                break
-        newest = lab.spark.read.format("hudi").load(path).where(f"order_id = '{ORDER}'").first()
-        return Since(
-            answer=_digits(answer),
-            requested=write.requested,
-            completed=write.completed,
-            row_says=newest["_hoodie_commit_time"],
-            changed=_digits(row["order_ts"]),
-            others=tuple(t for i in writes if i != write for t in (i.requested, i.completed) if t),
-        )
+        """Set the answer beside the times of the write that changed the amount."""
+        writes = [i for i in lab.xray(lab.path("orders")).instants if i.writes and i.completed]
+        return replace(_change_of_the_amount(lab, tuple(writes)), answer=_digits(answer))
 
     @staticmethod
     def judge(facts: Since) -> Passed | NotYet:
@@ -90,6 +78,26 @@ class SinceWhen:
             f"{facts.answer or 'That'} is no time of a write of this table. Take it from the instants "
             "of its X-ray, as 17 digits."
         )
+
+
+@cache  # the same for every answer, as long as nobody writes
+def _change_of_the_amount(lab, writes: tuple[Instant, ...]) -> Since:
+    """Ask the table as of its writes, in their order, until the amount is the new one."""
+    path = lab.path("orders")
+    for write in writes:
+        then = lab.spark.read.format("hudi").option("as.of.instant", write.requested)
+        row = then.load(path).where(f"order_id = '{ORDER}'").first()
+        if row and str(row["amount"]) == AFTER:
+            break
+    newest = lab.spark.read.format("hudi").load(path).where(f"order_id = '{ORDER}'").first()
+    return Since(
+        answer="",
+        requested=write.requested,
+        completed=write.completed,
+        row_says=newest["_hoodie_commit_time"],
+        changed=_digits(row["order_ts"]),
+        others=tuple(t for i in writes if i != write for t in (i.requested, i.completed) if t),
+    )
 
 
 def _digits(moment: object) -> str:
