@@ -167,6 +167,10 @@ class Lab:
         """This lesson's database in the metastore, for example `lesson_13`; a start clears it."""
         return database_of(self.space)
 
+    def known_partitions(self, table: str) -> list[str]:
+        """The partitions of one of this lesson's tables, as the metastore itself knows them."""
+        return services.SERVICES["metastore"].partitions(self.database, table)
+
     def scratch(self, name: str) -> str:
         """A path for a table to try things on, new at each call; a lesson's start clears it."""
         return f"{self.base}/scratch/{name}-{secrets.token_hex(3)}"

@@ -292,9 +292,7 @@ counts = {engine: reply.rows["n"][0] for engine, reply in counted.items() if rep
 lab.happened("13.p2", [engine for engine, n in counts.items() if n == 20])
 
 # %% name="unannounced"
-from lab_env.services import thrift
-
-known = thrift.partitions(lab.address("metastore"), lab.database, "returns")
+known = lab.known_partitions("returns")  # asks the metastore itself
 assert known == ["partition_date=2026-11-20"]
 assert counts == {"Spark SQL": 20, "hudi-rs": 20} | ({"Trino": 10} if with_trino else {})
 pd.Series(counts, name="returns counted").to_frame()
@@ -303,9 +301,14 @@ pd.Series(counts, name="returns counted").to_frame()
 # Ten returns are missing in Trino, without an error. Trino asks the metastore which partitions there are, and
 # it knows of one day only. Spark and hudi-rs ask the table itself.
 #
-# Beware of a check in Spark: `SHOW PARTITIONS` lists the folders of a Hudi table, and shows both days. Above,
-# we asked the metastore itself (`known`).
-#
+# Beware of checking it in Spark. `SHOW PARTITIONS` lists the folders of a Hudi table:
+
+# %%
+shown = [row.partition for row in spark.sql("SHOW PARTITIONS returns").collect()]
+assert len(shown) == 2 and len(known) == 1
+{"SHOW PARTITIONS in Spark": shown, "the metastore": known}
+
+# %% [markdown]
 # ### Exercise 13.1 · Make the day known
 #
 # Write a function that makes the metastore know all partitions of a table. It gets the table's name. The

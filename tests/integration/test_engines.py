@@ -65,8 +65,8 @@ def uri() -> str:
     return lab_services.service("metastore").address()
 
 
-def write(lab, name: str, first: int, last: int, day: str) -> None:
-    """Write orders into a Copy-on-Write table, and sync its name."""
+def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) -> None:
+    """Write orders into a Copy-on-Write table, and sync its name unless told not to."""
     rows = lab.spark.sql(f"""
         SELECT concat('O-', id) AS order_id, 1 AS amount, '{day}' AS partition_date,
                TIMESTAMP '2026-11-20 12:00:00' AS order_ts
@@ -77,7 +77,7 @@ def write(lab, name: str, first: int, last: int, day: str) -> None:
         | {
             "hoodie.table.name": name,
             "hoodie.index.bloom.num_entries": "1000",
-            "hoodie.datasource.hive_sync.enable": "true",
+            "hoodie.datasource.hive_sync.enable": str(sync).lower(),
             "hoodie.datasource.hive_sync.mode": "hms",
             "hoodie.datasource.hive_sync.metastore.uris": uri(),
             "hoodie.datasource.hive_sync.database": DATABASE,
@@ -103,6 +103,23 @@ def test_a_write_registers_its_table_and_a_new_partition_is_synced(lab):
     known = thrift.partitions(uri(), DATABASE, "orders")
     assert known == ["partition_date=2026-11-20", "partition_date=2026-11-21"]
     assert lab.spark.table(f"{DATABASE}.orders").count() == 5
+
+
+@pytest.mark.parametrize("mend", ["a later write", "MSCK REPAIR TABLE", "CALL hive_sync"])
+def test_a_partition_written_without_sync_is_unknown_until_somebody_tells(lab, mend):
+    name = {"a later write": "later", "MSCK REPAIR TABLE": "repaired"}.get(mend, "called")
+    write(lab, name, 0, 3, "2026-11-20")
+    write(lab, name, 3, 5, "2026-11-21", sync=False)
+    assert thrift.partitions(uri(), DATABASE, name) == ["partition_date=2026-11-20"]
+    assert lab.spark.sql(f"SHOW PARTITIONS {DATABASE}.{name}").count() == 2  # folders
+    if mend == "a later write":
+        write(lab, name, 0, 3, "2026-11-20")
+    elif mend == "MSCK REPAIR TABLE":
+        lab.spark.sql(f"MSCK REPAIR TABLE {DATABASE}.{name}")
+    else:
+        lab.spark.sql(f"CALL hive_sync(table => '{DATABASE}.{name}', mode => 'hms')")
+    assert len(thrift.partitions(uri(), DATABASE, name)) == 2
+    lab.spark.sql(f"DROP TABLE {DATABASE}.{name}")
 
 
 def test_the_metastore_listens_on_this_machine_only(lab):

@@ -5,7 +5,6 @@ from datetime import date, timedelta
 
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.pipeline.options import KEYS, TINY
-from lab_env.services import thrift
 
 RETURNS = "returns"
 WRITER = TINY | KEYS | {"hoodie.table.name": RETURNS, "hoodie.index.bloom.num_entries": "1000"}
@@ -148,7 +147,7 @@ def _jobs(spark) -> set[int]:
 
 def _known(lab) -> frozenset[str]:
     """The partitions of the exercise's table that the metastore knows."""
-    return frozenset(thrift.partitions(lab.address("metastore"), lab.database, RETURNS))
+    return frozenset(lab.known_partitions(RETURNS))
 
 
 def _next_day(lab) -> str:
