@@ -198,7 +198,8 @@ class Lab:
         """Wait for a service that was started for `later`; whether it is there, or was left out."""
         if not services.service(service).running():
             return False
-        services.up([service])
+        services.up([service], progress=lambda line: None)
+        print(f"{services.service(service).title} is ready at {self.address(service)}")
         return True
 
     def paused(self, service: str):

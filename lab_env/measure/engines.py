@@ -3,6 +3,7 @@
 And a fair comparison of their times, which says "inconclusive" where the spread is wider than the difference.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from lab_env.palette import AMBER, GREEN, GREY
 
 SAME, OTHER, NONE = "same", "other", "none"
 LONGEST = 90  # letters of an error that a cell shows; all of it stands in its hover text
+_PLACE = re.compile(r"^line \d+:\d+: ")  # where in the query; Trino's
 COLOURS = {SAME: GREEN, OTHER: AMBER, NONE: GREY}
 
 
@@ -61,7 +63,7 @@ def ask(question: Callable[[], pd.DataFrame]) -> Reply:
 def in_its_words(refusal: Exception) -> str:
     """An engine's error as one line, without the plan, the place and the query's number around it."""
     text = getattr(refusal, "message", None) or getattr(refusal, "desc", None) or str(refusal)
-    first = " ".join(str(text).strip().split("\n")[0].split())
+    first = " ".join(_PLACE.sub("", str(text).strip()).split("\n")[0].split())
     name = getattr(refusal, "error_name", None)  # Trino's
     return f"{name}: {first}" if name else first
 

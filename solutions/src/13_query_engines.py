@@ -116,6 +116,7 @@ spark.sql(f"USE {lab.database}")
 
 events("id <= 1200", "new", 0).write.mode("append").json(incoming)
 run_streams()
+before = lab.xray(lab.path("orders_mor"))
 
 # %% [markdown]
 # Two streaming queries read the same events, as in lesson 03, from files here. One writes a Copy-on-Write table, the other
@@ -144,8 +145,8 @@ paid.union(new).coalesce(1).write.mode("append").json(incoming)
 run_streams()
 
 names = [row.tableName for row in spark.sql("SHOW TABLES").collect()]
+print(*names, sep="\n")
 lab.happened("13.p1", len(names))
-names
 
 # %% name="names"
 assert names == ["orders_cow", "orders_mor", "orders_mor_ro", "orders_mor_rt"]
@@ -163,7 +164,7 @@ assert places == {name: lab.path(name[:10]) for name in names}
 # Here is the Merge-on-Read table as it lies there now:
 
 # %%
-lab.xray(lab.path("orders_mor"))
+lab.xray(lab.path("orders_mor"), since=before)
 
 # %% [markdown]
 # One commit, two kinds of change, as in lesson 05. The ten payments of the 20th stand in a log. The ten new
@@ -227,30 +228,6 @@ def in_duckdb(sql, rows):
     """Ask about `rows`, an Arrow table, by that name."""
     return duckdb.sql(sql).to_arrow_table().to_pandas()
 
-
-# %% [markdown]
-# Do the three see the same columns? Here is one that they do not agree on:
-
-# %% name="types"
-types = {}
-for name in ("orders_cow", "orders_mor"):
-    types[name] = {
-        "Spark SQL": dict(spark.table(name).dtypes)["order_ts"],
-        "hudi-rs": str(with_hudi_rs(name).schema.field("order_ts").type),
-    }
-    if with_trino:
-        columns = in_trino(f"DESCRIBE {name}").set_index("Column")
-        types[name]["Trino"] = columns.loc["order_ts", "Type"]
-        assert types[name]["Trino"] == {"orders_cow": "bigint", "orders_mor": "timestamp(9)"}[name]
-assert {types[name]["Spark SQL"] for name in types} == {"timestamp"}
-pd.DataFrame(types).rename_axis("type of order_ts")
-
-# %% [markdown]
-# Hive sync registers a time as a whole number (`bigint`) unless `hoodie.datasource.hive_sync.support_timestamp` is
-# true. We have set it for the Merge-on-Read table only. Trino believes the metastore, and shows a number
-# with sixteen digits. Spark reads the columns that Hudi has kept for it beside them. Set the option before
-# the first sync: a registered column does not change its type by itself. Users
-# [meet this often](https://github.com/apache/hudi/issues/7730).
 
 # %% [markdown]
 # ### A partition that nobody announced
@@ -348,6 +325,32 @@ def publish(table):
 def publish(table):
     return spark.sql(f"SHOW PARTITIONS {table}").collect()
 
+
+# %% [markdown]
+# ### The same columns?
+#
+# The metastore keeps the columns, too. Here is one on which the engines do not agree:
+
+# %% name="types"
+types = {}
+for name in ("orders_cow", "orders_mor"):
+    types[name] = {
+        "Spark SQL": dict(spark.table(name).dtypes)["order_ts"],
+        "hudi-rs": str(with_hudi_rs(name).schema.field("order_ts").type),
+    }
+    if with_trino:
+        columns = in_trino(f"DESCRIBE {name}").set_index("Column")
+        types[name]["Trino"] = columns.loc["order_ts", "Type"]
+        assert types[name]["Trino"] == {"orders_cow": "bigint", "orders_mor": "timestamp(9)"}[name]
+assert {types[name]["Spark SQL"] for name in types} == {"timestamp"}
+pd.DataFrame(types).rename_axis("type of order_ts")
+
+# %% [markdown]
+# Hive sync registers a time as a whole number (`bigint`) unless `hoodie.datasource.hive_sync.support_timestamp` is
+# true. We have set it for the Merge-on-Read table only. Trino believes the metastore, and shows a number
+# with sixteen digits. Spark reads the columns that Hudi has kept for it beside them. Set the option before
+# the first sync: a registered column does not change its type by itself. Users
+# [meet this often](https://github.com/apache/hudi/issues/7730).
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes to here. For 13.p1 most say two, or three. For 13.p2 many say that
@@ -496,8 +499,8 @@ if with_trino:
 # error**. It has the ten new orders, which stand in a base file. It lacks the ten payments of the same
 # commit, which stand in the log. Such a state never existed: half a commit, as in lesson 09. The name `orders_mor_rt`
 # does not help; the cell above has asked for it, too. Trino's connector (version 476, with Hudi 1.0.2 inside)
-# reads base files only. Its documentation says so, and the wish for more is
-# [open since 2022](https://github.com/trinodb/trino/issues/14432).
+# reads base files only. The [wish for more](https://github.com/trinodb/trino/issues/14432) of 2022 was still open in
+# November 2026.
 #
 # On Copy-on-Write the three give the same rows. There is nothing to merge.
 #
@@ -509,8 +512,9 @@ if with_trino:
 #
 # ### How long does it take?
 #
-# One question, asked in turns: each engine gets the snapshot of the Merge-on-Read table and counts. We take the first
-# query of each engine in this lesson as *cold*: it opens connections and loads code. Then five rounds.
+# One question, asked in turns, in five rounds: how many orders of the Merge-on-Read table are paid? Beside it stands
+# the first count of each engine in this lesson, that of `returns`. It was *cold*: it opened connections and loaded
+# code. In the rounds all that is *warm*.
 
 # %% name="race"
 from lab_env.measure.engines import race
@@ -649,14 +653,14 @@ delivered = {
     ("read everything", "completion time"): since("orders_cow", two.completed),
     ("read everything", "_hoodie_commit_time"): since("orders_cow", two.requested),
 }
-lab.happened("13.p5", delivered["read everything", "_hoodie_commit_time"])
-pd.DataFrame(delivered).T
+rows = pd.DataFrame(delivered).T
+rows
 
 # %% name="bookmarks"
-rows = pd.DataFrame(delivered).T
 assert list(rows["Spark SQL"]) == list(rows["hudi-rs"]) == [20, 1210, 0, 20]
 if with_trino:
     assert list(rows["Trino"]) == [20, 20, 0, 0]
+lab.happened("13.p5", delivered["read everything", "_hoodie_commit_time"])
 
 # %% [markdown]
 # Spark and hudi-rs agree in every row: both compare **completion** times. A bookmark of one fits the other. With
@@ -667,15 +671,14 @@ if with_trino:
 # table it does not see the logs:
 
 # %% name="filter-on-mor"
-_, last = lab.xray(lab.path("orders_mor")).instants
 on_mor = since("orders_mor", first["mor"].completed)
 assert on_mor["Spark SQL"] == on_mor["hudi-rs"] == 20 and on_mor["Trino"] in (10, None)
 on_mor
 
 # %% [markdown]
-# Ten of twenty: the payments are not there. A filter by requested time has one more gap, which our table does not
-# show: a commit that was requested before the bookmark and completed after it never passes the filter. With one
-# writer this does not happen.
+# Ten of twenty: the payments are not there. And one more gap follows, which our table does not show: where two
+# writers work at once, a commit may be requested before the bookmark and completed after it. It never passes the
+# filter.
 #
 # > **Documented, not measured here.** An earlier hudi-rs compared requested times: so says the source of its 0.5.0
 # > development version of May 2026 (`timeline/selector.rs` of

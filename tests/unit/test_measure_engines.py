@@ -68,6 +68,7 @@ def test_cells_show_rows_changes_or_the_shortened_error(matrix):
 
 def test_an_error_is_kept_in_the_engines_own_words():
     assert in_its_words(OfTrino()) == f"NOT_SUPPORTED: {OfTrino.message}"
+    assert ask(fails(ValueError("line 1:73: no such function"))).error == "no such function"
     assert ask(fails(ValueError("first line\nsecond"))).error == "first line"
     assert ask(lambda: PAID).rows is PAID
 
