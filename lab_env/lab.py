@@ -100,18 +100,21 @@ class Lab:
         self._exercises = Exercises(self)
 
     @classmethod
-    def start(cls, lesson: str, *needs: str) -> "Lab":
+    def start(cls, lesson: str, *needs: str, later: str = "") -> "Lab":
         """Begin a lesson: services up, this lesson's own tables and topics cleared.
 
         Args:
             lesson: two digits, or a demo's name like `demo-snapshot`.
             needs: services beyond the default ones.
+            later: a service that starts while the lesson begins, and that it can do without; `wait_for` waits.
 
         Returns:
             The handle; showing it lists what runs where.
         """
         check_lesson(lesson)
         services.up([*services.DEFAULT, *needs] if needs else None)
+        if later:
+            services.begin(later)
         cleared = reset_lesson(lesson)
         lab = cls(lesson, services.endpoints(), needs)
         if any(cleared.values()):
@@ -165,6 +168,10 @@ class Lab:
         """This lesson's database in the metastore, for example `lesson_13`; a start clears it."""
         return database_of(self.space)
 
+    def known_partitions(self, table: str) -> list[str]:
+        """The partitions of one of this lesson's tables, as the metastore itself knows them."""
+        return services.SERVICES["metastore"].partitions(self.database, table)
+
     def scratch(self, name: str) -> str:
         """A path for a table to try things on, new at each call; a lesson's start clears it."""
         return f"{self.base}/scratch/{name}-{secrets.token_hex(3)}"
@@ -187,6 +194,14 @@ class Lab:
     def address(self, service: str) -> str:
         """What a client needs to reach a running service, for example `kinesis`."""
         return services.service(service).address()
+
+    def wait_for(self, service: str) -> bool:
+        """Wait for a service that was started for `later`; whether it is there, or was left out."""
+        if not services.service(service).running():
+            return False
+        services.up([service], progress=lambda line: None)
+        print(f"{services.service(service).title} is ready at {self.address(service)}")
+        return True
 
     def paused(self, service: str):
         """Hold a service still while the body of the `with` runs; it answers nothing then."""

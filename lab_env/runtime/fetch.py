@@ -272,13 +272,8 @@ def fetch_archive(name: str, say: Say = print) -> None:
     target, pin = _archive_target(name), versions()["archives"][name]
     if target.is_dir():
         return
-    # The download, Ivy's copy of it, then what it unpacks to.
-    needed, free = 2.5 * pin["megabytes"] / 1000, shutil.disk_usage(cache()).free / 1e9
-    if free < needed:
-        raise LabError(
-            f"To fetch {name}, {needed:.1f} GB of disk must be free; {cache()} has {free:.1f} GB.",
-            "free some space, then run: make setup",
-        )
+    if lack := archive_lacks(name):
+        raise LabError(f"To fetch {name}, {lack}.", "free some space, then run: make setup")
     say(f"{name}: {pin['megabytes'] / 1000:.1f} GB to fetch, once")
     partial = _empty(cache() / "partial" / target.name)
     extension, coordinates = pin["extension"], pin["coordinates"]
@@ -289,6 +284,22 @@ def fetch_archive(name: str, say: Say = print) -> None:
     _unpack(partial / _jar_name(coordinates, extension), partial / "kept", pin["keep"])
     _move_in_place(partial / "kept", target)
     shutil.rmtree(partial)
+
+
+def archive_lacks(name: str) -> str:
+    """The disk that is missing to fetch an archive, in words; nothing where there is enough, or where it is.
+
+    Args:
+        name: an entry of `archives` in versions.toml.
+    """
+    if archive(name):
+        return ""
+    # The download, Ivy's copy of it, then what it unpacks to.
+    needed = 2.5 * versions()["archives"][name]["megabytes"] / 1000
+    free = shutil.disk_usage(cache()).free / 1e9
+    if free >= needed:
+        return ""
+    return f"{needed:.1f} GB of disk must be free; {cache()} has {free:.1f} GB"
 
 
 def _archive_target(name: str) -> Path:

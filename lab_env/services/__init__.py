@@ -3,6 +3,7 @@
 Kernels attach to services that run elsewhere: nothing here keeps state in this process.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -88,6 +89,42 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
             _stop_failed(own)
             raise
     return _endpoints()
+
+
+def begin(name: str, progress: Callable[[str], None] = print) -> bool:
+    """Start a service that its user can do without, and do not wait until it is ready; `up` waits.
+
+    Where the machine is too small for it, or it cannot be fetched, it is left out, and said so. With
+    `CI` in the environment it is never left out.
+
+    Args:
+        name: of the service; those that it needs are started, too.
+        progress: receives one short line at a time.
+
+    Returns:
+        Whether it has been started.
+
+    Raises:
+        LabError: the supervisor does not start, or, in CI, the service cannot be fetched.
+    """
+    wanted = service(name)
+    try:
+        lack = "" if wanted.running() or os.environ.get("CI") else wanted.lacks()
+        if lack:
+            raise LabError(f"{lack}.", f"when there is more, run: lab up {name}")
+        with lab_lock():
+            own = [needed for needed in _with_needs([name]) if not needed.external]
+            for needed in own:
+                _fetch_on_demand(needed, progress)
+            supervisor.ensure_supervisor()
+            for needed in own:
+                needed.start()
+    except LabError as error:
+        if os.environ.get("CI"):
+            raise
+        progress(f"{wanted.title} is left out: {error.what} Next: {error.next_step}")
+        return False
+    return True
 
 
 def down(purge: bool = False) -> None:

@@ -77,6 +77,10 @@ class Service(ABC):
         """Web pages of the server: name and URL."""
         return {}
 
+    def lacks(self) -> str:
+        """What this machine has too little of to fetch and run it, in words; nothing where it fits."""
+        return ""
+
     @property
     def external(self) -> bool:
         """Whether the settings name a server that the lab must not start."""

@@ -95,6 +95,18 @@ class Metastore(Service):
         """Its URI, as `hive.metastore.uris` wants it."""
         return self.external_address() or f"thrift://{settings().client_host}:{self.port('thrift')}"
 
+    def partitions(self, database: str, table: str) -> list[str]:
+        """The partitions that it knows of a table, for example `partition_date=2026-11-21`.
+
+        Args:
+            database: its name.
+            table: its name.
+
+        Raises:
+            ThriftError: it does not answer, or there is no such table.
+        """
+        return thrift.partitions(self.address(), database, table)
+
     def drop_database(self, name: str) -> list[str]:
         """Forget a database and its tables; their files stay. Nothing when the service does not run.
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 VERSION_CALL = 0x80010001
 REPLY, EXCEPTION = 2, 3
-STOP, BOOL, STRING = 0, 2, 11
+STOP, BOOL, SHORT, STRING = 0, 2, 6, 11
 NUMBERS = {3: ">b", 4: ">d", 6: ">h", 8: ">i", 10: ">q"}
 STRUCT, MAP, SET, LIST = 12, 13, 14, 15
 LONGEST = 64_000_000  # bytes of a text: more is no answer of a metastore
@@ -48,6 +48,22 @@ def tables(uri: str, database: str, seconds: float = 5) -> list[str]:
     return _call(uri, "get_all_tables", _text(1, database), seconds)
 
 
+def partitions(uri: str, database: str, table: str, seconds: float = 5) -> list[str]:
+    """The partitions that the metastore knows of a table, for example `partition_date=2026-11-21`.
+
+    Args:
+        uri: `thrift://host:port` of the metastore.
+        database: its name.
+        table: its name.
+        seconds: how long to wait for it.
+
+    Raises:
+        ThriftError: it does not answer so, or there is no such table.
+    """
+    names = _text(1, database) + _text(2, table) + _short(3, -1)  # -1: all of them
+    return _call(uri, "get_partition_names", names, seconds)
+
+
 def drop_database(uri: str, database: str, seconds: float = 30) -> None:
     """Forget a database with all its tables; their files stay.
 
@@ -78,6 +94,10 @@ def _call(uri: str, method: str, arguments: bytes, seconds: float) -> Any:
 def _text(number: int, value: str) -> bytes:
     data = value.encode()
     return struct.pack(">bhi", STRING, number, len(data)) + data
+
+
+def _short(number: int, value: int) -> bytes:
+    return struct.pack(">bhh", SHORT, number, value)
 
 
 def _flag(number: int, value: bool) -> bytes:

@@ -9,8 +9,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import psutil
+
 from lab_env.errors import LabError
-from lab_env.runtime.fetch import Say, archive, fetch_archive, fetch_wheel
+from lab_env.runtime.fetch import Say, archive, archive_lacks, fetch_archive, fetch_wheel
 from lab_env.runtime.java import wheel_java_home
 from lab_env.runtime.state import cache, folder
 from lab_env.runtime.supervisor import Program
@@ -20,6 +22,7 @@ from lab_env.services.minio import credentials
 from lab_env.settings import settings
 
 JAVA = 25
+MEMORY = 2  # gigabytes that must be free: for itself, and to spare
 CATALOG = "hudi"
 
 JAVA_OPTIONS = (
@@ -122,6 +125,13 @@ class Trino(Service):
     def address(self) -> str:
         """Where its clients connect."""
         return f"http://{settings().client_host}:{self.port('http')}"
+
+    def lacks(self) -> str:
+        """Disk to fetch it, or memory to run it beside a Spark session."""
+        free = psutil.virtual_memory().available / 1e9
+        if free < MEMORY:
+            return f"{MEMORY} GB of memory must be free; there are {free:.1f} GB"
+        return archive_lacks(self.name)
 
     def links(self) -> dict[str, str]:
         """The web page with its queries; it asks for a user name, any will do."""

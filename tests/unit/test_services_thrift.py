@@ -53,6 +53,14 @@ def test_names_come_as_a_list(server):
     assert thrift.databases(server.uri) == ["default", "shop"]
 
 
+def test_all_partitions_of_a_table_are_asked_for(server):
+    server.answer = reply(2, NAMES)
+    assert thrift.partitions(server.uri, "shop", "orders") == ["default", "shop"]
+    assert server.asked.endswith(
+        text("shop") + b"\x0b\0\x02" + text("orders") + b"\x06\0\x03\xff\xff\0"
+    )
+
+
 def test_a_drop_keeps_the_files_and_takes_the_tables(server):
     server.answer = reply(2, b"\0")
     thrift.drop_database(server.uri, "shop")
