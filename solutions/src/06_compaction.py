@@ -271,7 +271,7 @@ for name, row in shown.items():
 # %% [markdown]
 # The shop writes one batch a minute, and its dashboard asks read-optimised. It may be one batch behind,
 # never two, and no more compactions than that needs are paid for. Which options must the writer have?
-# The check writes five batches with them to a scratch table, and looks at it after each.
+# The check writes up to five batches with them to a scratch table, and looks at it after each.
 
 # %% exercise="06.1"
 fresh_options = {

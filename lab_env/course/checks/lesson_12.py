@@ -5,7 +5,8 @@ commit on, which the lesson's last section cleans away.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -29,11 +30,8 @@ class OneOrdersLife:
     @staticmethod
     def observe(lab, answer) -> dict[str, list]:
         """Call the function for each order with the changes of the lesson's first five commits."""
-        changes = _changes(lab, *_first_commits(lab)).orderBy(F.desc("ts_ms")).cache()
-        try:
-            return {order: _life(answer, changes, order) for order in LIVES}
-        finally:
-            changes.unpersist()
+        changes = _newest_first(lab, *_first_commits(lab))
+        return {order: _life(answer, changes, order) for order in LIVES}
 
     @staticmethod
     def judge(facts: Mapping[str, list]) -> Passed | NotYet:
@@ -96,33 +94,14 @@ class RevenueByChanges:
     def observe(lab, answer) -> Moves:
         """Call the function with all changes since the first commit, and recompute twice."""
         first, _ = _first_commits(lab)
-        changes = _changes(lab, first).cache()
-        try:
-            said = answer(changes)
-            columns = tuple(getattr(said, "columns", ()))
-            moved = {}
-            if {"customer_id", "cents"} <= set(columns):
-                moved = {row.customer_id: int(row.cents or 0) for row in said.collect()}
-            sums = changes.selectExpr(
-                "sum(after.cents) FILTER (WHERE after.status <> 'cancelled') AS after_only",
-                "sum(after.cents) FILTER (WHERE after.status = 'cancelled') AS cancelled",
-                "sum(before.cents) FILTER (WHERE op = 'd' AND before.status <> 'cancelled') AS erased",
-            ).first()
-        finally:
-            changes.unpersist()
-        path = lab.path("orders_cow")
-        reader = lab.spark.read.format("hudi")
-        now = _revenue(reader.load(path))
-        then = _revenue(lab.spark.read.format("hudi").option("as.of.instant", first).load(path))
-        customers = {*now, *then}
-        return Moves(
-            answer=moved,
-            truth={name: now.get(name, 0) - then.get(name, 0) for name in customers},
-            after_only=sums.after_only or 0,
-            cancelled=sums.cancelled or 0,
-            erased=sums.erased or 0,
-            columns=columns,
-        )
+        newest = lab.xray(lab.path("orders_cow")).instants[-1].requested
+        changes, truth = _changes_and_truth(lab, first, newest)
+        said = answer(changes)
+        columns = tuple(getattr(said, "columns", ()))
+        moved = {}
+        if {"customer_id", "cents"} <= set(columns):
+            moved = {row.customer_id: int(row.cents or 0) for row in said.collect()}
+        return replace(truth, answer=moved, columns=columns)
 
     @staticmethod
     def judge(facts: Moves) -> Passed | NotYet:
@@ -191,9 +170,10 @@ class WhereTheNextRunBegins:
     def observe(lab, answer) -> NextRun:
         """Compare the feed from the learner's beginning with what the newest `upto` leaves open."""
         begin = str(answer())
-        kept = lab.spark.read.format("hudi").load(lab.path("revenue"))
-        counted = kept.agg(F.max("upto")).first()[0]
-        open_changes = _changes(lab, counted).count()
+        newest = [
+            lab.xray(lab.path(name)).instants[-1].requested for name in ("orders_cow", "revenue")
+        ]
+        counted, open_changes = _counted_and_open(lab, *newest)
         read = [row.ts_ms for row in _changes(lab, begin).select("ts_ms").collect()]
         again = sum(at <= counted for at in read)
         return NextRun(begin, open_changes, open_changes - (len(read) - again), again)
@@ -241,6 +221,53 @@ def _first_commits(lab) -> tuple[str, str]:
             "run the notebook again from its first cell.",
         )
     return commits[0], commits[4]
+
+
+@cache  # the same for every answer, as long as nobody writes
+def _counted_and_open(lab, newest_order: str, newest_total: str) -> tuple[str, int]:
+    """Up to which commit the totals count, and how many changes came after it.
+
+    Args:
+        lab: of the lesson.
+        newest_order: requested time of the newest instant of the orders.
+        newest_total: of the totals.
+    """
+    kept = lab.spark.read.format("hudi").load(lab.path("revenue"))
+    counted = kept.agg(F.max("upto")).first()[0]
+    return counted, _changes(lab, counted).count()
+
+
+@cache  # the same for every answer
+def _newest_first(lab, begin: str, end: str) -> DataFrame:
+    """The changes of some commits in an order that nobody should rely on."""
+    return _changes(lab, begin, end).orderBy(F.desc("ts_ms")).cache()
+
+
+@cache  # the same for every answer, as long as nobody writes
+def _changes_and_truth(lab, first: str, newest: str) -> tuple[DataFrame, Moves]:
+    """The changes after the first commit, and by how much they moved each customer's revenue.
+
+    Args:
+        lab: of the lesson.
+        first: requested time of the first commit.
+        newest: of the newest one.
+    """
+    changes = _changes(lab, first).cache()
+    sums = changes.selectExpr(
+        "sum(after.cents) FILTER (WHERE after.status <> 'cancelled') AS after_only",
+        "sum(after.cents) FILTER (WHERE after.status = 'cancelled') AS cancelled",
+        "sum(before.cents) FILTER (WHERE op = 'd' AND before.status <> 'cancelled') AS erased",
+    ).first()
+    path = lab.path("orders_cow")
+    now = _revenue(lab.spark.read.format("hudi").load(path))
+    then = _revenue(lab.spark.read.format("hudi").option("as.of.instant", first).load(path))
+    return changes, Moves(
+        answer={},
+        truth={name: now.get(name, 0) - then.get(name, 0) for name in {*now, *then}},
+        after_only=sums.after_only or 0,
+        cancelled=sums.cancelled or 0,
+        erased=sums.erased or 0,
+    )
 
 
 def _changes(lab, begin: str, end: str | None = None) -> DataFrame:
