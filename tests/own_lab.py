@@ -17,6 +17,11 @@ def lab_environment(home: Path) -> dict[str, str]:
     return {"LAB_HOME": str(home)} | {f"LAB_{name}_PORT": str(next(ports)) for name in PORTS}
 
 
+def allowed(seconds: float) -> float:
+    """The time that something may take here: as promised, for each test process on this machine."""
+    return seconds * int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+
+
 def free_ports(count: int) -> list[int]:
     """Free ports below the range from which the system serves outgoing connections.
 

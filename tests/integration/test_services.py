@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from instance import Instance, running_instance
-from own_lab import lab_environment
+from own_lab import allowed, lab_environment
 
 from lab_env.runtime import supervisor
 from lab_env.runtime.environment import MARK
@@ -55,7 +55,7 @@ def test_up_twice_changes_nothing(running):
     before = {name: row["pid"] for name, row in running.status().items()}
     started = time.monotonic()
     running.up()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < allowed(10)
     assert {name: row["pid"] for name, row in running.status().items()} == before
 
 
@@ -67,7 +67,7 @@ def test_a_warm_up_takes_fifteen_seconds_or_less(running):
         return time.monotonic() - started
 
     # The best of two: another program's load must not decide.
-    assert min(seconds(), seconds()) <= 15
+    assert min(seconds(), seconds()) <= allowed(15)
 
 
 def test_up_from_two_terminals_at_once_starts_one_of_each(running):
