@@ -317,13 +317,7 @@ def publish(table):
 # %% wrong="13.1"
 # expect: You name the day yourself
 def publish(table):
-    spark.sql(f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (partition_date = '2026-11-21')")
-
-
-# %% wrong="13.1"
-# expect: whatever the metastore knows
-def publish(table):
-    return spark.sql(f"SHOW PARTITIONS {table}").collect()
+    spark.sql(f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (partition_date = '2026-12-01')")
 
 
 # %% [markdown]
