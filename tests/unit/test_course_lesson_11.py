@@ -41,13 +41,14 @@ def test_each_change_once_passes():
 )
 def test_a_commit_that_comes_twice_gets_its_reason(bookmark, reason):
     second = Run(bookmark, (*DUE[1], *COMMIT_2), "350")
-    said = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], second, *RUNS[2:])))
+    said = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], second)))
     assert said.startswith("Commit 2 arrived twice, 2 rows of it.") and reason in said
 
 
 def test_a_bookmark_that_never_moves_is_named():
     runs = [replace(run, begin="000", rows=DUE[0]) for run in RUNS]
-    assert "The bookmark stays at 000" in reason_of(ExactlyOnce.judge(facts_of(*runs)))
+    said = reason_of(ExactlyOnce.judge(facts_of(*runs[:2])))
+    assert "The bookmark stays at 000: run 2 delivered everything again, 10 rows so far" in said
 
 
 def test_a_run_without_rows_needs_a_bookmark_too():

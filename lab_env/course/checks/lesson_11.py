@@ -8,6 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from lab_env import objectstore
 from lab_env.course.checking import NotYet, Passed, check_of
@@ -15,7 +16,7 @@ from lab_env.pipeline.options import KEYS, TINY
 from lab_env.xray.model import Instant
 
 # The orders of each commit. Commit 1 creates them all, the others change some.
-COMMITS = ((1, 2, 3, 4, 5), (4, 5), (1,), (4,), (2,))
+COMMITS = ((1, 2, 3, 4, 5), (4, 5), (1,), (4,))
 # How many commits are there at each run of 11.1, and which orders of which commit each must deliver.
 RUNS = (2, 3, 3, 4)
 DUE = (((1, 1), (2, 1), (3, 1), (4, 2), (5, 2)), ((1, 3),), (), ((4, 4),))
@@ -42,7 +43,7 @@ class FourRuns:
     """What the job did.
 
     Args:
-        runs: up to four; the last one is missing when a run returned no bookmark.
+        runs: up to four; it ends with a run that returned no bookmark or delivered a row again.
         requested: of each commit.
         completed: of each commit.
     """
@@ -78,8 +79,8 @@ class ExactlyOnce:
                     bookmark,
                 )
             )
-            if not isinstance(bookmark, str):
-                break
+            if not isinstance(bookmark, str) or _came_twice(runs):
+                break  # it cannot become right any more
             begin = str(bookmark)
         return FourRuns(
             tuple(runs),
@@ -99,11 +100,12 @@ class ExactlyOnce:
                 f"bookmark for the next run. It delivered {len(facts.runs[without - 1].rows)} rows: "
                 "a bookmark must not depend on there being any."
             )
-        times = Counter(row for run in facts.runs for row in run.rows)
-        twice = sorted(row for row, count in times.items() if count > 1)
+        twice = _came_twice(facts.runs)
         if twice:
             return NotYet(_why_twice(facts, twice))
-        missing = {row for due in DUE for row in due} - set(times)
+        missing = {row for due in DUE for row in due} - {
+            row for run in facts.runs for row in run.rows
+        }
         if missing:
             order, commit = min(missing)
             return NotYet(
@@ -119,14 +121,20 @@ class ExactlyOnce:
         )
 
 
+def _came_twice(runs: Sequence[Run]) -> list[tuple[int, int]]:
+    """The rows that were delivered more than once."""
+    times = Counter(row for run in runs for row in run.rows)
+    return sorted(row for row, count in times.items() if count > 1)
+
+
 def _why_twice(facts: FourRuns, twice: list[tuple[int, int]]) -> str:
     """What came twice, and which mistake makes it so."""
     commit = twice[0][1]
     requested, completed = facts.requested[commit - 1], facts.completed[commit - 1]
     if facts.runs[-1].begin == "000":
         return (
-            f"The bookmark stays at 000: each run delivered everything again, "
-            f"{sum(len(run.rows) for run in facts.runs)} rows in all."
+            f"The bookmark stays at 000: run {len(facts.runs)} delivered everything again, "
+            f"{sum(len(run.rows) for run in facts.runs)} rows so far."
         )
     marks = [run.begin for run in facts.runs if run.begin != "000"]
     told = (
@@ -173,36 +181,22 @@ class LostWindow:
     @staticmethod
     def observe(lab, answer) -> tuple[Window, ...]:
         """Ask the function about a table and a cleaned copy of it, for several bookmarks."""
-        source, commits = _small_table(lab)
         whole = [len(orders) for orders in COMMITS]
-        names, found = [], []
-        for cleaned in (False, True):
-            path, name = lab.scratch("missed"), f"missed_{secrets.token_hex(3)}"
-            _copy(lab, source, path)
-            lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-            names.append(name)
-            kept_from, left = "", whole
-            if cleaned:
-                clean = lab.spark.sql(
-                    f"CALL run_clean(table => '{name}', retain_commits => 2, "
-                    "options => 'hoodie.metadata.enable=false')"
-                )
-                kept_from = clean.first()["earliest_commit_to_retain"]
-                left = _steps(lab, path, commits)
-            for after in (1, len(commits) - 2, len(commits)):
+        found = []
+        for table in _with_and_without_cleaning(lab):
+            commits = table.commits
+            for after in (1, len(commits) - 1, len(commits)):
                 missed = range(after, len(commits))
                 found.append(
                     Window(
-                        cleaned,
+                        bool(table.kept_from),
                         after,
                         len(missed),
-                        short=any(left[n] < whole[n] for n in missed),
-                        kept=all(commits[n].requested >= kept_from for n in missed),
-                        answer=answer(name, commits[after - 1].completed),
+                        short=any(table.left[n] < whole[n] for n in missed),
+                        kept=all(commits[n].requested >= table.kept_from for n in missed),
+                        answer=answer(table.name, commits[after - 1].completed),
                     )
                 )
-        for name in names:
-            lab.spark.sql(f"DROP TABLE {name}")
         return tuple(found)
 
     @staticmethod
@@ -241,6 +235,44 @@ def _why_safe(window: Window) -> str:
         return "Nothing was ever cleaned there: every file is in its place."
     return (
         "The clean kept the files of all of these commits: compare its earliest commit with them."
+    )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table that 11.2 asks about.
+
+    Args:
+        name: in Spark's catalogue.
+        commits: in their order.
+        left: how many rows the window of each commit delivers.
+        kept_from: what the clean promised to keep, a requested time; empty without a clean.
+    """
+
+    name: str
+    commits: list[Instant]
+    left: list[int]
+    kept_from: str = ""
+
+
+@cache  # an answer only asks, so all answers of a lesson get the same two tables
+def _with_and_without_cleaning(lab) -> tuple[_Table, _Table]:
+    """Two copies of the small table, the second one cleaned."""
+    source, commits = _small_table(lab)
+    names = []
+    for _ in range(2):
+        path = lab.scratch("missed")
+        names.append(f"missed_{secrets.token_hex(3)}")
+        _copy(lab, source, path)
+        lab.spark.sql(f"CREATE TABLE {names[-1]} USING hudi LOCATION '{path}'")
+    clean = lab.spark.sql(
+        f"CALL run_clean(table => '{names[1]}', retain_commits => 1, "
+        "options => 'hoodie.metadata.enable=false')"
+    )
+    kept_from = clean.first()["earliest_commit_to_retain"]
+    return (
+        _Table(names[0], commits, [len(orders) for orders in COMMITS]),
+        _Table(names[1], commits, _steps(lab, path, commits), kept_from),
     )
 
 

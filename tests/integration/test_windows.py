@@ -1,0 +1,50 @@
+"""Both ends of an incremental window, on the two table versions that Hudi 1.x writes.
+
+Lesson 11 shows them on version 9 and says that version 8 answers the same.
+"""
+
+import pytest
+
+from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline.options import KEYS, TINY
+
+VERSIONS = {"8": {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"}, "9": {}}
+
+
+@pytest.fixture(scope="module")
+def lab(services):
+    handle = Lab("windows", services)
+    yield handle
+    handle.spark.stop()
+    reset_lesson("windows")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_window_begins_after_a_completion_and_ends_with_one(lab, version):
+    path = lab.path(f"version_{version}")
+    options = TINY | KEYS | {"hoodie.table.name": "orders"} | VERSIONS[version]
+    for minute, keys in enumerate((("O-1", "O-2"), ("O-2",))):
+        lab.spark.createDataFrame([(key,) for key in keys], "order_id string").selectExpr(
+            "order_id",
+            f"timestamp'2026-11-20 12:0{minute}:00' AS order_ts",
+            "'2026-11-20' AS partition_date",
+        ).write.format("hudi").options(**options).mode("append").save(path)
+    table = lab.xray(path)
+    assert str(table.version) == version
+    second = table.instants[1]
+    just_before = str(int(second.completed) - 1)
+
+    def holds_second(begin: str, end: str | None = None) -> bool:
+        reader = (
+            lab.spark.read.format("hudi")
+            .option("hoodie.datasource.query.type", "incremental")
+            .option("hoodie.datasource.read.begin.instanttime", begin)
+        )
+        if end:
+            reader = reader.option("hoodie.datasource.read.end.instanttime", end)
+        return not reader.load(path).where(f"_hoodie_commit_time = '{second.requested}'").isEmpty()
+
+    assert holds_second(second.requested) and holds_second(just_before)
+    assert not holds_second(second.completed)
+    assert not holds_second("000", second.requested) and not holds_second("000", just_before)
+    assert holds_second("000", second.completed)
