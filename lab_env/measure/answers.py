@@ -137,9 +137,10 @@ class QueryGrid:
             for moment, mark in zip(self.moments, self.marks(kind, query), strict=True):
                 row += _cell(self.answers[moment, kind, query], self.column, mark, most)
             rows.append(row)
+        guess = " your guess," if self.score() else ""
         note = (
-            f"Each cell: {self.column} as the query says, what you said, the files that it read and "
-            "their bytes. The more bytes, the stronger the colour."
+            f"Each cell: {self.column} by that query,{guess} the files that it read and their bytes. "
+            "The more bytes, the stronger the colour."
         )
         return shown.table(rows, note, self.score())
 

@@ -91,7 +91,7 @@ def write(rows, *kinds):
 write(orders("id <= 1200", "new", "10:00"), "cow", "mor")
 
 # %% [markdown]
-# Whoever reads a Hudi table chooses a *query type*. This lesson is about the first two.
+# Whoever reads a Hudi table chooses a *query type*. Two of them ask what the table says now:
 #
 # - A [**snapshot query**](../docs/glossary.md#snapshot-query) reads the newest file slice of each file
 #   group: the base file, and the logs merged into it. You get it when you say nothing.
@@ -215,13 +215,11 @@ cow_updated, mor_updated = (size.loc[(kind, "snapshot"), "updated"] for kind in 
 cow_compacted, mor_compacted = (size.loc[(kind, "snapshot"), "compacted"] for kind in TABLES)
 assert mor_updated > 1.7 * cow_updated  # while there is a log
 assert 0.8 < mor_compacted / cow_compacted < 1.25  # and after the compaction
-print(
-    f"A snapshot of Merge-on-Read reads {mor_updated / cow_updated:.1f} times what Copy-on-Write does"
-)
-print(f"while there is a log, and {mor_compacted / cow_compacted:.1f} times after the compaction.")
+times = f"{mor_updated / cow_updated:.1f} times with a log, {mor_compacted / cow_compacted:.1f} times without"
+print(f"Snapshot, bytes of Merge-on-Read to Copy-on-Write: {times}")
 
 # %% [markdown]
-# One cell of the twelve is what people get wrong: **read-optimised on Merge-on-Read, after the update,
+# Most people get one cell of the twelve wrong: **read-optimised on Merge-on-Read, after the update,
 # says 0**. The 250 payments stand in a log, and it opens no log. The compaction put them into a base file.
 #
 # Look at the bytes, too. One of the articles that this course follows says that a snapshot query costs the
@@ -300,7 +298,7 @@ sees = {"O-17 is shipped": True, "O-18 is erased": True, "O-1300 opens a new day
 # Back to the dashboard. The Copy-on-Write table has no logs, and 250 orders were paid since the dashboard
 # opened it.
 #
-# **Predict:** how many paid orders does the DataFrame show that it holds?
+# **Predict:** the dashboard counts the paid orders with the DataFrame that it holds. What does it say?
 
 # %%
 lab.predict("09.p3", ...)
@@ -334,6 +332,8 @@ assert list(seen["after REFRESH TABLE"]) == [250, 0, 250, 250]
 #   this session first read the name. `REFRESH TABLE` makes it forget. It did nothing for our DataFrame, which
 #   was loaded by its path. And each session remembers on its own: the new one saw the payments at once.
 #
+# If you have met this, you are not alone:
+#
 # > **Known upstream.** Users report the second one as lost data: apache/hudi
 # > [7322](https://github.com/apache/hudi/issues/7322),
 # > [8571](https://github.com/apache/hudi/issues/8571). A change that would have ended it
@@ -349,8 +349,8 @@ assert list(seen["after REFRESH TABLE"]) == [250, 0, 250, 250]
 # %% [markdown]
 # ## Half a commit
 #
-# So a read-optimised query shows old rows until the next compaction? You have seen in exercise 09.1 that it
-# is not so simple. Here is the case that costs money.
+# So a read-optimised query shows old rows until the next compaction? Exercise 09.1 says that it is not so
+# simple. Here is the case that costs money.
 #
 # A customer splits her order O-17: goods for 40.00 move to a new order, O-1201. In the same batch O-1017
 # is paid. It is **one** upsert into the compacted Merge-on-Read table, one commit, in two partitions:
