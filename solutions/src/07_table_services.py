@@ -158,7 +158,7 @@ files.groupby("partition")["bytes"].agg(["count", "min", "max"])
 # %%
 minutes_to_a_thousand = 1000 / per_batch.iloc[0]
 assert minutes_to_a_thousand < 15
-minutes_to_a_thousand
+print(f"a thousand files after {minutes_to_a_thousand} minutes")
 
 # %% [markdown]
 # What is wrong with many files? Let us look up one order, O-17. Before we do, we open the table
