@@ -37,7 +37,8 @@ def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Req
     bars.set(xlabel="requests")
     for row, name in enumerate(names):
         kilobytes = sorted(size / 1000 for size in current_sizes(tables[name]))
-        spread = [row + 0.5 * (n % 9 / 8 - 0.5) for n in range(len(kilobytes))]
+        stack = min(len(kilobytes), 9)  # so many dots side by side, around the row's middle
+        spread = [row + (n % stack - (stack - 1) / 2) / 16 for n in range(len(kilobytes))]
         sizes.scatter(kilobytes, spread, s=12, color=CURRENT, alpha=0.6, linewidths=0)
         sizes.annotate(
             _files(len(kilobytes)), (kilobytes[-1], row), (9, 0), textcoords="offset points",
