@@ -23,16 +23,22 @@ from lab_env.runtime.java import find_java
 from lab_env.runtime.state import cache
 
 
+def class_archive() -> Path | None:
+    """Where the archive lies; None where there is none."""
+    archive = _target()
+    return archive if archive.exists() and archive.stat().st_size else None
+
+
 def java_options() -> str:
     """The options by which a JVM maps the archive; empty where there is none.
 
     They fit only a session whose class path begins with `jars("spark")/*`, then PySpark's own.
     """
-    archive = _target()
-    if not archive.exists() or archive.stat().st_size == 0:
+    archive = class_archive()
+    if archive is None:
         return ""
     # Without the log options a JVM that cannot use it would say so at each start.
-    return f"-XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    return f'"-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
 def make_class_archive(say: fetch.Say = print) -> None:
@@ -48,6 +54,7 @@ def make_class_archive(say: fetch.Say = print) -> None:
     partial = cache() / "partial" / target.name
     partial.parent.mkdir(exist_ok=True)
     partial.unlink(missing_ok=True)
+    _have_base_archive()
     with tempfile.TemporaryDirectory() as folder:
         environment = clean_environment() | {
             "SPARK_HOME": str(_spark_home()),
@@ -60,12 +67,21 @@ def make_class_archive(say: fetch.Say = print) -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)
     if done.returncode:
         partial.unlink(missing_ok=True)
-        say(f"class archive for Spark: not made, sessions start slower; {_reason(done.stderr)}")
+        say(
+            f"class archive for Spark: not made, sessions start slower; {_reason(done.stdout + done.stderr)}"
+        )
         return  # the next set-up tries again
     if not partial.exists():
         say("class archive for Spark: not with this Java; sessions start slower")
         partial.touch()
     os.replace(partial, target)
+
+
+def _have_base_archive() -> None:
+    """Ours builds on the archive of Java's own classes; the Java of a wheel comes without one."""
+    java = find_java()
+    if java.origin == "set-up" and not (java.home / "lib" / "server" / "classes.jsa").exists():
+        subprocess.run([java.home / "bin" / "java", "-Xshare:dump"], capture_output=True)
 
 
 def _reason(log: str) -> str:
@@ -121,7 +137,7 @@ def _first_session(archive: str, folder: str) -> None:
         .config(
             "spark.driver.extraJavaOptions",
             "-XX:TieredStopAtLevel=1 -Djol.skipHotspotSAAttach=true "
-            f"-Djdk.attach.allowAttachSelf=true -XX:ArchiveClassesAtExit={archive}",
+            f'-Djdk.attach.allowAttachSelf=true "-XX:ArchiveClassesAtExit={archive}"',
         )
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

@@ -4,6 +4,7 @@ Everything is pinned in versions.toml, checked against its sha256 and moved into
 step, so a cache entry is complete or absent and a killed set-up simply goes on.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 import tarfile
 import time
 import tomllib
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
@@ -200,26 +202,32 @@ def _verify(coordinates: str, folder: Path, sha256: str, extension: str = "jar")
 
 
 def _truststore_option() -> list[str]:
-    """Make a Java from a wheel trust the certificates that this machine adds (SSL_CERT_FILE)."""
+    """Make a Java from a wheel trust the certificates that this machine trusts (SSL_CERT_FILE)."""
     bundle = os.environ.get("SSL_CERT_FILE")
     if find_java().origin != "set-up" or not bundle or not Path(bundle).is_file():
         return []
     import certifi
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-    known = set(_certificates(Path(certifi.where())))
-    added = [text for text in _certificates(Path(bundle)) if text not in known]
-    java = find_java().home
-    store = cache() / "partial" / "cacerts"
+    trusted = []
+    for text in sorted({*_certificates(Path(certifi.where())), *_certificates(Path(bundle))}):
+        # An old one may be not well formed: without it.
+        with contextlib.suppress(ValueError), warnings.catch_warnings(action="ignore"):
+            certificate = x509.load_pem_x509_certificate(text.encode())
+            name = f"trusted-{len(trusted)}".encode()
+            trusted.append(pkcs12.PKCS12Certificate(certificate, name))
+    store = cache() / "partial" / "truststore.p12"
     store.parent.mkdir(exist_ok=True)
-    shutil.copyfile(java / "lib" / "security" / "cacerts", store)
-    for number, text in enumerate(added):
-        command = ["-importcert", "-noprompt", "-alias", f"added-{number}", "-keystore", str(store)]
-        subprocess.run(
-            [java / "bin" / "keytool", *command, "-storepass", "changeit"],
-            input=text.encode(),
-            capture_output=True,
-        )
-    return [f"-Djavax.net.ssl.trustStore={store}"]
+    # The certificates are public: the password is Java's usual one, and keeps nothing secret.
+    password = "changeit"
+    encryption = BestAvailableEncryption(password.encode())
+    store.write_bytes(pkcs12.serialize_java_truststore(trusted, encryption))
+    return [
+        f"-Djavax.net.ssl.trustStore={store}",
+        "-Djavax.net.ssl.trustStoreType=PKCS12",
+        f"-Djavax.net.ssl.trustStorePassword={password}",
+    ]
 
 
 def _certificates(bundle: Path) -> list[str]:

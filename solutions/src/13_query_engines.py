@@ -246,6 +246,7 @@ from lab_env.measure.engines import ask
 RETURNS = ORDERS | {
     "hoodie.table.name": "returns",
     "hoodie.datasource.hive_sync.table": "returns",
+    "hoodie.datasource.hive_sync.support_timestamp": "true",
 }
 
 
@@ -341,7 +342,7 @@ pd.DataFrame(types).rename_axis("type of order_ts")
 
 # %% [markdown]
 # Hive sync registers a time as a whole number (`bigint`) unless `hoodie.datasource.hive_sync.support_timestamp` is
-# true. We have set it for the Merge-on-Read table only. Trino believes the metastore, and shows a number
+# true. We have set it for `orders_mor` and not for `orders_cow`. Trino believes the metastore, and shows a number
 # with sixteen digits. Spark reads the columns that Hudi has kept for it beside them. Set the option before
 # the first sync: a registered column does not change its type by itself. Users
 # [meet this often](https://github.com/apache/hudi/issues/7730).
@@ -351,7 +352,7 @@ pd.DataFrame(types).rename_axis("type of order_ts")
 # nobody sees the new day, because "it is not registered"; let them say who asks whom. Draw three arrows: Spark to the
 # store, hudi-rs to the store, Trino to the metastore and then to the store. `CALL hive_sync` registers the table
 # under the name in `hoodie.table.name`: where that differs from the synced name it says "success" and makes
-# another table.
+# another table. It registers a time as a timestamp, so it fails where the table was synced with `bigint`.
 
 # %% [markdown]
 # ## Which engine gives which answer?

@@ -82,6 +82,8 @@ def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) ->
             "hoodie.datasource.hive_sync.metastore.uris": uri(),
             "hoodie.datasource.hive_sync.database": DATABASE,
             "hoodie.datasource.hive_sync.table": name,
+            # As `CALL hive_sync` does: else it would change the type of a registered time.
+            "hoodie.datasource.hive_sync.support_timestamp": "true",
         }
     )
     rows.write.format("hudi").options(**options).mode("append").save(lab.path(name))

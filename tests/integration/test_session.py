@@ -45,7 +45,7 @@ def test_its_classes_come_from_the_archive(services):
     try:
         jvm = spark.sparkContext._jvm
         pid = str(jvm.java.lang.ProcessHandle.current().pid())
-        archive = class_archive.java_options().split()[0].partition("=")[2]
+        archive = str(class_archive.class_archive())
         # The JVM maps the archive only where it fits; else it goes on without a word.
         assert archive in (Path("/proc") / pid / "maps").read_text()
     finally:
