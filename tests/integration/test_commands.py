@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 from instance import Instance, running_instance
+from own_lab import allowed
 
 from lab_env.shop.ledger import Ledger
 from lab_env.shop.topics import delete_topic, topic_end_offsets
@@ -92,7 +93,8 @@ def test_the_benchmark_sees_what_the_load_generator_costs(running):
     (row,) = json.loads((running.home / "bench" / "report.json").read_text())
     assert (row["part"], row["unit"], row["goal"]) == ("load", "events/s", "0.5 or more")
     # The goal is 0.5 on a quiet machine (medians of 0.6 to 0.8 were measured); a third is a defect.
-    assert 0.35 < row["ratio"] < 1.2
+    # Locust works in two threads more than the plain loop: busy cores slow it down more.
+    assert 0.35 / allowed(1) < row["ratio"] < 1.2
     assert row["met"] == (row["ratio"] >= 0.5)
 
 
