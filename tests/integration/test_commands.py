@@ -93,7 +93,7 @@ def test_the_benchmark_sees_what_the_load_generator_costs(running):
     (row,) = json.loads((running.home / "bench" / "report.json").read_text())
     assert (row["part"], row["unit"], row["goal"]) == ("load", "events/s", "0.5 or more")
     # The goal is 0.5 on a quiet machine (medians of 0.6 to 0.8 were measured); a third is a defect.
-    # Locust works in two threads more than the plain loop: busy cores slow it down more.
+    # Beside another test process the two do not get the same share of the cores.
     assert 0.35 / allowed(1) < row["ratio"] < 1.2
     assert row["met"] == (row["ratio"] >= 0.5)
 
