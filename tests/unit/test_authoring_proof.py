@@ -64,9 +64,9 @@ def test_what_is_over_the_budget_is_named(seconds, said):
 @pytest.mark.parametrize(
     ("budget", "seconds", "processes", "status"),
     [
-        ("strict", 70.0, "0", 1),
-        ("strict", 70.0, "1", 1),
-        ("strict", 60.0, "0", 0),
+        ("strict", 95.0, "0", 1),
+        ("strict", 95.0, "1", 1),
+        ("strict", 85.0, "0", 0),
         ("", 70.0, "0", 0),
     ],
 )
