@@ -154,8 +154,8 @@ class EngineMatrix:
         mark = self.marks(engine).get(query, "") if kind == self.guessed else ""
         if mark:
             told += f"<br><small>you: {escape(mark)}</small>"
-        colour = ", ".join(str(part) for part in bytes.fromhex(COLOURS[verdict].removeprefix("#")))
-        style = f"{shown.STYLE.format('left')};background:rgba({colour}, 0.25);max-width:17em"
+        tint = shown.tint(COLOURS[verdict], 0.25)
+        style = f"{shown.STYLE.format('left')};{tint};max-width:17em"
         return f"<td style='{style}' title='{escape(reply.error)}'>{told}</td>"
 
 

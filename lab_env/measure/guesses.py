@@ -5,7 +5,6 @@ from html import escape
 
 from lab_env.palette import AMBER
 
-HEAT = ", ".join(str(part) for part in bytes.fromhex(AMBER.removeprefix("#")))  # red, green, blue
 STYLE = "padding:4px 9px;text-align:{};border-bottom:1px solid var(--jp-border-color2,#ccc)"
 
 
@@ -44,6 +43,17 @@ def heading(text: str, align: str = "center", span: int = 1) -> str:
     return f"<th colspan='{span}' style='{STYLE.format(align)}'>{escape(text)}</th>"
 
 
+def tint(colour: str, strength: float) -> str:
+    """The CSS of a background through which either theme of the page shows.
+
+    Args:
+        colour: `#rrggbb`.
+        strength: from 0 to 1.
+    """
+    parts = ", ".join(map(str, bytes.fromhex(colour.removeprefix("#"))))  # red, green, blue
+    return f"background:rgba({parts}, {strength:.2f})"
+
+
 def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
     """One cell.
 
@@ -54,7 +64,7 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
     """
     style = STYLE.format(align) + ";white-space:nowrap"
     if heat is not None:
-        style += f";background:rgba({HEAT}, {0.08 + 0.62 * heat:.2f})"
+        style += f";{tint(AMBER, 0.08 + 0.62 * heat)}"
     return f"<td style='{style}'>{inside}</td>"
 
 
