@@ -206,7 +206,7 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
     for sink in TABLES:
         path = lab.path(FOLDERS[sink])
         commits = sorted(store.completions[sink])
-        middle = commits[len(commits) // 2]
+        middle = commits[(len(commits) - 1) // 2]  # of two commits the first: one follows it
         since = _as_instant(store.completions[sink][middle])
         yield timed(sink, "snapshot", spark.read.format("hudi").load(path))
         yield timed(
@@ -233,7 +233,8 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
 
 
 def _as_instant(seconds: float) -> str:
-    moment = pd.Timestamp(seconds, unit="s", tz="UTC")
+    # To the nearest millisecond: one too early would ask for the commit itself again.
+    moment = pd.Timestamp(round(seconds * 1000), unit="ms", tz="UTC")
     return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
 
 
