@@ -53,3 +53,13 @@ TINY = {
     "hoodie.embed.timeline.server": "false",
     "hoodie.upsert.shuffle.parallelism": "1",
 }
+
+APART = {
+    # The benchmark runs compaction itself, between its clocks, so that ingest is measured with and
+    # without it; beside the stream it would fall into any of the batches.
+    "hoodie.datasource.compaction.async.enable": "false",
+    "hoodie.compact.inline": "false",
+}
+
+# What JSON files are compressed with in the benchmark: the codec that Hudi's Parquet files have.
+CODEC = "gzip"
