@@ -103,7 +103,7 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
     found |= {
         "p50": float(seconds.quantile(0.5)),
         "p95": float(seconds.quantile(0.95)),
-        "rows/s": len(seconds) / (last_visible - sent["sent_at"].min() / 1e6),
+        "rows/s": float(len(seconds) / (last_visible - sent["sent_at"].min() / 1e6)),
     }
     if all(
         len(name) >= 14 for name in completions

@@ -2,6 +2,7 @@
 
 from html import escape
 
+import pandas as pd
 from rich.table import Table
 
 from lab_env.measure.bench import cost
@@ -205,6 +206,29 @@ def _scenario(report: dict, name: str) -> str:
         for row in rows
     ]
     return _html_table(head, body)
+
+
+def frame(report: dict, scenario: str, metrics: list[str]) -> pd.DataFrame:
+    """Some metrics for a notebook: a row each, with the spread of each sink and the verdicts.
+
+    Args:
+        report: what `summary` returned.
+        scenario: name of one of its scenarios.
+        metrics: names of metrics.
+    """
+    rows = {row["metric"]: row for row in report["metrics"] if row["scenario"] == scenario}
+    return pd.DataFrame(
+        {
+            metric: {
+                **{NAMES[sink]: _spread(rows[metric]["sinks"][sink]) for sink in SINKS},
+                **{
+                    f"{a} / {b}": _verdict(rows[metric]["verdicts"][f"{a} against {b}"])
+                    for a, b in PAIRS
+                },
+            }
+            for metric in metrics
+        }
+    ).T
 
 
 def text_table(report: dict) -> Table:

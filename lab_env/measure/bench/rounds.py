@@ -10,9 +10,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 
 import psutil
@@ -53,6 +53,7 @@ class Size:
         queries: what is asked before and after the table services.
         java_options: of all three sinks' JVMs.
         knob: Hudi options on top of the pipeline's, for both tables.
+        warm_up: whether a first round, on a small stream of its own, makes the processes warm.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -62,6 +63,7 @@ class Size:
     queries: dict[str, tuple[str, ...]] = field(default_factory=lambda: ALL_QUERIES)
     java_options: str = session.JAVA_OPTIONS
     knob: dict[str, str] = field(default_factory=dict)
+    warm_up: bool = True
 
 
 def size(full: bool) -> Size:
@@ -79,9 +81,11 @@ def size(full: bool) -> Size:
         rounds=2,
         warm=1,
         pace=fresh.Pace((200,), seconds=3, trigger=1, rounds=1),
-        queries=ALL_QUERIES | {TIDY: ("aggregate",)},
-        # As in a lesson: the quick compiler, since each JVM lives for a minute.
+        queries={FRESH: ALL_QUERIES[FRESH], TIDY: ("aggregate",)},
+        # As in a lesson: the quick compiler, since each JVM lives for a minute. For the same reason
+        # nothing is warmed up: counts do not mind, and times of so few rows say little anyway.
         java_options=session.LESSON_JAVA_OPTIONS,
+        warm_up=False,
     )
 
 
@@ -91,6 +95,7 @@ class Figures:
 
     Args:
         size: what was measured.
+        sinks: by which sinks.
         rows: one figure each: scenario, sink, round, metric, value.
         freshness: what `fresh.measure` found, with its rate, sink and round.
         problems: what makes the figures worthless, for example sinks that answer differently.
@@ -98,6 +103,7 @@ class Figures:
     """
 
     size: Size
+    sinks: tuple[str, ...] = SINKS
     rows: list[dict] = field(default_factory=list)
     freshness: list[dict] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -229,7 +235,7 @@ Say = Callable[[str], None]
 
 
 def compare(chosen: Size, say: Say = print) -> Figures:
-    """Measure the three sinks.
+    """Measure the three sinks, from the start of their processes to their end.
 
     Args:
         chosen: how much.
@@ -241,46 +247,97 @@ def compare(chosen: Size, say: Say = print) -> Figures:
     Raises:
         LabError: a sink failed, or the store tells no metrics.
     """
-    services.up()
-    reset_lesson(SPACE)
-    lab = Lab(SPACE, services.endpoints())
-    figures = Figures(chosen)
-    with _agents(lab, chosen, say) as agents:
+    with Bench(chosen, say) as bench:
+        return bench.measure(chosen, say)
+
+
+class Bench:
+    """The three processes, warm, and their buckets; use it in a `with`, or `close` it.
+
+    Args:
+        chosen: what the warm-up asks, and the options of the JVMs.
+        say: told what is going on.
+
+    Raises:
+        LabError: a sink failed, or the store tells no metrics.
+    """
+
+    def __init__(self, chosen: Size, say: Say = print):
+        services.up(progress=lambda line: None)
+        reset_lesson(SPACE)
+        self._lab = Lab(SPACE, services.endpoints())
+        self._left = ExitStack()
+        self._runs = 0
+        try:
+            self._agents = self._start(chosen, say)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Bench":
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes; remove buckets, topics and ledgers."""
+        self._left.close()
+        reset_lesson(SPACE)
+
+    def measure(self, chosen: Size, say: Say = print, sinks: tuple[str, ...] = SINKS) -> Figures:
+        """Measure; as often as you like.
+
+        Args:
+            chosen: how much.
+            say: told what is going on.
+            sinks: which sinks.
+
+        Returns:
+            The figures.
+
+        Raises:
+            LabError: a sink failed.
+        """
+        self._runs += 1
+        agents = {sink: self._agents[sink] for sink in sinks}
+        figures = Figures(chosen, sinks)
         for number in range(1, chosen.rounds + 1):
             for scenario in chosen.scenarios:
                 say(f"round {number} of {chosen.rounds}: {scenario.title}")
-                _round(lab, agents, figures, scenario, number)
+                _round(self._lab, agents, figures, scenario, number, self._runs)
         for number in range(1, chosen.pace.rounds + 1):
             for rate in chosen.pace.rates:
                 say(f"freshness, round {number} of {chosen.pace.rounds}: {rate:,} events/s")
-                _freshness(lab, agents, figures, rate, number)
+                _freshness(self._lab, agents, figures, rate, number)
         figures.cpu_seconds = {sink: agent.cpu_seconds() for sink, agent in agents.items()}
-    reset_lesson(SPACE)
-    return figures
+        return figures
 
-
-@contextmanager
-def _agents(lab: Lab, chosen: Size, say: Say) -> Iterator[dict[str, Remote]]:
-    """The three processes, warm, and their buckets; both are gone afterwards."""
-    buckets = {sink: Bucket(lab.endpoints, sink) for sink in SINKS}
-    with ExitStack() as left, ThreadPoolExecutor(len(SINKS)) as together:
+    def _start(self, chosen: Size, say: Say) -> dict[str, Remote]:
+        buckets = {sink: Bucket(self._lab.endpoints, sink) for sink in SINKS}
         for bucket in buckets.values():
-            left.callback(bucket.remove)
+            self._left.callback(bucket.remove)
             bucket.make()
-        say("three Spark sessions, and a first round that does not count ...")
-        agents = {
-            sink: Remote(sink, bucket, chosen.java_options) for sink, bucket in buckets.items()
-        }
-        for agent in agents.values():
-            left.callback(agent.end)
+        say("three Spark sessions ...")
+        agents = {}
+        for sink, bucket in buckets.items():
+            agents[sink] = Remote(sink, bucket, chosen.java_options)
+            self._left.callback(agents[sink].end)
+        with ThreadPoolExecutor(len(SINKS)) as together:
+            list(together.map(Remote.wait, agents.values()))
+            if chosen.warm_up:
+                say("a first round that does not count ...")
+                self._warm_up(agents, chosen, together)
+        return agents
+
+    def _warm_up(self, agents: dict[str, Remote], chosen: Size, together) -> None:
         scenario = Scenario(50, UNIFORM, load=200, batch=100, batches=2)
         stream = record(scenario)
-        topic = lab.topic("warm-up")
-        _send(lab, topic, stream.load + stream.changes)
+        topic = self._lab.topic("warm-up")
+        _send(self._lab, topic, stream.load + stream.changes)
 
         def warm_up(agent: Remote) -> None:
-            agent.wait()
-            agent.do("begin", base=_base(agent, "warm-up"), knob=chosen.knob)
+            agent.do("begin", base=_base(agent, "warm-up"), knob={})
             agent.do("ingest", topic=topic, batch=scenario.load)
             for state, queries in chosen.queries.items():
                 if state == TIDY:
@@ -289,24 +346,23 @@ def _agents(lab: Lab, chosen: Size, say: Say) -> Iterator[dict[str, Remote]]:
                     agent.do("ask", query=_asked(query, stream), warm=0)
 
         list(together.map(warm_up, agents.values()))
-        for bucket in buckets.values():
-            bucket.clear()
-        yield agents
+        for agent in agents.values():
+            agent.bucket.clear()
 
 
 def _round(
-    lab: Lab, agents: dict[str, Remote], figures: Figures, scenario: Scenario, number: int
+    lab: Lab, agents: dict[str, Remote], figures: Figures, scenario: Scenario, number: int, run: int
 ) -> None:
     """One scenario, once by each sink; the order of the sinks turns with the round."""
     stream = record(scenario)
-    topic = lab.topic(f"{scenario.name}-{number}")
+    topic = lab.topic(f"{scenario.name}-{run}-{number}")
     _send(lab, topic, stream.load)
-    for sink in _turn(number):
+    for sink in _turn(number, figures.sinks):
         agents[sink].do("begin", base=_base(agents[sink], topic), knob=figures.size.knob)
         agents[sink].do("ingest", topic=topic, batch=2 * scenario.load)
     _send(lab, topic, stream.changes)
     answers = {}
-    for sink in _turn(number):
+    for sink in _turn(number, figures.sinks):
         metrics, answers[sink] = _measure(agents[sink], figures.size, scenario, stream, topic)
         figures.note(scenario, sink, number, **metrics)
     figures.problems += [f"round {number}, {found}" for found in differences(stream, answers)]
@@ -315,9 +371,10 @@ def _round(
     delete_topic(lab.endpoints.kafka_bootstrap, topic)
 
 
-def _turn(number: int) -> tuple[str, ...]:
+def _turn(number: int, sinks: tuple[str, ...]) -> tuple[str, ...]:
     """The order of the sinks in a round."""
-    return SINKS[number % len(SINKS) :] + SINKS[: number % len(SINKS)]
+    first = number % len(sinks)
+    return sinks[first:] + sinks[:first]
 
 
 def _freshness(
@@ -325,7 +382,7 @@ def _freshness(
 ) -> None:
     """One rate, once to each sink."""
     sends = fresh.events(figures.size.pace, rate)
-    for sink in _turn(number):
+    for sink in _turn(number, figures.sinks):
         topic, agent = lab.topic(f"rate-{rate}-{number}-{sink}"), agents[sink]
         agent.do("begin", base=_base(agent, topic), knob=figures.size.knob)
         found = fresh.measure(lab, agent, topic, sends, rate, figures.size.pace)

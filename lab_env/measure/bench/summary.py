@@ -4,7 +4,7 @@ import importlib.metadata
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from lab_env.measure.bench.rounds import SINKS, Figures, machine
+from lab_env.measure.bench.rounds import Figures, machine
 from lab_env.measure.bench.verdict import INCONCLUSIVE, Spread, verdict
 
 # Each against the baseline, and the two tables against each other.
@@ -53,6 +53,7 @@ def summary(figures: Figures) -> dict:
         "size": {
             "rounds": figures.size.rounds,
             "knob": figures.size.knob,
+            "warm_up": figures.size.warm_up,
             "scenarios": {s.name: asdict(s) | {"title": s.title} for s in figures.size.scenarios},
         },
         "problems": figures.problems,
@@ -62,7 +63,9 @@ def summary(figures: Figures) -> dict:
             for metric in figures.metrics()
         ],
         "freshness": [
-            _freshness(figures, rate, sink) for rate in figures.size.pace.rates for sink in SINKS
+            _freshness(figures, rate, sink)
+            for rate in figures.size.pace.rates
+            for sink in figures.sinks
         ],
         "cpu_seconds": figures.cpu_seconds,
         "figures": figures.rows,
@@ -80,7 +83,7 @@ def _freshness(figures: Figures, rate: int, sink: str) -> dict:
 
 
 def _metric(figures: Figures, scenario: str, metric: str) -> dict:
-    spreads = {sink: Spread.of(figures.of(scenario, sink, metric)) for sink in SINKS}
+    spreads = {sink: Spread.of(figures.of(scenario, sink, metric)) for sink in figures.sinks}
     return {
         "scenario": scenario,
         "metric": metric,
@@ -91,6 +94,7 @@ def _metric(figures: Figures, scenario: str, metric: str) -> dict:
                 "ratio": _ratio(spreads[this].median, spreads[other].median),
             }
             for this, other in PAIRS
+            if {this, other} <= set(figures.sinks)
         },
     }
 
