@@ -51,10 +51,11 @@ def page(report: dict) -> str:
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>JSON, COW and MOR on one stream</title><style>{STYLE}</style>"
+        f"<title>JSON, COW and MOR on one stream</title><style>{STYLE}"
+        "figure { max-width: 48rem; } .wide td { white-space: normal; overflow-wrap: anywhere; }</style>"
         f"<h1>JSON, COW and MOR on one stream</h1>{state}"
         f"<p>{report['size']['rounds']} rounds on {cores} cores, {report['made'][:10]}. Bars are medians,"
-        " black lines go from the lowest to the highest round. What is said of a difference follows"
+        " thin lines go from the lowest to the highest round. What is said of a difference follows"
         " from them; with few rounds or a busy machine much stays inconclusive.</p>"
         f"{charts(report)}{_freshness(report)}{_costs(report)}{sections}<h2>The rules of the comparison</h2><ul>{rules}</ul></html>"
     )
@@ -67,47 +68,60 @@ def charts(report: dict) -> str:
         report: what `summary` returned.
     """
     wanted = [
-        ("Rows written a second", ["ingest rows/s", "ingest rows/s, services counted"]),
-        ("Bytes written for each byte of an event", ["write amplification", "write amplification, services counted"]),
-        ("Bytes stored", ["bytes stored, fresh", "bytes stored, tidy"]),
-        ("Requests that write, in all batches", ["ingest puts"]),
-        ("Processor seconds of all batches, and of the services", ["ingest CPU s", "services CPU s"]),
-        ("Seconds of a query, warm, fresh", [f"{q}, fresh: warm s" for q in ALL_QUERIES[FRESH]]),
-        ("Requests of a query, fresh", [f"{q}, fresh: requests" for q in ALL_QUERIES[FRESH]]),
+        ("Rows written a second", ["ingest rows/s", "ingest rows/s, services counted"], 1),
+        ("Bytes written for each byte of an event", ["write amplification", "write amplification, services counted"], 1),
+        ("MB stored", ["bytes stored, fresh", "bytes stored, tidy"], 1e6),
+        ("Processor seconds", ["ingest CPU s", "services CPU s"], 1),
+        ("Requests that write", ["ingest puts", "services puts"], 1),
+        ("Seconds of a query, warm, fresh", [f"{q}, fresh: warm s" for q in ALL_QUERIES[FRESH]], 1),
+        ("Requests of a query, fresh", [f"{q}, fresh: requests" for q in ALL_QUERIES[FRESH]], 1),
     ]  # fmt: skip
     known = {row["metric"] for row in report["metrics"]}
-    drawn = [(title, [m for m in metrics if m in known]) for title, metrics in wanted]
-    return "<div class='grid'>" + "".join(
-        f"<figure>{bars(report, title, metrics)}</figure>" for title, metrics in drawn if metrics
-    ) + "</div>"  # fmt: skip
+    drawn = [(title, [m for m in metrics if m in known], scale) for title, metrics, scale in wanted]
+    return "".join(
+        f"<figure>{bars(report, title, metrics, scale)}</figure>"
+        for title, metrics, scale in drawn
+        if metrics
+    )
 
 
-def bars(report: dict, title: str, metrics: list[str]) -> str:
+def _label(metric: str) -> str:
+    """What tells a metric from the others of one chart."""
+    if metric.endswith(", services counted"):
+        return "table services counted"
+    if metric in ("bytes stored, fresh", "bytes stored, tidy"):
+        return metric.rpartition(", ")[2]
+    if metric.startswith("services "):
+        return "table services"
+    return metric.partition(",")[0] if ":" in metric else "batches"
+
+
+def bars(report: dict, title: str, metrics: list[str], scale: float = 1) -> str:
     """One chart: a panel a metric, a group of bars a scenario, a bar a sink.
 
     Args:
         report: what `summary` returned.
         title: what the chart shows.
         metrics: names of metrics of one unit.
+        scale: what the figures are divided by, for example 1e6 for MB.
 
     Returns:
         SVG text.
     """
     scenarios = report["size"]["scenarios"]
     spreads = {(row["scenario"], row["metric"]): row["sinks"] for row in report["metrics"]}
-    labels = [m.split(":")[0].removesuffix(", fresh") for m in metrics]
+    labels = [_label(metric) for metric in metrics]
     height = 1.1 + 0.75 * len(scenarios)
-    figure, panels = new_panels(labels, width=max(6.4, 2.6 * len(metrics)), height=height)
+    figure, panels = new_panels(labels, width=9.6, height=height)
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=12, fontweight="bold")
     for panel, metric in zip(panels, metrics, strict=True):
         for group, scenario in enumerate(scenarios):
             for n, sink in enumerate(SINKS):
                 spread, place = spreads[scenario, metric][sink], group + (n - 1) * (HEIGHT + 0.02)
                 label = NAMES[sink] if group == 0 else None
-                panel.barh(place, spread["median"], HEIGHT, color=COLOURS[sink], label=label)
-                panel.plot(
-                    [spread["low"], spread["high"]], [place, place], color=INK, linewidth=1.2
-                )
+                median, low, high = (spread[key] / scale for key in ("median", "low", "high"))
+                panel.barh(place, median, HEIGHT, color=COLOURS[sink], label=label)
+                panel.plot([low, high], [place, place], color=INK, linewidth=1.2)
         panel.set_yticks(range(len(scenarios)), [facts["title"] for facts in scenarios.values()])
         panel.set_ylim(len(scenarios) - 0.5, -0.5)
         panel.set_xlim(left=0)
@@ -144,6 +158,10 @@ def freshness_chart(report: dict) -> str:
             label = f"{NAMES[sink]}, to the requested time"
             axes.plot(*zip(*told, strict=True), "o:", color=colour, label=label, alpha=0.7)
     axes.set_xscale("log")
+    known = sorted({row["rate"] for row in report["freshness"]})
+    axes.set_xticks(known, [f"{rate:,}" for rate in known])
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(known[0] / 2, known[-1] * 2)
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", fontsize=8)
     return svg(figure)
@@ -182,7 +200,7 @@ def _costs(report: dict) -> str:
         " services, a month of what it stores, and aggregate queries of the fresh table. Where a"
         " table's line crosses that of the files, the number says from how many queries a run on it"
         f" is the cheaper one. No table size but the measured one is meant.</p><div class='grid'>"
-        f"{charts}</div>{_html_table(head, cost.price_rows())}"
+        f"{charts}</div><div class='wide'>{_html_table(head, cost.price_rows())}</div>"
     )
 
 

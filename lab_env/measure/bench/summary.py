@@ -23,7 +23,8 @@ RULES = (
     " and time travel read the batches concerned only, from the sink's own log. Its compaction writes the"
     " newest lines anew and deletes the rest.",
     "Table services are measured apart and counted: cleaning for both tables, compaction for MOR and JSON."
-    " Fresh is before, tidy after them. Tidying takes history away, so time travel and incremental"
+    " Fresh is before, tidy after them. Cleaning keeps the version before the newest, for readers that"
+    " still use it; the files have no such grace. Tidying takes history away, so time travel and incremental"
     " questions are asked before it only.",
     "Cold is the first question to a table just opened; warm the same question again. All is in the"
     " memory of one machine: a network and a disk would slow every sink down.",
