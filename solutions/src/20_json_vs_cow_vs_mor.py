@@ -304,14 +304,17 @@ lab.happened("20.p5", f"{longer:.1f} times")
 # %% name="the-bill"
 from lab_env.measure.bench import cost
 
-bills = cost.costs(report)[workload.name]["bills"]
+found = cost.costs(report)[workload.name]
+bills, crossings = found["bills"], found["crossings"]
 assert bills["json"].write < min(bills["cow"].write, bills["mor"].write)
-HTML(cost.cost_chart(bills, "This run in a cloud, with queries"))
+for sink, crossing in crossings.items():
+    print(f"{sink} cheaper than the files: {crossing.said}")
+HTML(cost.cost_chart(bills, "This run in a cloud, with queries", crossings))
 
 # %% [markdown]
-# On the left nobody asks, and the files are the cheapest: they do the least. To the right the lines follow
-# the price of a query. Where a table's line crosses that of the files, a dot has the number of queries from
-# which the table is the cheaper one. No dot means: not at this size.
+# On the left nearly nobody asks, and the files are the cheapest: they do the least. To the right the lines
+# follow the price of a query. Where both rounds agree that a table becomes cheaper than the files, a dot has
+# the number of queries. The text says what the rounds allow to say; at this size it is seldom a number.
 #
 # ### Exercise 20.2 · The same answers for less
 #

@@ -7,10 +7,13 @@ date and source: change them there.
 
 import csv
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab_env.errors import LabError
+from lab_env.measure.bench.rounds import SINKS
+from lab_env.measure.bench.verdict import INCONCLUSIVE, Spread
 from lab_env.measure.charts import COLOURS, INK, NAMES, new_chart, svg
 from lab_env.shop.model import DATA
 
@@ -135,6 +138,37 @@ def break_even(dear_to_write: Bill, dear_to_ask: Bill) -> float | None:
     return more / saved if more > 0 and saved > 0 else None
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """From how many queries a run on a table is cheaper than the files, over the rounds.
+
+    Args:
+        rounds: what each round says, as `break_even` does.
+        at: the median, where the rounds agree on a number; else None.
+        said: in words.
+    """
+
+    rounds: tuple[float | None, ...]
+    at: float | None
+    said: str
+
+    @classmethod
+    def of(cls, rounds: Sequence[float | None]) -> "Crossing":
+        """What the rounds say together; two at least, and a spread not wider than their median."""
+        found = [n for n in rounds if n is not None]
+        if len(rounds) < 2 or len(found) not in (0, len(rounds)):
+            return cls(tuple(rounds), None, INCONCLUSIVE)
+        if not found:
+            return cls(tuple(rounds), None, "never at this size")
+        if not any(found):
+            return cls(tuple(rounds), None, "cheaper without any query")
+        spread = Spread.of(found)
+        if spread.low == 0 or spread.width > spread.median:
+            return cls(tuple(rounds), None, INCONCLUSIVE)
+        said = f"from {spread.median:,.0f} queries a run ({spread.low:,.0f} to {spread.high:,.0f})"
+        return cls(tuple(rounds), spread.median, said)
+
+
 def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | None = None) -> dict:
     """The bills of all scenarios of a report.
 
@@ -144,7 +178,8 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
         prices: what `read_prices` returned; read when left out.
 
     Returns:
-        For each scenario `bills` by sink and, for each table, `break_even` with JSON in queries a run.
+        For each scenario `bills` by sink, from the medians, and for each table its `crossings` with the
+        files.
     """
     prices = read_prices() if prices is None else prices
     found = {}
@@ -152,39 +187,55 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
         rows = [row for row in report["metrics"] if row["scenario"] == scenario]
         bills = {
             sink: bill({row["metric"]: row["sinks"][sink]["median"] for row in rows}, query, prices)
-            for sink in ("json", "cow", "mor")
+            for sink in SINKS
         }
-        found[scenario] = {
-            "bills": bills,
-            "break_even": {sink: break_even(bills[sink], bills["json"]) for sink in ("cow", "mor")},
+        each = [
+            {sink: bill(_round(report, scenario, sink, n), query, prices) for sink in SINKS}
+            for n in range(1, report["size"]["rounds"] + 1)
+        ]
+        crossings = {
+            sink: Crossing.of([break_even(bills_[sink], bills_["json"]) for bills_ in each])
+            for sink in SINKS
+            if sink != "json"
         }
+        found[scenario] = {"bills": bills, "crossings": crossings}
     return found
 
 
-def cost_chart(bills: dict[str, Bill], title: str) -> str:
-    """US dollars over queries a run, a line a sink; where a table's line crosses that of JSON is marked.
+def _round(report: dict, scenario: str, sink: str, number: int) -> dict[str, float]:
+    wanted = {"scenario": scenario, "sink": sink, "round": number}
+    rows = (row for row in report["figures"] if wanted.items() <= row.items())
+    return {row["metric"]: row["value"] for row in rows}
+
+
+def cost_chart(bills: dict[str, Bill], title: str, crossings: dict[str, Crossing]) -> str:
+    """US dollars over queries a run, a line a sink; where the rounds agree on a crossing it is marked.
 
     Args:
         bills: by sink.
         title: what the chart shows.
+        crossings: by table.
 
     Returns:
         SVG text.
     """
     figure, axes = new_chart(title, "queries a run", "US cents a run")
-    crossings = [break_even(bills[sink], bills["json"]) for sink in ("cow", "mor")]
-    most = min(MOST_QUERIES, 4 * max([25, *(found for found in crossings if found)]))
+    places = {sink: found.at for sink, found in crossings.items() if found.at}
+    most = min(MOST_QUERIES, 4 * max([25, *places.values()]))
     queries = [most ** (step / 60) for step in range(61)]
     for sink, spent in bills.items():
         cents = [100 * spent.total(n) for n in queries]
         axes.plot(queries, cents, color=COLOURS[sink], label=NAMES[sink])
-    for sink, found in zip(("cow", "mor"), crossings, strict=True):
-        if found and 1 <= found <= most:
-            axes.plot(found, 100 * bills[sink].total(found), "o", color=COLOURS[sink])
+    for sink, place in places.items():
+        if 1 <= place <= most:
+            axes.plot(place, 100 * bills[sink].total(place), "o", color=COLOURS[sink])
             axes.annotate(
-                f"{found:,.0f}", (found, 100 * bills[sink].total(found)), (4, -12),
+                f"{place:,.0f}", (place, 100 * bills[sink].total(place)), (4, -12),
                 textcoords="offset points", fontsize=9, color=INK,
             )  # fmt: skip
     axes.set(xscale="log", yscale="log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.set_minor_formatter(lambda value, _: "")
     axes.legend(loc="upper left")
     return svg(figure)

@@ -52,7 +52,7 @@ def page(report: dict) -> str:
         "<!doctype html><html lang='en'><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>JSON, COW and MOR on one stream</title><style>{STYLE}"
-        "figure { max-width: 48rem; } .wide td { white-space: normal; overflow-wrap: anywhere; }</style>"
+        "figure { max-width: 48rem; } .wide td:last-child { white-space: normal; overflow-wrap: anywhere; }</style>"
         f"<h1>JSON, COW and MOR on one stream</h1>{state}"
         f"<p>{report['size']['rounds']} rounds on {cores} cores, {report['made'][:10]}. Bars are medians,"
         " thin lines go from the lowest to the highest round. What is said of a difference follows"
@@ -191,17 +191,28 @@ def _freshness(report: dict) -> str:
 def _costs(report: dict) -> str:
     found = cost.costs(report)
     charts = "".join(
-        f"<figure>{cost.cost_chart(facts['bills'], report['size']['scenarios'][name]['title'])}</figure>"
+        f"<figure>{cost.cost_chart(facts['bills'], _title(report, name), facts['crossings'])}</figure>"
         for name, facts in found.items()
+    )
+    cheaper = _html_table(
+        ["cheaper than the files", *(NAMES[sink] for sink in ("cow", "mor"))],
+        [
+            [_title(report, name), *(facts["crossings"][sink].said for sink in ("cow", "mor"))]
+            for name, facts in found.items()
+        ],
     )
     head = ["item", "unit", "US dollars", "region", "as of", "source"]
     return (
         "<h2>What it would cost</h2><p>The measured run at cloud prices: its batches and table"
-        " services, a month of what it stores, and aggregate queries of the fresh table. Where a"
-        " table's line crosses that of the files, the number says from how many queries a run on it"
-        f" is the cheaper one. No table size but the measured one is meant.</p><div class='grid'>"
-        f"{charts}</div><div class='wide'>{_html_table(head, cost.price_rows())}</div>"
+        " services, a month of what it stores, and aggregate queries of the fresh table. A"
+        " dot marks where a table becomes cheaper than the files, if the rounds agree on it. Memory"
+        f" is counted as {cost.GB_A_VCPU} GB a vCPU. No table size but the measured one is meant.</p><div class='grid'>"
+        f"{charts}</div>{cheaper}<div class='wide'>{_html_table(head, cost.price_rows())}</div>"
     )
+
+
+def _title(report: dict, scenario: str) -> str:
+    return report["size"]["scenarios"][scenario]["title"]
 
 
 def _html_table(head: list[str], body: list[list[str]]) -> str:
