@@ -172,6 +172,14 @@ def test_the_page_shows_each_figure_and_what_is_inconclusive():
     assert "worthless.</p>" in page.page(summary(figures(["point: 3 is not 4"])))
 
 
+def test_a_frame_has_a_row_for_each_metric_asked_for():
+    shown = page.frame(summary(figures()), EVEN.name, ["write amplification", "ingest rows/s"])
+    assert list(shown.index) == ["write amplification", "ingest rows/s"]
+    assert shown.loc["write amplification", "mor / cow"] == EQUAL
+    assert shown.loc["ingest rows/s", "JSON files"] == "1,002 (1,001 to 1,002)"
+    assert shown.loc["ingest rows/s", "cow / json"] == "0.5"
+
+
 def test_a_report_is_plain_data():
     assert json.loads(json.dumps(summary(figures())))["size"]["rounds"] == 2
 

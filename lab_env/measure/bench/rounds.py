@@ -252,7 +252,9 @@ def compare(chosen: Size, say: Say = print) -> Figures:
 
 
 class Bench:
-    """The three processes, warm, and their buckets; use it in a `with`, or `close` it.
+    """The three processes and their buckets; use it in a `with`, or `close` it.
+
+    One at a time in a lab: a second one would take the first one's buckets and topics.
 
     Args:
         chosen: what the warm-up asks, and the options of the JVMs.
