@@ -415,12 +415,13 @@ def _measure(
             asked = 1 + chosen.warm
             metrics |= {
                 f"{query}, {state}: cold s": reply["cold"],
-                f"{query}, {state}: warm s": statistics.median(reply["warm"]),
                 f"{query}, {state}: CPU s": spent.cpu_seconds / asked,
                 f"{query}, {state}: requests": (spent.usage.gets + spent.usage.lists) / asked,
                 f"{query}, {state}: lists": spent.usage.lists / asked,
                 f"{query}, {state}: bytes read": spent.usage.bytes_read / asked,
             }
+            if reply["warm"]:
+                metrics[f"{query}, {state}: warm s"] = statistics.median(reply["warm"])
         return metrics
 
     # Spark divides the bound among the topic's partitions and rounds down: what is left over would
