@@ -133,7 +133,7 @@ HTML(
 # This is **[write amplification](../docs/glossary.md#write-amplification)**: how many bytes reach the store
 # for one byte of an event. The files take each event once, compressed. Copy-on-Write writes each base file
 # that an update touches anew, in every batch. Merge-on-Read appends the changes, and its compaction pays
-# later, once for both batches. With more batches between two compactions the gap grows, and so do the logs.
+# later, once for both batches.
 #
 # Requests are a second bill. MinIO counts them; each batch also lists folders and reads its own metadata.
 
