@@ -194,14 +194,14 @@ def tour(
 @app.command()
 def bench(
     parts: Annotated[
-        list[str] | None, typer.Argument(help="set-up, start-up, load, ingest; without, all")
+        list[str] | None, typer.Argument(help="set-up, start-up, load, sinks; without, all")
     ] = None,
     full: Annotated[bool, typer.Option(help="larger data, more repetitions")] = False,
 ) -> None:
-    """Measure set-up, start-up, load and ingest on this machine."""
-    from lab_env.measure import bench as measured
+    """Measure this machine, and JSON files, COW and MOR on one stream."""
+    from lab_env.measure.bench import command
 
-    raise typer.Exit(measured.main(parts, full, out))
+    raise typer.Exit(command.main(parts, full, out))
 
 
 @app.command()

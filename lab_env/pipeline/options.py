@@ -55,3 +55,13 @@ TINY = {
     # Where a global index moves a row: by default 60 tasks in each of five steps.
     "hoodie.global.index.reconcile.parallelism": "1",
 }
+
+APART = {
+    # The benchmark runs compaction itself, between its clocks, so that ingest is measured with and
+    # without it; beside the stream it would fall into any of the batches.
+    "hoodie.datasource.compaction.async.enable": "false",
+    "hoodie.compact.inline": "false",
+}
+
+# What JSON files are compressed with in the benchmark: the codec that Hudi's Parquet files have.
+CODEC = "gzip"

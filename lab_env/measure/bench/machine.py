@@ -1,11 +1,9 @@
-"""`lab bench`: set-up, start-up, load and ingest on this machine, as ratios measured in one run.
+"""This machine: set-up, start-up and load, as ratios measured in one run.
 
 A single figure says little on a shared machine. So each row compares two ways to do the same work in
-one run: interleaved and repeated, with the median ratio and its range. Ingest takes too long for
-that: there each table is measured once, between two measurements of the JSON sink.
+one run: interleaved and repeated, with the median ratio and its range.
 """
 
-import json
 import os
 import statistics
 import subprocess
@@ -13,30 +11,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from lab_env import services
-from lab_env.errors import LabError
-from lab_env.lab import Lab, reset_lesson
 from lab_env.runtime import fetch, java
 from lab_env.runtime.environment import clean_environment
-from lab_env.runtime.state import folder
 from lab_env.shop.ceiling import measure_ceiling
-from lab_env.shop.model import generate
-from lab_env.shop.producer import Sender
-from lab_env.shop.topics import ensure_topic, topic_end_offsets
-
-SPACE = "bench"
-PARTS = {
-    "set-up": "set-up with nothing to do",
-    "start-up": "start of a session",
-    "load": "ceiling of the load generator",
-    "ingest": "ingest of a backlog",
-}
 
 
 @dataclass(frozen=True)
@@ -69,50 +52,6 @@ class Comparison:
     def ratio(self) -> float:
         """The median ratio."""
         return statistics.median(self.ratios)
-
-
-def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
-    """Measure, print the table and write `LAB_HOME/bench/report.json`.
-
-    Args:
-        parts: of `PARTS`; all when none is given.
-        full: larger data and more repetitions.
-        console: where the table goes.
-
-    Returns:
-        0; a goal that is missed is shown, not an error.
-
-    Raises:
-        LabError: there is no such part.
-    """
-    unknown = set(parts or ()) - set(PARTS)
-    if unknown:
-        raise LabError(
-            f"There is nothing to measure called {', '.join(sorted(unknown))}.",
-            f"choose from: {', '.join(PARTS)}",
-        )
-    console = console or Console()
-    repeat = 5 if full else 3
-    measures: dict[str, Callable[[], list[Comparison]]] = {
-        "set-up": lambda: [_set_up(repeat)],
-        "start-up": lambda: [_session_start(repeat)],
-        "load": lambda: [_load_ceiling(10 if full else 6)],
-        "ingest": lambda: _ingest(200_000 if full else 40_000, console),
-    }
-    began = time.monotonic()
-    console.print("services up ...")
-    services.up()
-    measured: list[Comparison] = []
-    for part in parts or PARTS:
-        console.print(f"{PARTS[part]} ...")
-        measured += measures[part]()
-    target = folder("bench")
-    (target / "report.json").write_text(
-        json.dumps([asdict(row) | {"ratio": row.ratio} for row in measured], indent=1)
-    )
-    console.print(_table(measured))
-    console.print(f"Report: {target / 'report.json'} · {time.monotonic() - began:.0f} s in all")
-    return 0
 
 
 def compare(
@@ -159,7 +98,8 @@ def _seconds(argv: list[str], **environment: str) -> float:
     return time.monotonic() - began
 
 
-def _set_up(repeat: int) -> Comparison:
+def set_up(repeat: int) -> Comparison:
+    """A set-up that finds all in place, against a Python that does nothing; `repeat` pairs."""
     lab = [sys.executable, "-m", "lab_env.cli", "setup"]
     return compare(
         "set-up",
@@ -188,7 +128,9 @@ spark.stop()
 """
 
 
-def _session_start(repeat: int) -> Comparison:
+def session_start(repeat: int) -> Comparison:
+    """A session with its jars on the class path, against one that copies them; `repeat` pairs."""
+
     def start(how: str) -> float:
         with tempfile.TemporaryDirectory() as scratch:
             told = Path(scratch) / "seconds"
@@ -206,7 +148,8 @@ def _session_start(repeat: int) -> Comparison:
     )
 
 
-def _load_ceiling(seconds: float) -> Comparison:
+def load_ceiling(seconds: float) -> Comparison:
+    """One process of the load generator, against a plain loop; `seconds` in all for each."""
     endpoints = services.endpoints()
     found = measure_ceiling(endpoints.kafka_bootstrap, seconds=seconds)
     return Comparison(
@@ -222,46 +165,8 @@ def _load_ceiling(seconds: float) -> Comparison:
     )
 
 
-def _ingest(events: int, console: Console) -> list[Comparison]:
-    """One backlog, one writer a sink; the first batch, which warms the JVM, is left out."""
-    services.up()
-    reset_lesson(SPACE)
-    lab = Lab(SPACE, services.endpoints())
-    topic = lab.topic("backlog")
-    ensure_topic(lab.endpoints.kafka_bootstrap, topic)
-    sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
-    for send in generate(events, seed=20):
-        sender.send(send)
-    sender.flush()
-    rates: dict[str, list[float]] = {"json": [], "cow": [], "mor": []}
-    ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)
-    for sink in ("json", "cow", "mor", "json"):  # the baseline before and after
-        writer = lab.writer(f"{sink}-{len(rates[sink])}")
-        base = f"{lab.base}/{sink}-{len(rates[sink])}"
-        writer.start(
-            lab.endpoints, topic, base, sinks=(sink,), trigger_seconds=0, max_offsets=events // 5
-        )
-        writer.wait_caught_up(lab.endpoints, ends, seconds=300)
-        writer.stop()
-        batches = writer.progress().sort_values("batch").iloc[1:]
-        rates[sink].append(batches["rows"].sum() / batches["seconds"].sum())
-        console.print(f"  {sink}: {rates[sink][-1]:,.0f} rows/s")
-    reset_lesson(SPACE)
-    return [
-        Comparison(
-            "ingest",
-            f"{sink.upper()} sink, {events:,} events",
-            "JSON sink, before and after",
-            "rows/s",
-            rates[sink][0],
-            statistics.mean(rates["json"]),
-            [round(rates[sink][0] / baseline, 3) for baseline in rates["json"]],
-        )
-        for sink in ("cow", "mor")
-    ]
-
-
-def _table(measured: list[Comparison]) -> Table:
+def table(measured: list[Comparison]) -> Table:
+    """The comparisons for a terminal."""
     table = Table(
         title=f"This machine, {os.cpu_count()} cores: medians and ratios of one run",
         title_justify="left",

@@ -1,0 +1,163 @@
+"""The benchmark's streams: the same bytes for every sink and every round, made from a seed.
+
+A stream has a load, which creates orders, and changes: new orders and updates of the loaded ones in the
+scenario's share. There are no erasures, resends or late events, so that the newest state of every order
+is known here, and the answer of each sink can be held against it.
+"""
+
+from bisect import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from random import Random
+
+from lab_env.errors import LabError
+from lab_env.shop.events import encode
+from lab_env.shop.model import SECOND, STEPS, Send, Timestamps
+
+UNIFORM, ZIPF = "uniform", "zipf"
+DAYS = ("2026-01-05", "2026-01-06")  # of creation: two table partitions
+RANGE = (20_000, 40_000)  # cents: the orders that the range query looks for
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What a stream is like.
+
+    Args:
+        update_percent: share of the changes that are updates, 0 to 100; the others are new orders.
+        keys: which orders are updated: `uniform`, or `zipf`, where the n-th gets 1/n of the first's.
+        load: orders in the table before the changes.
+        batch: events a batch of changes.
+        batches: number of batches of changes.
+    """
+
+    update_percent: int
+    keys: str
+    load: int
+    batch: int
+    batches: int
+
+    def __post_init__(self):
+        if not 0 <= self.update_percent <= 100:
+            raise LabError(f"{self.update_percent} is no share of updates.", "use 0 to 100.")
+        if self.keys not in (UNIFORM, ZIPF):
+            raise LabError(f"There are no {self.keys!r} keys.", f"use {UNIFORM} or {ZIPF}.")
+        # From ten batches on, Spark's file sink folds its log, which `queries` does not read.
+        if min(self.load, self.batch) < 10 or not 1 <= self.batches <= 8:
+            raise LabError(
+                "A scenario needs ten orders, ten events a batch, and one to eight batches.",
+                "change load, batch or batches.",
+            )
+
+    @property
+    def name(self) -> str:
+        """For example `80-zipf`."""
+        return f"{self.update_percent}-{self.keys}"
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        if not self.update_percent:
+            return "no updates"
+        return f"{self.update_percent} % updates, {self.keys} keys"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The sends of a scenario and what a table must hold after them.
+
+    Args:
+        load: creates the orders.
+        changes: new orders and updates, in the order of sending.
+        newest: each order's last version: event_id, cents, day of creation.
+    """
+
+    load: list[Send]
+    changes: list[Send]
+    newest: dict[str, tuple[str, int, str]]
+
+    @property
+    def bytes_of_changes(self) -> int:
+        """Size of all changes as messages."""
+        return sum(len(send.value) for send in self.changes)
+
+    @property
+    def hot_order(self) -> str:
+        """An order of the load; with Zipf keys the one that is updated most."""
+        return self.load[0].order_id
+
+    def answers(self) -> dict[str, tuple[int, int]]:
+        """What point, range and aggregate queries must say: rows, and the sum of their cents."""
+        rows = self.newest.values()
+        low, high = RANGE
+        found = [cents for _, cents, day in rows if day == DAYS[1] and low <= cents <= high]
+        return {
+            "point": (1, self.newest[self.hot_order][1]),
+            "range": (len(found), sum(found)),
+            "aggregate": (len(rows), sum(cents for _, cents, _ in rows)),
+        }
+
+
+def record(scenario: Scenario, seed: int = 20) -> Stream:
+    """Make a scenario's stream.
+
+    Args:
+        scenario: what it is like.
+        seed: the same seed gives the same bytes.
+
+    Returns:
+        The stream.
+    """
+    rng = Random(f"{seed} {scenario.name}")
+    writer = _Writer(rng)
+    load = [writer.create() for _ in range(scenario.load)]
+    orders = [send.order_id for send in load]
+    weights = list(_shares(scenario.keys, len(orders)))
+    changes = []
+    for _ in range(scenario.batch * scenario.batches):
+        if rng.random() * 100 < scenario.update_percent:
+            changes.append(writer.update(orders[bisect(weights, rng.random())]))
+        else:
+            changes.append(writer.create())
+    return Stream(load, changes, writer.newest)
+
+
+def _shares(keys: str, n: int) -> Iterator[float]:
+    """Cumulative shares of n orders, without the last one's."""
+    weights = [1 / rank if keys == ZIPF else 1.0 for rank in range(1, n + 1)]
+    total = sum(weights)
+    return accumulate(weight / total for weight in weights[:-1])
+
+
+class _Writer:
+    """Writes events one after the other, a millisecond apart, and remembers the newest of each order."""
+
+    def __init__(self, rng: Random):
+        self._rng = rng
+        self._now = int(datetime.fromisoformat(f"{DAYS[-1]}T12:00:00Z").timestamp()) * SECOND
+        self._text = Timestamps()
+        self._events = 0
+        self.newest: dict[str, tuple[str, int, str]] = {}
+
+    def create(self) -> Send:
+        number = len(self.newest)
+        return self._send("create", f"o-{number:07d}", DAYS[number % len(DAYS)], STEPS[0])
+
+    def update(self, order_id: str) -> Send:
+        status = STEPS[1 + int(self._rng.random() * (len(STEPS) - 1))]
+        return self._send("update", order_id, self.newest[order_id][2], status)
+
+    def _send(self, op: str, order_id: str, day: str, status: str) -> Send:
+        self._events += 1
+        self._now += 1000
+        event_id, cents = f"e-{self._events:08d}", 100 + int(self._rng.random() * 100_000)
+        self.newest[order_id] = (event_id, cents, day)
+        at = self._text.text(self._now)
+        customer = f"c-{int(self._rng.random() * 500):04d}"
+        product = f"p-{int(self._rng.random() * 40):02d}"
+        value = encode(event_id, op, order_id, customer, product, cents, status, at, day, at)
+        return Send(
+            event_id, event_id, order_id, order_id, value, "event", op, self._now, self._now
+        )
