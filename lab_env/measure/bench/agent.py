@@ -1,7 +1,8 @@
 """The process of one sink: `python -m lab_env.measure.bench.agent SINK`, told what to do line by line.
 
-Each sink has a process of its own, warm for all rounds, so that its processor time is its own. It reads
-one JSON object a line and answers with one; what the JVM prints goes to its log.
+Each sink has a process of its own, warm for all rounds, so that its processor time is its own; so has
+`growth`, which makes tables that grow. It reads one JSON object a line and answers with one; what the JVM
+prints goes to its log.
 """
 
 import json
@@ -11,6 +12,9 @@ import time
 import traceback
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from lab_env.measure.bench.growing import GrowingTables
 from lab_env.measure.bench.sinks import SINKS
 from lab_env.pipeline import events, session
 from lab_env.pipeline.writer import endpoints_of_environment
@@ -23,22 +27,13 @@ class Agent:
     """Does what it is told with one sink.
 
     Args:
+        spark: the session.
         name: `json`, `cow` or `mor`.
-        jars: folder of the connector jars.
-        java_home: the Java to run on.
-        java_options: of its JVM.
     """
 
-    def __init__(self, name: str, jars: str, java_home: str, java_options: str):
-        self.name = name
+    def __init__(self, spark: SparkSession, name: str):
+        self.spark, self.name = spark, name
         self.endpoints = endpoints_of_environment()
-        self.spark = session.build_session(
-            self.endpoints,
-            Path(jars),
-            Path(java_home),
-            f"bench {name}",
-            SPARK | {"spark.driver.extraJavaOptions": java_options},
-        )
         self.sink = self.query = None
 
     def begin(self, base: str, knob: dict[str, str]) -> dict:
@@ -134,15 +129,25 @@ def _batches(query) -> list[dict]:
     ]
 
 
-def main(*arguments: str) -> None:
+def main(name: str, jars: str, java_home: str, java_options: str) -> None:
     """Answer until the other end hangs up.
 
     Args:
-        *arguments: those of `Agent`.
+        name: a sink, or `growth`.
+        jars: folder of the connector jars.
+        java_home: the Java to run on.
+        java_options: of its JVM.
     """
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # all that the JVM prints
-    agent = Agent(*arguments)
+    spark = session.build_session(
+        endpoints_of_environment(),
+        Path(jars),
+        Path(java_home),
+        f"bench {name}",
+        SPARK | {"spark.driver.extraJavaOptions": java_options},
+    )
+    agent = GrowingTables(spark) if name == "growth" else Agent(spark, name)
     replies.write("{}\n")
     for line in sys.stdin:
         order = json.loads(line)
@@ -152,7 +157,7 @@ def main(*arguments: str) -> None:
             traceback.print_exc()
             reply = {"error": f"{type(error).__name__}: {error}"[:2000]}
         replies.write(json.dumps(reply) + "\n")
-    agent.spark.stop()
+    spark.stop()
 
 
 if __name__ == "__main__":

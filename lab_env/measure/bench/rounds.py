@@ -25,7 +25,7 @@ from lab_env.measure.bench.store import Bucket, Usage
 from lab_env.measure.bench.stream import UNIFORM, ZIPF, Scenario, Stream, record
 from lab_env.pipeline import session, writer
 from lab_env.pipeline.sinks import table_path
-from lab_env.runtime import fetch, java, supervisor
+from lab_env.runtime import class_archive, fetch, java, supervisor
 from lab_env.runtime.environment import clean_environment, end_processes, mark
 from lab_env.shop.producer import Sender
 from lab_env.shop.topics import delete_topic, ensure_topic
@@ -77,10 +77,10 @@ def size(full: bool) -> Size:
             pace=fresh.Pace((100, 1_000, 10_000), seconds=8, trigger=1, rounds=2),
         )
     return Size(
-        (Scenario(*kinds[-1], load=2_000, batch=1_000, batches=2),),
+        (Scenario(*kinds[-1], load=2_000, batch=1_000, batches=1),),
         rounds=2,
-        warm=1,
-        pace=fresh.Pace((200,), seconds=3, trigger=1, rounds=1),
+        warm=0,
+        pace=fresh.Pace((200,), seconds=2, trigger=1, rounds=1),
         queries={FRESH: ALL_QUERIES[FRESH], TIDY: ("aggregate",)},
         # As in a lesson: the quick compiler, since each JVM lives for a minute. For the same reason
         # nothing is warmed up: counts do not mind, and times of so few rows say little anyway.
@@ -138,6 +138,7 @@ class Remote:
         self.sink, self.bucket = sink, bucket
         self._log = supervisor.log_path(f"bench-{sink}")
         environment = clean_environment() | mark() | writer.environment(bucket.endpoints)
+        java_options = f"{java_options} {class_archive.java_options()}"
         arguments = [sink, str(fetch.jars("spark")), str(java.java_home()), java_options]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
