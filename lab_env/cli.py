@@ -194,11 +194,12 @@ def tour(
 @app.command()
 def bench(
     parts: Annotated[
-        list[str] | None, typer.Argument(help="set-up, start-up, load, sinks; without, all")
+        list[str] | None,
+        typer.Argument(help="set-up, start-up, load, backlog, sinks, growth; without, all"),
     ] = None,
     full: Annotated[bool, typer.Option(help="larger data, more repetitions")] = False,
 ) -> None:
-    """Measure this machine, and JSON files, COW and MOR on one stream."""
+    """Measure this machine; JSON files, COW and MOR on one stream; and how cost grows."""
     from lab_env.measure.bench import command
 
     raise typer.Exit(command.main(parts, full, out))

@@ -63,5 +63,12 @@ APART = {
     "hoodie.compact.inline": "false",
 }
 
+QUICK_START = {
+    # What a table gets that says nothing of these, as in Hudi's quick start: the benchmark's baseline.
+    "hoodie.index.type": "SIMPLE",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
+}
+
 # What JSON files are compressed with in the benchmark: the codec that Hudi's Parquet files have.
 CODEC = "gzip"

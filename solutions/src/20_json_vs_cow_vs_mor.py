@@ -210,6 +210,42 @@ assert read["incremental"] < read["aggregate"]
 read
 
 # %% [markdown]
+# ### When the table grows
+#
+# All this was one small table. What happens to the same change when the table becomes 4 and 16 times as
+# large? `lab bench growth --full` asks that of both table types under two kinds of index (lesson 08); it takes
+# minutes, so here is a run that was recorded, or yours, once you made one.
+#
+# **Predict:** the table becomes 16 times as large, the change stays the same. For which of the two types
+# does a commit write more than three times as many bytes: `"cow"`, `"mor"`, `"both"` or `"none"`?
+
+# %%
+lab.predict("20.p6", ...)
+
+# %% name="growing"
+from lab_env.measure.bench import growth
+
+run = growth.shown()
+times_as_many = {}
+for kind, index in growth.VARIANTS:
+    small, _, large = (row["median"] for row in growth.of(run, kind, index, "bytes written"))
+    times_as_many[kind, index] = large / small
+    print(f"{kind}, {index} index: {large / small:.1f} times the bytes of a commit")
+assert min(times_as_many["cow", index] for index in ("bucket", "bloom")) > 3
+assert max(times_as_many["mor", index] for index in ("bucket", "bloom")) < 2
+
+lab.happened("20.p6", "cow")
+
+# %%
+print(growth.said_of(run))
+HTML(growth.growth_chart(run))
+
+# %% [markdown]
+# The changed orders lie all over the table, so Copy-on-Write writes nearly the whole table anew for them:
+# its price follows the *table*. What Merge-on-Read writes follows the *change*. Its compaction pays with the table,
+# too, but as rarely as you choose (lesson 06).
+
+# %% [markdown]
 # ### Exercise 20.1 · When is it a difference?
 #
 # A laptop is busy with other things. One slow round says nothing, and a median hides it. The rule of this

@@ -4,7 +4,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lab_env import objectstore
-from lab_env.measure.bench.rounds import SINKS, compare, size
+from lab_env.measure.bench.backlog import backlog_size, catch_up
+from lab_env.measure.bench.growth import VARIANTS, grow, growth_size, of
+from lab_env.measure.bench.rounds import SINKS, Bench, size
 from lab_env.measure.bench.store import Bucket
 from lab_env.measure.bench.summary import summary
 from lab_env.runtime.environment import marked_processes
@@ -16,43 +18,55 @@ def before(services):
 
 
 @pytest.fixture(scope="module")
-def figures(services, before):
-    return compare(size(full=False))
+def measured(services, before):
+    with Bench(size(full=False)) as bench:
+        figures = bench.measure(size(full=False))
+        return figures, catch_up(bench, backlog_size(full=False))
+
+
+@pytest.fixture(scope="module")
+def figures(measured):
+    return measured[0]
+
+
+@pytest.fixture(scope="module")
+def grown(services, before):
+    return grow(growth_size(full=False))
 
 
 @pytest.fixture
-def of(figures):
+def found(figures):
     (scenario,) = figures.size.scenarios
     return lambda metric: {sink: figures.of(scenario.name, sink, metric) for sink in SINKS}
 
 
-def test_every_sink_gives_the_answers_of_the_stream(figures, of):
+def test_every_sink_gives_the_answers_of_the_stream(figures, found):
     assert figures.problems == []
-    assert set(map(tuple, of("rows").values())) == {(2000, 2000)}
-    assert set(map(tuple, of("commits").values())) == {(2, 2)}  # the same batches in every sink
+    assert set(map(tuple, found("rows").values())) == {(1000, 1000)}
+    assert set(map(tuple, found("commits").values())) == {(1, 1)}  # the same batches in every sink
 
 
-def test_updates_cost_each_sink_what_its_design_says(of):
-    written = of("ingest bytes_written")
+def test_updates_cost_each_sink_what_its_design_says(found):
+    written = found("ingest bytes_written")
     # Files and logs take the changes alone; Copy-on-Write writes its base files anew.
     assert max(written["json"] + written["mor"]) < min(written["cow"]) / 3
-    paid = of("services bytes_written")
+    paid = found("services bytes_written")
     assert min(paid["mor"]) > 3 * max(paid["cow"])  # compaction writes them later, once
-    stored = of("bytes stored, fresh")
+    stored = found("bytes stored, fresh")
     assert min(stored["cow"]) > max(stored["mor"]) > max(stored["json"])
-    assert max(of("data files, tidy")["cow"]) < min(of("data files, fresh")["cow"])  # cleaned
+    assert max(found("data files, tidy")["cow"]) < min(found("data files, fresh")["cow"])  # cleaned
 
 
-def test_requests_belong_to_one_sink_and_hardly_vary(of):
-    puts = of("ingest puts")
+def test_requests_belong_to_one_sink_and_hardly_vary(found):
+    puts = found("ingest puts")
     assert all(max(counts) - min(counts) <= 2 for counts in puts.values())
     assert max(puts["json"]) < min(puts["cow"] + puts["mor"])
-    assert all(count > 0 for counts in of("point, fresh: requests").values() for count in counts)
+    assert all(count > 0 for counts in found("point, fresh: requests").values() for count in counts)
 
 
-def test_files_read_by_the_batch_are_cheaper_than_all_files(of):
-    assert max(of("incremental, fresh: bytes read")["json"]) < min(
-        of("aggregate, fresh: bytes read")["json"]
+def test_files_read_by_the_batch_are_cheaper_than_all_files(found):
+    assert max(found("incremental, fresh: bytes read")["json"]) < min(
+        found("aggregate, fresh: bytes read")["json"]
     )
 
 
@@ -63,9 +77,27 @@ def test_requested_times_make_tables_look_fresher(figures):
         assert 0 < rows[sink]["requested p50"]["median"] < rows[sink]["p50"]["median"]
 
 
-def test_nothing_is_left_behind(figures, services, before):
+def test_a_backlog_is_held_against_files_and_against_the_quick_start(measured):
+    compared, problems = measured[1]
+    assert problems == []
+    assert [row.against for row in compared] == ["JSON files"] * 2 + ["quick-start options"] * 2
+    assert all(0 < row.ratio < 20 and row.figure > 10 for row in compared)
+
+
+def test_a_growing_table_answers_rightly_and_its_copies_grow_with_it(grown):
+    assert grown["problems"] == []
+    for kind, index in VARIANTS:
+        written = [row["median"] for row in of(grown, kind, index, "bytes written")]
+        assert len(written) == 3
+        # The same change: Copy-on-Write copies a larger table, Merge-on-Read logs the change alone.
+        assert written[2] > 1.1 * written[0] if kind == "cow" else written[2] < 1.3 * written[0]
+        compacted = [row["median"] for row in of(grown, kind, index, "compaction bytes")]
+        assert compacted[0] == 0 if kind == "cow" else compacted[2] > compacted[0] > 0
+
+
+def test_nothing_is_left_behind(figures, grown, services, before):
     assert {process.pid for process in marked_processes()} <= before
-    for sink in SINKS:
+    for sink in (*SINKS, "growth"):
         bucket = Bucket(services, sink)
         with pytest.raises(ClientError, match="NoSuchBucket"):
             list(objectstore.list_objects(bucket.endpoints, "bench/"))

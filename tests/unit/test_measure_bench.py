@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 
 from lab_env.errors import LabError
-from lab_env.measure.bench import cost, fresh, page
+from lab_env.measure.bench import cost, fresh, growth, page
 from lab_env.measure.bench.rounds import SINKS, Figures, Size, differences, size
 from lab_env.measure.bench.store import Usage, usage_in
 from lab_env.measure.bench.stream import UNIFORM, ZIPF, Scenario, record
 from lab_env.measure.bench.summary import in_words, summary
 from lab_env.measure.bench.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
+from lab_env.measure.charts import NAMES
 
 ZIPFS = Scenario(80, ZIPF, load=100, batch=500, batches=2)
 EVEN = Scenario(80, UNIFORM, load=100, batch=500, batches=2)
@@ -165,11 +166,11 @@ def test_a_report_says_what_the_rounds_allow_to_say():
 
 def test_the_page_shows_each_figure_and_what_is_inconclusive():
     report = summary(figures())
-    html = page.page(report)
+    html = page.page({"problems": [], "sinks": report})
     assert html.count("<svg") >= 5 and html.count("<table>") == 5
     assert "inconclusive" in html and "right answers" in html
     assert all(rule[:40] in html for rule in report["rules"])
-    assert "worthless.</p>" in page.page(summary(figures(["point: 3 is not 4"])))
+    assert "worthless.</p>" in page.page({"problems": ["point: 3 is not 4"]})
 
 
 def test_a_frame_has_a_row_for_each_metric_asked_for():
@@ -280,3 +281,24 @@ def test_what_is_sent_at_a_rate_lasts_for_the_time_asked_for():
     pace = fresh.Pace((100,), seconds=3, trigger=1, rounds=1)
     assert len(fresh.events(pace, 100)) == 300 + fresh.FIRST
     assert np.unique([send.send_id for send in fresh.events(pace, 100)]).size == 350
+
+
+def test_a_growing_table_is_drawn_with_a_line_a_type_and_index():
+    run = growth.recorded_run()
+    drawn = growth.growth_chart(run)
+    for kind, index in growth.VARIANTS:
+        rows = growth.of(run, kind, index, "commit s")
+        assert [row["factor"] for row in rows] == list(growth.FACTORS)
+        assert drawn.count(f"{NAMES[kind]}, {index} index") == 1
+    assert run["made"][:10] in growth.said_of(run)
+    assert run["problems"] == []
+
+
+def test_a_labs_own_run_of_the_growing_tables_takes_the_place_of_the_recorded_one(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(growth, "own_path", lambda: tmp_path / "growth.json")
+    assert growth.shown() == growth.recorded_run()
+    own = growth.recorded_run() | {"made": "2030-01-01"}
+    (tmp_path / "growth.json").write_text(json.dumps(own))
+    assert growth.shown() == own

@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.console import Console
 
 from lab_env import services
 from lab_env.errors import LabError
-from lab_env.measure.bench import machine, page, rounds
+from lab_env.measure.bench import backlog, growth, machine, page, rounds
 from lab_env.measure.bench.summary import summary
 from lab_env.runtime.state import folder
 
@@ -17,7 +17,9 @@ PARTS = {
     "set-up": "set-up with nothing to do",
     "start-up": "start of a session",
     "load": "ceiling of the load generator",
+    "backlog": "a backlog of events",
     "sinks": "JSON, COW and MOR on one stream",
+    "growth": "how cost grows with the table",
 }
 
 
@@ -50,31 +52,74 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
     began = time.monotonic()
     console.print("services up ...")
     services.up()
-    repeat = 5 if full else 3
-    measures: dict[str, Callable[[], list[machine.Comparison]]] = {
-        "set-up": lambda: [machine.set_up(repeat)],
-        "start-up": lambda: [machine.session_start(repeat)],
-        "load": lambda: [machine.load_ceiling(10 if full else 6)],
-    }
-    compared: list[machine.Comparison] = []
-    for part in PARTS:
-        if part in chosen and part in measures:
-            console.print(f"{PARTS[part]} ...")
-            compared += measures[part]()
-    report = {"machine": [asdict(row) | {"ratio": row.ratio} for row in compared]}
-    if compared:
-        console.print(machine.table(compared))
-    if "sinks" in chosen:
-        console.print(f"{PARTS['sinks']} ...")
-        figures = rounds.compare(
-            rounds.size(full), lambda line: console.print(f"  {line}", markup=False)
-        )
-        report["sinks"] = summary(figures)
-        (target / "index.html").write_text(page.page(report["sinks"]))
-        console.print(page.text_table(report["sinks"]))
-        for problem in figures.problems:
-            console.print(problem, style="red", markup=False)
-        console.print(f"Page: {target / 'index.html'}", markup=False)
+    report = Run(full, console, target).all(chosen)
     (target / "report.json").write_text(json.dumps(report, indent=1))
     console.print(f"Report: {target / 'report.json'} · {time.monotonic() - began:.0f} s in all")
-    return 1 if report.get("sinks", {}).get("problems") else 0
+    return 1 if report["problems"] else 0
+
+
+class Run:
+    """The parts of one run, and the report that they make.
+
+    Args:
+        full: larger data and more repetitions.
+        console: where the tables go.
+        target: the folder for what is written.
+    """
+
+    def __init__(self, full: bool, console: Console, target: Path):
+        self._full, self._console, self._target = full, console, target
+        self._repeat = 5 if full else 3
+        self._compared: list[machine.Comparison] = []
+        self._report: dict = {"machine": [], "problems": []}
+
+    def all(self, parts: list[str]) -> dict:
+        """Measure some of `PARTS`, in that order; returns the report."""
+        measures = {
+            "set-up": lambda: self._compare([machine.set_up(self._repeat)]),
+            "start-up": lambda: self._compare([machine.session_start(self._repeat)]),
+            "load": lambda: self._compare([machine.load_ceiling(10 if self._full else 6)]),
+            "backlog": self._backlog,
+            "sinks": self._sinks,
+            "growth": self._growth,
+        }
+        for part in PARTS:
+            if part in parts:
+                self._console.print(f"{PARTS[part]} ...")
+                measures[part]()
+        if self._compared:
+            self._console.print(machine.table(self._compared))
+        self._report["machine"] = [asdict(row) | {"ratio": row.ratio} for row in self._compared]
+        for problem in self._report["problems"]:
+            self._console.print(problem, style="red", markup=False)
+        if {"sinks", "growth"} & set(self._report):
+            (self._target / "index.html").write_text(page.page(self._report))
+            self._console.print(f"Page: {self._target / 'index.html'}", markup=False)
+        return self._report
+
+    def _say(self, line: str) -> None:
+        self._console.print(f"  {line}", markup=False)
+
+    def _compare(self, compared: list[machine.Comparison]) -> None:
+        self._compared += compared
+
+    def _backlog(self) -> None:
+        size = backlog.backlog_size(self._full)
+        with rounds.Bench(size, self._say) as bench:
+            compared, problems = backlog.catch_up(bench, size, self._say)
+        self._compare(compared)
+        self._report["problems"] += problems
+
+    def _sinks(self) -> None:
+        figures = rounds.compare(rounds.size(self._full), self._say)
+        self._report["sinks"] = summary(figures)
+        self._report["problems"] += figures.problems
+        self._console.print(page.text_table(self._report["sinks"]))
+
+    def _growth(self) -> None:
+        found = growth.grow(growth.growth_size(self._full), self._say)
+        self._report["growth"] = found
+        self._report["problems"] += found["problems"]
+        if self._full and not found["problems"]:
+            growth.own_path().write_text(json.dumps(found, indent=1))
+        self._compare([growth.commit_time(found)])

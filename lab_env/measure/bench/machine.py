@@ -53,6 +53,39 @@ class Comparison:
         """The median ratio."""
         return statistics.median(self.ratios)
 
+    @classmethod
+    def of(
+        cls,
+        part: str,
+        what: str,
+        against: str,
+        unit: str,
+        pairs: list[tuple[float, float]],
+        goal: tuple[str, Callable[[float], bool]] | None = None,
+    ) -> "Comparison":
+        """The comparison that some pairs of figures make.
+
+        Args:
+            part: what of the lab it is about.
+            what: the way measured.
+            against: the way it is compared with.
+            unit: unit of the figures.
+            pairs: a figure of each way, measured one after the other.
+            goal: the goal in words, and its test on the median ratio.
+        """
+        ratios = [round(figure / baseline, 3) for figure, baseline in pairs]
+        return cls(
+            part,
+            what,
+            against,
+            unit,
+            statistics.median(figure for figure, _ in pairs),
+            statistics.median(baseline for _, baseline in pairs),
+            ratios,
+            goal[0] if goal else "",
+            goal[1](statistics.median(ratios)) if goal else None,
+        )
+
 
 def compare(
     part: str,
@@ -76,18 +109,7 @@ def compare(
         The comparison.
     """
     pairs = [(what[1](), against[1]()) for _ in range(repeat)]
-    ratios = [round(a / b, 3) for a, b in pairs]
-    return Comparison(
-        part,
-        what[0],
-        against[0],
-        unit,
-        statistics.median(a for a, _ in pairs),
-        statistics.median(b for _, b in pairs),
-        ratios,
-        goal[0] if goal else "",
-        goal[1](statistics.median(ratios)) if goal else None,
-    )
+    return Comparison.of(part, what[0], against[0], unit, pairs, goal)
 
 
 def _seconds(argv: list[str], **environment: str) -> float:

@@ -5,7 +5,7 @@ from html import escape
 import pandas as pd
 from rich.table import Table
 
-from lab_env.measure.bench import cost
+from lab_env.measure.bench import cost, growth
 from lab_env.measure.bench.rounds import ALL_QUERIES, FRESH, SINKS
 from lab_env.measure.bench.summary import PAIRS
 from lab_env.measure.bench.verdict import EQUAL, INCONCLUSIVE
@@ -31,17 +31,40 @@ def page(report: dict) -> str:
     """The page.
 
     Args:
-        report: what `summary` returned.
+        report: of a run: `problems`, and of `sinks` (what `summary` returned) and `growth` (what
+            `growth.grow` returned) those that were measured.
 
     Returns:
         A complete HTML document without scripts, for light and dark.
     """
     problems = "".join(f"<pre>{escape(problem)}</pre>" for problem in report["problems"])
     state = (
-        f"<p class='verdict bad'>Sinks gave wrong answers: the figures are worthless.</p>{problems}"
+        f"<p class='verdict bad'>There were wrong answers: the figures are worthless.</p>{problems}"
         if problems
-        else "<p class='verdict good'>All sinks gave the same, right answers.</p>"
+        else "<p class='verdict good'>All answers were right.</p>"
     )
+    parts = _sinks(report["sinks"]) if "sinks" in report else ""
+    if "growth" in report:
+        parts += _growth(report["growth"])
+    return (
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>JSON, COW and MOR on one stream</title><style>{STYLE}"
+        "figure { max-width: 48rem; } .wide td:last-child { white-space: normal; overflow-wrap: anywhere; }</style>"
+        f"<h1>JSON, COW and MOR on one stream</h1>{state}{parts}</html>"
+    )
+
+
+def _growth(run: dict) -> str:
+    return (
+        "<h2>How cost grows with the table</h2><p>The same change while the table becomes 4 and 16"
+        " times as large, under two kinds of index. The bucket index has its number of file groups"
+        " fixed; under the bloom index a table of more than 2 MB a partition gets more files.</p>"
+        f"<figure>{growth.growth_chart(run)}</figure><p>{escape(growth.said_of(run))}</p>"
+    )
+
+
+def _sinks(report: dict) -> str:
     cores = report["machine"]["cores"]
     rules = "".join(f"<li>{escape(rule)}</li>" for rule in report["rules"])
     sections = "".join(
@@ -49,15 +72,10 @@ def page(report: dict) -> str:
         for name, facts in report["size"]["scenarios"].items()
     )
     return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>JSON, COW and MOR on one stream</title><style>{STYLE}"
-        "figure { max-width: 48rem; } .wide td:last-child { white-space: normal; overflow-wrap: anywhere; }</style>"
-        f"<h1>JSON, COW and MOR on one stream</h1>{state}"
         f"<p>{report['size']['rounds']} rounds on {cores} cores, {report['made'][:10]}. Bars are medians,"
         " thin lines go from the lowest to the highest round. What is said of a difference follows"
         " from them; with few rounds or a busy machine much stays inconclusive.</p>"
-        f"{charts(report)}{_freshness(report)}{_costs(report)}{sections}<h2>The rules of the comparison</h2><ul>{rules}</ul></html>"
+        f"{charts(report)}{_freshness(report)}{_costs(report)}{sections}<h2>The rules of the comparison</h2><ul>{rules}</ul>"
     )
 
 
