@@ -25,7 +25,7 @@ from lab_env.measure.bench.store import Bucket, Usage
 from lab_env.measure.bench.stream import UNIFORM, ZIPF, Scenario, Stream, record
 from lab_env.pipeline import session, writer
 from lab_env.pipeline.sinks import table_path
-from lab_env.runtime import fetch, java, supervisor
+from lab_env.runtime import class_archive, fetch, java, supervisor
 from lab_env.runtime.environment import clean_environment, end_processes, mark
 from lab_env.shop.producer import Sender
 from lab_env.shop.topics import delete_topic, ensure_topic
@@ -138,6 +138,7 @@ class Remote:
         self.sink, self.bucket = sink, bucket
         self._log = supervisor.log_path(f"bench-{sink}")
         environment = clean_environment() | mark() | writer.environment(bucket.endpoints)
+        java_options = f"{java_options} {class_archive.java_options()}"
         arguments = [sink, str(fetch.jars("spark")), str(java.java_home()), java_options]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
