@@ -15,9 +15,10 @@ import psutil
 
 from lab_env import objectstore
 from lab_env.errors import LabError
+from lab_env.pipeline import session
 from lab_env.pipeline import writer as process
 from lab_env.pipeline.checkpoint import offsets_in
-from lab_env.runtime import fetch, java, supervisor
+from lab_env.runtime import class_archive, fetch, java, supervisor
 from lab_env.runtime.state import folder
 from lab_env.settings import Endpoints
 
@@ -35,19 +36,24 @@ class Writer:
         self.name = name
         self.folder: Path = folder("writers") / name
 
-    def start(self, endpoints: Endpoints, topic: str, base: str, **job) -> "Writer":
+    def start(
+        self, endpoints: Endpoints, topic: str, base: str, short: bool = False, **job
+    ) -> "Writer":
         """Start the writer; one of this name that still runs is stopped first.
 
         Args:
             endpoints: where the services are.
             topic: Kafka topic to read.
             base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
+            short: whether it lives a minute or two, as a lesson's session does: then its JVM stays
+                with the quick compiler, too.
             job: further fields of `lab_env.pipeline.writer.Job`.
 
         Returns:
             This handle.
         """
         supervisor.remove(self.name)
+        java_options = session.LESSON_JAVA_OPTIONS if short else session.JAVA_OPTIONS
         job_file = process.Job(
             name=self.name,
             topic=topic,
@@ -55,6 +61,7 @@ class Writer:
             folder=str(self.folder),
             jars=str(fetch.jars("spark")),
             java_home=str(java.java_home()),
+            java_options=f"{java_options} {class_archive.java_options()}",
             **job,
         ).save()
         supervisor.start(

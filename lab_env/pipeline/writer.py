@@ -45,6 +45,7 @@ class Job:
         trigger_seconds: time between the starts of two batches; 0 reads what is there and ends.
         max_offsets: most messages a batch, over all partitions; 0 for no bound.
         stall_seconds: silence of a running query after which the watchdog ends the writer.
+        java_options: of its JVM.
         spark: further Spark properties.
     """
 
@@ -58,6 +59,7 @@ class Job:
     trigger_seconds: float = 5.0
     max_offsets: int = 0
     stall_seconds: float = 180.0
+    java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
 
     def save(self) -> Path:
@@ -198,9 +200,9 @@ def run(job: Job, diary: Diary) -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
     _watch(job, diary)
-    spark = session.build_session(
-        endpoints, Path(job.jars), Path(job.java_home), job.name, KEPT_REPORTS | job.spark
-    )
+    java_options = {"spark.driver.extraJavaOptions": job.java_options}
+    extra = KEPT_REPORTS | java_options | job.spark
+    spark = session.build_session(endpoints, Path(job.jars), Path(job.java_home), job.name, extra)
     limits = {"maxOffsetsPerTrigger": str(job.max_offsets)} if job.max_offsets else {}
     parsed = events.parse(events.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits))
     trigger = (

@@ -416,6 +416,10 @@ def uv_program() -> Path | None:
 
 # A program built by Go --------------------------------------------------------------------------
 
+# Without what only a debugger reads. The linker would leave it out anyway; that the compiler never
+# writes it saves a fifth of its processor time.
+LEAN = ("-ldflags=-s -w", "-gcflags=all=-dwarf=false")
+
 
 def build_with_go(module: str, version: str, target: Path, say: Say = print) -> None:
     """Build one Go module's program into a folder of its own.
@@ -449,7 +453,7 @@ def build_with_go(module: str, version: str, target: Path, say: Say = print) -> 
     log = workshop / "build.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(go), "install", "-v", "-trimpath", "-ldflags=-s -w", f"{module}@{version}"],
+            [str(go), "install", "-v", "-trimpath", *LEAN, f"{module}@{version}"],
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment,

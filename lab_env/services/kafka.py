@@ -42,7 +42,10 @@ PROPERTIES = {
     "num.io.threads": "4",
 }
 
-HEAP = ("-Xmx384m", "-XX:+UseSerialGC")
+# The quick compiler only: this broker lives minutes to hours and its work is copying bytes. Measured,
+# processor seconds until it answers, and after 900,000 messages of 300 bytes: 4.0 and 7.7 with it,
+# 5.3 and 10.7 without.
+JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class Kafka(Service):
@@ -72,7 +75,7 @@ class Kafka(Service):
             _format_storage(place, ports)
         return Program(
             name=self.name,
-            argv=[*_java(*HEAP, *_quiet()), "kafka.Kafka", "server.properties"],
+            argv=[*_java(*JVM, *_quiet()), "kafka.Kafka", "server.properties"],
             cwd=place,
             stop_seconds=20,
         )
@@ -120,7 +123,7 @@ def _format_storage(place: Path, ports: dict[str, int]) -> None:
     shutil.rmtree(place / "data", ignore_errors=True)
     shutil.rmtree(place / "fresh", ignore_errors=True)
     _write_properties(place / "format.properties", ports, "fresh")
-    command = [*_java(*HEAP, "-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", "format"]
+    command = [*_java(*JVM), "kafka.tools.StorageTool", "format"]
     done = subprocess.run(
         [*command, "--cluster-id", cluster, "--config", "format.properties"],
         cwd=place,

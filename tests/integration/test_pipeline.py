@@ -2,6 +2,7 @@
 
 import signal
 import time
+from pathlib import Path
 from random import Random
 
 import psutil
@@ -14,7 +15,7 @@ from lab_env.errors import LabError
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import events, options
 from lab_env.pipeline.sinks import FOLDERS
-from lab_env.runtime import supervisor
+from lab_env.runtime import class_archive, supervisor
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
@@ -62,7 +63,7 @@ def ends(lab: Lab) -> dict[int, int]:
 
 def test_a_writer_killed_in_mid_batch_and_restarted_loses_and_doubles_nothing(lab, spark):
     lab.replay(n=6000)
-    job = {"trigger_seconds": 1, "max_offsets": 1000}
+    job = {"trigger_seconds": 1, "max_offsets": 1000, "short": True}
     writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, **job)
     two_cow_commits = lambda: (writer.progress()["sink"] == "cow").sum() >= 2  # noqa: E731
     writer.wait_until(two_cow_commits, "two commits of the COW table")
@@ -79,7 +80,7 @@ def test_a_writer_killed_in_mid_batch_and_restarted_loses_and_doubles_nothing(la
 
 def test_a_store_killed_under_the_writer_loses_nothing(lab, spark):
     lab.replay(n=4000)
-    job = {"trigger_seconds": 1, "max_offsets": 1000}
+    job = {"trigger_seconds": 1, "max_offsets": 1000, "short": True}
     writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, **job)
     writer.wait_first_batches()
     psutil.Process(supervisor.status_of("minio").pid).send_signal(signal.SIGKILL)
@@ -99,7 +100,7 @@ def test_a_store_killed_under_the_writer_loses_nothing(lab, spark):
 def test_a_thousand_malformed_events_land_in_the_dead_letters_with_their_reason(lab, spark):
     sent = send_malformed(lab, count=1000)
     writer = lab.writer().start(
-        lab.endpoints, lab.topic("orders"), lab.base, sinks=("dead",), trigger_seconds=0
+        lab.endpoints, lab.topic("orders"), lab.base, short=True, sinks=("dead",), trigger_seconds=0
     )
     writer.wait_caught_up(lab.endpoints, ends(lab))
     letters = spark.read.parquet(lab.path(FOLDERS["dead"])).collect()
@@ -148,7 +149,7 @@ def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, byt
 
 def test_a_writer_that_hangs_is_ended_by_its_watchdog_with_the_reason(lab):
     writer = lab.writer().start(
-        lab.endpoints, lab.topic("orders"), lab.base, sinks=("dead",), stall_seconds=25
+        lab.endpoints, lab.topic("orders"), lab.base, short=True, sinks=("dead",), stall_seconds=25
     )
     writer.wait_running()
     java = next(p for p in writer.processes() if "java" in p.name())
@@ -164,9 +165,14 @@ def test_a_writer_that_hangs_is_ended_by_its_watchdog_with_the_reason(lab):
 
 
 def test_a_writer_whose_jvm_dies_says_so(lab):
-    writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, sinks=("dead",))
+    writer = lab.writer().start(
+        lab.endpoints, lab.topic("orders"), lab.base, short=True, sinks=("dead",)
+    )
     writer.wait_running()
-    next(p for p in writer.processes() if "java" in p.name()).kill()
+    java = next(p for p in writer.processes() if "java" in p.name())
+    # It mapped the class archive: where that does not fit, the JVM goes on without a word.
+    assert str(class_archive.class_archive()) in Path(f"/proc/{java.pid}/maps").read_text()
+    java.kill()
     deadline = time.monotonic() + 30
     while writer.state()["state"] == "running" and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -200,7 +206,7 @@ def test_a_reset_takes_at_most_20_seconds_and_leaves_the_other_lessons_alone(ser
         lesson.replay(n=500)
     stream_into_a_table(other, spark)
     # Four tables, their checkpoints, and the writer is still at it.
-    mine.writer().start(services, mine.topic("orders"), mine.base).wait_first_batches()
+    mine.writer().start(services, mine.topic("orders"), mine.base, short=True).wait_first_batches()
     others = what_is_there(other)
 
     began = time.monotonic()
