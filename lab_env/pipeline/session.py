@@ -152,7 +152,7 @@ def build_session(
         return builder.getOrCreate()
 
 
-def forget_origins(spark) -> None:
+def forget_origins(spark, scheme: str = "s3a") -> None:
     """Let a session's Hadoop configuration forget from which file each of its properties came.
 
     Hudi sends the configuration with every step and task, and Hadoop compresses the origin of each of its
@@ -162,8 +162,13 @@ def forget_origins(spark) -> None:
 
     Args:
         spark: a session in this process.
+        scheme: of the paths that it will read and write.
     """
-    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    jvm, configuration = spark._jvm, spark.sparkContext._jsc.hadoopConfiguration()
+    # As these two classes load, every configuration reads its files anew, and notes the origins again.
+    jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+    jvm.java.lang.Class.forName("org.apache.hadoop.yarn.conf.YarnConfiguration")
+    configuration.size()
     # Hadoop has no method for it. Sessions and Hudi copy this object, and with it the emptied map.
     origins = configuration.getClass().getDeclaredField("updatingResource")
     origins.setAccessible(True)
