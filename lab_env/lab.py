@@ -147,6 +147,7 @@ class Lab:
                 extra,
                 log=self.spark_log,
             )
+            session.forget_origins(self._session)
         return self._session
 
     @property
