@@ -147,7 +147,6 @@ class Lab:
                 extra,
                 log=self.spark_log,
             )
-            session.forget_origins(self._session)
         return self._session
 
     @property

@@ -33,14 +33,21 @@ def new_chart(title: str, x: str, y: str, width: float = 6.4, height: float = 3.
     return figure, panels[0]
 
 
-def new_panels(titles: list[str], rows: int = 1, width: float = 8.0, height: float = 2.8):
-    """Several empty charts in one figure, with a common scale in each row and column.
+def new_panels(
+    titles: list[str],
+    rows: int = 1,
+    width: float = 8.0,
+    height: float = 2.8,
+    one_unit: bool = True,
+):
+    """Several empty charts in one figure, with a common scale in each column, and in each row of one unit.
 
     Args:
         titles: what each chart shows, row by row.
         rows: number of rows.
         width: inches.
         height: inches.
+        one_unit: whether the charts of a row have one unit and so one scale.
 
     Returns:
         Matplotlib's figure and the list of axes.
@@ -52,7 +59,7 @@ def new_panels(titles: list[str], rows: int = 1, width: float = 8.0, height: flo
         layout="constrained",
         squeeze=False,
         sharex="col",
-        sharey="row",
+        sharey="row" if one_unit else False,
     )
     panels = list(grid.flat)
     for axes, title in zip(panels, titles, strict=True):

@@ -152,29 +152,6 @@ def build_session(
         return builder.getOrCreate()
 
 
-def forget_origins(spark, scheme: str = "s3a") -> None:
-    """Let a session's Hadoop configuration forget from which file each of its properties came.
-
-    Hudi sends the configuration with every step and task, and Hadoop compresses the origin of each of its
-    thousand properties by itself: 64 ms of the processor to write one, against 2 ms without, and 17 to read
-    it, against 9. Measured in a warm session, processor time of a small upsert: 1.35 s with them, 1.12 without; of a
-    small query 0.47 and 0.37 s. The origins only serve messages about wrong settings.
-
-    Args:
-        spark: a session in this process.
-        scheme: of the paths that it will read and write.
-    """
-    jvm, configuration = spark._jvm, spark.sparkContext._jsc.hadoopConfiguration()
-    # As these two classes load, every configuration reads its files anew, and notes the origins again.
-    jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
-    jvm.java.lang.Class.forName("org.apache.hadoop.yarn.conf.YarnConfiguration")
-    configuration.size()
-    # Hadoop has no method for it. Sessions and Hudi copy this object, and with it the emptied map.
-    origins = configuration.getClass().getDeclaredField("updatingResource")
-    origins.setAccessible(True)
-    origins.get(configuration).clear()
-
-
 @contextmanager
 def _output_to(log: Path | None) -> Iterator[None]:
     """Let processes started inside write to a file: the JVM inherits its output for life."""

@@ -273,6 +273,31 @@ lookup_table(looked)
 # > **Documented, not measured:** the lines marked so, and that `SIMPLE` is what Hudi takes on Spark when
 # > no index is named. Source: Hudi's page "Indexes" and list of configurations, November 2026.
 
+# %% [markdown]
+# ### When the table grows
+#
+# Twenty orders in six files show how a look-up works, not what it costs. `lab bench growth --full` writes one
+# change again and again, 1,000 orders spread all over the table, while the table becomes 4 and 16 times as large.
+# That takes minutes, so here is a run that was recorded, or yours, once you have made one.
+
+# %% name="look-ups-grow"
+from lab_env.measure.bench import growth
+
+run = growth.shown()
+for kind in ("cow", "mor"):
+    bucket, bloom = (
+        growth.of(run, kind, index, "requests")[-1]["median"] for index in ("bucket", "bloom")
+    )
+    print(f"{kind}, largest table, requests of a commit: {bucket:.0f} BUCKET, {bloom:.0f} BLOOM")
+    assert bloom > 1.3 * bucket
+print(growth.said_of(run))
+HTML(growth.growth_chart(run))
+
+# %% [markdown]
+# A table under `BLOOM` gets more files as it grows, and each commit asks all of them that may hold a changed
+# order. `BUCKET` computes the place at any size. It has its price, too: the number of buckets is fixed, so its
+# files grow with the table, and Copy-on-Write (solid blue, in the middle) copies them.
+
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Eighteen minutes. Expect "0" for 08.p1: people think that a bloom filter finds a
 # row. It only rules out files; the row must still be read to be merged. Expect "1" for 08.p2. Draw

@@ -221,7 +221,9 @@ def growth_chart(run: dict) -> str:
     Returns:
         SVG text: a line a table type and index; thin lines go from the lowest to the highest round.
     """
-    figure, panels = new_panels([title for _, title, _ in PANELS], width=9.6, height=3.4)
+    figure, panels = new_panels(
+        [title for _, title, _ in PANELS], width=9.6, height=3.4, one_unit=False
+    )
     sizes = [factor * run["size"]["orders"] for factor in FACTORS]
     for panel, (metric, _, scale) in zip(panels, PANELS, strict=True):
         for kind, index in VARIANTS:
