@@ -26,6 +26,8 @@ from lab_env.course.registry import Exercise, LessonEntry, lessons
 
 # Processor seconds of a notebook's kernel and its Spark: what runs beside them changes these little.
 MEAN_SECONDS, MOST_SECONDS, DEMO_SECONDS = 45, 90, 60
+# The benchmark's lesson has three Spark processes, which all start cold.
+BENCHMARK, BENCHMARK_SECONDS = "20_json_vs_cow_vs_mor", 150
 MARGIN = 2  # the goal is not reached yet, and beside other work a notebook uses half as much again
 
 
@@ -115,12 +117,18 @@ def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
     found = [
         f"{name} used {value:.0f} s; {most} s is the most."
         for name, value in sorted(seconds.items())
-        if value > margin * (most := DEMO_SECONDS if _is_demo(name) else MOST_SECONDS)
+        if value > margin * (most := _most_seconds(name))
     ]
     mean = _mean_of_lessons(seconds)
     if mean > MEAN_SECONDS * margin:
         found.append(f"The average is {mean:.1f} s; {MEAN_SECONDS} s is the most.")
     return found
+
+
+def _most_seconds(name: str) -> float:
+    if BENCHMARK in name:
+        return BENCHMARK_SECONDS
+    return DEMO_SECONDS if _is_demo(name) else MOST_SECONDS
 
 
 def _is_demo(name: str) -> bool:
@@ -147,7 +155,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
     held = f"held up to {MARGIN} times of it" if _budget_is_strict() else "not held"
     terminalreporter.write_line(
         f"The budget of {MEAN_SECONDS} processor seconds on average and {MOST_SECONDS} at most,"
-        f" for a demo {DEMO_SECONDS}, is {held}."
+        f" for a demo {DEMO_SECONDS}, for the benchmark's lesson {BENCHMARK_SECONDS}, is {held}."
     )
     for sentence in over_budget(seconds):
         terminalreporter.write_line(f"over budget: {sentence}", red=True)

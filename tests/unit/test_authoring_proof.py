@@ -53,6 +53,10 @@ def test_what_is_not_proven_is_named(worked, facts, said):
         ({"a": 20.0, "b": 90.0, "c": 20.0}, []),
         ({"a": 10.0, "b": 91.0, "c": 10.0}, ["b used 91 s; 90 s is the most."]),
         ({"demos/a": 61.0}, ["demos/a used 61 s; 60 s is the most."]),
+        (
+            {"20_json_vs_cow_vs_mor": 151.0, **dict.fromkeys("abcd", 10.0)},
+            ["20_json_vs_cow_vs_mor used 151 s; 150 s is the most."],
+        ),
         ({"a": 46.0, "demos/b": 10.0}, ["The average is 46.0 s; 45 s is the most."]),
         ({"a": 46.0}, ["The average is 46.0 s; 45 s is the most."]),
     ],
