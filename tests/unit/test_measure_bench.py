@@ -168,9 +168,11 @@ def test_the_page_shows_each_figure_and_what_is_inconclusive():
     report = summary(figures())
     html = page.page({"problems": [], "sinks": report})
     assert html.count("<svg") >= 5 and html.count("<table>") == 5
-    assert "inconclusive" in html and "right answers" in html
+    assert "inconclusive" in html and "All answers were right." in html
     assert all(rule[:40] in html for rule in report["rules"])
     assert "worthless.</p>" in page.page({"problems": ["point: 3 is not 4"]})
+    grown = page.page({"problems": [], "growth": growth.recorded_run()})
+    assert grown.count("<svg") == 1 and "How cost grows" in grown
 
 
 def test_a_frame_has_a_row_for_each_metric_asked_for():
