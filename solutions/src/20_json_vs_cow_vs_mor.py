@@ -198,7 +198,7 @@ page.frame(
 # a table ten times as large.
 #
 # Two more things to see. Fresh, Merge-on-Read sends more requests than Copy-on-Write, since it opens the
-# logs, too; tidy, the two tables are the same. And the incremental question is cheaper for the files than
+# logs, too; tidy, they need the same. And the incremental question is cheaper for the files than
 # the whole table: the file sink's own log names the files of each batch. Their compaction deletes that history.
 
 # %% name="files-by-the-batch"
@@ -342,7 +342,7 @@ lab.happened("20.p5", f"{visible / told:.1f} times")
 
 # %% [markdown]
 # The requested time flatters by the whole length of the commit, and more so the slower the commit is.
-# `lab bench sinks` measures all three sinks, and `--full` from 100 events a second on to more than they can take.
+# `lab bench sinks` measures all three sinks, and with `--full` at 100, 1,000 and 10,000 events a second.
 
 # %% [markdown]
 # ## One knob, and a bill
@@ -421,7 +421,7 @@ knob = {"hoodie.parquet.compression.codec": "snappy"}
 # - Files are the cheapest to write, and each question reads all of them. Tables pay when writing.
 # - Copy-on-Write pays in every batch, Merge-on-Read at compaction. Count the table services, or the
 #   comparison is for nothing.
-# - Fresh, Merge-on-Read needs more requests for a question than Copy-on-Write. Tidy, they are the same.
+# - Fresh, Merge-on-Read needs more requests for a question than Copy-on-Write. Tidy, both need the same.
 # - Freshness ends when the commit completes. By the requested time each table looks better than it is.
 # - Right answers first. Then the spread: what the rounds do not tell is inconclusive.
 # - At a few thousand rows a default can outweigh all data. Measure at your own size.

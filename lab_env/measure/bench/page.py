@@ -314,7 +314,7 @@ def _spread(spread: dict) -> str:
 def _verdict(found: dict) -> str:
     if found["verdict"] in (INCONCLUSIVE, EQUAL) or found["ratio"] is None:
         return found["verdict"]
-    return f"{found['ratio']:.2g}"
+    return number(found["ratio"]) if found["ratio"] >= 100 else f"{found['ratio']:.2g}"
 
 
 def number(value: float) -> str:
