@@ -4,6 +4,7 @@ A sink has a process and a bucket of its own, and only one of them works at a ti
 meanwhile belongs to it. Which one begins changes from round to round.
 """
 
+import contextlib
 import json
 import os
 import statistics
@@ -149,13 +150,12 @@ class Remote:
                 stderr=log,
                 text=True,
             )
-        self._tree: list[psutil.Process] = []
+        self._tree = [psutil.Process(self._process.pid)]
 
     def wait(self) -> None:
         """Until it has its session."""
         self._answer()
-        main = psutil.Process(self._process.pid)
-        self._tree = [main, *main.children(recursive=True)]
+        self._tree += self._tree[0].children(recursive=True)
 
     def do(self, what: str, **order) -> dict:
         """Have something done; returns the answer.
@@ -175,12 +175,12 @@ class Remote:
         return sum(sum(process.cpu_times()[:2]) for process in self._tree)
 
     def end(self) -> None:
-        """End it; the JVM ends with it."""
+        """End it, and wait until its JVM is gone, too, which is a moment later."""
         self._process.stdin.close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(15)
-        except subprocess.TimeoutExpired:
-            end_processes([*self._tree, psutil.Process(self._process.pid)])
+        _, alive = psutil.wait_procs(self._tree, timeout=15)
+        end_processes(alive)
 
     def _answer(self) -> dict:
         line = self._process.stdout.readline()
