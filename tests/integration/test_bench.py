@@ -56,9 +56,8 @@ def test_updates_cost_each_sink_what_its_design_says(found):
     assert min(stored["cow"]) > max(stored["mor"]) > max(stored["json"])
     fresh, tidy = found("data files, fresh"), found("data files, tidy")
     assert max(tidy["json"]) < min(fresh["json"])
-    assert (
-        tidy["cow"] == fresh["cow"]
-    )  # after one change: cleaning keeps the version before the newest
+    # After one change there is nothing to clean: the version before the newest stays.
+    assert tidy["cow"] == fresh["cow"]
 
 
 def test_requests_belong_to_one_sink_and_hardly_vary(found):

@@ -4,6 +4,7 @@ import time
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lab_env.measure.bench.sinks import as_text, compact
 from lab_env.pipeline import options
 
 # Small files, so that a table that grows under an index that may add file groups gets some.
@@ -46,13 +47,9 @@ class GrowingTables:
         return self._write(self._orders(spread, version), "upsert")
 
     def compact(self) -> dict:
-        """Turn the log files of a Merge-on-Read table into base files."""
-        jobs = ",".join(f"{k}={v}" for k, v in options.METADATA.items())
+        """Compact a Merge-on-Read table; there is nothing to do for the other type."""
         if self.kind == "mor":
-            self.spark.sql(
-                f"CALL run_compaction(op => 'scheduleandexecute', path => '{self.path}',"
-                f" options => '{jobs},hoodie.compact.inline.max.delta.commits=1')"
-            )
+            compact(self.spark, self.path, as_text(options.METADATA))
         return {}
 
     def ask(self, order: int | None = None) -> dict:

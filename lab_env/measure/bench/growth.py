@@ -6,15 +6,15 @@ several times, and is asked. Only the size of the table differs from one step to
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from lab_env import services
-from lab_env.lab import Lab, reset_lesson
 from lab_env.measure.bench.growing import INDEXES, TYPES
 from lab_env.measure.bench.machine import Comparison
-from lab_env.measure.bench.rounds import SPACE, Remote, Say
+from lab_env.measure.bench.rounds import Remote, Say
 from lab_env.measure.bench.store import Bucket
 from lab_env.measure.bench.verdict import Spread
 from lab_env.measure.charts import COLOURS, NAMES, new_panels, svg
@@ -73,17 +73,14 @@ def grow(chosen: GrowthSize, say: Say = print) -> dict:
         LabError: a write or a query failed, or the store tells no metrics.
     """
     services.up(progress=lambda line: None)
-    reset_lesson(SPACE)
-    bucket = Bucket(Lab(SPACE, services.endpoints()).endpoints, "growth")
-    bucket.make()
-    agent = Remote("growth", bucket, chosen.java_options)
-    try:
+    bucket = Bucket(services.endpoints(), "growth")
+    with ExitStack() as left:
+        left.callback(bucket.remove)
+        bucket.make()
+        agent = Remote("growth", bucket, chosen.java_options)
+        left.callback(agent.end)
         agent.wait()
         return _Run(agent, bucket, chosen).all(say)
-    finally:
-        agent.end()
-        bucket.remove()
-        reset_lesson(SPACE)
 
 
 class _Run:

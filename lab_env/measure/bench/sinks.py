@@ -78,6 +78,10 @@ class Sink(ABC):
         cents = F.coalesce(F.sum(F.col("amount") * 100).cast("long"), F.lit(0))
         return table.agg(F.count("*").alias("rows"), cents.alias("cents"))
 
+    def _store(self, place):
+        """The file system of a Hadoop path."""
+        return place.getFileSystem(self.spark._jsc.hadoopConfiguration())
+
 
 class JsonFiles(Sink):
     """One line of JSON an event; readers find the newest line of each order."""
@@ -132,9 +136,6 @@ class JsonFiles(Sink):
         place = self.spark._jvm.org.apache.hadoop.fs.Path(path)
         self._store(place).delete(place, True)
 
-    def _store(self, place):
-        return place.getFileSystem(self.spark._jsc.hadoopConfiguration())
-
 
 class HudiTable(Sink):
     """A Hudi table of either type."""
@@ -158,12 +159,9 @@ class HudiTable(Sink):
         return self.spark.read.format("hudi").option("as.of.instant", instant).load(self.path)
 
     def tidy(self) -> None:
-        jobs = ",".join(f"{key}={value}" for key, value in (options.METADATA | self.knob).items())
+        jobs = as_text(options.METADATA | self.knob)
         if self.name == "mor":
-            self.spark.sql(
-                f"CALL run_compaction(op => 'scheduleandexecute', path => '{self.path}',"
-                f" options => '{jobs},hoodie.compact.inline.max.delta.commits=1')"
-            )
+            compact(self.spark, self.path, jobs)
         name = f"bench_{self.name}_{self.base.rpartition('/')[2].replace('-', '_')}"
         self.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{self.path}'")
         self.spark.sql(
@@ -174,14 +172,32 @@ class HudiTable(Sink):
     def _instants(self) -> list[tuple[str, str]]:
         """Each batch's commit: requested and completion time, from the timeline's file names."""
         place = self.spark._jvm.org.apache.hadoop.fs.Path(f"{self.path}/.hoodie/timeline")
-        store = place.getFileSystem(self.spark._jsc.hadoopConfiguration())
-        names = [status.getPath().getName() for status in store.listStatus(place)]
+        names = [status.getPath().getName() for status in self._store(place).listStatus(place)]
         action = {"cow": "commit", "mor": "deltacommit"}[self.name]
         done = [name.split(".")[0].split("_") for name in names if name.endswith(f".{action}")]
         return sorted((instant[0], instant[1]) for instant in done if len(instant) == 2)
 
 
 SINKS = {"json": JsonFiles, "cow": HudiTable, "mor": HudiTable}
+
+
+def as_text(table_options: dict[str, str]) -> str:
+    """Options as Hudi's procedures take them."""
+    return ",".join(f"{key}={value}" for key, value in table_options.items())
+
+
+def compact(spark: SparkSession, path: str, jobs: str) -> None:
+    """Turn the log files of a Merge-on-Read table into base files, however few commits wait.
+
+    Args:
+        spark: the session.
+        path: where the table lies.
+        jobs: options of the job, from `as_text`.
+    """
+    spark.sql(
+        f"CALL run_compaction(op => 'scheduleandexecute', path => '{path}',"
+        f" options => '{jobs},hoodie.compact.inline.max.delta.commits=1')"
+    )
 
 
 def newest(events: DataFrame) -> DataFrame:
