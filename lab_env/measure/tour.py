@@ -30,6 +30,7 @@ from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
 SPACE = "tour"
 TABLES = ("cow", "mor")
+SHORT_SECONDS = 120  # of load: up to here the quick compiler alone is the better one
 
 
 @dataclass
@@ -139,7 +140,8 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
     try:
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
-                writer.start(lab.endpoints, topic, lab.base)
+                short = tour.load_seconds <= SHORT_SECONDS
+                writer.start(lab.endpoints, topic, lab.base, short=short)
                 writer.wait_first_batches()
             with _phase(tour, console, f"live load, {tour.rate} events/s"):
                 _run_load(lab, topic, tour, writer, console)

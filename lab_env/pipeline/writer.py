@@ -14,7 +14,9 @@ import sys
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -210,7 +212,10 @@ def run(job: Job, diary: Diary) -> int:
         if job.trigger_seconds
         else {"availableNow": True}
     )
-    queries = [sinks.start_query(parsed, sink, job.base, trigger) for sink in job.sinks]
+    # Together: before a stream into a new table starts, Hudi looks for that table for five seconds.
+    with ThreadPoolExecutor(len(job.sinks)) as together:
+        start = partial(sinks.start_query, parsed, base=job.base, trigger=trigger)
+        queries = list(together.map(start, job.sinks))
     diary.running(job.sinks, job.stall_seconds, ui=spark.sparkContext.uiWebUrl)
     while not stop.is_set() and any(query.isActive for query in queries):
         _note_progress(diary, queries)

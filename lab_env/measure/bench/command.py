@@ -9,9 +9,9 @@ from rich.console import Console
 
 from lab_env import services
 from lab_env.errors import LabError
-from lab_env.measure.bench import backlog, growth, machine, page, rounds
+from lab_env.measure.bench import backlog, growth, machine, page, recorded, rounds
 from lab_env.measure.bench.summary import summary
-from lab_env.runtime.state import folder
+from lab_env.runtime.state import exclusive, folder
 
 PARTS = {
     "set-up": "set-up with nothing to do",
@@ -36,7 +36,7 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
         that is missed is shown, not an error.
 
     Raises:
-        LabError: there is no such part.
+        LabError: there is no such part, or another benchmark is running.
     """
     unknown = set(parts or ()) - set(PARTS)
     if unknown:
@@ -47,15 +47,21 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
     chosen = parts or list(PARTS)
     console = console or Console()
     target = folder("bench")
-    for stale in ("report.json", "index.html"):  # a run that breaks off leaves no older report
-        (target / stale).unlink(missing_ok=True)
-    began = time.monotonic()
-    console.print("services up ...")
-    services.up()
-    report = Run(full, console, target).all(chosen)
-    (target / "report.json").write_text(json.dumps(report, indent=1))
+    # Two at once would take each other's buckets, topics and time.
+    with exclusive(target / "lock", on_wait=_refuse):
+        for stale in ("report.json", "index.html"):  # a run that breaks off leaves no older report
+            (target / stale).unlink(missing_ok=True)
+        began = time.monotonic()
+        console.print("services up ...")
+        services.up()
+        report = Run(full, console, target).all(chosen)
+        (target / "report.json").write_text(json.dumps(report, indent=1))
     console.print(f"Report: {target / 'report.json'} · {time.monotonic() - began:.0f} s in all")
     return 1 if report["problems"] else 0
+
+
+def _refuse() -> None:
+    raise LabError("Another benchmark is running in this lab.", "wait for its end.")
 
 
 class Run:
@@ -114,12 +120,16 @@ class Run:
         figures = rounds.compare(rounds.size(self._full), self._say)
         self._report["sinks"] = summary(figures)
         self._report["problems"] += figures.problems
+        self._keep("sinks", self._report["sinks"])
         self._console.print(page.text_table(self._report["sinks"]))
+
+    def _keep(self, part: str, found: dict) -> None:
+        if self._full and not found["problems"]:
+            recorded.keep(part, found)
 
     def _growth(self) -> None:
         found = growth.grow(growth.growth_size(self._full), self._say)
         self._report["growth"] = found
         self._report["problems"] += found["problems"]
-        if self._full and not found["problems"]:
-            growth.own_path().write_text(json.dumps(found, indent=1))
+        self._keep("growth", found)
         self._compare([growth.commit_time(found)])

@@ -4,12 +4,10 @@ Both table types under two kinds of index, in turn: each gets so many orders, th
 several times, and is asked. Only the size of the table differs from one step to the next.
 """
 
-import json
 import os
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from lab_env import services
 from lab_env.measure.bench.growing import INDEXES, TYPES
@@ -19,13 +17,10 @@ from lab_env.measure.bench.store import Bucket
 from lab_env.measure.bench.verdict import Spread
 from lab_env.measure.charts import COLOURS, NAMES, new_panels, svg
 from lab_env.pipeline import session
-from lab_env.runtime.state import folder
-from lab_env.shop.model import DATA
 
 FACTORS = (1, 4, 16)
 COMMIT_GOAL = 1.5  # seconds for a commit of 1,000 rows, when all is warm
 VARIANTS = tuple((kind, index) for index in INDEXES for kind in TYPES)
-RECORDED = DATA / "growth.json"
 # Metric, title of its panel, and what a figure is divided by to get the title's unit.
 PANELS = (
     ("commit s", "commit, s", 1),
@@ -179,27 +174,11 @@ def commit_time(run: dict) -> Comparison:
     )
 
 
-def recorded_run() -> dict:
-    """The run that comes with the course."""
-    return json.loads(RECORDED.read_text())
-
-
-def shown() -> dict:
-    """The last full run of this lab; before the first one the run that comes with the course."""
-    own = own_path()
-    return json.loads(own.read_text()) if own.exists() else recorded_run()
-
-
-def own_path() -> Path:
-    """Where this lab's last full run lies."""
-    return folder("bench") / "growth.json"
-
-
 def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:
     """A metric's spreads by the size of the table, smallest first.
 
     Args:
-        run: what `grow` or `shown` returned.
+        run: what `grow` or `recorded.shown` returned.
         kind: `cow` or `mor`.
         index: `bucket` or `bloom`.
         metric: for example `bytes written`.
@@ -213,7 +192,7 @@ def growth_chart(run: dict) -> str:
     """A panel each for commit time, bytes written and query time over the size of the table.
 
     Args:
-        run: what `grow` or `shown` returned.
+        run: what `grow` or `recorded.shown` returned.
 
     Returns:
         SVG text: a line a table type and index; thin lines go from the lowest to the highest round.

@@ -13,7 +13,7 @@ PAIRS = (("cow", "json"), ("mor", "json"), ("mor", "cow"))
 RULES = (
     "One recorded stream a scenario, the same bytes for every sink and every round, from one Kafka topic"
     " of two partitions. Batches hold the same messages in every sink.",
-    "The sinks take turns and never work at the same time; which one begins turns with the round. Each"
+    "The sinks take turns: while one is measured the others rest; which one begins turns with the round. Each"
     " has a process and a bucket of its own, on the same cores with the same memory and Spark settings.",
     "All files are compressed with gzip. Both tables have a bucket index of two buckets a partition, the"
     " file listing in the metadata table, and no column statistics: the options of the course's pipeline."
