@@ -84,7 +84,7 @@ def test_a_backlog_is_held_against_files_and_against_other_options(measured):
     compared, problems = measured[1]
     assert problems == []
     baselines = [row.against.partition(",")[0] for row in compared]
-    assert baselines == ["json", "json", "cow", "mor", "mor"]
+    assert baselines == ["JSON files"] * 2 + ["cow", "mor", "mor"]
     assert all(0 < row.ratio < 20 and row.figure > 10 for row in compared)
 
 

@@ -307,6 +307,18 @@ def own_home(tmp_path, monkeypatch):
     settings.cache_clear()
 
 
+def test_the_delivered_run_of_the_sinks_says_what_lesson_20_tells_of_it():
+    run = recorded.delivered("sinks")
+    assert run["problems"] == []
+    asked = {row["metric"]: row for row in run["metrics"] if row["scenario"] == "20-uniform"}[
+        "aggregate, fresh: warm s"
+    ]
+    said = asked["verdicts"]
+    assert said["cow against json"]["verdict"] == LOWER
+    assert said["cow against json"]["ratio"] < 0.5
+    assert 0.8 < said["mor against json"]["ratio"] < 1.25
+
+
 @pytest.mark.parametrize("part", ["sinks", "growth"])
 def test_a_labs_own_full_run_takes_the_place_of_the_delivered_one(own_home, part):
     assert recorded.shown(part) == recorded.delivered(part)

@@ -6,7 +6,6 @@ options of the course's pipeline, then with others.
 
 from dataclasses import replace
 
-from lab_env.measure.bench import fresh
 from lab_env.measure.bench.machine import Comparison
 from lab_env.measure.bench.rounds import FRESH, SINKS, Bench, Figures, Say, Size
 from lab_env.measure.bench.stream import UNIFORM, Scenario
@@ -29,10 +28,9 @@ WAYS = {
 def backlog_size(full: bool) -> Size:
     """The two sizes: a small one that shows that all works, and one to draw conclusions from."""
     size = Size(
-        (Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),),
+        (Scenario(20, UNIFORM, load=20_000, batch=62_500, batches=8),),
         rounds=2,
         warm=0,
-        pace=fresh.Pace((), seconds=0, trigger=1, rounds=0),
         queries={FRESH: ("aggregate",)},
     )
     if full:
@@ -60,16 +58,17 @@ def catch_up(bench: Bench, chosen: Size, say: Say = print) -> tuple[list[Compari
     Raises:
         LabError: a sink failed.
     """
+    (scenario,) = chosen.scenarios
+    said = f"{scenario.batches} x {scenario.batch:,} events"
     found: list[dict[str, Figures]] = []
     for number in range(1, chosen.rounds + 1):
-        say(f"round {number} of {chosen.rounds}: {_events(chosen):,} events, {len(WAYS)} ways")
+        say(f"round {number} of {chosen.rounds}: {said}, {len(WAYS)} ways")
         found.append(
             {
                 way: bench.measure(replace(chosen, rounds=1, knob=knob), _quiet, sinks)
                 for way, (knob, sinks) in WAYS.items()
             }
         )
-    (scenario,) = chosen.scenarios
 
     def compare(
         this: tuple[str, str], other: tuple[str, str], goal: float | None = None
@@ -80,10 +79,13 @@ def catch_up(bench: Bench, chosen: Size, say: Say = print) -> tuple[list[Compari
             for sink, way in (this, other)
         ]
         return Comparison.of(
-            "backlog", f"{', '.join(this)}, {_events(chosen):,} events", ", ".join(other), "rows/s",
+            f"backlog of {said}",
+            ", ".join(this),
+            "JSON files" if other[0] == "json" else ", ".join(other),
+            "rows/s",
             list(zip(*rates, strict=True)),
             (f"{goal} or more", lambda ratio: ratio >= goal) if goal else None,
-        )  # fmt: skip
+        )
 
     compared = [
         *(compare((sink, PIPELINE), ("json", PIPELINE), GOALS[sink]) for sink in TABLES),
@@ -94,11 +96,6 @@ def catch_up(bench: Bench, chosen: Size, say: Say = print) -> tuple[list[Compari
         problem for ways in found for figures in ways.values() for problem in figures.problems
     ]
     return compared, problems
-
-
-def _events(chosen: Size) -> int:
-    (scenario,) = chosen.scenarios
-    return scenario.batch * scenario.batches
 
 
 def _quiet(line: str) -> None:

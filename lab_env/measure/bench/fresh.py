@@ -24,7 +24,7 @@ FIRST = 50  # events that make the table before the clock runs
 
 @dataclass(frozen=True)
 class Pace:
-    """How freshness is measured.
+    """How freshness is measured; without rates it is not.
 
     Args:
         rates: events a second.
@@ -33,10 +33,10 @@ class Pace:
         rounds: how often.
     """
 
-    rates: tuple[int, ...]
-    seconds: float
-    trigger: float
-    rounds: int
+    rates: tuple[int, ...] = ()
+    seconds: float = 0
+    trigger: float = 1
+    rounds: int = 0
 
 
 def events(pace: Pace, rate: int) -> list[Send]:

@@ -201,8 +201,8 @@ def _freshness(report: dict) -> str:
     return (
         "<h2>Freshness</h2><p>The source articles end the interval at the commit's requested time,"
         " which each row carries. Nobody can read the row then: it flatters by the length of the"
-        " commit. Where fewer rows become visible a second than are sent, the sink does not keep"
-        f" up.</p><figure>{freshness_chart(report)}</figure>{_html_table(head, body)}"
+        " commit. The last column counts from the first event to the last commit: in a run of seconds"
+        f" it stays below the rate of sending, even where a sink keeps up.</p><figure>{freshness_chart(report)}</figure>{_html_table(head, body)}"
     )
 
 

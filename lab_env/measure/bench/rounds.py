@@ -61,7 +61,7 @@ class Size:
     scenarios: tuple[Scenario, ...]
     rounds: int
     warm: int
-    pace: fresh.Pace
+    pace: fresh.Pace = field(default_factory=fresh.Pace)
     queries: dict[str, tuple[str, ...]] = field(default_factory=lambda: ALL_QUERIES)
     java_options: str = session.JAVA_OPTIONS
     knob: dict[str, str] = field(default_factory=dict)
@@ -76,13 +76,13 @@ def size(full: bool) -> Size:
             tuple(Scenario(*kind, load=20_000, batch=10_000, batches=2) for kind in kinds),
             rounds=2,
             warm=1,
-            pace=fresh.Pace((100, 1_000, 10_000), seconds=5, trigger=1, rounds=2),
+            pace=fresh.Pace((100, 1_000, 10_000), seconds=5, rounds=2),
         )
     return Size(
         (Scenario(*kinds[-1], load=2_000, batch=1_000, batches=1),),
         rounds=2,
         warm=0,
-        pace=fresh.Pace((200,), seconds=2, trigger=1, rounds=1),
+        pace=fresh.Pace((200,), seconds=2, rounds=1),
         queries={FRESH: ALL_QUERIES[FRESH], TIDY: ("aggregate",)},
         # As in a lesson: the quick compiler, since each JVM lives for a minute. For the same reason
         # nothing is warmed up: counts do not mind, and times of so few rows say little anyway.
