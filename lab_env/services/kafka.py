@@ -119,7 +119,7 @@ def _write_properties(path: Path, ports: dict[str, int], data: str) -> None:
 
 def _format_storage(place: Path, ports: dict[str, int]) -> None:
     """Write the cluster's identity into a fresh data folder, in one step."""
-    cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    cluster = _cluster_id()
     shutil.rmtree(place / "data", ignore_errors=True)
     shutil.rmtree(place / "fresh", ignore_errors=True)
     _write_properties(place / "format.properties", ports, "fresh")
@@ -140,6 +140,13 @@ def _format_storage(place: Path, ports: dict[str, int]) -> None:
     keep(Kafka.name, cluster_id=cluster)
     os.replace(place / "fresh", place / "data")
     (place / "format.properties").unlink()
+
+
+def _cluster_id() -> str:
+    """A random name as Kafka writes them; one in 64 begins with a dash, and would be taken for an option."""
+    while (name := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return name
 
 
 def _java(*options: str) -> list[str]:
