@@ -5,6 +5,7 @@ That each notebook's exercises come out as they should is proven while nbmake ru
 """
 
 import json
+import os
 import subprocess
 import sys
 
@@ -37,9 +38,11 @@ def test_exercises_and_checks_have_the_same_ids(number):
 
 def test_pytest_collects_every_notebook_on_disk():
     command = [sys.executable, "-m", "pytest", "--nbmake", "--collect-only", "-q"]
+    # Without what the caller adds: another verbosity lists them in another way.
+    plain = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     done = subprocess.run(
         [*command, "notebooks", "solutions"],
-        cwd=COURSE.root, capture_output=True, text=True, timeout=120,
+        cwd=COURSE.root, env=plain, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     collected = {line.split("::")[0] for line in done.stdout.splitlines() if ".ipynb::" in line}
     # A worked demo has the code of its clean notebook, so only that one runs.
