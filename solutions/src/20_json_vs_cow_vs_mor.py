@@ -232,6 +232,7 @@ full = recorded.shown("sinks")
     if (row["scenario"], row["metric"]) == ("20-uniform", "aggregate, fresh: warm s")
 )
 seconds = {sink: spread["median"] for sink, spread in asked["sinks"].items()}
+print(f"Measured {full['made'][:10]} on {full['machine']['cores']} cores:")
 for pair, verdict in asked["verdicts"].items():
     print(in_words(pair, verdict))
 lab.happened("20.p7", min(seconds, key=seconds.get))
