@@ -7,7 +7,7 @@ options of the course's pipeline, then with others.
 from dataclasses import replace
 
 from lab_env.measure.bench.machine import Comparison
-from lab_env.measure.bench.rounds import FRESH, SINKS, Bench, Figures, Say, Size
+from lab_env.measure.bench.rounds import FRESH, SINKS, Bench, Figures, Say, Size, in_turn
 from lab_env.measure.bench.stream import UNIFORM, Scenario
 from lab_env.pipeline import options, session
 
@@ -65,14 +65,13 @@ def catch_up(bench: Bench, chosen: Size, say: Say = print) -> tuple[list[Compari
         say("a quarter of it that does not count ...")
         quarter = replace(scenario, batch=scenario.batch // 4)
         bench.measure(replace(chosen, rounds=1, scenarios=(quarter,)), _quiet)
-    ways = list(WAYS.items())
     found: list[dict[str, Figures]] = []
     for number in range(chosen.rounds):
         say(f"round {number + 1} of {chosen.rounds}: {said}, {len(WAYS)} ways")
         found.append(
-            {  # which one begins turns with the round
+            {
                 way: bench.measure(replace(chosen, rounds=1, knob=knob), _quiet, sinks)
-                for way, (knob, sinks) in ways[number:] + ways[:number]
+                for way, (knob, sinks) in in_turn(number, tuple(WAYS.items()))
             }
         )
 

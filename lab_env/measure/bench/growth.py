@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from lab_env import services
 from lab_env.measure.bench.growing import INDEXES, TYPES
 from lab_env.measure.bench.machine import Comparison
-from lab_env.measure.bench.rounds import Remote, Say
+from lab_env.measure.bench.rounds import Remote, Say, in_turn
 from lab_env.measure.bench.store import Bucket
 from lab_env.measure.bench.verdict import Spread
 from lab_env.measure.charts import COLOURS, NAMES, new_panels, svg
@@ -104,8 +104,7 @@ class _Run:
             size = grown
             for number in range(self._chosen.rounds):
                 self._version += 1
-                # Which one begins changes from round to round.
-                for variant in VARIANTS[number:] + VARIANTS[:number]:
+                for variant in in_turn(number, VARIANTS):
                     self._change(variant, factor, size)
             for variant in VARIANTS:
                 self._begin(variant)

@@ -371,7 +371,7 @@ def _round(
         list(together.map(load, figures.sinks))
     _send(lab, topic, stream.changes)
     answers = {}
-    for sink in _turn(number, figures.sinks):
+    for sink in in_turn(number, figures.sinks):
         metrics, answers[sink] = _measure(agents[sink], figures.size, scenario, stream, topic)
         figures.note(scenario, sink, number, **metrics)
     figures.problems += [f"round {number}, {found}" for found in differences(stream, answers)]
@@ -380,10 +380,15 @@ def _round(
     delete_topic(lab.endpoints.kafka_bootstrap, topic)
 
 
-def _turn(number: int, sinks: tuple[str, ...]) -> tuple[str, ...]:
-    """The order of the sinks in a round."""
-    first = number % len(sinks)
-    return sinks[first:] + sinks[:first]
+def in_turn(number: int, ways: tuple) -> tuple:
+    """The order of some ways in a round: another one begins in the next.
+
+    Args:
+        number: of the round.
+        ways: in the order of a round 0.
+    """
+    first = number % len(ways)
+    return ways[first:] + ways[:first]
 
 
 def _freshness(
@@ -391,7 +396,7 @@ def _freshness(
 ) -> None:
     """One rate, once to each sink."""
     sends = fresh.events(figures.size.pace, rate)
-    for sink in _turn(number, figures.sinks):
+    for sink in in_turn(number, figures.sinks):
         topic, agent = lab.topic(f"rate-{rate}-{number}-{sink}"), agents[sink]
         agent.do("begin", base=_base(agent, topic), knob=figures.size.knob)
         found = fresh.measure(lab, agent, topic, sends, rate, figures.size.pace)
