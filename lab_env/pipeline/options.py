@@ -28,12 +28,18 @@ METADATA = {
     "hoodie.metadata.index.partition.stats.enable": "false",
 }
 
+CLEANING = {
+    # Old file versions go after each fifth commit, not after each: a clean is a commit of its own, to the
+    # metadata table, too. Measured, commits of 1,000 rows with cleaning at work: 0.62 (COW), 1.0 (MOR).
+    "hoodie.clean.trigger.max.commits": "5",
+}
+
 WRITE = {
     # The default, written out because lesson 04 shows what the others do.
     "hoodie.datasource.write.operation": "upsert",
 }
 
-ORDERS = KEYS | INDEX | METADATA | WRITE
+ORDERS = KEYS | INDEX | METADATA | CLEANING | WRITE
 
 COW = ORDERS | {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
 
@@ -68,6 +74,7 @@ QUICK_START = {
     "hoodie.index.type": "SIMPLE",
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.index.partition.stats.enable": "true",
+    "hoodie.clean.trigger.max.commits": "1",
 }
 
 PARQUET_LOGS = {

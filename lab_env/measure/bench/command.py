@@ -83,7 +83,7 @@ class Run:
         """Measure some of `PARTS`, in that order; returns the report."""
         measures = {
             "set-up": lambda: self._compare([machine.set_up(self._repeat)]),
-            "start-up": lambda: self._compare([machine.session_start(self._repeat)]),
+            "start-up": lambda: self._compare(machine.session_start(self._repeat)),
             "load": lambda: self._compare([machine.load_ceiling(10 if self._full else 6)]),
             "backlog": self._backlog,
             "sinks": self._sinks,

@@ -46,36 +46,48 @@ def events(pace: Pace, rate: int) -> list[Send]:
     return stream.load + stream.changes
 
 
-def measure(lab: Lab, agent, topic: str, sends: list[Send], rate: int, pace: Pace) -> dict:
-    """Freshness of one sink at one rate.
+class Follower:
+    """One sink that is to follow a topic at one rate; it makes its table with the first events.
+
+    Several may be made at once: the clock does not run yet, and starting a stream into a new table is
+    mostly waiting.
 
     Args:
         lab: whose broker.
         agent: the sink's `Remote`, begun in a folder of its own.
         topic: an empty topic of its own.
         sends: what to send.
-        rate: events a second.
-        pace: how long, and the trigger.
-
-    Returns:
-        Seconds `p50` and `p95`; `requested p50`, the same by requested times (None for files, which have
-        none); `rows/s` that became visible from the first event sent to the last commit.
     """
-    ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=2)
-    sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
-    sender.send_all(sends[:FIRST])
-    sender.flush()
-    agent.do("follow", topic=topic, trigger=pace.trigger)
-    agent.do("settle")
-    _send_paced(sender, sends[FIRST:], rate)
-    sender.close()
-    batches = pd.DataFrame(agent.do("halt")["batches"])
-    frame = lab.ledger(topic).frame()
-    timed = {send.send_id for send in sends[FIRST:]}
-    sent = frame[(frame["state"] == "acked") & frame["send_id"].isin(timed)]
-    listed = objectstore.list_objects(agent.bucket.endpoints, "bench/")
-    completions = dict(filter(None, map(commit_of, listed)))
-    return figures(sent, batches, completions)
+
+    def __init__(self, lab: Lab, agent, topic: str, sends: list[Send]):
+        self._lab, self._agent, self._topic, self._sends = lab, agent, topic, sends
+        ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=2)
+        self._sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
+        self._sender.send_all(sends[:FIRST])
+        self._sender.flush()
+        self._first = agent.do("ingest", topic=topic, batch=2 * FIRST)["batches"]
+
+    def measure(self, rate: int, trigger: float) -> dict:
+        """Freshness while the other events are sent.
+
+        Args:
+            rate: events a second.
+            trigger: seconds between the starts of two batches.
+
+        Returns:
+            Seconds `p50` and `p95`; `requested p50`, the same by requested times (None for files, which
+            have none); `rows/s` that became visible from the first event sent to the last commit.
+        """
+        self._agent.do("follow", topic=self._topic, trigger=trigger)
+        self._agent.do("settle")
+        _send_paced(self._sender, self._sends[FIRST:], rate)
+        self._sender.close()
+        batches = pd.DataFrame(self._first + self._agent.do("halt")["batches"])
+        frame = self._lab.ledger(self._topic).frame()
+        timed = {send.send_id for send in self._sends[FIRST:]}
+        sent = frame[(frame["state"] == "acked") & frame["send_id"].isin(timed)]
+        listed = objectstore.list_objects(self._agent.bucket.endpoints, "bench/")
+        return figures(sent, batches, dict(filter(None, map(commit_of, listed))))
 
 
 def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]) -> dict:
@@ -87,7 +99,7 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
         completions: the sink's commits, name to completion time (s since 1970).
 
     Returns:
-        As `measure`.
+        As `Follower.measure`, and `measured`, the number of events.
     """
     seconds = event_freshness(sent, batches, completions).dropna()
     found = {

@@ -99,7 +99,7 @@ class Figures:
         size: what was measured.
         sinks: by which sinks.
         rows: one figure each: scenario, sink, round, metric, value.
-        freshness: what `fresh.measure` found, with its rate, sink and round.
+        freshness: what `fresh.Follower` found, with its rate, sink and round.
         problems: what makes the figures worthless, for example sinks that answer differently.
         cpu_seconds: of each sink's process from start to end, warm-up included.
     """
@@ -175,9 +175,13 @@ class Remote:
         """Processor time of the driver and its JVM since their start."""
         return sum(sum(process.cpu_times()[:2]) for process in self._tree)
 
+    def hang_up(self) -> None:
+        """Have it end when it has done what it was told, and go on here."""
+        self._process.stdin.close()
+
     def end(self) -> None:
         """End it, and wait until its JVM is gone, too, which is a moment later."""
-        self._process.stdin.close()
+        self.hang_up()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(15)
         _, alive = psutil.wait_procs(self._tree, timeout=15)
@@ -327,6 +331,8 @@ class Bench:
         for sink, bucket in buckets.items():
             agents[sink] = Remote(sink, bucket, chosen.java_options)
             self._left.callback(agents[sink].end)
+        for agent in agents.values():  # the last in is the first out: they end at the same time
+            self._left.callback(agent.hang_up)
         with ThreadPoolExecutor(len(SINKS)) as together:
             list(together.map(Remote.wait, agents.values()))
             if chosen.warm_up:
@@ -395,19 +401,27 @@ def _freshness(
     lab: Lab, agents: dict[str, Remote], figures: Figures, rate: int, number: int
 ) -> None:
     """One rate, once to each sink."""
-    sends = fresh.events(figures.size.pace, rate)
-    for sink in in_turn(number, figures.sinks):
-        topic, agent = lab.topic(f"rate-{rate}-{number}-{sink}"), agents[sink]
+    pace = figures.size.pace
+    sends = fresh.events(pace, rate)
+    topics = {sink: lab.topic(f"rate-{rate}-{number}-{sink}") for sink in figures.sinks}
+
+    def make(sink: str) -> fresh.Follower:
+        agent, topic = agents[sink], topics[sink]
         agent.do("begin", base=_base(agent, topic), knob=figures.size.knob)
-        found = fresh.measure(lab, agent, topic, sends, rate, figures.size.pace)
+        return fresh.Follower(lab, agent, topic, sends)
+
+    with ThreadPoolExecutor(len(figures.sinks)) as together:
+        followers = dict(zip(figures.sinks, together.map(make, figures.sinks), strict=True))
+    for sink in in_turn(number, figures.sinks):
+        found = followers[sink].measure(rate, pace.trigger)
         figures.freshness.append({"rate": rate, "sink": sink, "round": number} | found)
         if found["measured"] < len(sends) - fresh.FIRST:
             figures.problems.append(
                 f"freshness at {rate} events/s, {sink}: {found['measured']:,} of"
                 f" {len(sends) - fresh.FIRST:,} events were seen in a commit"
             )
-        agent.bucket.clear()
-        delete_topic(lab.endpoints.kafka_bootstrap, topic)
+        agents[sink].bucket.clear()
+        delete_topic(lab.endpoints.kafka_bootstrap, topics[sink])
 
 
 def _measure(
