@@ -195,6 +195,25 @@ def stream_into_a_table(lab: Lab, spark) -> None:
     query.awaitTermination()
 
 
+def test_a_table_of_the_pipeline_is_cleaned_after_each_fifth_commit(lab, spark):
+    table = lab.path("orders")
+    row = spark.sql(
+        "SELECT 'o-1' AS order_id, 1 AS order_ts, '2026-01-05' AS partition_date, 1 AS amount"
+    )
+    wanted = options.COW | {
+        "hoodie.table.name": "orders",
+        # With the default of 10 commits there would be nothing to clean for long.
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.metadata.enable": "false",
+    }
+    cleans = []
+    for _ in range(6):
+        row.write.format("hudi").options(**wanted).mode("append").save(table)
+        timeline = lab.files(f"{table}/.hoodie/timeline")
+        cleans.append(sum(file.key.endswith(".clean") for file in timeline))
+    assert cleans == [0, 0, 0, 0, 1, 1]
+
+
 def what_is_there(lab: Lab) -> tuple:
     return lab.files(lab.base), ends(lab), lab.ledger().frame()["state"].tolist()
 

@@ -15,6 +15,7 @@ from lab_env.measure.bench.stream import UNIFORM, ZIPF, Scenario, record
 from lab_env.measure.bench.summary import in_words, summary
 from lab_env.measure.bench.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 from lab_env.measure.charts import NAMES
+from lab_env.pipeline import options
 from lab_env.runtime.state import folder
 from lab_env.settings import settings
 
@@ -79,6 +80,14 @@ def test_the_full_size_has_all_shares_and_both_kinds_of_keys():
     named = {scenario.name for scenario in size(full=True).scenarios}
     assert named == {"0-uniform", "20-uniform", "20-zipf", "80-uniform", "80-zipf"}
     assert size(full=True).rounds >= 2 and size(full=False).rounds >= 2
+
+
+def test_the_quick_start_takes_back_what_the_pipeline_sets_for_speed():
+    pipeline = options.COW | options.MOR
+    assert all(pipeline[name] != value for name, value in options.QUICK_START.items())
+    tuned = options.INDEX | options.METADATA | options.CLEANING
+    of_the_index = {"hoodie.bucket.index.num.buckets"}  # means nothing under another one
+    assert set(options.QUICK_START) == set(tuned) - of_the_index
 
 
 @pytest.mark.parametrize(

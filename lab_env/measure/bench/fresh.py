@@ -47,42 +47,41 @@ def events(pace: Pace, rate: int) -> list[Send]:
 
 
 class Follower:
-    """One sink that is to follow a topic at one rate; it makes its table with the first events.
+    """One sink that follows a topic and has made its table of the first events.
 
-    Several may be made at once: the clock does not run yet, and starting a stream into a new table is
-    mostly waiting.
+    Several may be made at once: no clock runs yet, and starting a stream into a new table is mostly
+    waiting. Those that wait for their turn ask the broker once a trigger for events, and get none.
 
     Args:
         lab: whose broker.
         agent: the sink's `Remote`, begun in a folder of its own.
         topic: an empty topic of its own.
         sends: what to send.
+        trigger: seconds between the starts of two batches.
     """
 
-    def __init__(self, lab: Lab, agent, topic: str, sends: list[Send]):
+    def __init__(self, lab: Lab, agent, topic: str, sends: list[Send], trigger: float):
         self._lab, self._agent, self._topic, self._sends = lab, agent, topic, sends
         ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=2)
         self._sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
         self._sender.send_all(sends[:FIRST])
         self._sender.flush()
-        self._first = agent.do("ingest", topic=topic, batch=2 * FIRST)["batches"]
+        agent.do("follow", topic=topic, trigger=trigger)
+        agent.do("settle")
 
-    def measure(self, rate: int, trigger: float) -> dict:
+    def measure(self, rate: int) -> dict:
         """Freshness while the other events are sent.
 
         Args:
             rate: events a second.
-            trigger: seconds between the starts of two batches.
 
         Returns:
             Seconds `p50` and `p95`; `requested p50`, the same by requested times (None for files, which
             have none); `rows/s` that became visible from the first event sent to the last commit.
         """
-        self._agent.do("follow", topic=self._topic, trigger=trigger)
-        self._agent.do("settle")
         _send_paced(self._sender, self._sends[FIRST:], rate)
         self._sender.close()
-        batches = pd.DataFrame(self._first + self._agent.do("halt")["batches"])
+        batches = pd.DataFrame(self._agent.do("halt")["batches"])
         frame = self._lab.ledger(self._topic).frame()
         timed = {send.send_id for send in self._sends[FIRST:]}
         sent = frame[(frame["state"] == "acked") & frame["send_id"].isin(timed)]

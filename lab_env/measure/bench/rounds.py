@@ -408,12 +408,12 @@ def _freshness(
     def make(sink: str) -> fresh.Follower:
         agent, topic = agents[sink], topics[sink]
         agent.do("begin", base=_base(agent, topic), knob=figures.size.knob)
-        return fresh.Follower(lab, agent, topic, sends)
+        return fresh.Follower(lab, agent, topic, sends, pace.trigger)
 
     with ThreadPoolExecutor(len(figures.sinks)) as together:
         followers = dict(zip(figures.sinks, together.map(make, figures.sinks), strict=True))
     for sink in in_turn(number, figures.sinks):
-        found = followers[sink].measure(rate, pace.trigger)
+        found = followers[sink].measure(rate)
         figures.freshness.append({"rate": rate, "sink": sink, "round": number} | found)
         if found["measured"] < len(sends) - fresh.FIRST:
             figures.problems.append(
