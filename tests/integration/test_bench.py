@@ -6,6 +6,7 @@ from botocore.exceptions import ClientError
 from lab_env import objectstore
 from lab_env.measure.bench.backlog import backlog_size, catch_up
 from lab_env.measure.bench.growth import VARIANTS, grow, growth_size, of
+from lab_env.measure.bench.machine import SESSION_GOAL, session_start
 from lab_env.measure.bench.rounds import SINKS, Bench, size
 from lab_env.measure.bench.store import Bucket
 from lab_env.measure.bench.summary import summary
@@ -86,6 +87,13 @@ def test_a_backlog_is_held_against_files_and_against_other_options(measured):
     baselines = [row.against.partition(",")[0] for row in compared]
     assert baselines == ["JSON files"] * 2 + ["cow", "mor", "mor"]
     assert all(0 < row.ratio < 20 and row.figure > 10 for row in compared)
+
+
+def test_a_lesson_has_its_session_sooner_than_one_that_copies_its_jars():
+    session, answer, goal = session_start(repeat=1)
+    assert session.met and answer.met
+    assert session.figure < answer.figure  # the first answer comes after it
+    assert goal.figure == session.figure and goal.baseline == SESSION_GOAL
 
 
 def test_a_growing_table_answers_rightly_and_its_copies_grow_with_it(grown):
