@@ -135,7 +135,7 @@ class Lab:
         With a lesson that asked for the metastore, Spark's table names live there.
         """
         if self._session is None:
-            java_options = f"{session.LESSON_JAVA_OPTIONS} {class_archive.java_options()}"
+            java_options = class_archive.java_options(session.LESSON_JAVA_OPTIONS)
             extra = {"spark.driver.extraJavaOptions": java_options}
             if "metastore" in self.needs:
                 extra |= session.metastore_conf(self.address("metastore"))

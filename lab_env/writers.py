@@ -61,7 +61,7 @@ class Writer:
             folder=str(self.folder),
             jars=str(fetch.jars("spark")),
             java_home=str(java.java_home()),
-            java_options=f"{java_options} {class_archive.java_options()}",
+            java_options=class_archive.java_options(java_options),
             **job,
         ).save()
         supervisor.start(

@@ -29,16 +29,19 @@ def class_archive() -> Path | None:
     return archive if archive.exists() and archive.stat().st_size else None
 
 
-def java_options() -> str:
-    """The options by which a JVM maps the archive; empty where there is none.
+def java_options(others: str) -> str:
+    """A JVM's options and, where there is an archive, those by which it maps it.
 
     They fit only a session whose class path begins with `jars("spark")/*`, then PySpark's own.
+
+    Args:
+        others: the options without the archive.
     """
     archive = class_archive()
     if archive is None:
-        return ""
+        return others
     # Without the log options a JVM that cannot use it would say so at each start.
-    return f'"-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+    return f'{others} "-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
 def make_class_archive(say: fetch.Say = print) -> None:

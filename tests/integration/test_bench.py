@@ -4,6 +4,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lab_env import objectstore
+from lab_env.errors import LabError
+from lab_env.measure.bench import rounds
 from lab_env.measure.bench.backlog import backlog_size, catch_up
 from lab_env.measure.bench.growth import VARIANTS, grow, growth_size, of
 from lab_env.measure.bench.machine import SESSION_GOAL, session_start
@@ -87,6 +89,15 @@ def test_a_backlog_is_held_against_files_and_against_other_options(measured):
     baselines = [row.against.partition(",")[0] for row in compared]
     assert baselines == ["JSON files"] * 2 + ["cow", "mor", "mor"]
     assert all(0 < row.ratio < 20 and row.figure > 10 for row in compared)
+
+
+def test_a_process_that_is_gone_is_told_and_ends_without_another_error(services, monkeypatch):
+    monkeypatch.setattr(rounds.sys, "executable", "/bin/true")
+    gone = rounds.Remote("json", Bucket(services, "json"), "")
+    gone._process.wait(10)
+    with pytest.raises(LabError, match="The process of the json sink ended"):
+        gone.do("settle")
+    gone.end()
 
 
 def test_a_lesson_has_its_session_sooner_than_one_that_copies_its_jars():

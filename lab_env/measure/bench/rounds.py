@@ -99,7 +99,7 @@ class Figures:
         size: what was measured.
         sinks: by which sinks.
         rows: one figure each: scenario, sink, round, metric, value.
-        freshness: what `fresh.Follower` found, with its rate, sink and round.
+        freshness: what `fresh.Follower.measure` found, with its rate, sink and round.
         problems: what makes the figures worthless, for example sinks that answer differently.
         cpu_seconds: of each sink's process from start to end, warm-up included.
     """
@@ -140,7 +140,7 @@ class Remote:
         self.sink, self.bucket = sink, bucket
         self._log = supervisor.log_path(f"bench-{sink}")
         environment = clean_environment() | mark() | writer.environment(bucket.endpoints)
-        java_options = f"{java_options} {class_archive.java_options()}"
+        java_options = class_archive.java_options(java_options)
         arguments = [sink, str(fetch.jars("spark")), str(java.java_home()), java_options]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
@@ -177,7 +177,8 @@ class Remote:
 
     def hang_up(self) -> None:
         """Have it end when it has done what it was told, and go on here."""
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it is gone, and did not take its last order
+            self._process.stdin.close()
 
     def end(self) -> None:
         """End it, and wait until its JVM is gone, too, which is a moment later."""
