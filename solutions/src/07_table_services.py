@@ -616,7 +616,7 @@ defaults
 
 # %% [markdown]
 # Read them with your own figures. Cleaning is on and keeps ten commits: at one commit every thirty
-# seconds, a reader has five minutes. It looks for something to clean after each commit. A clean that finds
+# seconds, a reader has five minutes. The cleaner looks for work after each commit. A clean that finds
 # something is an action of its own, with requests of its own, so the course's pipeline cleans after every
 # fifth commit (`lab_env/pipeline/options.py`). Clustering is off: a stream of bulk inserts makes small
 # files until somebody switches it on.
