@@ -59,6 +59,7 @@ class Writer:
             topic=topic,
             base=base,
             folder=str(self.folder),
+            log=str(supervisor.log_path(self.name)),
             jars=str(fetch.jars("spark")),
             java_home=str(java.java_home()),
             java_options=class_archive.java_options(java_options),

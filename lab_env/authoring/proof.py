@@ -11,24 +11,54 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
 import psutil
 import pytest
-from nbmake import pytest_items
-from nbmake.nb_result import NotebookResult
-from nbmake.nb_run import NotebookRun
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from nbmake import nb_run
 from nbmake.pytest_items import NotebookItem
 
 from lab_env.authoring.executed import keep
 from lab_env.course.registry import Exercise, LessonEntry, lessons
+from lab_env.jvm import MemoryUse, nearly_full
 
 # Processor seconds of a notebook's kernel and its Spark: what runs beside them changes these little.
 MEAN_SECONDS, MOST_SECONDS, DEMO_SECONDS = 45, 90, 60
 # The benchmark's lesson has three Spark processes, which all start cold.
 BENCHMARK, BENCHMARK_SECONDS = "20_json_vs_cow_vs_mor", 150
 MARGIN = 2  # the goal is not reached yet, and beside other work a notebook uses half as much again
+
+
+# Runs in the notebook's kernel when its last cell is done: the memory of its JVM, if it has one.
+PRINT_MEMORY = """
+import json
+import sys
+from dataclasses import astuple
+
+from lab_env.jvm import memory_use
+
+if "pyspark" in sys.modules and (gateway := sys.modules["pyspark"].SparkContext._gateway):
+    print(json.dumps({name: astuple(use) for name, use in memory_use(gateway.jvm).items()}))
+else:
+    print("{}")
+"""
+
+
+@dataclass(frozen=True)
+class ExecutedNotebook:
+    """A notebook that ran to its end.
+
+    Args:
+        nb: with its outputs.
+        memory: of its JVM at the end, by kind; empty without a JVM.
+    """
+
+    nb: NotebookNode
+    memory: dict[str, MemoryUse]
 
 
 class NotProven(Exception):
@@ -51,16 +81,17 @@ def pytest_runtest_call(item: pytest.Item):
             # A kernel of the user's own must not win over the one of this environment.
             "JUPYTER_PREFER_ENV_PATH": "1",
         }
-        runs: list[NotebookResult] = []
+        runs: list[ExecutedNotebook] = []
         with _environment(observed), _noted(runs), _processor_seconds() as used:
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used()))
+    wrong = nearly_full(runs[-1].memory)
     entry = lessons().get(item.path.stem[:2])
     if entry:
-        wrong = shortcomings(entry, worked, [json.loads(line) for line in lines])
-        if wrong:
-            raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
+        wrong += shortcomings(entry, worked, [json.loads(line) for line in lines])
+    if wrong:
+        raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
     keep(runs[-1].nb, item.path)
     return result
 
@@ -190,15 +221,28 @@ def _budget_is_strict() -> bool:
 
 
 @contextmanager
-def _noted(runs: list[NotebookResult]) -> Iterator[None]:
+def _noted(runs: list["ExecutedNotebook"]) -> Iterator[None]:
     """Note what nbmake has executed: it hands it to nobody, and can only overwrite the source with it."""
 
-    class Noted(NotebookRun):
-        def execute(self) -> NotebookResult:
-            runs.append(super().execute())
-            return runs[-1]
+    class Noted(NotebookClient):
+        async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args, **options):
+            executed = await super().async_execute_cell(cell, cell_index, *args, **options)
+            if cell_index == len(self.nb.cells) - 1:  # later its kernel is gone
+                runs.append(ExecutedNotebook(self.nb, await self._memory()))
+            return executed
 
-    with patch.object(pytest_items, "NotebookRun", Noted):
+        async def _memory(self) -> dict[str, MemoryUse]:
+            printed: list[str] = []
+
+            def keep_output(message: dict) -> None:
+                printed.append(message["content"].get("text", ""))
+
+            await self.kc.execute_interactive(
+                PRINT_MEMORY, store_history=False, output_hook=keep_output, timeout=30
+            )
+            return {name: MemoryUse(*use) for name, use in json.loads("".join(printed)).items()}
+
+    with patch.object(nb_run, "NotebookClient", Noted):
         yield
 
 

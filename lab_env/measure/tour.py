@@ -53,6 +53,7 @@ class Tour:
     accounting: dict[str, dict] = field(default_factory=dict)
     queries: list[dict] = field(default_factory=list)
     memory_peak_mb: dict[str, float] = field(default_factory=dict)
+    writer_memory: dict[str, dict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     series: dict[str, list] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -152,6 +153,7 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
                 )
     finally:
         writer.stop()
+    tour.writer_memory = writer.state().get("memory", {})
     if sampling.error:
         raise sampling.error
     store.take()
@@ -345,6 +347,10 @@ def _print_report(console: Console, tour: Tour, target: Path) -> None:
         )
     memory = ", ".join(f"{k} {v:,}" for k, v in tour.memory_peak_mb.items() if k != "total")
     console.print(f"Peak memory {tour.memory_peak_mb['total']:,} MB ({memory})")
+    code = tour.writer_memory.get("code cache")
+    if code:
+        megabytes = f"{code['used'] / 1e6:.0f} of {code['limit'] / 1e6:.0f} MB"
+        console.print(f"The code cache of the writer's JVM held {megabytes}.")
     for problem in tour.problems:
         console.print(f"[red]{problem}[/red]")
     console.print(f"Report: {target / 'index.html'} · {tour.seconds['total']:.0f} s in all")

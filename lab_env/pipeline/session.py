@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from lab_env.jvm import QUICK_COMPILER, start_mark
 from lab_env.settings import Endpoints, settings
 
 JAVA_OPTIONS = " ".join(
@@ -24,11 +25,10 @@ JAVA_OPTIONS = " ".join(
     )
 )
 
-# A lesson's session lives a minute or two, so it stays with the quick compiler: on two cores the other
-# one takes their time from Spark and repays it later than the lesson lasts. Measured, processor time of
-# session, first Hudi write, later small write: 3.0, 8.7, 1.2 s with it; 6.0, 15.7, 2.1 s without. Long
-# streams are faster without it.
-LESSON_JAVA_OPTIONS = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
+# A lesson's session lives a minute or two, so it stays with the quick compiler. Measured, processor time
+# of session, first Hudi write, later small write: 3.0, 8.7, 1.2 s with it; 6.0, 15.7, 2.1 s without.
+# Long streams are faster without it.
+LESSON_JAVA_OPTIONS = " ".join((JAVA_OPTIONS, *QUICK_COMPILER))
 
 
 def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
@@ -162,6 +162,7 @@ def _output_to(log: Path | None) -> Iterator[None]:
     sys.stderr.flush()
     kept = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
     target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.write(target, f"{start_mark()}\n".encode())
     try:
         for descriptor in kept:
             os.dup2(target, descriptor)

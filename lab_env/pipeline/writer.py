@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psutil
 
+from lab_env.jvm import explained, memory_use
 from lab_env.pipeline import events, session, sinks
 from lab_env.settings import Endpoints
 
@@ -41,6 +42,7 @@ class Job:
         topic: Kafka topic to read.
         base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
         folder: local folder for its progress and state files.
+        log: the file that takes the output of its JVM.
         jars: folder of the connector jars.
         java_home: the Java to run on.
         sinks: which queries to run.
@@ -55,6 +57,7 @@ class Job:
     topic: str
     base: str
     folder: str
+    log: str
     jars: str
     java_home: str
     sinks: tuple[str, ...] = sinks.SINKS
@@ -221,20 +224,25 @@ def run(job: Job, diary: Diary) -> int:
         _note_progress(diary, queries)
         failed = [query for query in queries if not query.isActive and query.exception()]
         if failed:
-            diary.state("failed", sink=failed[0].name, error=str(failed[0].exception())[:4000])
-            print(f"query {failed[0].name} failed: {failed[0].exception()}", flush=True)
-            return 1
+            return _failed(job, diary, failed[0])
         stop.wait(POLL_SECONDS)
     for query in queries:
         query.stop()
     _note_progress(diary, queries)
     failed = [query for query in queries if query.exception()]
     if failed:
-        diary.state("failed", sink=failed[0].name, error=str(failed[0].exception())[:4000])
-        return 1
-    diary.state("stopped")
+        return _failed(job, diary, failed[0])
+    memory = memory_use(spark.sparkContext._jvm)
+    diary.state("stopped", memory={name: asdict(use) for name, use in memory.items()})
     spark.stop()
     return 0
+
+
+def _failed(job: Job, diary: Diary, query) -> int:
+    error = explained(query.exception(), Path(job.log))
+    diary.state("failed", sink=query.name, error=error[:4000])
+    print(f"query {query.name} failed: {error}", flush=True)
+    return 1
 
 
 def _note_progress(diary: Diary, queries: list) -> None:
@@ -259,7 +267,7 @@ def _watch(job: Job, diary: Diary) -> None:
         sink, seconds = diary.silence()
         dump = Path(job.folder) / "threads.txt"
         _dump_threads(job, dump)
-        why = f"no progress of {sink} for {seconds:.0f} s"
+        why = explained(f"no progress of {sink} for {seconds:.0f} s", Path(job.log))
         diary.state("stalled", error=why, sink=sink, threads=str(dump))
         print(f"{why}: ended; threads in {dump}", flush=True)
         _kill_children()
@@ -304,7 +312,8 @@ def main(job_file: Path) -> int:
         # Py4J reports a dead JVM in many forms, none of which names it.
         dead = all(p.status() == psutil.STATUS_ZOMBIE for p in psutil.Process().children())
         what = "The JVM of Spark ended" if dead else "The writer failed"
-        diary.state("failed", error=f"{what}: {type(error).__name__}: {error}"[:4000])
+        why = explained(f"{type(error).__name__}: {error}", Path(job.log))
+        diary.state("failed", error=f"{what}: {why}"[:4000])
         traceback.print_exc()
         return 1
     finally:

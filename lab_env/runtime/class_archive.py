@@ -17,6 +17,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+from lab_env.jvm import QUICK_COMPILER
 from lab_env.runtime import fetch
 from lab_env.runtime.environment import clean_environment
 from lab_env.runtime.java import find_java
@@ -139,7 +140,7 @@ def _first_session(archive: str, folder: str) -> None:
         .config("spark.driver.extraClassPath", f"{fetch.jars('spark')}/*")
         .config(
             "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -Djol.skipHotspotSAAttach=true "
+            f"{' '.join(QUICK_COMPILER)} -Djol.skipHotspotSAAttach=true "
             f'-Djdk.attach.allowAttachSelf=true "-XX:ArchiveClassesAtExit={archive}"',
         )
         .config("spark.driver.host", "127.0.0.1")

@@ -7,19 +7,23 @@ without any quoting.
 import json
 import os
 import sys
+import time
 
 
 def launch(description: str) -> None:
     """Become the described program.
 
     Args:
-        description: a JSON file with `argv`, `env` (added to the environment) and `cwd`.
+        description: a JSON file with `argv`, `env` (added to the environment), `cwd` and `start_mark`,
+            the words of the line that separates the runs in the program's log.
     """
     with open(description) as file:
         program = json.load(file)
     # One byte a start: its size tells how often the supervisor had to restart the program.
     with open(description.removesuffix(".json") + ".starts", "ab") as starts:
         starts.write(b".")
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    print(program["start_mark"], now, flush=True)
     environment = {**os.environ, **program["env"]}
     os.chdir(program["cwd"])
     os.execve(program["argv"][0], program["argv"], environment)

@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 
 from lab_env.errors import LabError
+from lab_env.jvm import START_MARK
 from lab_env.runtime import launch
 from lab_env.runtime.environment import (
     SUPERVISED,
@@ -314,6 +315,7 @@ def _describe(program: Program) -> None:
         "autorestart": program.autorestart,
         "start_seconds": program.start_seconds,
         "stop_seconds": program.stop_seconds,
+        "start_mark": START_MARK,
     }
     write_private(_programs() / f"{program.name}.json", json.dumps(description))
 

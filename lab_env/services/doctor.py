@@ -14,10 +14,11 @@ from typing import Literal
 import psutil
 
 from lab_env.errors import LabError
+from lab_env.jvm import exhaustion_in
 from lab_env.runtime import bootstrap, supervisor
 from lab_env.runtime.fetch import archive, corrupt_jars, jars, versions
 from lab_env.runtime.java import VERSION, find_java, java_version
-from lab_env.runtime.state import cache, home, port_is_free
+from lab_env.runtime.state import cache, folder, home, port_is_free
 from lab_env.services import SERVICES
 from lab_env.services.base import NotReady
 from lab_env.services.minio import find_minio
@@ -68,6 +69,7 @@ def examine() -> list[Finding]:
         _leftovers,
         _ports,
         _services,
+        _exhausted,
     )
     findings = []
     for check in checks:
@@ -205,6 +207,15 @@ def _services() -> Iterator[Finding]:
         except NotReady as why:
             mend = f"lab logs {service.name}; then: lab down; lab up"
             yield Finding("services", "fail", f"{service.title}: {why}", mend)
+
+
+def _exhausted() -> Iterator[Finding]:
+    """JVMs that ran out of something: the exceptions that follow name anything but the cause."""
+    for log in sorted(folder("logs").glob("*.log")):
+        found = exhaustion_in(log)
+        if found:
+            fact = f"{log.stem}: {found.cause} (in {log})"
+            yield Finding("jvm", "warn", fact, f"start it again; {found.next_step}")
 
 
 def _settings() -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from lab_env.errors import LabError
+from lab_env.jvm import QUICK_COMPILER
 from lab_env.runtime.environment import clean_environment
 from lab_env.runtime.fetch import Say, fetch_jars, jars
 from lab_env.runtime.java import java_program
@@ -45,7 +46,7 @@ PROPERTIES = {
 # The quick compiler only: this broker lives minutes to hours and its work is copying bytes. Measured,
 # processor seconds until it answers, and after 900,000 messages of 300 bytes: 4.0 and 7.7 with it,
 # 5.3 and 10.7 without.
-JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JVM = ("-Xmx384m", "-XX:+UseSerialGC", *QUICK_COMPILER)
 
 
 class Kafka(Service):

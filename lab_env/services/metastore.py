@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from lab_env.jvm import QUICK_COMPILER
 from lab_env.runtime.fetch import Say, fetch_jars, jars, pyspark_home
 from lab_env.runtime.java import java_program
 from lab_env.runtime.state import folder
@@ -17,7 +18,7 @@ from lab_env.services.base import NotReady, Service
 from lab_env.services.minio import credentials
 from lab_env.settings import settings
 
-JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Duser.timezone=UTC")
 
 PROPERTIES = {
     # Relative to the working folder, so that no character of LAB_HOME meets the syntax of a JDBC URL.

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from lab_env.errors import LabError
+from lab_env.jvm import QUICK_COMPILER
 from lab_env.runtime.fetch import Say, archive, archive_lacks, fetch_archive, fetch_wheel
 from lab_env.runtime.java import wheel_java_home
 from lab_env.runtime.state import cache, folder
@@ -28,7 +29,7 @@ CATALOG = "hudi"
 JAVA_OPTIONS = (
     "-XX:+UseSerialGC",
     # Its start takes 13 s of processor time so, with the second compiler twice that.
-    "-XX:TieredStopAtLevel=1",
+    *QUICK_COMPILER,
     "-Djdk.attach.allowAttachSelf=true",
     "-Djol.skipHotspotSAAttach=true",
     # What its own launcher allows: else the log begins with warnings about it.

@@ -86,10 +86,11 @@ def test_a_headless_load_keeps_its_rate_and_its_ledger_equals_the_topic(place):
 def test_two_processes_share_the_rate_and_no_order(place):
     load = load_of(place, rate=1000, processes=2).run()
     assert_ledger_equals_topic(place, load.acked)
-    assert load.acked == pytest.approx(4 * 1000, rel=0.15)
+    # Without sharing they would send twice as many; how many a busy machine gets done is its own affair.
+    assert load.acked < 1.15 * 4 * 1000
     frame = Ledger(place["ledger_dir"]).frame()
     workers = Counter(order_id.split("-")[1] for order_id in frame["order_id"])
-    assert len(workers) == 2 and min(workers.values()) > 1000
+    assert len(workers) == 2 and min(workers.values()) > workers.total() / 3
 
 
 def test_all_events_of_an_order_lie_in_one_partition_in_their_order_of_sending(place):

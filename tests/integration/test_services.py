@@ -321,8 +321,8 @@ def test_a_program_gets_its_arguments_and_variables_unchanged(program, tmp_path)
     script = "import os, sys; print([sys.argv[1], os.environ['ODD'], os.getcwd()])"
     supervisor.log_path("writer-test").unlink(missing_ok=True)
     program(script, autorestart=False, cwd=tmp_path)
-    wait_until(lambda: supervisor.log_tail("writer-test"), 20)
-    assert supervisor.log_tail("writer-test") == repr([ODD, ODD, str(tmp_path)])
+    wait_until(lambda: len(supervisor.log_tail("writer-test").splitlines()) == 2, 20)
+    assert supervisor.log_tail("writer-test", 1) == repr([ODD, ODD, str(tmp_path)])
 
 
 def test_a_program_that_must_not_restart_stays_ended(program):

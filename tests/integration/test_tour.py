@@ -6,6 +6,8 @@ import pytest
 from instance import Instance
 from own_lab import lab_environment
 
+from lab_env.jvm import MemoryUse, nearly_full
+
 pytestmark = pytest.mark.services
 
 
@@ -80,6 +82,12 @@ def test_it_takes_at_most_four_minutes_and_4_gb(report):
     # Every part was sampled while it ran, so the peak is not that of a part.
     for part in ("services", "spark", "load"):
         assert max(row[part] for row in report["series"]["memory"]) > 50, part
+
+
+def test_the_jvm_of_its_writer_has_room_left(report):
+    memory = {name: MemoryUse(**use) for name, use in report["writer_memory"].items()}
+    assert memory["code cache"].limit >= 240e6 and memory["heap"].limit > 0
+    assert nearly_full(memory) == []
 
 
 def test_its_page_shows_four_pictures_and_no_secret(tour, report):

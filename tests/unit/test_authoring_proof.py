@@ -109,6 +109,21 @@ def test_a_lesson_whose_notebook_skips_its_checks_fails_in_pytest(tmp_path):
     assert "exercise 00.1 is not checked" in done.stdout
 
 
+def test_a_notebook_whose_jvm_is_nearly_full_fails_although_every_cell_ran(tmp_path):
+    code = (
+        "import os, sys\n"
+        "os.environ['PYSPARK_PYTHON'] = sys.executable\n"
+        "from pyspark.sql import SparkSession\n"
+        "spark = (SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')\n"
+        "    .config('spark.driver.host', '127.0.0.1').config('spark.driver.memory', '500m')\n"
+        "    .getOrCreate())\n"
+        "kept = spark._jvm.java.nio.ByteBuffer.allocate(430_000_000)\n"
+    )
+    done = run_notebook(tmp_path, "77_full.ipynb", code)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "The heap of the JVM holds" in done.stdout
+
+
 def test_the_processor_seconds_of_a_notebook_are_its_own_and_its_childrens(tmp_path):
     # A second in the kernel and one in a child of it; one in a daemon that is not counted.
     code = (

@@ -69,7 +69,9 @@ def test_a_query_that_has_ended_need_not_report(diary):
 
 
 def test_a_job_survives_being_written_down(tmp_path):
-    job = Job("w", "t", "s3a://b/x", str(tmp_path / "a folder"), "jars", "java", sinks=("cow",))
+    job = Job(
+        "w", "t", "s3a://b/x", str(tmp_path / "a folder"), "w.log", "jars", "java", sinks=("cow",)
+    )
     assert Job.load(job.save()) == job
 
 

@@ -20,6 +20,7 @@ import psutil
 
 from lab_env import objectstore, services
 from lab_env.errors import LabError
+from lab_env.jvm import explained
 from lab_env.lab import Lab, reset_lesson
 from lab_env.measure.bench import fresh
 from lab_env.measure.bench.store import Bucket, Usage
@@ -199,7 +200,8 @@ class Remote:
 
     def _gone(self) -> LabError:
         tail = supervisor.log_tail(f"bench-{self.sink}")
-        return LabError(f"The process of the {self.sink} sink ended.", f"read {self._log}", tail)
+        what = explained(f"The process of the {self.sink} sink ended.", self._log)
+        return LabError(what, f"read {self._log}", tail)
 
 
 @dataclass(frozen=True)

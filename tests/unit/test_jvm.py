@@ -1,0 +1,143 @@
+"""The JVMs of the lab: options that belong together, and the cause in a log full of consequences."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab_env.jvm import MemoryUse, exhaustion_in, explained, nearly_full, start_mark
+from lab_env.lab import Lab
+from lab_env.measure.bench import backlog, growth, rounds
+from lab_env.pipeline import session
+from lab_env.runtime import supervisor
+from lab_env.services import SERVICES, doctor, kafka, trino
+from lab_env.settings import REPOSITORY, Endpoints, settings
+from lab_env.writers import Writer
+
+QUICK, CODE_CACHE = "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"
+ENDPOINTS = Endpoints(
+    s3_endpoint="http://127.0.0.1:1",
+    s3_access_key="k",
+    s3_secret_key="s",
+    s3_region="us-east-1",
+    bucket="b",
+    kafka_bootstrap="127.0.0.1:2",
+)
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch) -> dict[str, str]:
+    """Every JVM command and set of JVM options that the lab builds, by what it is for."""
+    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
+    settings.cache_clear()
+    found = {}
+
+    def format_storage(command: list[str], cwd: Path, **_) -> subprocess.CompletedProcess:
+        found["kafka storage"] = " ".join(map(str, command))
+        (cwd / "fresh").mkdir()
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(kafka.subprocess, "run", format_storage)
+    monkeypatch.setattr(trino, "archive", lambda name: tmp_path)
+    monkeypatch.setattr(trino, "wheel_java_home", lambda version: tmp_path)
+    for name, service in SERVICES.items():
+        argv = service.program(service.wished_ports()).argv
+        found[name] = " ".join(map(str, argv))
+    monkeypatch.setattr(supervisor, "start", lambda program: None)
+    monkeypatch.setattr(supervisor, "remove", lambda name: None)
+    for short in (True, False):
+        writer = Writer(f"writer-{short}").start(ENDPOINTS, "t", "s3a://b/x", short=short)
+        job = json.loads((writer.folder / "job.json").read_text())
+        found[f"writer, short={short}"] = job["java_options"]
+    sessions = []
+    monkeypatch.setattr(session, "build_session", lambda *args, **_: sessions.append(args))
+    _ = Lab("00", ENDPOINTS).spark
+    found["lesson"] = sessions[0][4]["spark.driver.extraJavaOptions"]
+    for full in (True, False):
+        for part in (rounds.size, growth.growth_size, backlog.backlog_size):
+            found[f"{part.__name__}, full={full}"] = part(full=full).java_options
+    settings.cache_clear()
+    return found
+
+
+def test_no_jvm_has_the_quick_compiler_without_room_for_its_code(built):
+    quick = {what for what, options in built.items() if QUICK in options}
+    assert quick >= {"kafka", "kafka storage", "metastore", "trino", "writer, short=True", "lesson"}
+    assert {what for what in quick if CODE_CACHE not in built[what]} == set()
+
+
+def test_the_quick_compiler_is_named_in_one_place_and_in_the_lesson_that_teaches_it():
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py", "*.ipynb", "*.txt", "*.sh"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    holders = set()
+    for name in listing.stdout.splitlines():
+        path = REPOSITORY / name
+        text = path.read_text() if path.exists() and path != Path(__file__) else ""
+        if "TieredStopAtLevel=1" not in text:
+            continue
+        holders.add(Path(name).name.partition(".")[0])
+        for option in re.finditer(r'(?<=[" ])-XX:TieredStopAtLevel=1', text):
+            assert CODE_CACHE in text[option.end() : option.end() + 50], name
+    assert holders == {"jvm", "03_stream_ingestion"}
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        (
+            "OpenJDK 64-Bit Server VM warning: CodeCache is full. Compiler has been disabled.",
+            "code cache",
+        ),
+        (
+            "Caused by: java.lang.VirtualMachineError: Out of space in CodeCache for method handle"
+            " intrinsic",
+            "code cache",
+        ),
+        ("java.lang.OutOfMemoryError: Java heap space", "out of memory"),
+        ("java.lang.OutOfMemoryError: GC overhead limit exceeded", "out of memory"),
+        ("java.lang.OutOfMemoryError: Metaspace", "metaspace"),
+        ("java.lang.OutOfMemoryError: unable to create native thread: possibly", "threads"),
+    ],
+)
+def test_the_first_cause_in_a_log_is_found_not_its_consequence(tmp_path, line, cause):
+    log = tmp_path / "a.log"
+    log.write_text(f"INFO fine\n{line}\njava.lang.NoSuchMethodException: no such method\n")
+    assert cause in exhaustion_in(log).cause
+    told = explained("java.lang.NoSuchMethodException: no such method", log)
+    assert told.index(cause) < told.index("NoSuchMethodException")
+
+
+def test_what_a_former_run_ran_out_of_is_over_when_the_program_starts_again(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text(f"{start_mark()}\nOutOfMemoryError: Java heap space\n{start_mark()}\nfine\n")
+    assert exhaustion_in(log) is None
+    assert explained("why", log) == "why" == explained("why", tmp_path / "no such log")
+
+
+def test_the_doctor_names_the_program_and_what_it_ran_out_of(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
+    settings.cache_clear()
+    log = supervisor.log_path("writer-tour-pipeline")
+    log.write_text(f"{start_mark()}\nwarning: CodeCache is full. Compiler has been disabled.\n")
+    (found,) = (finding for finding in doctor.examine() if finding.subject == "jvm")
+    settings.cache_clear()
+    assert found.verdict == "warn"
+    assert "writer-tour-pipeline: the JVM's code cache is full" in found.fact
+    assert "ReservedCodeCacheSize" in found.mend
+
+
+def test_memory_above_four_fifths_of_its_limit_is_named():
+    full = {
+        "heap": MemoryUse(81, 100),
+        "metaspace": MemoryUse(10**9, 0),  # no limit
+        "code cache": MemoryUse(40_000_000, 48_000_000),
+        "class space": MemoryUse(80, 100),
+    }
+    assert [sentence.split(" of the JVM")[0] for sentence in nearly_full(full)] == [
+        "The heap",
+        "The code cache",
+    ]
