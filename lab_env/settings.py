@@ -7,6 +7,7 @@
 import difflib
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address
@@ -20,6 +21,10 @@ from lab_env.errors import LabError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PORT = {"ge": 1024, "le": 65535}
+
+# The object store's credentials. A program gets them only if it is given them by name.
+AWS_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+CREDENTIALS = ("LAB_S3_ACCESS_KEY", "LAB_S3_SECRET_KEY", *AWS_CREDENTIALS)
 
 
 class Settings(BaseSettings):
@@ -114,6 +119,11 @@ class Settings(BaseSettings):
     def client_host(self) -> str:
         """The host by which clients on this machine reach the lab's servers."""
         return "127.0.0.1" if self.bind == "0.0.0.0" else self.bind
+
+    @property
+    def reachable_from_outside(self) -> bool:
+        """Whether other machines can reach the lab's servers."""
+        return not IPv4Address(self.bind).is_loopback
 
     @property
     def places(self) -> dict[str, str]:
@@ -225,6 +235,16 @@ def settings() -> Settings:
         return Settings()
     except ValidationError as error:
         raise _error(error.errors()[0]) from None
+
+
+def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
+    """A copy of an environment for a program that does not read the object store."""
+    return {name: value for name, value in environment.items() if name not in CREDENTIALS}
+
+
+def machine_credentials() -> dict[str, str]:
+    """The AWS credentials in this process's environment, for a store without keys of its own."""
+    return {name: os.environ[name] for name in AWS_CREDENTIALS if name in os.environ}
 
 
 def _variable(field: str) -> str:

@@ -20,7 +20,7 @@ from lab_env.pipeline import writer as process
 from lab_env.pipeline.checkpoint import offsets_in
 from lab_env.runtime import class_archive, fetch, java, supervisor
 from lab_env.runtime.state import folder
-from lab_env.settings import Endpoints
+from lab_env.settings import Endpoints, machine_credentials
 
 LISTENING = "running"
 
@@ -65,11 +65,13 @@ class Writer:
             java_options=class_archive.java_options(java_options),
             **job,
         ).save()
+        # Without keys of the store, the machine's own role or variables count.
+        keys = {} if endpoints.s3_access_key else machine_credentials()
         supervisor.start(
             supervisor.Program(
                 self.name,
                 process.command(job_file),
-                env=process.environment(endpoints),
+                env=keys | process.environment(endpoints),
                 autorestart=False,
                 stop_seconds=60,
             )

@@ -31,7 +31,7 @@ from lab_env.runtime.environment import (
     marked_processes,
 )
 from lab_env.runtime.state import folder, home, lab_lock, write_private
-from lab_env.settings import settings
+from lab_env.settings import settings, without_credentials
 
 RUNNING_STATES = ("STARTING", "RUNNING", "BACKOFF", "STOPPING")
 
@@ -43,7 +43,8 @@ class Program:
     Args:
         name: short name; its log is `LAB_HOME/logs/<name>.log`.
         argv: absolute path of the executable, and its arguments.
-        env: variables added to the environment; values may be secret.
+        env: variables added to the environment; values may be secret. The object store's credentials
+            reach the program only from here.
         cwd: working folder; LAB_HOME when not given.
         autorestart: start it again when it ends by itself.
         start_seconds: how long it must live to count as started.
@@ -305,12 +306,12 @@ def _programs() -> Path:
 
 
 def _describe(program: Program) -> None:
-    settings_of_caller = {k: v for k, v in os.environ.items() if k.startswith("LAB_")}
+    lab_settings = {k: v for k, v in os.environ.items() if k.startswith("LAB_")}
     description = {
         "name": program.name,
         "argv": [str(part) for part in program.argv],
         # Absolute places, because the program runs in another folder.
-        "env": settings_of_caller | settings().places | program.env | mark(),
+        "env": without_credentials(lab_settings) | settings().places | program.env | mark(),
         "cwd": str(program.cwd or home()),
         "autorestart": program.autorestart,
         "start_seconds": program.start_seconds,
@@ -365,7 +366,7 @@ def _spawn() -> None:
     _make_socket_folder()
     _socket().unlink(missing_ok=True)
     environment = (
-        clean_environment()
+        without_credentials(clean_environment())
         | mark()
         | {SUPERVISED: shlex.join([sys.executable, "-E", "-S", launch.__file__])}
     )

@@ -16,7 +16,7 @@ from lab_env.runtime.java import java_program
 from lab_env.runtime.state import folder, keep, read_state
 from lab_env.runtime.supervisor import Program
 from lab_env.services.base import NotReady, Service
-from lab_env.settings import settings
+from lab_env.settings import settings, without_credentials
 
 # One broker: nothing can be replicated. The other values keep a laptop's start and disk small.
 PROPERTIES = {
@@ -130,7 +130,7 @@ def _format_storage(place: Path, ports: dict[str, int]) -> None:
         cwd=place,
         capture_output=True,
         text=True,
-        env=clean_environment(),
+        env=without_credentials(clean_environment()),
     )
     if done.returncode != 0:
         raise LabError(

@@ -16,7 +16,7 @@ from lab_env.runtime.supervisor import Program
 from lab_env.services import thrift
 from lab_env.services.base import NotReady, Service
 from lab_env.services.minio import credentials
-from lab_env.settings import settings
+from lab_env.settings import machine_credentials, settings
 
 JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Duser.timezone=UTC")
 
@@ -81,7 +81,8 @@ class Metastore(Service):
                 *(str(java_program()), _class_path()),
                 *(settings().bind, str(ports["thrift"]), *JAVA_OPTIONS),
             ],
-            env=keys if access_key else {},  # without, the machine's own role or variables count
+            # Without keys, the machine's own role or variables count.
+            env=keys if access_key else machine_credentials(),
             cwd=place,
         )
 

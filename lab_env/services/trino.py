@@ -20,7 +20,7 @@ from lab_env.runtime.supervisor import Program
 from lab_env.services.base import NotReady, Service
 from lab_env.services.metastore import Metastore
 from lab_env.services.minio import credentials
-from lab_env.settings import settings
+from lab_env.settings import machine_credentials, settings
 
 JAVA = 25
 MEMORY = 2  # gigabytes that must be free: for itself, and to spare
@@ -85,6 +85,7 @@ class Trino(Service):
         place = folder("trino")
         _write_configuration(place, ports["http"], server)
         _, access_key, secret_key = credentials()
+        keys = {"LAKEHOUSE_S3_KEY": access_key, "LAKEHOUSE_S3_SECRET": secret_key}
         return Program(
             name=self.name,
             argv=[
@@ -92,7 +93,8 @@ class Trino(Service):
                 *("-Dconfig=etc/config.properties", "-Dlog.levels-file=etc/log.properties"),
                 *("-cp", f"{server / 'lib'}/*", "io.trino.server.TrinoServer"),
             ],
-            env={"LAKEHOUSE_S3_KEY": access_key, "LAKEHOUSE_S3_SECRET": secret_key},
+            # Without keys, the machine's own role or variables count.
+            env=keys if access_key else machine_credentials(),
             cwd=place,
         )
 

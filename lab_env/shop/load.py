@@ -20,7 +20,7 @@ import pandas as pd
 
 from lab_env.cards import card
 from lab_env.errors import LabError
-from lab_env.settings import settings
+from lab_env.settings import settings, without_credentials
 from lab_env.shop import RATE, USERS
 from lab_env.shop.live import live_display
 from lab_env.shop.model import Shares
@@ -104,7 +104,9 @@ class Load:
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
                 self._command(),
-                env=os.environ | self.environment | {"SHOP_LOAD": json.dumps(plan)},
+                env=without_credentials(os.environ)
+                | self.environment
+                | {"SHOP_LOAD": json.dumps(plan)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

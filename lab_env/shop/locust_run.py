@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from lab_env.errors import LabError
+from lab_env.settings import without_credentials
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -73,7 +74,7 @@ class LocustRun:
             self._process = subprocess.Popen(
                 self._arguments,
                 cwd=self.locustfile.parent,
-                env=os.environ | self._variables,
+                env=without_credentials(os.environ) | self._variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
