@@ -73,6 +73,7 @@ def up(names: Names = None) -> None:
     with _progress() as say:
         services.up(names, say)
     _print_status(services.status())
+    _warn_of_exposure()
 
 
 @app.command()
@@ -259,6 +260,7 @@ def jupyter(
         out.print(escape(f"{name} has a newer version than your copy; to take it: {take}"))
     with _progress() as say:
         services.up(progress=say)
+    _warn_of_exposure()
     run_jupyterlab(f"{copies.WORK.name}/{copies.name_of('00')}", browser)
 
 
@@ -427,6 +429,13 @@ def _print_status(rows) -> None:
     for row in rows:
         for name, url in row.links.items():
             out.print(f"{name}: {url}")
+
+
+def _warn_of_exposure() -> None:
+    from lab_env import services
+
+    if warning := services.exposure():
+        err.print(f"[yellow]{escape(warning)}[/]")
 
 
 def _fail(error: LabError) -> None:

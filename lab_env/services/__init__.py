@@ -186,6 +186,20 @@ def links() -> dict[str, str]:
     return {name: url for service in SERVICES.values() for name, url in service.links().items()}
 
 
+def exposure() -> str:
+    """What other machines can reach because of LAB_BIND; empty if they can reach nothing."""
+    if not settings().reachable_from_outside:
+        return ""
+    own = [service for service in SERVICES.values() if not service.external]
+    unprotected = [service.title for service in own if not service.has_login]
+    return (
+        f"LAB_BIND={settings().bind}: other machines can reach the lab's servers."
+        f" These have no login: {', '.join(unprotected)}, Spark's web page."
+        " Whoever reaches them can read and change everything in them."
+        " MinIO and JupyterLab ask for a key, but the connection is not encrypted."
+    )
+
+
 @contextmanager
 def paused(name: str) -> Iterator[None]:
     """Hold a service still while the body runs: it lives and listens, but answers nothing.

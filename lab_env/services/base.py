@@ -26,6 +26,7 @@ class Service(ABC):
         title: what it is, for people.
         variables: the settings that name another server instead.
         needs: names of the services that are started with it.
+        has_login: whether it asks its clients for a key or a password.
         fetched_on_demand: whether it is fetched when it is first started, and not by set-up.
         start_seconds: how long it may take until it is ready.
     """
@@ -34,6 +35,7 @@ class Service(ABC):
     title: str
     variables: str
     needs: tuple[str, ...] = ()
+    has_login: bool = False
     fetched_on_demand: bool = False
     start_seconds: int = 60
 

@@ -19,9 +19,9 @@ from lab_env.runtime import bootstrap, supervisor
 from lab_env.runtime.fetch import archive, corrupt_jars, jars, versions
 from lab_env.runtime.java import VERSION, find_java, java_version
 from lab_env.runtime.state import cache, folder, home, port_is_free
-from lab_env.services import SERVICES
+from lab_env.services import SERVICES, exposure
 from lab_env.services.base import NotReady
-from lab_env.services.minio import find_minio
+from lab_env.services.minio_program import find_minio, minio_on_path, objection
 from lab_env.settings import settings
 
 GIGABYTE = 1e9
@@ -57,6 +57,7 @@ def examine() -> list[Finding]:
         return [Finding("settings", "fail", error.what, error.next_step)]
     checks = (
         _settings,
+        _bind,
         _python,
         _packages,
         _java,
@@ -79,6 +80,16 @@ def examine() -> list[Finding]:
             subject = check.__name__.strip("_")
             findings.append(Finding(subject, "fail", error.what, error.next_step))
     return findings
+
+
+def _bind() -> Iterator[Finding]:
+    if warning := exposure():
+        fix = "unset LAB_BIND, or let a firewall keep other machines from these ports"
+        yield Finding("network", "warn", warning, fix)
+    else:
+        yield Finding(
+            "network", "ok", f"servers listen on {settings().bind}, for this machine only"
+        )
 
 
 def _python() -> Iterator[Finding]:
@@ -141,15 +152,21 @@ def _on_demand() -> Iterator[Finding]:
 def _minio() -> Iterator[Finding]:
     if SERVICES["minio"].external:
         return
-    program = find_minio()
-    if program is None:
+    on_path = minio_on_path()
+    if on_path and not settings().minio_binary and (why := objection(on_path, again=True)):
+        fact = f"{on_path}, found on PATH, is not used: {why}"
+        yield Finding("minio", "warn", fact, "nothing, or update it, or remove it from PATH")
+    found = find_minio()
+    if found is None:
         yield Finding("minio", "fail", "there is no MinIO program", "run: make setup")
         return
-    answer = subprocess.run([program, "--version"], capture_output=True, text=True)
+    answer = subprocess.run([found.path, "--version"], capture_output=True, text=True)
     if answer.returncode:
-        yield Finding("minio", "fail", f"{program} does not run", "remove it, then: make setup")
-    else:
-        yield Finding("minio", "ok", str(program))
+        yield Finding("minio", "fail", f"{found.path} does not run", "remove it, then: make setup")
+        return
+    built = found.origin == "set-up"
+    version = versions()["minio"]["version"] if built else "".join(answer.stdout.splitlines()[:1])
+    yield Finding("minio", "ok", f"{version} from {found.origin} ({found.path})")
 
 
 def _disk() -> Iterator[Finding]:

@@ -1,18 +1,14 @@
 """MinIO, the object store that holds every table and checkpoint."""
 
-import os
-import re
-import shutil
-import subprocess
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.runtime.fetch import Say, build_with_go, built_by_go, versions
+from lab_env.runtime.fetch import Say, build_with_go, versions
 from lab_env.runtime.state import folder, secrets
 from lab_env.runtime.supervisor import Program
 from lab_env.services.base import NotReady, Service
+from lab_env.services.minio_program import find_minio
 from lab_env.settings import settings
 
 
@@ -20,6 +16,7 @@ class MinIO(Service):
     """The S3 endpoint of the lab, with its web console."""
 
     name = "minio"
+    has_login = True
     variables = "LAB_S3_ENDPOINT, LAB_S3_ACCESS_KEY, LAB_S3_SECRET_KEY and LAB_S3_BUCKET"
 
     @property
@@ -43,8 +40,8 @@ class MinIO(Service):
 
     def program(self, ports: dict[str, int]) -> Program:
         """MinIO on one folder of LAB_HOME."""
-        binary = find_minio()
-        if binary is None:
+        found = find_minio()
+        if found is None:
             raise LabError("MinIO is not here yet.", "run: make setup")
         keys = secrets()
         place = folder("minio")
@@ -52,7 +49,7 @@ class MinIO(Service):
         return Program(
             name=self.name,
             argv=[
-                str(binary),
+                str(found.path),
                 "server",
                 *("--address", f"{settings().bind}:{ports['api']}"),
                 *("--console-address", f"{settings().bind}:{ports['console']}"),
@@ -136,42 +133,3 @@ def credentials() -> tuple[str, str, str]:
     else:
         keys = secrets()["s3_access_key"], secrets()["s3_secret_key"]
     return (MinIO().address(), *keys)
-
-
-def find_minio() -> Path | None:
-    """The MinIO program to run.
-
-    Returns:
-        LAB_MINIO_BINARY, else a `minio` on PATH that is new enough, else the one that set-up
-        built; None when there is none yet.
-
-    Raises:
-        LabError: LAB_MINIO_BINARY is not a program.
-    """
-    wanted = settings().minio_binary
-    if wanted:
-        if not (wanted.is_file() and os.access(wanted, os.X_OK)):
-            raise LabError(
-                f"LAB_MINIO_BINARY={wanted} is not a program.", "set it to one, or unset it."
-            )
-        return wanted
-    found = shutil.which("minio")
-    if found and _new_enough(found):
-        return Path(found)
-    built = _built_folder() / "minio"
-    return built if built.exists() else None
-
-
-def _built_folder() -> Path:
-    return built_by_go(versions()["minio"]["module"], versions()["minio"]["version"])
-
-
-def _new_enough(binary: str) -> bool:
-    try:
-        answer = subprocess.run(
-            [binary, "--version"], capture_output=True, text=True, timeout=10
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    release = re.search(r"RELEASE\.(\d{4}-\d{2}-\d{2})T", answer)
-    return bool(release and release[1] >= versions()["minio"]["oldest_release"])

@@ -1,11 +1,14 @@
 """Which MinIO runs, and how its bucket is made."""
 
+import os
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
 from lab_env.errors import LabError
-from lab_env.services import minio
+from lab_env.services import doctor, minio, minio_program
+from lab_env.services.minio_program import MinioProgram
 from lab_env.settings import settings
 
 
@@ -24,37 +27,121 @@ def built(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LAB_MINIO_BINARY", raising=False)
     settings.cache_clear()
-    yield program(minio._built_folder() / "minio", "DEVELOPMENT.GOGET")
+    yield program(minio_program._built_folder() / "minio", "DEVELOPMENT.GOGET")
     settings.cache_clear()
+
+
+@pytest.fixture
+def works(monkeypatch) -> list[Path]:
+    """Every program serves well; the list says which were tried."""
+    tried = []
+    monkeypatch.setattr(minio_program, "_failure", lambda path: tried.append(path) or "")
+    return tried
 
 
 @pytest.mark.parametrize(
     "release", ["RELEASE.2025-10-15T17-29-55Z", "RELEASE.2026-01-02T00-00-00Z"]
 )
-def test_a_minio_on_path_that_is_new_enough_comes_first(built, tmp_path, release):
+def test_a_new_minio_on_path_that_works_comes_first(built, works, tmp_path, release):
     own = program(tmp_path / "bin" / "minio", release)
-    assert minio.find_minio() == own
+    assert minio_program.find_minio() == MinioProgram(own, "PATH")
 
 
 @pytest.mark.parametrize("release", ["RELEASE.2025-09-07T16-13-09Z", "DEVELOPMENT.GOGET", ""])
-def test_an_older_or_nameless_minio_on_path_is_passed_over(built, tmp_path, release):
+def test_an_older_or_nameless_minio_on_path_is_passed_over(built, works, tmp_path, release):
     program(tmp_path / "bin" / "minio", release)
-    assert minio.find_minio() == built
+    assert minio_program.find_minio() == MinioProgram(built, "set-up")
+
+
+def test_a_minio_on_path_that_does_not_serve_is_not_used_and_the_doctor_says_why(built, tmp_path):
+    own = program(tmp_path / "bin" / "minio", "RELEASE.2026-01-02T00-00-00Z")
+    assert minio_program.find_minio() == MinioProgram(built, "set-up")
+    warning, used = doctor._minio()
+    assert (warning.verdict, used.verdict) == ("warn", "ok")
+    assert f"{own}, found on PATH, is not used: it ends at once" in warning.fact
+    assert f"from set-up ({built})" in used.fact
+
+
+def test_a_minio_on_path_is_tried_once_until_it_changes(built, works, tmp_path):
+    own = program(tmp_path / "bin" / "minio", "RELEASE.2026-01-02T00-00-00Z")
+    for _ in range(3):
+        minio_program.find_minio()
+    assert works == [own]
+    os.utime(own, (1, 1))
+    minio_program.find_minio()
+    assert works == [own, own]
+
+
+def test_only_the_doctor_tries_one_again_that_failed(built, tmp_path, monkeypatch):
+    own = program(tmp_path / "bin" / "minio", "RELEASE.2026-01-02T00-00-00Z")
+    answers = ["it does not answer within 20 s", ""]
+    monkeypatch.setattr(minio_program, "_failure", lambda path: answers.pop(0))
+    assert minio_program.objection(own) == minio_program.objection(own) != ""
+    assert [finding.verdict for finding in doctor._minio()] == ["ok"]
+    assert minio_program.find_minio() == MinioProgram(own, "PATH")
 
 
 def test_without_any_there_is_none(built):
     built.unlink()
-    assert minio.find_minio() is None
+    assert minio_program.find_minio() is None
 
 
 def test_a_minio_by_setting_wins(built, tmp_path, monkeypatch):
     program(tmp_path / "bin" / "minio", "RELEASE.2026-01-02T00-00-00Z")
-    monkeypatch.setenv("LAB_MINIO_BINARY", str(program(tmp_path / "fork", "mine")))
+    fork = program(tmp_path / "fork", "mine")
+    monkeypatch.setenv("LAB_MINIO_BINARY", str(fork))
     settings.cache_clear()
-    assert minio.find_minio() == tmp_path / "fork"
-    (tmp_path / "fork").chmod(0o644)
+    assert minio_program.find_minio() == MinioProgram(fork, "LAB_MINIO_BINARY")
+    (finding,) = doctor._minio()
+    assert f"mine from LAB_MINIO_BINARY ({fork})" in finding.fact
+    fork.chmod(0o644)
     with pytest.raises(LabError, match="is not a program"):
-        minio.find_minio()
+        minio_program.find_minio()
+
+
+class Store:
+    """An object store as a client sees it.
+
+    Args:
+        lists: whether it lists what it was given.
+        refuses: the status of a second write of one object; None if it overwrites.
+    """
+
+    def __init__(self, lists: bool = True, refuses: int | None = 412):
+        self.lists, self.refuses, self.keys = lists, refuses, []
+
+    def create_bucket(self, Bucket):
+        pass
+
+    def put_object(self, Bucket, Key, Body, IfNoneMatch):
+        if self.refuses and Key in self.keys:
+            answer = {"Error": {}, "ResponseMetadata": {"HTTPStatusCode": self.refuses}}
+            raise ClientError(answer, "PutObject")
+        self.keys.append(Key)
+
+    def list_objects_v2(self, Bucket):
+        return {"Contents": [{"Key": key} for key in self.keys if self.lists]}
+
+
+@pytest.mark.parametrize(
+    ("store", "wrong"),
+    [
+        (Store(), ""),
+        (Store(lists=False), "does not list"),
+        (Store(refuses=None), "overwrites an object in spite of If-None-Match"),
+        (Store(refuses=501), "refuses a conditional write wrongly"),
+    ],
+)
+def test_a_store_must_write_list_and_refuse_to_overwrite(store, wrong):
+    found = minio_program._wrong_answer(store)
+    assert wrong in found and bool(found) == bool(wrong)
+
+
+def test_the_minio_that_set_up_built_passes_the_trial():
+    built = minio_program._built_folder() / "minio"
+    if not built.exists():
+        pytest.skip("set-up has built no MinIO: this machine has its own")
+    assert minio_program._failure(built) == ""
 
 
 def test_a_bucket_outside_the_first_region_is_made_with_its_place():

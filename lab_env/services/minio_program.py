@@ -1,0 +1,205 @@
+"""Which MinIO runs: that of LAB_MINIO_BINARY, a `minio` on PATH that works, or the one that set-up built.
+
+What is called `minio` on PATH may be anything, so its version text is not enough. It must first serve a
+bucket on a temporary folder. The result is kept until that file changes.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab_env.errors import LabError
+from lab_env.runtime.environment import clean_environment
+from lab_env.runtime.fetch import built_by_go, versions
+from lab_env.runtime.state import cache, write_private
+from lab_env.settings import settings, without_credentials
+
+START_TIMEOUT_S = 20
+BUCKET, KEY = "trial", "object"
+
+
+@dataclass(frozen=True)
+class MinioProgram:
+    """A MinIO that the lab can run.
+
+    Args:
+        path: the program.
+        origin: where it was found: LAB_MINIO_BINARY, PATH or set-up.
+    """
+
+    path: Path
+    origin: str
+
+
+def find_minio() -> MinioProgram | None:
+    """The MinIO to run.
+
+    Returns:
+        LAB_MINIO_BINARY, else a `minio` on PATH that works, else the one that set-up built; None if
+        there is none yet.
+
+    Raises:
+        LabError: LAB_MINIO_BINARY is not a program.
+    """
+    chosen = settings().minio_binary
+    if chosen:
+        if not (chosen.is_file() and os.access(chosen, os.X_OK)):
+            raise LabError(
+                f"LAB_MINIO_BINARY={chosen} is not a program.", "set it to one, or unset it."
+            )
+        return MinioProgram(chosen, "LAB_MINIO_BINARY")
+    on_path = minio_on_path()
+    if on_path and not objection(on_path):
+        return MinioProgram(on_path, "PATH")
+    built = _built_folder() / "minio"
+    return MinioProgram(built, "set-up") if built.exists() else None
+
+
+def minio_on_path() -> Path | None:
+    """The `minio` on PATH, whether it works or not."""
+    found = shutil.which("minio")
+    return Path(found) if found else None
+
+
+def objection(program: Path, again: bool = False) -> str:
+    """Why a `minio` on PATH cannot be used; empty if it can.
+
+    Args:
+        program: the file.
+        again: try it again if it failed before.
+    """
+    oldest = versions()["minio"]["oldest_release"]
+    facts = program.stat()
+    tried = [str(program), facts.st_mtime_ns, facts.st_size, oldest]
+    kept = _read(_result_file())
+    if kept.get("tried") != tried or (again and kept["objection"]):
+        kept = {"tried": tried, "objection": _too_old(program, oldest) or _failure(program)}
+        write_private(_result_file(), json.dumps(kept))
+    return kept["objection"]
+
+
+def _result_file() -> Path:
+    return cache() / "path-minio.json"
+
+
+def _read(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _built_folder() -> Path:
+    return built_by_go(versions()["minio"]["module"], versions()["minio"]["version"])
+
+
+def _too_old(program: Path, oldest: str) -> str:
+    try:
+        answer = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=10
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "it does not say its version"
+    release = re.search(r"RELEASE\.(\d{4}-\d{2}-\d{2})T", answer)
+    if release is None:
+        return "it names no release"
+    return "" if release[1] >= oldest else f"it is of {release[1]}, older than {oldest}"
+
+
+def _failure(program: Path) -> str:
+    """What goes wrong when the program serves a temporary folder; empty if nothing does."""
+    with tempfile.TemporaryDirectory(prefix="lab-minio-") as folder:
+        ports = _free_ports(2)
+        api, console = (f"127.0.0.1:{port}" for port in ports)
+        user, password = "trial", os.urandom(12).hex()
+        inherited = without_credentials(clean_environment())
+        own = {name: value for name, value in inherited.items() if not name.startswith("MINIO_")}
+        own |= {"MINIO_ROOT_USER": user, "MINIO_ROOT_PASSWORD": password, "MINIO_UPDATE": "off"}
+        options = ["--address", api, "--console-address", console, "--certs-dir", "certificates"]
+        try:
+            process = subprocess.Popen(
+                [program, "server", *options, "data"],
+                cwd=folder,
+                env=own,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"it does not start ({error.strerror})"
+        try:
+            why = _wait_until_ready(process, f"http://{api}/minio/health/ready")
+            return why or _wrong_answer(_client(f"http://{api}", user, password))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen, url: str) -> str:
+    # Without the proxy variables: they are not for servers of this machine.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            return "it ends at once when it is to serve a folder"
+        try:
+            with opener.open(url, timeout=2):
+                return ""
+        except OSError:
+            time.sleep(0.05)
+    return f"it does not answer within {START_TIMEOUT_S} s"
+
+
+def _client(address: str, user: str, password: str):
+    from lab_env.objectstore import s3_client  # boto3 takes half a second to import
+
+    return s3_client(address, user, password, "us-east-1")
+
+
+def _wrong_answer(client) -> str:
+    """What a store does wrong: it must write, list, and refuse to overwrite if told so."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    def put(body: bytes) -> None:
+        client.put_object(Bucket=BUCKET, Key=KEY, Body=body, IfNoneMatch="*")
+
+    try:
+        client.create_bucket(Bucket=BUCKET)
+        put(b"first")
+        listed = client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
+        if [entry["Key"] for entry in listed] != [KEY]:
+            return "it does not list the object that it was given"
+    except (ClientError, BotoCoreError) as error:
+        return f"it cannot write and list an object ({error})"
+    try:
+        put(b"second")
+    except ClientError as error:
+        status = error.response["ResponseMetadata"].get("HTTPStatusCode")
+        return "" if status == 412 else f"it refuses a conditional write wrongly ({error})"
+    except BotoCoreError as error:
+        return f"it fails at a conditional write ({error})"
+    return "it overwrites an object in spite of If-None-Match"
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that are free now, all different."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

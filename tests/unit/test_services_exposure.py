@@ -1,0 +1,52 @@
+"""A lab that other machines can reach says so, and which servers have no login."""
+
+import pytest
+
+from lab_env import cli, services
+from lab_env.services import doctor
+from lab_env.settings import settings
+
+
+@pytest.fixture
+def bind(tmp_path, monkeypatch):
+    """Sets LAB_BIND."""
+
+    def bind(address: str) -> None:
+        monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
+        monkeypatch.setenv("LAB_BIND", address)
+        settings.cache_clear()
+
+    yield bind
+    settings.cache_clear()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.7"])
+def test_on_a_loopback_address_there_is_nothing_to_warn_of(bind, address):
+    bind(address)
+    assert services.exposure() == ""
+    assert [finding.verdict for finding in doctor._bind()] == ["ok"]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "192.168.1.7"])
+def test_the_doctor_names_the_servers_without_a_login(bind, address):
+    bind(address)
+    (finding,) = doctor._bind()
+    assert finding.verdict == "warn"
+    assert f"LAB_BIND={address}" in finding.fact
+    for title in ("Kafka", "Trino", "The Hive Metastore", "Kinesis"):
+        assert title in finding.fact.partition("no login:")[2]
+
+
+def test_a_server_elsewhere_is_not_the_labs_to_warn_of(bind, monkeypatch):
+    monkeypatch.setenv("LAB_KAFKA_BOOTSTRAP", "broker:9092")
+    bind("0.0.0.0")
+    assert "Kafka" not in services.exposure()
+
+
+@pytest.mark.parametrize(("address", "warnings"), [("0.0.0.0", 1), ("127.0.0.1", 0)])
+def test_up_warns(bind, monkeypatch, capsys, address, warnings):
+    bind(address)
+    monkeypatch.setattr(services, "up", lambda names, progress: None)
+    monkeypatch.setattr(services, "status", lambda: [])
+    cli.up(None)
+    assert capsys.readouterr().err.count("have no login") == warnings
