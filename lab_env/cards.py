@@ -3,8 +3,12 @@
 import math
 import re
 from html import escape
+from typing import TYPE_CHECKING
 
 import pandas as pd
+
+if TYPE_CHECKING:  # it imports Matplotlib, which takes half a second
+    from pandas.io.formats.style import Styler
 
 COLOURS = {
     None: "var(--jp-border-color1, #999)",
@@ -49,6 +53,21 @@ def card(
         "color:var(--jp-content-font-color1, #222)'>"
         f"<b>{escape(title)}</b>{body}{note}</div>"
     )
+
+
+def styled(frame: pd.DataFrame, formats: str | dict[str, str] | None = None) -> "Styler":
+    """A table to style, whose cells and labels are text and never HTML.
+
+    `frame.style` shows text as it is, so an order with a tag in it would run its script in the notebook.
+
+    Args:
+        frame: what to show.
+        formats: how to write the values, as `Styler.format` takes it.
+    """
+    styler = frame.style.format(formats, escape="html")
+    for axis in ("index", "columns"):
+        styler = styler.format_index(escape="html", axis=axis)
+    return styler
 
 
 def _table(table: pd.DataFrame) -> str:

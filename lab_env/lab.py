@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 import sys
+from html import escape
 from pathlib import Path
 
 from lab_env import objectstore, services
@@ -295,14 +296,13 @@ class Lab:
     def _repr_html_(self) -> str:
         cell = "<td style='text-align:left'>{}</td>"
         rows = "".join(
-            f"<tr>{cell.format(name)}"
+            f"<tr>{cell.format(escape(name))}"
             + cell.format(f"<a href='{at}' target='_blank'>{at}</a>" if page else at)
             + "</tr>"
-            for name, at, page in self._rows()
+            for name, at, page in ((name, escape(at), page) for name, at, page in self._rows())
         )
-        return (
-            f"<b>Lesson {self.lesson}</b>: tables in <code>{self.base}</code><table>{rows}</table>"
-        )
+        heading = f"<b>Lesson {escape(self.lesson)}</b>: tables in <code>{escape(self.base)}</code>"
+        return f"{heading}<table>{rows}</table>"
 
     def _rows(self) -> list[tuple[str, str, bool]]:
         """What runs where: name, address, and whether the address is a page for a browser."""

@@ -164,7 +164,7 @@ class Commit:
             "<div style='display:inline-block;max-width:920px;padding:8px 14px;margin:2px 0;"
             f"font-size:13px;border-left:4px solid {ACTION.get(self.action, OTHER_ACTION)};"
             f"background:{PANEL};color:{INK}'>"
-            f"<b style='font-size:14px'>{escape(self.action)} {self.requested}</b>"
+            f"<b style='font-size:14px'>{escape(self.action)} {escape(self.requested)}</b>"
             "<table style='border-collapse:collapse;background:none;color:inherit;font-size:inherit;"
             f"margin:4px 0 2px'>{rows}</table>"
             f"<details><summary style='cursor:pointer'>its files</summary>"

@@ -65,12 +65,13 @@ lab
 # %%
 import pandas as pd
 
+from lab_env.cards import styled
 from lab_env.shop.skew import marketplace_events
 
 EVENTS, PARTITIONS = 9_000, 6
 events = marketplace_events(EVENTS)
 customers = pd.Series([event["customer_id"] for event in events]).value_counts(normalize=True)
-customers.head().to_frame("share of the events").style.format("{:.1%}")
+styled(customers.head().to_frame("share of the events"), "{:.1%}")
 
 # %%
 assert customers.index[0] == "c-0001" and 0.33 < customers.iloc[0] < 0.45
@@ -249,7 +250,7 @@ measures = pd.DataFrame(
         "orders in several partitions": {k: split_orders(p) for k, p in placed.items()},
     }
 )
-measures.style.format({"hottest over mean": "{:.2f}"})
+styled(measures, {"hottest over mean": "{:.2f}"})
 
 # %%
 figure, panels = charts.new_panels(list(measures.columns))

@@ -68,6 +68,7 @@ lab.replay(topic, n=4000)
 # %%
 import pandas as pd
 
+from lab_env.cards import styled
 from lab_env.runtime import fetch
 
 jars = sorted(fetch.jars("spark").glob("*.jar"))
@@ -89,7 +90,7 @@ rows = [
     if jar.name.startswith(start)
 ]
 table = pd.DataFrame(rows, columns=["jar", "MB", "what for", "must fit"])
-table.style.hide(axis="index").set_properties(**{"text-align": "left"})
+styled(table).hide(axis="index").set_properties(**{"text-align": "left"})
 
 # %%
 assert len(table) == len(jars)  # every jar has its purpose

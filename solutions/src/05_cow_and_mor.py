@@ -61,6 +61,7 @@ def orders(which, status, at):
 
 
 # %%
+from lab_env.cards import styled
 from lab_env.pipeline.options import METADATA, TINY
 
 ORDERS = {
@@ -723,7 +724,7 @@ verdicts = pd.DataFrame(trial, columns=["the article says", "this run measured",
 verdicts["verdict"] = verdicts["verdict"].map({True: "holds", False: "wrong"})
 assert list(verdicts["verdict"]) == ["wrong"] * 5
 left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
-verdicts.style.hide(axis="index").set_table_styles(left)
+styled(verdicts).hide(axis="index").set_table_styles(left)
 
 # %% [markdown]
 # The first three are right for the *other* table type: exchange the names, and they describe what you

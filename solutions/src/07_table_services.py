@@ -48,6 +48,7 @@ import re
 import pandas as pd
 from IPython.display import HTML
 from lab_env import Lab
+from lab_env.cards import styled
 from lab_env.measure.requests import count_requests
 from lab_env.measure.storage import current_sizes, draw_files_and_requests, draw_storage
 from lab_env.pipeline.options import TINY
@@ -275,7 +276,7 @@ assert kilobytes.loc["bulk insert"].max() < 1.2 * kilobytes.loc["bulk insert"].m
 assert kilobytes.loc["insert"].is_monotonic_increasing
 assert kilobytes.loc["insert", "third"] > 1.5 * kilobytes.loc["insert", "first batch"]
 assert kilobytes.loc["insert", "third"] < kilobytes.loc["bulk insert", "third"]
-kilobytes.round().style.format("{:.0f} KB")
+styled(kilobytes.round(), "{:.0f} KB")
 
 # %% [markdown]
 # Bulk insert writes the same number of bytes each time. The insert writes more with every batch,

@@ -47,6 +47,7 @@ from datetime import UTC, datetime
 
 import pandas as pd
 from lab_env import Lab
+from lab_env.cards import styled
 from lab_env.pipeline.options import TINY
 from lab_env.shop.topics import ensure_topic
 from pyspark.sql import functions as F
@@ -196,14 +197,15 @@ moment_digits = "".join(filter(str.isdigit, moment))
 assert third.requested < moment_digits < third.completed
 assert (seen_then, as_of_later) == ("31.50", "29.50")
 assert "must be earlier than the first incomplete commit" in as_of_then
-pd.DataFrame(
+amounts_read = pd.DataFrame(
     {"amount of O-17": [seen_then, as_of_then, as_of_later]},
     index=[
         f"read at {moment[11:]}",
         f"as of {moment[11:]}, asked at that moment",
         f"as of {moment[11:]}, asked afterwards",
     ],
-).style.set_table_styles(LEFT)
+)
+styled(amounts_read).set_table_styles(LEFT)
 
 # %% [markdown]
 # Nobody could read 29.50 at that moment: whoever looked saw 31.50. But asked afterwards, the table says
@@ -278,7 +280,7 @@ clauses = [
     f"VERSION AS OF '{second.requested}'",
 ]
 answers = {clause: ask(clause) for clause in clauses}
-pd.DataFrame({"answer": answers}).style.set_table_styles(LEFT)
+styled(pd.DataFrame({"answer": answers})).set_table_styles(LEFT)
 
 # %% name="moments-in-sql"
 told = list(answers.values())
@@ -598,10 +600,11 @@ def moments(kind):
 
 cleaned = {kind: clean(kind) for kind in TYPES}
 told = {kind: moments(kind) for kind in TYPES}
-pd.DataFrame(
+pasts = pd.DataFrame(
     {kind: list(said.values()) for kind, said in told.items()},
     index=[f"as of write {number}" for number in range(1, 5)],
-).style.set_table_styles(LEFT)
+)
+styled(pasts).set_table_styles(LEFT)
 
 # %% name="past-retention"
 refused = {kind: [said for said in told[kind].values() if "Cleaner" in said] for kind in TYPES}

@@ -1,0 +1,86 @@
+"""Text of an event that looks like HTML is shown as text, wherever the lab or a lesson shows it."""
+
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from lab_env.cards import card, styled
+from lab_env.measure import charts, report
+from lab_env.measure.bench import page
+from lab_env.measure.engines import EngineMatrix, Reply
+from lab_env.settings import REPOSITORY
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+FRAME = pd.DataFrame({HOSTILE: [HOSTILE, "O-17"], "n": [1, 2]}, index=[HOSTILE, "b"])
+
+
+def chart() -> str:
+    """A chart with the text wherever a chart has text."""
+    figure, axes = charts.new_chart(HOSTILE, HOSTILE, HOSTILE)
+    axes.bar([HOSTILE], [1], label=HOSTILE)
+    axes.legend()
+    return charts.svg(figure)
+
+
+def engines() -> str:
+    """Rows and errors as the engines gave them."""
+    rows = pd.DataFrame({"op": [HOSTILE]})
+    replies = {
+        (HOSTILE, "mor", "Spark SQL"): Reply(rows),
+        (HOSTILE, "mor", "Trino"): Reply(None, HOSTILE),
+    }
+    return EngineMatrix(replies)._repr_html_()
+
+
+SHOWN = {
+    "card": lambda: card(HOSTILE, None, FRAME, f"`{HOSTILE}` **{HOSTILE}**", HOSTILE, HOSTILE),
+    "styled": lambda: styled(FRAME).to_html(),
+    "styled with formats": lambda: styled(FRAME, {"n": "{:.1f}"}).hide(axis="index").to_html(),
+    "styled with left columns": lambda: styled(FRAME).set_table_styles([]).to_html(),
+    "chart": chart,
+    "engines": engines,
+    "page of the tour": lambda: report._table([HOSTILE], [[HOSTILE]]),
+    "page of the benchmark": lambda: page._html_table([HOSTILE], [[HOSTILE]]),
+}
+
+
+class Tags(HTMLParser):
+    """Collects the tags of a page."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.found: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        self.found += [tag, *(name for name, _ in attributes if name.startswith("on"))]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.mark.parametrize("what", SHOWN)
+def test_it_is_text_and_no_tag(what):
+    page = Tags(SHOWN[what]())
+    assert {"img", "onerror"} & set(page.found) == set()
+    assert HOSTILE in page.text
+
+
+def test_no_lesson_shows_a_table_by_a_way_that_does_not_escape():
+    # `frame.style` and `to_html(escape=False)` show text as HTML; `styled(frame)` does not.
+    raw = re.compile(r"\.style\b(?!\.access)|escape=False")
+    sources = [
+        *(REPOSITORY / "solutions" / "src").rglob("*.py"),
+        *(REPOSITORY / "lab_env").rglob("*.py"),
+    ]
+    assert len(sources) > 100
+    uses = {
+        path.name: line.strip()
+        for path in sources
+        for line in path.read_text().splitlines()
+        if raw.search(line) and path.name != "cards.py"
+    }
+    assert uses == {}
