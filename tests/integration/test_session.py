@@ -7,7 +7,6 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from own_lab import allowed
 
 from lab_env.errors import LabError
 from lab_env.lab import Lab
@@ -16,28 +15,10 @@ from lab_env.runtime import class_archive
 pytestmark = pytest.mark.services
 
 START = """
-import time
-from lab_env.errors import LabError
 from lab_env.lab import Lab
 from lab_env import services
-lab = Lab("pytest", services.endpoints())
-began = time.monotonic()
-spark = lab.spark
-print("seconds", time.monotonic() - began)
-spark.stop()
+Lab("pytest", services.endpoints()).spark.stop()
 """
-
-
-def test_it_starts_within_six_seconds(services):
-    def seconds() -> float:
-        done = subprocess.run(
-            [sys.executable, "-c", START], capture_output=True, text=True, timeout=120, check=True
-        )
-        # What the JVM prints goes to the lab's log, not into a learner's notebook.
-        assert done.stderr == ""
-        return float(done.stdout.split()[-1])
-
-    assert min(seconds() for _ in range(3)) <= allowed(6)
 
 
 def test_its_classes_come_from_the_archive(services):
@@ -62,6 +43,8 @@ def test_another_spark_of_the_machine_is_not_picked_up(services, tmp_path):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+    # What the JVM prints goes to the lab's log, not into a learner's notebook.
+    assert done.stderr == ""
 
 
 def test_the_password_of_the_store_shows_on_no_page_of_spark(services):
