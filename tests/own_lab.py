@@ -12,9 +12,10 @@ PORTS = (
 
 
 def lab_environment(home: Path) -> dict[str, str]:
-    """The variables of a lab that meets no other: its LAB_HOME, and ports that are free now."""
+    """The variables of a lab that meets no other: its folders, and ports that are free now."""
     ports = iter(free_ports(len(PORTS)))
-    return {"LAB_HOME": str(home)} | {f"LAB_{name}_PORT": str(next(ports)) for name in PORTS}
+    folders = {"LAB_HOME": str(home), "LAB_WORK": str(home.parent / "work")}
+    return folders | {f"LAB_{name}_PORT": str(next(ports)) for name in PORTS}
 
 
 def allowed(seconds: float) -> float:
