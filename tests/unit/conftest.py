@@ -9,6 +9,7 @@ from lab_env.settings import Endpoints
 # Nothing answers there: a unit test that asks a service fails.
 NOWHERE = Endpoints("http://127.0.0.1:1", "", "", "us-east-1", "lakehouse", "127.0.0.1:1")
 
+
 @pytest.fixture(scope="package")
 def spark():
     """A small local session in UTC."""
