@@ -115,7 +115,8 @@ def test_a_demo_is_ready_when_its_page_is_opened(services):
             for cell in cells[len(prepared) :]:
                 answer = kernel.execute_interactive(cell["source"], timeout=120)
                 assert answer["content"]["status"] == "ok", answer["content"]
-        family = psutil.Process(command.pid).children(recursive=True)
+        started = psutil.Process(command.pid).children(recursive=True)
+        family = [p for p in started if p.status() != psutil.STATUS_ZOMBIE]
         arguments = [" ".join(process.cmdline()) for process in family]
         for part in ("ipykernel", "org.apache.spark.deploy.SparkSubmit"):
             assert sum(part in line for line in arguments) == 1, arguments
