@@ -253,13 +253,14 @@ def jupyter(
     from lab_env import services
     from lab_env.course import copies
     from lab_env.runtime.jupyter import run_jupyterlab
+    from lab_env.settings import settings
 
     for name in copies.make_copies():
         take = f"lab reset {name[:2]}" if name[:2].isdigit() else f"lab demo {Path(name).stem}"
         out.print(escape(f"{name} has a newer version than your copy; to take it: {take}"))
     with _progress() as say:
         services.up(progress=say)
-    run_jupyterlab(f"{copies.WORK.name}/{copies.name_of('00')}", browser)
+    run_jupyterlab(f"{settings().work.name}/{copies.name_of('00')}", browser)
 
 
 @app.command()
