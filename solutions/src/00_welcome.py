@@ -177,7 +177,9 @@ after_update
 rows = table.count()
 assert rows == 3  # an update, not a fourth row
 assert table.where("order_id = 'O-1'").first()["status"] == "paid"
-assert len(after_update.files) == 3, "this cell counts one update: run the lesson again from its first cell"
+assert len(after_update.files) == 3, (
+    "this cell counts one update: run the lesson again from its first cell"
+)
 lab.happened("00.p2", f"{rows} rows, {len(after_update.files)} files")
 
 # %% [markdown]
