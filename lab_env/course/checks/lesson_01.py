@@ -242,13 +242,14 @@ class Sale:
         if peak < 25:
             return NotYet(
                 f"The burst reaches only {peak:g} users. The second number is how many users may "
-                "start in a second."
+                "start or stop in a second."
             )
         if users[3] < 25:
             return NotYet(f"A second after the sale began there are {users[3]:g} users, not 25.")
         if peak > 25 or users[6] != 5:
             return NotYet(
-                f"There are {peak:g} users in the burst and {users[6]:g} after it, not 25 and 5."
+                f"There are {peak:g} users in the burst and {users[6]:g} after it, not 25 and 5. Users "
+                "stop at the speed of the second number, too."
             )
         if len(users) > 8:
             return NotYet("The test goes on after second 7. A tick that returns None ends it.")
@@ -268,21 +269,20 @@ class _Clock:
 def shape_of(tick: Callable, at_most: int = 12) -> Shape:
     """How many users there are under a load shape.
 
-    Locust asks about once a second; users leave at once, and start at the speed that the shape
-    allows; while they start, it does not ask again.
+    As one Locust process does it (LocalRunner of 2.47): the shape is asked about once a second, and users
+    start and stop at the speed that it gave last. A master asks again only when all users run.
 
     Args:
-        tick: takes an object with `get_run_time()`; returns users and start rate, or None.
+        tick: takes an object with `get_run_time()`; returns users and how many may start or stop
+            in a second, or None.
         at_most: seconds to look at.
     """
-    count, wanted, speed = 0.0, 0.0, 1.0
-    users = []
+    count, users = 0.0, []
     for second in range(at_most):
-        if count == wanted:
-            told = tick(_Clock(float(second)))
-            if told is None:
-                break
-            wanted, speed = float(told[0]), float(told[1])
-        count = min(wanted, count + speed)
+        answer = tick(_Clock(float(second)))
+        if answer is None:
+            break
+        wanted, speed = float(answer[0]), float(answer[1])
+        count = min(wanted, count + speed) if count < wanted else max(wanted, count - speed)
         users.append(count)
     return Shape(tuple(users))
