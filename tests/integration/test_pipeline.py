@@ -17,6 +17,7 @@ from lab_env import objectstore
 from lab_env import services as lab_services
 from lab_env.errors import LabError
 from lab_env.lab import Lab, reset_lesson
+from lab_env.measure.sampling import is_compaction
 from lab_env.pipeline import events, options
 from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.pipeline.sinks import FOLDERS
@@ -148,6 +149,8 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
     for sink, number in left_open.items():
         batches = read_checkpoint(lab.endpoints, f"{lab.base}/_checkpoints/{sink}")
         assert batches[number].committed  # the same batch, done again
+    # Its compaction is due after each fifth commit, beside the stream.
+    wait_until(lambda: any(map(is_compaction, lab.files(lab.path(FOLDERS["mor"])))))
     assert_reconciles(lab, spark)
     assert_reset_is_quick_and_leaves_others_alone(services, lab, spark)
 
