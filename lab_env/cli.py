@@ -254,6 +254,7 @@ def jupyter(
     from lab_env import services
     from lab_env.course import copies
     from lab_env.runtime.jupyter import run_jupyterlab
+    from lab_env.settings import settings
 
     for name in copies.make_copies():
         take = f"lab reset {name[:2]}" if name[:2].isdigit() else f"lab demo {Path(name).stem}"
@@ -261,7 +262,7 @@ def jupyter(
     with _progress() as say:
         services.up(progress=say)
     _warn_of_exposure()
-    run_jupyterlab(f"{copies.WORK.name}/{copies.name_of('00')}", browser)
+    run_jupyterlab(f"{settings().work.name}/{copies.name_of('00')}", browser)
 
 
 @app.command()

@@ -24,7 +24,7 @@ from lab_env.lab import known_demos
 from lab_env.runtime import fetch
 from lab_env.runtime.jupyter import Server, jupyterlab
 from lab_env.runtime.state import folder
-from lab_env.settings import REPOSITORY
+from lab_env.settings import REPOSITORY, settings
 
 FOLDER = "demos"
 QUESTION = "## The question"
@@ -84,7 +84,7 @@ def show(name: str, say) -> Shown:
         LabError: JupyterLab does not answer, or a cell that prepares fails.
     """
     copy = copies.take(notebook_of(name))
-    path = str(copy.relative_to(REPOSITORY))
+    path = str(copy.relative_to(settings().work.parent))
     server = jupyterlab(path, browser=False)
     process = subprocess.Popen(server.command, env=server.environment)
     try:
@@ -105,7 +105,7 @@ def prepare(server: Server, copy: Path, path: str) -> None:
     Args:
         server: a JupyterLab that answers.
         copy: the notebook.
-        path: the same below the repository.
+        path: the same below the folder that JupyterLab shows.
 
     Raises:
         LabError: a cell fails.

@@ -39,6 +39,10 @@ class Settings(BaseSettings):
         Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streaming-lakehouse",
         description="what set-up fetched or built; clones share it",
     )
+    work: Path = Field(
+        REPOSITORY / "work",
+        description="your copies of the lessons; JupyterLab shows the folder that it lies in",
+    )
 
     # Ports: the one wished for; a busy one is replaced by a free one that `lab status` shows
     minio_port: int = Field(9000, description="S3 API of MinIO", **PORT)
@@ -130,7 +134,7 @@ class Settings(BaseSettings):
         """The folders and files among the settings as variables, for a program that runs elsewhere."""
         return {_variable(name): str(path) for name, path in self if isinstance(path, Path)}
 
-    @field_validator("home", "cache", "minio_binary", "ivy_settings")
+    @field_validator("home", "cache", "work", "minio_binary", "ivy_settings")
     @classmethod
     def _make_absolute(cls, path: Path | None) -> Path | None:
         try:

@@ -3,6 +3,8 @@
 import os
 import random
 import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 PORTS = (
@@ -12,14 +14,23 @@ PORTS = (
 
 
 def lab_environment(home: Path) -> dict[str, str]:
-    """The variables of a lab that meets no other: its LAB_HOME, and ports that are free now."""
+    """The variables of a lab that meets no other: its folders, and ports that are free now."""
     ports = iter(free_ports(len(PORTS)))
-    return {"LAB_HOME": str(home)} | {f"LAB_{name}_PORT": str(next(ports)) for name in PORTS}
+    folders = {"LAB_HOME": str(home), "LAB_WORK": str(home.parent / "work")}
+    return folders | {f"LAB_{name}_PORT": str(next(ports)) for name in PORTS}
 
 
 def allowed(seconds: float) -> float:
     """The time that something may take here: as promised, for each test process on this machine."""
     return seconds * int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+
+
+def wait_until(fact: Callable[[], object], seconds: float = 60, every: float = 0.2) -> None:
+    """Wait for something to become true; a busy machine may take its time."""
+    deadline = time.monotonic() + seconds
+    while not fact():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(every)
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,11 +1,14 @@
 """The notebooks as they were last executed: what the tests leave, and the site shows."""
 
+import json
 import os
 from pathlib import Path
 
 import nbformat
 
 from lab_env.authoring.build import COURSE, Tree
+from lab_env.errors import LabError
+from lab_env.leaks import secrets_in
 
 
 def shown(tree: Tree = COURSE) -> list[Path]:
@@ -21,11 +24,23 @@ def shown(tree: Tree = COURSE) -> list[Path]:
 def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> None:
     """Keep an executed notebook, whole or not at all, in the place of its earlier run.
 
+    Every notebook is searched for the lab's secrets first, also one that is not kept.
+
     Args:
         executed: with its outputs.
         path: the notebook that was run; one that the site does not show is not kept.
         tree: where notebooks lie.
+
+    Raises:
+        LabError: a cell shows a secret of the lab; nothing is kept.
     """
+    for number, cell in enumerate(executed.cells, 1):
+        found = secrets_in(json.dumps(cell, ensure_ascii=False))
+        if found:
+            raise LabError(
+                f"{path.name}, cell {number} shows a secret of the lab: {', '.join(found)}.",
+                "change the cell so that it does not print it.",
+            )
     if path not in shown(tree):
         return
     target = tree.executed / path.relative_to(tree.root)

@@ -11,23 +11,23 @@ import shutil
 from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.settings import REPOSITORY
+from lab_env.settings import REPOSITORY, settings
 
 LESSONS = REPOSITORY / "notebooks"
-WORK = REPOSITORY / "work"
 _ORIGINS = ".origins.json"
 
 
-def make_copies(lessons: Path = LESSONS, work: Path = WORK) -> list[str]:
+def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
     """Have a copy of every lesson; one that nobody worked on follows the course's update.
 
     Args:
         lessons: folder of the lessons.
-        work: folder of the copies.
+        work: folder of the copies; the one of the settings when not given.
 
     Returns:
         The lessons whose newer version was not taken over, because their copy was worked on.
     """
+    work = work or settings().work
     kept = []
     for lesson in sorted(lessons.rglob("*.ipynb")):
         name = str(lesson.relative_to(lessons))
@@ -38,24 +38,25 @@ def make_copies(lessons: Path = LESSONS, work: Path = WORK) -> list[str]:
     return kept
 
 
-def was_worked_on(name: str, work: Path = WORK) -> bool:
+def was_worked_on(name: str, work: Path | None = None) -> bool:
     """Whether a copy is there and differs from what was copied.
 
     Args:
         name: path of the lesson below its folder, for example `04_first_hudi_table.ipynb`.
-        work: folder of the copies.
+        work: folder of the copies; the one of the settings when not given.
     """
+    work = work or settings().work
     copy = work / name
     return copy.exists() and _origins(work).get(name) != _digest(copy)
 
 
-def renew(lesson: str, lessons: Path = LESSONS, work: Path = WORK) -> Path:
+def renew(lesson: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
     """Replace a lesson's copy by a fresh one; what was worked on is gone.
 
     Args:
         lesson: its number, two digits.
         lessons: folder of the lessons.
-        work: folder of the copies.
+        work: folder of the copies; the one of the settings when not given.
 
     Returns:
         The fresh copy.
@@ -66,15 +67,15 @@ def renew(lesson: str, lessons: Path = LESSONS, work: Path = WORK) -> Path:
     return take(name_of(lesson, lessons), lessons, work)
 
 
-def take(name: str, lessons: Path = LESSONS, work: Path = WORK) -> Path:
+def take(name: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
     """A fresh copy of a notebook; what was in its place is gone.
 
     Args:
         name: its path below the folder of the lessons, for example `demos/snapshot.ipynb`.
         lessons: folder of the lessons.
-        work: folder of the copies.
+        work: folder of the copies; the one of the settings when not given.
     """
-    return _copy(lessons / name, name, work)
+    return _copy(lessons / name, name, work or settings().work)
 
 
 def name_of(lesson: str, lessons: Path = LESSONS) -> str:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -116,20 +117,26 @@ def endpoints_of_environment() -> Endpoints:
 
 
 class Diary:
-    """What a writer tells the world: one line a batch, and its present state."""
+    """What a writer tells the world: one line a batch, and its present state.
 
-    def __init__(self, folder: Path):
+    Args:
+        folder: where its two files lie.
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
         self._progress = (folder / "progress.jsonl").open("a", buffering=1)
         self._state = folder / "state.json"
         self._newest: dict[str, tuple[int, str]] = {}
-        self._heard = {"the start": time.monotonic()}
+        self._heard = {"the start": clock()}
         self._lock = threading.Lock()
         self._over = False
         self.patience = START_SECONDS
 
     def running(self, sinks: tuple[str, ...], patience: float, **facts) -> None:
         """The queries run: from now on each of them must report within `patience` seconds."""
-        self._heard = dict.fromkeys(sinks, time.monotonic())
+        self._heard = dict.fromkeys(sinks, self._clock())
         self.patience = patience
         self.state("running", **facts)
 
@@ -142,7 +149,7 @@ class Diary:
         if not heard:
             return "none", 0.0
         name = min(heard, key=heard.get)
-        return name, time.monotonic() - heard[name]
+        return name, self._clock() - heard[name]
 
     def ended(self, sink: str) -> None:
         """A query has ended, for example at the end of what there was: it need not report."""
@@ -154,7 +161,7 @@ class Diary:
         if report <= self._newest.get(name, (-1, "")):
             return
         self._newest[name] = report
-        self._heard[name] = time.monotonic()
+        self._heard[name] = self._clock()
         if "addBatch" in progress["durationMs"]:
             self._progress.write(json.dumps(_short(progress)) + "\n")
 

@@ -5,6 +5,7 @@ The mark is how leftovers of this LAB_HOME, and of no other, are found again aft
 
 import contextlib
 import os
+import time
 
 import psutil
 
@@ -52,7 +53,7 @@ def marked_processes(supervised: bool = False) -> list[psutil.Process]:
 
 
 def end_processes(processes: list[psutil.Process], seconds: float = 10) -> None:
-    """Ask processes to end and, after a time, kill them; returns when all are gone.
+    """Ask processes to end and, after a time, kill them; returns when all have ended.
 
     Args:
         processes: what to end.
@@ -60,10 +61,36 @@ def end_processes(processes: list[psutil.Process], seconds: float = 10) -> None:
     """
     for process in processes:
         _signal(process.terminate)
-    _, alive = psutil.wait_procs(processes, timeout=seconds)
-    for process in alive:
+    for process in wait_until_ended(processes, seconds):
         _signal(process.kill)
-    psutil.wait_procs(alive, timeout=10)
+    wait_until_ended(processes, 10)
+
+
+def wait_until_ended(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Wait until processes have ended; a zombie has, although its parent has not noticed yet.
+
+    Args:
+        processes: what to wait for.
+        seconds: the longest wait.
+
+    Returns:
+        Those that are still alive.
+    """
+    deadline = time.monotonic() + seconds
+    alive = list(processes)
+    while alive:
+        psutil.wait_procs(alive, timeout=0.1)
+        alive = [process for process in alive if _is_alive(process)]
+        if time.monotonic() > deadline:
+            break
+    return alive
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _signal(send) -> None:

@@ -8,7 +8,7 @@ from secrets import token_urlsafe
 
 from lab_env.runtime.environment import clean_environment
 from lab_env.runtime.state import free_port, keep, read_state
-from lab_env.settings import REPOSITORY, settings
+from lab_env.settings import settings
 
 SETTINGS = Path(__file__).with_name("jupyterlab")
 ENDING = "Ctrl-C ends JupyterLab. The services go on until: .venv/bin/lab down"
@@ -34,7 +34,7 @@ class Server:
         """The page of a notebook.
 
         Args:
-            notebook: its path below the repository.
+            notebook: its path below the folder that JupyterLab shows.
         """
         return f"{self.url}/lab/tree/{notebook}?token={self.token}"
 
@@ -43,7 +43,7 @@ def run_jupyterlab(notebook: str, browser: bool = True) -> None:
     """Become JupyterLab; does not return.
 
     Args:
-        notebook: what to open, as a path below the repository.
+        notebook: what to open, as a path below the folder that JupyterLab shows.
         browser: open one, where there is a display.
     """
     server = jupyterlab(notebook, browser)
@@ -56,7 +56,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
     """How to start JupyterLab.
 
     Args:
-        notebook: what to open, as a path below the repository.
+        notebook: what to open, as a path below the folder that JupyterLab shows.
         browser: open one, where there is a display.
     """
     port, token = free_port(settings().jupyter_port), _token()
@@ -75,7 +75,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         f"--ServerApp.port={port}",
         # Jupyter would hide the token of the address that it prints.
         "--ServerApp.log_level=WARN",
-        f"--ServerApp.root_dir={REPOSITORY}",
+        f"--ServerApp.root_dir={settings().work.parent}",
         f"--LabApp.default_url=/lab/tree/{notebook}",
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--LabApp.extension_manager=readonly",

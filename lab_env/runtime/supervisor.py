@@ -29,6 +29,7 @@ from lab_env.runtime.environment import (
     end_processes,
     mark,
     marked_processes,
+    wait_until_ended,
 )
 from lab_env.runtime.state import folder, home, lab_lock, write_private
 from lab_env.settings import settings, without_credentials
@@ -225,7 +226,7 @@ def shutdown() -> None:
             supervisor = psutil.Process(_call("getPID"))
             with contextlib.suppress(OSError, xmlrpc.client.Error):
                 _call("shutdown")
-            psutil.wait_procs([supervisor], timeout=longest + 10)
+            wait_until_ended([supervisor], longest + 10)
         end_processes(marked_processes())
         shutil.rmtree(_socket().parent, ignore_errors=True)
         left = marked_processes()

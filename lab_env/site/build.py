@@ -9,6 +9,7 @@ from pathlib import Path
 from lab_env.authoring.build import COURSE, Tree
 from lab_env.authoring.executed import shortfall, shown
 from lab_env.errors import LabError
+from lab_env.leaks import secrets_in
 
 SETTINGS = Path(__file__).parent
 GUIDES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "data/README.md")
@@ -43,7 +44,8 @@ def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
         What was built.
 
     Raises:
-        LabError: a notebook is not executed as it stands, or a link leads nowhere.
+        LabError: a notebook is not executed as it stands, a link leads nowhere, or a page shows a
+            secret of the lab.
     """
     lacks = shortfall(tree)
     names = [str(path.relative_to(tree.root)) for path in shown(tree)]
@@ -60,6 +62,7 @@ def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
         mistakes = _sphinx(tree, new, [*GUIDES, *has], lacks)
         if mistakes:
             raise LabError("The site has mistakes:\n" + "\n".join(mistakes), "mend these places")
+        _refuse_secrets(new)
         _lead_to_the_front_page(new)
         shutil.rmtree(tree.site, ignore_errors=True)
         new.rename(tree.site)
@@ -104,6 +107,17 @@ def _folders_without(pages: list[str], tree: Tree) -> list[str]:
     """Top folders that hold no page: else Sphinx would walk through all of `.venv`."""
     used = {Path(page).parts[0] for page in pages}
     return [path.name for path in tree.root.iterdir() if path.is_dir() and path.name not in used]
+
+
+def _refuse_secrets(site: Path) -> None:
+    files = sorted(path for path in site.rglob("*") if path.is_file())
+    shown_by = {path.relative_to(site): secrets_in(path.read_bytes()) for path in files}
+    found = [f"  {path}: {', '.join(names)}" for path, names in shown_by.items() if names]
+    if found:
+        raise LabError(
+            "The site would show secrets of the lab:\n" + "\n".join(found),
+            "remove them from these pages, then run the notebooks again: make test",
+        )
 
 
 def _lead_to_the_front_page(site: Path) -> None:

@@ -59,7 +59,7 @@ lab.architecture()
 # %% [markdown]
 # Read it from left to right. [**Locust**](../docs/glossary.md#locust) plays the shop's customers and sends *order events*: an order
 # is created, updated, cancelled, or erased because the customer asks for it. **Kafka** keeps the
-# events in order. **Spark** reads them as a stream and writes them three times: as plain JSON files,
+# events of one order in order. **Spark** reads them as a stream and writes them three times: as plain JSON files,
 # and as two **Hudi** tables, one of each type that Hudi has. A [**lakehouse**](../docs/glossary.md#lakehouse) is this last part: tables
 # with keys, updates and history, made of ordinary files on an object store.
 
@@ -177,11 +177,13 @@ after_update
 rows = table.count()
 assert rows == 3  # an update, not a fourth row
 assert table.where("order_id = 'O-1'").first()["status"] == "paid"
-assert len(after_update.files) == 3  # the old file stays, a new one stands beside it
+assert len(after_update.files) == 3, (
+    "this cell counts one update: run the lesson again from its first cell"
+)
 lab.happened("00.p2", f"{rows} rows, {len(after_update.files)} files")
 
 # %% [markdown]
-# Still three rows, but three data files. Files on an object store are never changed. The update wrote
+# Still three rows, but three data files. Hudi never changes a data file that it has written. The update wrote
 # a *new* file for the partition of O-1 and left the old one where it was. The versions of one such file
 # are called a [**file group**](../docs/glossary.md#file-group), and each version a [**file slice**](../docs/glossary.md#file-slice). What is new since the first picture
 # has an amber edge.
@@ -264,7 +266,7 @@ visible_from = after_update.instants[1].requested
 visible_from = after_update.instants[0].completed
 
 # %% [markdown]
-# Because the old file is still there, the past can be queried too:
+# Until the table is cleaned (lesson 07), the old file is still there, so the past can be queried too:
 
 # %%
 first_commit = table.agg(F.min("_hoodie_commit_time")).first()[0]
@@ -322,7 +324,7 @@ assert acknowledged == messages > 1000
 #
 # - A Hudi table is a folder of ordinary files and a timeline that says which of them count.
 # - A record key, an ordering field and a partition path turn rows into a table that can be updated.
-# - An upsert writes new files and leaves the old ones. So the past can be queried.
+# - An upsert writes new files and leaves the old ones. So the past can be queried, until cleaning.
 # - Readers see a write from the moment when it is complete, not before.
 # - The ledger of the load generator tells, from outside, what must be in the tables.
 #

@@ -62,8 +62,9 @@ lab
 # Three things to look for in the file:
 #
 # 1. The **weights**: `@task(6)` and `@task(3)` mean six creates for three updates, on average.
-# 2. The [**key**](../docs/glossary.md#key): each event carries its order's id as key. Kafka keeps events with the same key in
-#    their order. Lesson 02 is about this.
+# 2. The [**key**](../docs/glossary.md#key): each event carries its order's id as key. Events with the same key go to one place,
+#    and Kafka keeps them in the order in which it got them. Lesson 02 is about this. (A client that sends again after
+#    an error may swap two of them. The setting `enable.idempotence` prevents that; the shop's own load has it.)
 # 3. The **two reports**. `produce` only puts the event into a queue of the client, here, in this
 #    process. The broker's answer comes later: then the client calls `answered`. The user tells Locust
 #    about both moments, once as `HANDED` and once as `KAFKA`.
@@ -208,8 +209,9 @@ lab.happened("01.p1", acknowledged)
 # %% name="first-report"
 creates, updates = requests.loc["KAFKA", "requests"]
 assert requests["failures"].sum() == 0
-assert 320 < acknowledged < 440  # 10 x 10 x 4, and one event as each user starts
-assert 1.4 < creates / updates < 3.0  # the weights say 2
+# At most 10 x 10 x 4, and one as each user starts; a busy machine sends fewer.
+assert 100 < acknowledged < 440
+assert 1.2 < creates / updates < 3.5  # the weights say 2, give or take chance
 assert requests.loc["HANDED", "p50_ms"].max() < requests.loc["KAFKA", "p50_ms"].min()
 requests
 
@@ -323,7 +325,8 @@ HTML(charts.svg(figure))
 
 # %%
 steady = acknowledged_rate[(acknowledged_rate.index > 1) & (acknowledged_rate.index < 3.5)]
-assert 80 < steady.mean() < 120
+assert steady.mean() < 120  # the pace is an upper limit
+assert (first_journal["what"] == "acknowledged").sum() == acknowledged  # Locust counts as we do
 
 # %% [markdown]
 # `wait_time` sets the pace. Locust offers several functions for it; they differ in what their number
@@ -342,7 +345,8 @@ assert 80 < steady.mean() < 120
 # ### Exercise 01.2 · A target rate
 #
 # Twenty users shall send **500 events a second in total**. Write the `wait_time` as you would write it
-# in the file, as a text in quotes. The check runs twenty users for a moment and measures.
+# in the file, as a text in quotes. The check runs twenty users for a moment. It reads the pace that
+# they ask for, and measures the rate that they get.
 
 # %% exercise="01.2"
 wait_time = "constant_throughput(25)"  # SOLUTION
@@ -366,22 +370,22 @@ wait_time = "constant_throughput(500)"
 # Real load is not steady. A shop has quiet hours, and a sale that begins at noon sharp. In Locust, a
 # [**load shape**](../docs/glossary.md#load-shape) decides how many users there are at each moment: a class with a method `tick`, which
 # Locust calls about once a second. It returns two numbers: how many users there shall be, and how many
-# of them may start in one second. When it returns `None`, the test ends.
+# may start or stop in one second. When it returns `None`, the test ends.
 #
 # ### Exercise 01.3 · A burst
 #
 # Write the `tick` of this sale: 5 users until second 2, then 25 users until second 5, then 5 users
-# until second 7, then the end. The 25 must be there within a second. `self.get_run_time()` gives the
-# seconds since the start.
+# until second 7, then the end. The 25 must be there within a second, and gone within a second.
+# `self.get_run_time()` gives the seconds since the start.
 #
-# The check calls your `tick` second by second and works out how many users there are, by Locust's own
-# rule: users leave at once, and new ones start at the speed that you allow. While they start, `tick`
-# is not asked again.
+# The check calls your `tick` second by second and works out how many users there are, by the rule of one
+# Locust process: users start *and stop* at the speed that you allow, and when `tick` returns other numbers
+# than before, Locust goes on from there. (A master with workers calls `tick` again only when all users run.)
 
 
 # %% exercise="01.3"
 def tick(self):
-    """How many users there shall be now, and how many of them may start in a second."""
+    """How many users there shall be now, and how many may start or stop in a second."""
     # BEGIN SOLUTION
     seconds = self.get_run_time()
     if seconds < 2:
@@ -495,7 +499,7 @@ HTML(charts.svg(figure))
 still = paused[paused["time"].between(still_from + 0.3, still_until)]
 assert by_type.loc["HANDED", "failures"] == 0
 assert by_type.loc["KAFKA", "failures"] > 50
-assert (still["what"] == "handed over").sum() > 400  # the users went on
+assert (still["what"] == "handed over").sum() > 200  # the users went on
 assert (still["what"] == "acknowledged").sum() == 0
 
 # %% [markdown]
@@ -505,8 +509,9 @@ assert (still["what"] == "acknowledged").sum() == 0
 # back, the events that were younger than that went out in one burst.
 #
 # So two settings decide whether a load test can see a loss at all: success must be reported **when the
-# answer comes**, and `message.timeout.ms` must be set. Its default is five minutes. A shorter test
-# ends before the first event is given up, and reports zero failures with the broker switched off.
+# answer comes**, and `message.timeout.ms` must be set. Its default is five minutes. Our file waits for
+# all answers at its end, so without the setting it would wait five minutes for a dead broker. A file that
+# does not wait ends before the first event is given up, and reports zero failures.
 #
 # What became of the failed ones? The topic knows. `read_topic` reads all its messages.
 
@@ -538,7 +543,8 @@ print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic 
 
 # %% [markdown]
 # Look at the last row. Every acknowledged event is in the topic: that is what an acknowledgement
-# means. A *failed* one may be there too. "Failed" by time-out means only that no answer came in time:
+# means with `acks=all`, the client's default. (With `acks=0` the client does not wait for the broker, and calls each
+# send a success.) A *failed* one may be there too. "Failed" by time-out means only that no answer came in time:
 # the event may have been on its way already. Nobody can tell from the answers alone. Therefore the
 # course's own record knows three states:
 #
@@ -647,7 +653,7 @@ settled
 frame = lab.ledger().frame()
 kinds = frame["kind"].str.partition(":")[0].value_counts()
 assert lost == 0
-assert settled.ok and settled.messages == (frame["state"] == "acked").sum() > 1000
+assert settled.ok and settled.messages == (frame["state"] == "acked").sum() > 400
 assert len(sent_by) == 2 and min(sent_by) > 0.3 * sum(sent_by)  # two workers shared the load
 assert {"event", "late", "resend", "malformed"} == set(kinds.index)
 
@@ -683,8 +689,8 @@ assert frame.loc[frame["state"] == "acked"].groupby("order_id")["partition"].nun
 # - A Locust user is a class with weighted tasks. Weights are compared with each other; they are not
 #   percent.
 # - The rate is users × pace, and the pace is that of one user. It is a limit, not a promise: measure.
-# - A send is a success when the broker has answered, not when the client took it. Without
-#   `message.timeout.ms` a short test cannot see a dead broker.
+# - A send is a success when the broker has answered, not when the client took it. With the default
+#   `message.timeout.ms`, a short test that does not wait for all answers does not notice a dead broker.
 # - Everything acknowledged is in the topic. What timed out may be there too: its state is unknown.
 # - The ledger stands outside the pipeline. In every lesson it decides what must be in the tables.
 #

@@ -51,9 +51,9 @@ lab
 #
 # A topic is cut into [**partitions**](../docs/glossary.md#partition). Each partition is a list of its own, and Kafka promises an order
 # only within one partition. A program that reads is a [**consumer**](../docs/glossary.md#consumer); several of them share a topic by
-# taking different partitions. More than one consumer for a partition is not possible, so the number of
-# partitions is the highest number of consumers that can work at once. Spark works the same way: one
-# task for each partition.
+# taking different partitions. Such a team is a *group*. Within a group a partition has one consumer, so the number of
+# partitions is the highest number of consumers that can work at once; another group reads the same partitions for
+# itself. Spark reads with one task for each partition, too, unless `minPartitions` asks for more.
 #
 # Which partition gets an event? Its [**key**](../docs/glossary.md#key) decides. The client computes a [**hash**](../docs/glossary.md#hash) of the key, a
 # number that looks random but is always the same for the same key, and takes it modulo the number of
@@ -275,7 +275,8 @@ assert split.drop("no key").eq(0).all() and split["no key"] > 500
 # - **The day** is the worst key there is: all of today's events go to one partition, tomorrow's
 #   to another. It sounds tidy, because tables are laid out by day. A stream must not be.
 # - **The customer** keeps each customer together, and that includes the celebrity.
-# - **No key**: the client chooses a partition at random. Perfectly even, and nothing stays together.
+# - **No key**: our client chooses a partition at random for each event. Even, and nothing stays together. (By
+#   default a client *sticks* to one partition for some milliseconds, to fill a batch; `send` switches that off.)
 # - **The order** has many values, none of them large, and holds exactly what must stay in order.
 #
 # That is the rule: *take the smallest thing whose events must stay in order*. For this course it is the
@@ -426,7 +427,8 @@ assert shard_by_order["shard"].value_counts(normalize=True).iloc[0] < 1.25 / 6
 # %% [markdown]
 # Other hash, other shard, same trouble: which partition is hot differs, that one is hot does not. No
 # hash function can divide a single key. The next cell computes the shard of each key by hand and
-# compares it with the answers: that is all that Kinesis knows about a record's place.
+# compares it with the answers: the hash of the key is all that decides. (Unless a producer names the hash itself,
+# as `ExplicitHashKey`.)
 
 # %% name="shard-by-hand"
 from hashlib import md5
@@ -558,11 +560,11 @@ bytes_read
 places = [[record["SequenceNumber"] for record in records] for records in readers.values()]
 assert places[0] == places[1] and len(places[0]) == 1000
 WRITE_LIMIT, READ_LIMIT = 1_000_000, 2_000_000  # bytes a second of one shard, documented
-assert sum(bytes_read.values()) / bytes_read["JSON"] == READ_LIMIT / WRITE_LIMIT
+print("readers of a shard that takes in all it can:", READ_LIMIT // WRITE_LIMIT)
 
 # %% [markdown]
-# Both got the same thousand records. But what was written once was read twice. A shard that takes in its
-# full 1 MB a second gives all of its 2 MB to these two: a third application would have to wait.
+# Both got the same thousand records. But what was written once was read twice. By the documented limits, a shard that
+# takes in its full 1 MB a second gives all of its 2 MB to these two: a third application would fall behind.
 #
 # With the limits and the skew that we have measured, we can *compute* what a stream can take before
 # its first shard refuses. The function below cuts the range into n equal shards and counts.

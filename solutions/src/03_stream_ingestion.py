@@ -208,9 +208,10 @@ lab.happened("03.p1", "read")
 # %% [markdown]
 # The session started. A wrong class path shows at the first use, not at the start.
 #
-# `NoSuchMethodError` (or `NoClassDefFoundError`) means: a jar is there, but code that was compiled against
-# **another version** calls something in it that is gone. Spark 3.5 asks for a method that Kafka's client
-# 4.0 removed. Newer is not safer. Take what the connector was built with.
+# `NoSuchMethodError` means: a jar is there, but code that was compiled against **another version** calls
+# something in it that is gone. Spark 3.5 asks for a method that Kafka's client 4.0 removed. Newer is not safer.
+# Take what the connector was built with. (Its relative `NoClassDefFoundError` usually means that a jar which this
+# jar needs is missing altogether.)
 #
 # The broker is another matter. Client and broker speak a protocol that both sides negotiate, so the
 # client 3.4.1 in our session talks to a broker of version 4.1.2.
@@ -231,7 +232,8 @@ print(missing)
 assert "Failed to find the data source: kinesis" in missing
 
 # %% [markdown]
-# Left out, our Kafka connector is missed in the same words: `Failed to find data source: kafka`.
+# A Kafka connector that is left out gets a message of its own: `Failed to find data source: kafka`, and a pointer to
+# Spark's integration guide.
 #
 # > **Documented, not measured.** A connector for Scala 2.13 on Spark for Scala 2.12 fails in the same
 # > way, often with `NoSuchMethodError: scala...`. On a cluster, jars are usually fetched by
@@ -239,7 +241,8 @@ assert "Failed to find the data source: kinesis" in missing
 # > "Submitting Applications" and "Structured Streaming + Kafka Integration Guide", November 2026)
 #
 # One more trap. `getOrCreate` in a process that has a session returns *that* session. A new class path
-# in a second builder is ignored without a word. From here on `lab.spark` is our session too:
+# in a second builder is ignored. Spark warns of it, but this session logs errors only, so you would see nothing.
+# From here on `lab.spark` is our session too:
 
 # %%
 assert lab.spark.sparkContext is spark.sparkContext  # no second JVM
@@ -298,7 +301,9 @@ records = spark.readStream.format("kafka").options(**source).load()
 
 # %% [markdown]
 # To look around, a stream is awkward. The same source can be read **at rest**, as a table that ends
-# where the topic ends now: `spark.read` in place of `spark.readStream`. Everything below works on both.
+# where the topic ends now: `spark.read` in place of `spark.readStream`. Everything below works on both. One
+# default differs: a read at rest begins at `earliest`. (Both begin at what the broker still has: it deletes old
+# records after its retention time, by default seven days.)
 #
 # `from_json` turns text into typed columns. It needs a [**schema**](../docs/glossary.md#schema): names and types of the fields. Ours
 # lies in `lab_env/shop/events.py`. We add one column, `_corrupt`, into which Spark puts the text when it
@@ -448,7 +453,7 @@ assert lab.ledger(topic).reconcile_dead(dead).ok
 # ## From rows to files, once
 #
 # Now the valid events. We write them as JSON, one line an event, in one folder a day. This is the
-# **baseline** of the course: the cheapest sink there is. Lesson 04 puts a Hudi table beside it.
+# **baseline** of the course: a sink that only appends. Lesson 04 puts a Hudi table beside it.
 #
 # The option that matters is `checkpointLocation`. The [**checkpoint**](../docs/glossary.md#checkpoint) is a folder in which the stream
 # keeps its memory. It lies on the object store, like the data, because the machine that runs the stream
@@ -805,8 +810,9 @@ HTML(draw_batches(after_restart, f"After the restart: batch {last} once more, no
 # had none: each row was handled by itself. Such a query is **stateless**.
 #
 # Memory must end somewhere, or it grows for ever. So we say how late an event may come, with a
-# [**watermark**](../docs/glossary.md#watermark): "when you have seen an event of 12:00, expect nothing older than 11:58". Ids older than
-# that are forgotten. The price of the promise: an event that does come later is *dropped*. So we also
+# [**watermark**](../docs/glossary.md#watermark): "when you have seen an event of 12:00, expect nothing older than 11:58".
+# `dropDuplicatesWithinWatermark` keeps an id until the watermark is two minutes past its event: when it has seen 12:00, it
+# has forgotten the ids from before 11:56. The price of the promise: an event that comes later is *dropped*. So we also
 # count those. (Lesson 14 is about watermarks; here we only need this much.)
 
 # %%
@@ -914,8 +920,8 @@ for page in ("SQL", "StreamingQuery"):
     print(f"{spark.sparkContext.uiWebUrl}/{page}/")
 
 # %% [markdown]
-# **When not to use it.** If the sink is a table with keys, a resend updates its own row and changes
-# nothing. Such a write is called an [**upsert**](../docs/glossary.md#upsert). It needs no memory in the stream, and it has no limit of
+# **When not to use it.** If the sink is a table with keys, a resend updates its own row, and readers see no
+# difference. Such a write is called an [**upsert**](../docs/glossary.md#upsert). It needs no memory in the stream, and it has no limit of
 # two minutes. The course's pipeline does that, from lesson 04 on. Keep state for sinks that can only
 # append.
 
@@ -930,7 +936,7 @@ for page in ("SQL", "StreamingQuery"):
 # | one record at a time | a batch of records at each trigger | Spark's delay is at least one batch; but Flink's exactly-once sinks wait for a checkpoint too |
 # | checkpoint (each 60 s, say) | `offsets/N` and `commits/N`, one checkpoint a batch | in Flink its interval is set apart from the flow; in Spark the trigger sets both |
 # | savepoint | none | in Spark, stop the query and keep its checkpoint; after a change of the state's shape, it must start anew |
-# | parallelism (of each operator) | tasks: one for each Kafka partition, and `spark.sql.shuffle.partitions` after a shuffle | with state, Spark fixes the number of shuffle partitions in the checkpoint; Flink can rescale from a savepoint |
+# | parallelism (of each operator) | tasks: one for each Kafka partition (more with `minPartitions`), and `spark.sql.shuffle.partitions` after a shuffle | with state, Spark fixes the number of shuffle partitions in the checkpoint; Flink can rescale from a savepoint |
 # | task slot, KPU | core | a Flink slot holds its operators for the life of the job; Spark lends a core to one task after the other. A KPU is Amazon's unit of billing: 1 vCPU and 4 GB |
 # | watermark | `withWatermark` | Flink: one for each source partition, moving all the time; Spark: one for the query, moving between batches |
 # | exactly-once sink (two-phase commit) | a sink that recognises a batch by its number | Flink's becomes visible at the checkpoint, Spark's at the end of the batch |
@@ -947,8 +953,8 @@ for page in ("SQL", "StreamingQuery"):
 #
 # - Jars are chosen when the JVM starts. A missing one says `Failed to find data source`, one of another
 #   version says `NoSuchMethodError`, both only at the first use.
-# - A stream without `startingOffsets` begins at the end of the topic. With a checkpoint, the checkpoint
-#   decides.
+# - A stream without `startingOffsets` begins at the end of the topic, a batch read at its beginning. With a checkpoint,
+#   the checkpoint decides.
 # - Bad JSON becomes a row of nulls. Test each required field, keep what fails as dead letters, and let
 #   the two filters be opposites.
 # - `offsets/N` is written before a batch, `commits/N` after it. A batch without a commit is done again,

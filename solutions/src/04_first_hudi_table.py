@@ -87,7 +87,7 @@ created.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_ha
 # `ORDERS`:
 #
 # - The [**record key**](../docs/glossary.md#record-key) says which thing a row is about: `order_id`.
-#   One key, one row.
+#   One key, one row in a partition.
 # - The [**ordering field**](../docs/glossary.md#ordering-field) says which of two versions is newer:
 #   the one with the higher `order_ts`, the time at which the order changed. Older texts call it the
 #   *precombine field*.
@@ -146,7 +146,7 @@ lab.happened("04.p1", rows["status"].iloc[0])
 
 # %% [markdown]
 # Still *shipped*. Hudi compared `order_ts` and kept the higher one: 12:05 loses against 12:10,
-# whenever it arrives. The resend is the same version once more; writing it again changes nothing.
+# whenever it arrives. The resend is the same version once more. Hudi writes the file anew for it, with the same row.
 #
 # The fourth write removes a row. The customer of O-18 wants to be forgotten. In the stream this is an
 # `erase` event. Hudi deletes a row when the column `_hoodie_is_deleted` is true; our function
@@ -594,9 +594,9 @@ assert list(rows["status"]) == ["new"]
 rows
 
 # %% [markdown]
-# It wins as well. How versions are compared is fixed when the table is created. Unlike the key, the
-# new option is not refused here: it is ignored without a word. The repair is a new table, written
-# from the events.
+# It wins as well. How versions are compared is fixed when the table is created: `.hoodie/hoodie.properties` keeps it as
+# `hoodie.record.merge.mode`, here `COMMIT_TIME_ORDERING`. Unlike the key, the new option is not refused: the stored
+# mode decides, and no error says so. The repair is a new table, written from the events.
 #
 # ### A late update after an erasure
 #
@@ -753,7 +753,9 @@ newest
 #
 # All of this has a SQL form. `primaryKey` is the record key, `orderingFields` the ordering field,
 # `PARTITIONED BY` the partition path, `LOCATION` the place on the store. The DataFrame options and
-# the table properties end up in the same settings file.
+# the table properties end up in the same settings file. A session of your own needs three settings for
+# this, which `lab.spark` has: Hudi's `spark.sql.extensions`, its `spark.sql.catalog.spark_catalog`, and Kryo as
+# `spark.serializer` (all in `lab_env/pipeline/session.py`).
 
 # %%
 spark.sql("SET hoodie.metadata.enable = false")  # as in TINY
@@ -826,8 +828,8 @@ assert statuses >= {"new", "paid", "cancelled"} and "erased" not in statuses
 #
 # - The record key says which row, the ordering field which version, the partition path where. All
 #   three are fixed when the table is created, so choose them by asking what stays the same in a
-#   thing's life.
-# - An upsert updates or inserts. Late events lose, resends change nothing, `_hoodie_is_deleted`
+#   thing's life. A key is unique within its partition.
+# - An upsert updates or inserts. Late events lose, a resend leaves the same row, `_hoodie_is_deleted`
 #   deletes.
 # - A delete leaves no trace to compare with: a late update brings the row back. Keep a tombstone
 #   until nothing can be late any more.

@@ -82,7 +82,7 @@ SMALL = (
     TINY
     | METADATA
     | {
-        "hoodie.metadata.enable": "true",  # as in a table at work
+        "hoodie.metadata.enable": "true",  # the list of files; METADATA leaves statistics out
         "hoodie.index.bloom.num_entries": "1000",  # the default makes room for 60,000 keys a file
     }
 )
@@ -100,7 +100,7 @@ created.write.format("hudi").options(**cow_options).mode("append").save(TABLES["
 # - A [**log file**](../docs/glossary.md#log-file) holds changes of rows. It belongs to a base file, and
 #   a reader merges the two.
 # - A [**file group**](../docs/glossary.md#file-group) is a base file with all its older and newer
-#   versions. A row stays in its file group for life.
+#   versions. A row stays in its file group until clustering rewrites it or its partition value changes.
 # - A [**file slice**](../docs/glossary.md#file-slice) is one version of a file group: a base file and
 #   the log files written on it.
 #
@@ -108,9 +108,10 @@ created.write.format("hudi").options(**cow_options).mode("append").save(TABLES["
 # [**Merge-on-Read**](../docs/glossary.md#merge-on-read) (MOR) are the two ways to use them. Much that is
 # written about the two is wrong. So we ask the files.
 #
-# The options in `SMALL` keep the writes quick. One of them matters for our numbers: each base file
-# carries a *bloom filter* of its keys. Its default size is made for files of 60,000 keys, and in our
-# small files it would outweigh the rows.
+# The options in `SMALL` keep the writes quick. Two of them matter for our numbers. Each base file
+# carries a *bloom filter* of its keys; its default size is made for files of 60,000 keys, and in our
+# small files it would outweigh the rows. And Hudi would keep statistics of each column beside the list
+# of files; we leave them to lesson 08.
 
 # %% [markdown]
 # ## Six operations, two types
@@ -255,10 +256,11 @@ for kind in TABLES:
 # append!
 #
 # Hudi avoids small files: it puts new rows into a file group that is still small (below 100 MB, unless
-# you set another limit), and not into a group of their own. And new rows go into base files. The reason
+# you set another limit), and not into a group of their own. And here new rows go into base files. The reason
 # lies in the way in which the next upsert finds them: the index that Spark uses by default looks for
-# keys in base files only. An order that stood in nothing but a log would not be found. (Documented in
-# Hudi's source, `canIndexLogFiles`; lesson 08 compares the indexes.)
+# keys in base files only. An order that stood in nothing but a log would not be found. With an index that
+# finds keys in logs, such as the `BUCKET` of the course's pipeline, new rows of a known file group go to a log.
+# (Hudi's source, `canIndexLogFiles`; lesson 08 compares the indexes.)
 #
 # ### Compaction
 #
@@ -562,9 +564,10 @@ lab.happened("05.p5", "cow")
 # %% [markdown]
 # Copy-on-Write writes the file, however much of it changed: the line is flat. Merge-on-Read writes what
 # changed: the line climbs. They cross, and **when all rows change, Merge-on-Read writes several times
-# as much**. A log keeps each row by itself, much as JSON does. A base file is Parquet, which stores
-# columns and compresses them well. (Our orders resemble each other more than real ones. So expect the
-# lines of your own table to cross elsewhere.)
+# as much**. A log keeps each row by itself, in Avro, much as JSON does. A base file is Parquet, which stores
+# columns and compresses them well. (So do logs of Parquet blocks, `PARQUET_LOGS` in `lab_env/pipeline/options.py`: a log
+# of all 1,000 orders is then smaller than the base file. And our orders resemble each other more than real ones. So
+# expect the lines of your own table to cross elsewhere.)
 #
 # And the logs are not the end of it: sooner or later a compaction writes the base file too. So count
 # like this, for one file group and all writes between two compactions:
@@ -643,8 +646,9 @@ print(parts_of_metadata)
 assert parts_of_metadata == {"files"} and b"org.apache.hudi.bloomfilter" in footer
 
 # %% [markdown]
-# One part, `files`: a list of the table's files. No keys. (One can add an index of keys there, the
-# record index of lesson 08.)
+# One part, `files`: a list of the table's files. No keys. By default there are more parts, with the
+# statistics of columns, and each write updates them; we have switched them off. They have no keys either. (One
+# can add an index of keys there, the record index of lesson 08.)
 #
 # ### Exercise 05.3 · Where does it hold?
 #
@@ -735,12 +739,12 @@ styled(verdicts).hide(axis="index").set_table_styles(left)
 #
 # - Copy-on-Write: every change writes the base file anew. No logs, no compaction, and readers open one
 #   file a group.
-# - Merge-on-Read: changes of known keys go to log files; new keys go to base files, and a small file
-#   group without logs is rewritten for them. Compaction makes a new base file, as a `commit`.
+# - Merge-on-Read: changes of known keys go to log files. Under the default index new keys go to base files, and
+#   a small file group without logs is rewritten for them. Compaction makes a new base file, as a `commit`.
 # - A late event that loses is written all the same.
 # - Deleted is not gone: time travel returns the row until its file is cleaned.
 # - Copy-on-Write pays by the file, Merge-on-Read by the row and once more at compaction. The share of a
-#   file that one write changes decides which is less.
+#   file that one write changes decides which is less, and the format of the logs.
 #
 # ## What's next
 #

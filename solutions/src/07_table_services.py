@@ -125,10 +125,10 @@ orders = stream_into("orders", "bulk_insert")
 # them; no step in between brings orders of the same day together. All other options have their
 # defaults, or are in `TINY`, which you know from lesson 04.
 #
-# One word on what this lesson leaves out. Two things help to *find* rows, and they are often mixed
-# up: record indexes find rows for **writers**, column statistics skip files for **readers**. Both
-# are the matter of lesson 08. Here we only look at how many files there are, how large they are, and
-# when they go.
+# One word on what this lesson leaves out: what helps to *find* rows. Indexes tell a **writer** which file holds a
+# key, column statistics let a **reader** skip files, and some indexes serve readers, too. That is the matter of
+# lesson 08; `TINY` switches the metadata table off, where statistics lie. Here we only look at how many files there
+# are, how large they are, and when they go.
 
 # %% [markdown]
 # ## What a small file costs
@@ -154,7 +154,10 @@ files.groupby("partition")["bytes"].agg(["count", "min", "max"])
 # Two hundred and forty. Each of the sixteen tasks had orders of all five days, and a task writes
 # a file of its own into each folder: 16 tasks × 5 days × 3 batches. Nobody asked for small files. The
 # number comes from three good decisions that *multiply*: work in parallel, partition the table,
-# commit often. With one such batch a minute there are a thousand files in less than a quarter of an hour:
+# commit often. (One option takes the first factor away: with
+# `hoodie.bulkinsert.sort.mode=PARTITION_PATH_REPARTITION` Hudi brings the orders of a day together before it writes, at the
+# price of a shuffle, and a batch makes five files.) With one such batch a minute there are a thousand files in less
+# than a quarter of an hour:
 
 # %%
 minutes_to_a_thousand = 1000 / per_batch.iloc[0]
@@ -199,7 +202,8 @@ lab.happened("07.p2", requests_small.total)
 # More than a thousand, for one row. Spark does not know which file holds O-17, so it opens each of them: it asks
 # for the size (HEAD), and for the footer at the end, which says what lies where in the file (GET). Five
 # requests a file and more, for files of twenty-five rows. Each request takes its time, and on a cloud
-# store each has a price.
+# store each has a price. (With the metadata table on, as it is by default, column statistics would rule out the two
+# batches whose keys cannot include O-17. The 80 files of the first batch would still be opened.)
 #
 # > **Documented, not measured.** Amazon's list price for S3 Standard in US East is 0.0004 US dollars
 # > for a thousand GET or HEAD requests (as quoted in November 2026; other regions and classes differ).
@@ -352,7 +356,9 @@ HTML(draw_storage({"three batches": small, "clustered": clustered}))
 # ### Exercise 07.1 · Bring it to two files
 #
 # Nobody calls `run_clustering` by hand for years. The writer can do it between two writes: *inline*
-# clustering. The check makes three bulk inserts of orders of two days, with three tasks each, into a
+# clustering. (A streaming writer can also do it beside its batches, `hoodie.clustering.async.enabled`. Take care:
+# while a clustering is planned or runs, Hudi by default *rejects* writes that update its file groups. A stream of new
+# rows does not notice; a stream of updates fails.) The check makes three bulk inserts of orders of two days, with three tasks each, into a
 # new table. That gives 18 files. Which options must the writer get in addition, so that after the
 # third write a query reads two files at most? The write options of clustering begin with
 # `hoodie.clustering.inline`.
@@ -495,7 +501,8 @@ assert (row["order_id"], row["status"]) == ("O-17", "paid") and fresh.count() ==
 row
 
 # %% [markdown]
-# And for a query that simply takes long, the cleaner has to wait. That is a number which you choose.
+# And for a query that simply takes long, the cleaner has to wait. That is a number which you choose: of commits, by
+# default, or of hours (`hoodie.clean.policy=KEEP_LATEST_BY_HOURS` with `hoodie.clean.hours.retained`).
 
 # %% [markdown]
 # ### Exercise 07.2 · How many commits to retain
@@ -548,16 +555,16 @@ retained = 10
 # ten minutes that begins just *before* a tick. Count the ticks under the bar, one by one. Common
 # answers: 2 ("one and a reserve"), 3 (rounded down), 10 (minutes taken for commits). The option
 # counts commits, not minutes: a stream that catches up after a pause commits faster and so
-# keeps less time. `hoodie.clean.policy=KEEP_LATEST_BY_HOURS` counts hours; no lesson of minutes can
-# show it.
+# keeps less time. `hoodie.clean.policy=KEEP_LATEST_BY_HOURS` counts hours instead.
 
 # %% [markdown]
 # ### The timeline grows, too
 #
 # Each action leaves three objects on the timeline: requested, inflight, completed. Nobody needs a
 # four-week-old commit to read today's rows, yet it stays on the active timeline.
-# [**Archiving**](../docs/glossary.md#archiving) moves the oldest instants into one compact file in
-# `timeline/history`.
+# [**Archiving**](../docs/glossary.md#archiving) moves the oldest instants into Parquet files in
+# `timeline/history`, with a manifest that lists them; Hudi merges small ones into larger ones as they pile up (an
+# LSM tree).
 
 # %%
 archive = f"CALL archive_commits(path => '{orders}', min_commits => 1, max_commits => 2"

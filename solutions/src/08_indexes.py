@@ -86,9 +86,10 @@ orders.write.format("hudi").options(**ORDERS, **TINY, **LOAD).mode("append").sav
 # While it runs: an upsert brings the *key* of a row and must find the *file group* that holds it. The
 # tool for this is the [**index**](../docs/glossary.md#index). A query brings
 # a *filter* and wants to leave out files that cannot match. The tool for that are
-# [**column statistics**](../docs/glossary.md#column-statistics). They are easily mixed up:
+# [**column statistics**](../docs/glossary.md#column-statistics), and some of the indexes, too. So ask two questions of
+# each index:
 #
-# > **Indexes find rows for writers. Column statistics skip files for readers.**
+# > **Does a writer find its row by it? Does a reader skip files by it?**
 #
 # We measure both in files. `watch(lab)` listens to what Spark's client of the object store says about
 # each request that it sends.
@@ -190,8 +191,8 @@ keys
 #
 # ### A look-up that reads nothing: buckets
 #
-# `BUCKET` does not search. It computes: the hash of the key, divided by the number of buckets, gives
-# the file group. That number is fixed when the table is created, so this needs a table of its own.
+# `BUCKET` does not search. It computes: divide the hash of the key by the number of buckets, and the remainder
+# names the file group. That number is fixed when the table is created, so this needs a table of its own.
 # Ours has three buckets a day, so again six files.
 #
 # **Predict:** the same twenty neighbours. How many files will be rewritten?
@@ -221,8 +222,9 @@ looked["BUCKET"].picture
 # ### An index that is a table: the record index
 #
 # `RECORD_INDEX` keeps a list of all keys with the file group of each. The list lies in the metadata
-# table, the small Hudi table inside `.hoodie/metadata`, and each write keeps it up to date. The next cell loads our orders into a table with that index, and with column
-# statistics, which we need later.
+# table, the small Hudi table inside `.hoodie/metadata`, and each write keeps it up to date. (Hudi 1.1 calls it
+# `GLOBAL_RECORD_LEVEL_INDEX`, too; `RECORD_INDEX` is its older name and deprecated.) The next cell loads our orders into
+# a table with that index, and with column statistics, which we need later.
 
 # %%
 INDEXED = {
@@ -264,7 +266,7 @@ lookup_table(looked)
 # | `SIMPLE` | the partition that the row names | the keys of every file | run |
 # | `BLOOM` | that partition | every footer, keys only where range and filter say *probably* | run |
 # | `BUCKET` | nothing, it computes | no file | run |
-# | `RECORD_INDEX` | the whole table | a list in the metadata table | run |
+# | `RECORD_INDEX` (new name: `GLOBAL_RECORD_LEVEL_INDEX`) | the whole table | a list in the metadata table | run |
 # | `GLOBAL_BLOOM` | the whole table | as `BLOOM`, in every partition | run below |
 # | `GLOBAL_SIMPLE` | the whole table | as `SIMPLE`, in every partition | documented |
 # | `BUCKET` with `CONSISTENT_HASHING` | nothing, it computes | no file; Merge-on-Read only, and the number of buckets can change | documented |
@@ -479,21 +481,29 @@ lab.predict("08.p4", ...)
 WHERE = "order_id = 'O-0042'"
 bloom_query = spark.read.format("hudi").load(plain).where(WHERE)
 bucket_query = spark.read.format("hudi").load(bucketed).where(WHERE)
+HASHED = BUCKETS | {"hoodie.bucket.index.hash.field": "order_id"}
+told_query = spark.read.format("hudi").options(**HASHED).load(bucketed).where(WHERE)
 from_bloom, from_buckets = files_read(bloom_query), files_read(bucket_query)
+from_told = files_read(told_query)
 assert from_bloom == len(lab.xray(plain).current) == len(bloom_query.inputFiles())
 assert from_buckets == len(lab.xray(bucketed).current)
+assert from_told == 2 and told_query.count() == 1  # one bucket in each of the two days
 print(f"bloom table: read {from_bloom}, inputFiles {len(bloom_query.inputFiles())}")
 print(f"bucket table: read {from_buckets}, inputFiles {len(bucket_query.inputFiles())}")
+print(f"bucket table, the reader is told of the buckets: read {from_told}")
 lab.happened("08.p4", from_bloom)
 
 # %% [markdown]
-# Every file was opened. The bloom filter in each footer could have said "certainly not here", but
-# nobody asked it: these filters are there for writers. The buckets did not help either, although one
-# hash would name the file. And `inputFiles()` lists the table's files before any filter is applied, so
-# it says the same for every query.
+# Every file of the first table was opened. The bloom filter in each footer could have said "certainly not here",
+# but nobody asked it: those in the footers are there for writers. The buckets did not help either, until the
+# reader was told of them, as in `HASHED`: the index type, the number of buckets, and the field that is hashed. (A
+# writer takes the record key for it; a reader must be given it.) Then it computes the bucket as the writer
+# does and opens one file per day. And `inputFiles()` lists the table's files before any filter is applied, so it says
+# the same for every query.
 #
 # > **Documented, not measured here:** Hudi can keep copies of its bloom filters in the metadata table
-# > (`hoodie.metadata.index.bloom.filter.enable`, off by default). Those serve readers, too.
+# > (`hoodie.metadata.index.bloom.filter.enable`, off by default). Those serve readers, too, and so do secondary
+# > and expression indexes, which SQL makes with `CREATE INDEX`.
 #
 # ### Statistics for readers
 #
@@ -524,7 +534,10 @@ def ask(where):
 
 
 def ranges():
-    """The smallest and largest hour and amount in each file that a query may read."""
+    """The smallest and largest hour and amount in each file that a query may read.
+
+    Taken from the rows: the procedure above shows a decimal as the bytes of a number.
+    """
     found = []
     for file in (slice_.base for slice_ in lab.xray(indexed).current):
         rows = pq.read_table(content(indexed, file), columns=["order_ts", "amount"]).to_pandas()
@@ -567,7 +580,8 @@ assert files_read(without.where(EARLY)) == all_files
 # ### Sorting makes the bars narrow
 #
 # Clustering, which lesson 07 used against small files, can sort what it rewrites. `order` names the
-# columns. The other settings keep the files as small as ours are, and the indexes up to date.
+# columns. The other settings keep the files as small as ours are, and the indexes up to date. They hold for the
+# whole session, so we take them back afterwards.
 #
 # **Predict:** after sorting by `amount`, the query for large amounts reads fewer files. How many will
 # the query for the early hours read?
@@ -576,11 +590,16 @@ assert files_read(without.where(EARLY)) == all_files
 lab.predict("08.p5", ...)
 
 # %%
-for name, value in INDEXED.items():
+CLUSTERING = INDEXED | {
+    "hoodie.index.bloom.num_entries": "2000",
+    "hoodie.clustering.plan.strategy.target.file.max.bytes": "200000",
+}
+for name, value in CLUSTERING.items():
     spark.sql(f"SET {name} = {value}")
-spark.sql("SET hoodie.index.bloom.num_entries = 2000")
-spark.sql("SET hoodie.clustering.plan.strategy.target.file.max.bytes = 200000")
-spark.sql("CALL run_clustering(table => 'orders_indexed', order => 'amount')").toPandas()
+done = spark.sql("CALL run_clustering(table => 'orders_indexed', order => 'amount')").toPandas()
+for name in CLUSTERING:
+    spark.sql(f"RESET {name}")
+done
 
 # %%
 sorted_by_amount = ranges()
@@ -613,7 +632,7 @@ read_keys
 
 # %% [markdown]
 # The range gets little help from the statistics. The single key reads one file. That was the record
-# index: readers look into its list as well, when the filter names a key.
+# index: readers look into its list as well, when the filter names a key (`=` or `IN`).
 #
 # ### Exercise 08.3 · Prove that a filter skips files
 #
@@ -657,16 +676,16 @@ fast = ask("floor(amount + 0.5) >= 990")
 number = files_read(fast)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Eighteen minutes. Ask 08.p4 aloud and wait: nearly everyone says "one". Draw the
-# two arrows from the Start on the board: writer to index, reader to statistics. Before 08.p5 let them
+# *For instructors.* Eighteen minutes. Ask 08.p4 aloud and wait: nearly everyone says "one". Draw a table on
+# the board, an index or statistics in each line, and two columns: writers, readers. Before 08.p5 let them
 # draw the bars of the left panel themselves. Time is not shown in this section on purpose: with six
 # files of 33 KB there is none to save.
 
 # %% [markdown]
 # ## Key points
 #
-# - Indexes find rows for writers. Column statistics skip files for readers. The record index helps
-#   readers as well, when the filter names a key.
+# - Indexes find rows for writers. Column statistics skip files for readers. When the filter names a key, the
+#   record index helps readers as well, and so do buckets, if the reader is told of them.
 # - `BLOOM` reads footers and leaves out rows; it likes keys that rise with time. `BUCKET` reads
 #   nothing and scatters. `RECORD_INDEX` knows each place, and pays at each write.
 # - A row whose partition changes needs a global index *and* its option to move rows. Look where the row

@@ -323,12 +323,12 @@ assert list(seen["now"]) == [250, 0, 0, 250]
 assert list(seen["after REFRESH TABLE"]) == [250, 0, 250, 250]
 
 # %% [markdown]
-# Nothing is wrong with the table. A reader lists its files **when it opens the table**, and keeps the
-# list.
+# Nothing is wrong with the table. **When a reader opens it**, that fixes which commits it sees. (The files it
+# lists only when a query needs them; lesson 07 has a reader that listed too late.)
 #
 # - The **DataFrame** is what was complete when it was loaded. That is good while one report runs: all its
 #   numbers fit together. A dashboard that stays open has to load again.
-# - The **name** is worse, because nobody sees that something is held. Spark remembers what it found when
+# - The **name** is worse, because nobody sees that something is held. Spark remembers the table as it was when
 #   this session first read the name. `REFRESH TABLE` makes it forget. It did nothing for our DataFrame, which
 #   was loaded by its path. And each session remembers on its own: the new one saw the payments at once.
 #

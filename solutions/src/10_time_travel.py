@@ -636,7 +636,9 @@ notes["cow"][["total_files_deleted", "earliest_commit_to_retain"]]
 # versions of the 20th the cleaner took one. The third is there: a reader that was open when the last
 # commit came may still need it. The second is there: the savepoint holds it. The order O-25 lies in a file
 # that never changed. And all of these are refused. **The cleaner leaves a note: the earliest commit that
-# it retains. Time travel asks the note, not the files.** So retaining one commit means one answer.
+# it retains. Time travel asks the note, not the files.** So retaining one commit means one answer. (This holds for
+# policies that count commits, as the default does, or hours. `KEEP_LATEST_FILE_VERSIONS` leaves no such note: after
+# it a query of a cleaned past gives 0 rows, without an error.)
 #
 # **Merge-on-Read** lost nothing. All logs lie in one file slice, with one base file, and that slice is
 # the newest. There was nothing to clean, and the cleaner left no instant. Such a table remembers
@@ -677,8 +679,8 @@ print("O-17 after the restore:", now)
 # - A restore deletes commits and files after the savepoint. The stream's checkpoint stays where it is:
 #   replay from the savepoint's offsets, with a new checkpoint and a new identifier, without the bad
 #   events.
-# - The past ends at the earliest commit that the cleaner retained, for the whole table, whatever files are
-#   left. Merge-on-Read keeps what nobody compacts.
+# - Under the default policy the past ends at the earliest commit that the cleaner retained, for the whole table,
+#   whatever files are left. Merge-on-Read keeps what nobody compacts.
 # - A savepoint holds files for a restore. It does not keep time travel open.
 #
 # ## What's next

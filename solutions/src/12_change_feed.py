@@ -808,7 +808,8 @@ assert "FileNotFoundException" in refused and ".cdc" in refused
 assert feed("cow", begin_of_next_run()).count() == 0  # the job that keeps up is safe
 
 # %% [markdown]
-# The feed from the first commit on fails. It does not pass over the gap quietly, and that is good. The job that
+# The feed from the first commit on fails. It does not pass over the gap quietly, and that is good. (It refuses a
+# beginning before the last *archived* commit, too: `Fail to get the commit metadata for CDC`.) The job that
 # keeps up notices nothing. One that was away for too long has to begin again with a full recompute, and
 # go on from there with the changes. So keep as many commits as your slowest reader may be behind.
 

@@ -124,7 +124,8 @@ before = lab.xray(lab.path("orders_mor"))
 #
 # Until now we have called a table by its path. Other engines want a name. The
 # [**Hive Metastore**](../docs/glossary.md#hive-metastore) is a directory of names: for each table it keeps
-# the columns, the place, and the partitions. It is no part of Hive only; Trino, Presto, Athena and Spark all ask one.
+# the columns, the place, and the partitions. It is no part of Hive only; Trino, Presto and Spark all ask one. (Amazon's
+# Athena asks the AWS Glue Data Catalog, which has the same duty.)
 # The options in `SYNC` let Hudi register the table there after each commit. That is called
 # [**Hive sync**](../docs/glossary.md#hive-sync).
 
@@ -203,7 +204,7 @@ def in_trino(sql):
 # %% [markdown]
 # [**hudi-rs**](../docs/glossary.md#hudi-rs) is Hudi's reader in Rust, a Python package. It needs no
 # Java, no Spark and no metastore: it reads the timeline from the store, as Hudi does. It gives Arrow tables. DuckDB, an SQL
-# engine inside this Python process, asks questions about them. (DuckDB has no reader for Hudi tables itself.)
+# engine inside this Python process, asks questions about them. (DuckDB ships no reader for Hudi tables itself.)
 
 # %%
 import duckdb
@@ -361,7 +362,8 @@ pd.DataFrame(types).rename_axis("type of order_ts")
 # (since the first commit), and the change feed of the same window. Two table types. Three engines. What
 # comes back is one of three things:
 #
-# - `"same"`: the same rows as in Spark SQL, all columns of all rows compared,
+# - `"same"`: the same rows as in Spark SQL, all columns of all rows compared (times as milliseconds, because their
+#   types differ, and without the columns that Hudi adds),
 # - `"other"`: rows, but not the same, and no error,
 # - `"none"`: an error.
 #
@@ -389,32 +391,40 @@ lab.predict("13.p4", hudi_rs_guess)
 
 # %% [markdown]
 # The five questions in the language of each engine. `then` is the table's first commit. Trino has SQL for
-# the past of a table, and table functions; we ask it in the words that it has.
+# the past of a table. For changes it has no words of its own, so we ask it whether it knows Spark's function,
+# `hudi_table_changes`. The change feed begins at a requested time, the incremental query at a completion time (lesson 12).
 
 # %%
-ROW = "order_id, customer_id, status, amount, partition_date"
+COLUMNS = "order_id, customer_id, status, amount, partition_date, {} AS changed_at"
+ROW = {
+    "Spark SQL": COLUMNS.format("unix_millis(order_ts)"),
+    "DuckDB": COLUMNS.format("epoch_ms(order_ts)"),
+    # In Trino the time has the type that the sync registered.
+    "orders_cow": COLUMNS.format("order_ts / 1000"),
+    "orders_mor": COLUMNS.format("to_milliseconds(order_ts - TIMESTAMP '1970-01-01 00:00:00')"),
+}
 
 
 def for_spark(table, then):
-    changes = f"hudi_table_changes('{table}', '{{}}', '{then.completed}')"
+    row, changes = ROW["Spark SQL"], f"hudi_table_changes('{table}', '{{}}', '{{}}')"
     return {
-        "snapshot": f"SELECT {ROW} FROM {table}",
-        "read-optimised": f"SELECT {ROW} FROM {table}_ro",
-        "time travel": f"SELECT {ROW} FROM {table} TIMESTAMP AS OF '{then.requested}'",
-        "incremental": f"SELECT {ROW} FROM {changes.format('latest_state')}",
-        "change feed": f"SELECT op, before, after FROM {changes.format('cdc')}",
+        "snapshot": f"SELECT {row} FROM {table}",
+        "read-optimised": f"SELECT {row} FROM {table}_ro",
+        "time travel": f"SELECT {row} FROM {table} TIMESTAMP AS OF '{then.requested}'",
+        "incremental": f"SELECT {row} FROM {changes.format('latest_state', then.completed)}",
+        "change feed": f"SELECT op, before, after FROM {changes.format('cdc', then.requested)}",
     }
 
 
 def for_trino(table, then):
     moment = pd.to_datetime(then.requested, format="%Y%m%d%H%M%S%f")
-    changes = f"TABLE(hudi_table_changes('{table}', '{{}}', '{then.completed}'))"
+    row, changes = ROW[table], f"TABLE(hudi_table_changes('{table}', '{{}}', '{{}}'))"
     return {
-        "snapshot": f"SELECT {ROW} FROM {table}",
-        "read-optimised": f"SELECT {ROW} FROM {table}_ro",
-        "time travel": f"SELECT {ROW} FROM {table} FOR TIMESTAMP AS OF TIMESTAMP '{moment} UTC'",
-        "incremental": f"SELECT {ROW} FROM {changes.format('latest_state')}",
-        "change feed": f"SELECT op, before, after FROM {changes.format('cdc')}",
+        "snapshot": f"SELECT {row} FROM {table}",
+        "read-optimised": f"SELECT {row} FROM {table}_ro",
+        "time travel": f"SELECT {row} FROM {table} FOR TIMESTAMP AS OF TIMESTAMP '{moment} UTC'",
+        "incremental": f"SELECT {row} FROM {changes.format('latest_state', then.completed)}",
+        "change feed": f"SELECT op, before, after FROM {changes.format('cdc', then.requested)}",
     }
 
 
@@ -440,10 +450,11 @@ replies = {}
 def compare(query, kind):
     """Ask the three engines the same question."""
     table, then = f"orders_{kind}", first[kind]
+    duckdb_sql = f"SELECT {ROW['DuckDB']} FROM rows"
     replies[query, kind, "Spark SQL"] = ask(lambda: in_spark(for_spark(table, then)[query]))
     replies[query, kind, "Trino"] = ask(lambda: in_trino(for_trino(table, then)[query]))
     replies[query, kind, "hudi-rs + DuckDB"] = ask(
-        lambda: in_duckdb(f"SELECT {ROW} FROM rows", with_hudi_rs(table, for_hudi_rs(then)[query]))
+        lambda: in_duckdb(duckdb_sql, with_hudi_rs(table, for_hudi_rs(then)[query]))
     )
 
 
@@ -493,9 +504,9 @@ if with_trino:
 # Read the amber cell twice. Asked for the snapshot of the Merge-on-Read table, **Trino gives the read-optimised answer, and no
 # error**. It has the ten new orders, which stand in a base file. It lacks the ten payments of the same
 # commit, which stand in the log. Such a state never existed: half a commit, as in lesson 09. The name `orders_mor_rt`
-# does not help; the cell above has asked for it, too. Trino's connector (version 476, with Hudi 1.0.2 inside)
-# reads base files only. The [wish for more](https://github.com/trinodb/trino/issues/14432) of 2022 was still open in
-# November 2026.
+# does not help; the cell above has asked for it, too. Trino's documentation says so: on Merge-on-Read its connector
+# (version 476, with Hudi 1.0.2 inside) supports read-optimised queries only. But nothing says so where the query stands.
+# The [wish for more](https://github.com/trinodb/trino/issues/14432) of 2022 was still open in November 2026.
 #
 # On Copy-on-Write the three give the same rows. There is nothing to merge.
 #
@@ -662,8 +673,8 @@ lab.happened("13.p5", delivered["read everything", "_hoodie_commit_time"])
 # the other time both deliver a commit again.
 #
 # Trino's filter compares what stands in the column, the **requested** time, and so `_hoodie_commit_time` works as
-# its bookmark here. But a filter is no incremental query. It reads the whole table, and on a Merge-on-Read
-# table it does not see the logs:
+# its bookmark here. But a filter is no incremental query. It goes through all files of the table (of some it may skip
+# the rows, by the statistics in the file), and on a Merge-on-Read table it does not see the logs:
 
 # %% name="filter-on-mor"
 on_mor = since("orders_mor", first["mor"].completed)

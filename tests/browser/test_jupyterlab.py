@@ -3,20 +3,21 @@
 Needs Chromium on PATH. Screenshots are kept in `.lab/screenshots`.
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import time
+from pathlib import Path
 from urllib.request import urlopen
 
 import psutil
 import pytest
 
-from lab_env.course.copies import WORK
 from lab_env.runtime.environment import clean_environment
-from lab_env.settings import REPOSITORY
+from lab_env.settings import REPOSITORY, settings
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -42,11 +43,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def jupyterlab(services, tmp_path_factory):
-    """The address of JupyterLab, started as `make lab` does; the learner's own copies are spared."""
+    """The address of JupyterLab, started as `make lab` does."""
     workspaces = tmp_path_factory.mktemp("workspaces")  # no tabs of earlier sessions
-    kept = WORK.with_name("work.kept")
-    if WORK.exists():
-        WORK.rename(kept)
     process = subprocess.Popen(
         [REPOSITORY / ".venv" / "bin" / "lab", "jupyter", "--no-browser"],
         stdout=subprocess.PIPE,
@@ -69,9 +67,6 @@ def jupyterlab(services, tmp_path_factory):
         _, alive = psutil.wait_procs(family, timeout=20)
         for child in alive:
             child.kill()
-        shutil.rmtree(WORK, ignore_errors=True)
-        if kept.exists():
-            kept.rename(WORK)
 
 
 def wait_for(address: str, seconds: float = 60) -> None:
@@ -86,12 +81,17 @@ def wait_for(address: str, seconds: float = 60) -> None:
             time.sleep(0.3)
 
 
+def the_copy() -> Path:
+    """The learner's copy of lesson 00."""
+    return next(settings().work.glob("00_*.ipynb"))
+
+
 @pytest.fixture(scope="module")
 def page(jupyterlab):
     """Lesson 00 with one right and one wrong answer, open in JupyterLab."""
     from playwright.sync_api import sync_playwright
 
-    copy = next(WORK.glob("00_*.ipynb"))
+    copy = the_copy()
     text = copy.read_text().replace("files_opened = ...", "files_opened = 2")
     copy.write_text(text.replace("requested_at = ...", "requested_at = '00:00:00.000'"))
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -136,9 +136,20 @@ def run(page):
         live = live or "load on lesson-00.orders runs" in shown(page)
         page.wait_for_timeout(500)
     menu(page, "File", "Save Notebook")
-    page.wait_for_timeout(3000)
-    saved = json.loads(next(WORK.glob("00_*.ipynb")).read_text())
-    return [cell for cell in saved["cells"] if cell["cell_type"] == "code"], live
+    return saved_cells(page), live
+
+
+def saved_cells(page, seconds: float = 30) -> list[dict]:
+    """The code cells of the saved notebook, once each of them has run in it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(json.JSONDecodeError):  # it is being written
+            cells = json.loads(the_copy().read_text())["cells"]
+            done = [cell for cell in cells if cell["cell_type"] == "code"]
+            if all(cell["execution_count"] for cell in done):
+                return done
+        assert time.monotonic() < deadline, "the notebook was not saved with all its cells run"
+        page.wait_for_timeout(200)
 
 
 def outputs(run) -> str:
@@ -177,11 +188,9 @@ def test_it_reads_in_both_themes(page, run, theme):
     page.wait_for_selector(f"body[data-jp-theme-name='{theme}']", state="attached")
     drawing = page.locator(".jp-OutputArea-output svg").first
     drawing.scroll_into_view_if_needed()
-    page.wait_for_timeout(500)
     page.screenshot(path=SCREENSHOTS / f"{theme.split()[1].lower()}-drawing.png")
     card = page.get_by_text("Exercise 00.1: passed").first
     card.scroll_into_view_if_needed()
-    page.wait_for_timeout(500)
     page.screenshot(path=SCREENSHOTS / f"{theme.split()[1].lower()}-cards.png")
     colours = card.evaluate(
         "e => [getComputedStyle(e).color, getComputedStyle(e.closest('div')).backgroundColor]"

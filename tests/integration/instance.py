@@ -1,4 +1,4 @@
-"""A lab of its own for one test module, driven as a person does: by the `lab` command."""
+"""A lab that tests drive as a person does: by the `lab` command."""
 
 import json
 import os
@@ -63,9 +63,16 @@ class Instance:
         """`lab status --json`, by name."""
         return {row["name"]: row for row in json.loads(self.lab("status", "--json").stdout)}
 
-    def pid(self, name: str) -> int:
-        """The process id of a program."""
-        return self.status()[name]["pid"]
+    def down(self) -> None:
+        """`lab down`, which must succeed and leave no process."""
+        done = self.lab("down")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert self.processes() == []
+
+    def address(self, name: str) -> str:
+        """`host:port` of its object store or broker, without asking `lab status` for it."""
+        ports = json.loads((self.home / "state.json").read_text())[name]["ports"]
+        return f"127.0.0.1:{next(iter(ports.values()))}"
 
     def supervisor_pid(self) -> int:
         """The process id of its supervisor."""
@@ -89,7 +96,7 @@ class Instance:
     def s3(self):
         """A client of its object store."""
         keys = json.loads((self.home / "secrets.json").read_text())
-        address = self.status()["minio"]["address"]
+        address = f"http://{self.address('minio')}"
         return s3_client(address, keys["s3_access_key"], keys["s3_secret_key"], "us-east-1")
 
     def put_object(self, key: str, body: bytes) -> None:
@@ -102,7 +109,7 @@ class Instance:
 
     def send(self, topic: str, value: bytes) -> None:
         """Send a record and wait until the broker has acknowledged it."""
-        bootstrap = self.status()["kafka"]["address"]
+        bootstrap = self.address("kafka")
         admin = AdminClient({"bootstrap.servers": bootstrap})
         if topic not in admin.list_topics(timeout=10).topics:
             admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
@@ -115,7 +122,7 @@ class Instance:
     def records(self, topic: str) -> list[bytes]:
         """All records of a topic."""
         options = {
-            "bootstrap.servers": self.status()["kafka"]["address"],
+            "bootstrap.servers": self.address("kafka"),
             "group.id": "test",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -139,5 +146,19 @@ def running_instance(home: Path) -> Iterator[Instance]:
     instance = Instance(home, lab_environment(home))
     instance.up()
     yield instance
-    assert instance.lab("down").returncode == 0
-    assert instance.processes() == []
+    instance.down()
+
+
+def instance_of_this_run() -> Instance:
+    """The lab of this test run, whose services the fixture `services` starts."""
+    chosen = {name: value for name, value in os.environ.items() if name.startswith("LAB_")}
+    return Instance(Path(os.environ["LAB_HOME"]), chosen)
+
+
+def programs_showing(text: str) -> list[str]:
+    """The programs of this machine with a text among their arguments, which every user may read."""
+    return [
+        process.info["name"]
+        for process in psutil.process_iter(["name", "cmdline"])
+        if any(text in argument for argument in process.info["cmdline"] or ())
+    ]

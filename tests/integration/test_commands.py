@@ -1,15 +1,13 @@
-"""What a person does from the shell with the services up: load, replay, ledger, logs, reset, down."""
+"""What a person does from the shell with the services up: load, replay, ledger, logs, reset."""
 
 import json
 import re
 from pathlib import Path
 
-import psutil
 import pytest
-from instance import Instance, running_instance
-from own_lab import allowed
+from instance import Instance, instance_of_this_run
 
-from lab_env.shop.ledger import Ledger
+from lab_env.lab import reset_lesson
 from lab_env.shop.topics import delete_topic, topic_end_offsets
 
 pytestmark = pytest.mark.services
@@ -17,20 +15,12 @@ pytestmark = pytest.mark.services
 A_SHORT_LOAD = ("load", "--rate", "200", "--seconds", "3")
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """A running lab of this module's own."""
-    home = tmp_path_factory.mktemp("commands") / "my lab"
-    with running_instance(home) as instance:
-        yield instance
-
-
 @pytest.fixture
-def running(lab):
+def running(services):
     """The running lab, without what the test before sent to the topics."""
-    lab.up()
-    succeed(lab, "reset", "lab")
-    return lab
+    reset_lesson("lab")
+    yield instance_of_this_run()
+    reset_lesson("lab")
 
 
 def succeed(lab: Instance, *arguments: str) -> str:
@@ -47,7 +37,7 @@ def refuse(lab: Instance, *arguments: str) -> str:
 
 
 def messages(lab: Instance, topic: str = "lab.orders") -> int:
-    return sum(topic_end_offsets(lab.status()["kafka"]["address"], topic).values())
+    return sum(topic_end_offsets(lab.address("kafka"), topic).values())
 
 
 def ledger_total(lab: Instance, *arguments: str) -> int:
@@ -91,10 +81,10 @@ def test_the_step_that_a_second_replay_names_can_be_taken(running):
 def test_the_benchmark_sees_what_the_load_generator_costs(running):
     assert "Locust user, one process" in succeed(running, "bench", "load")
     (row,) = json.loads((running.home / "bench" / "report.json").read_text())["machine"]
-    assert (row["part"], row["unit"], row["goal"]) == ("load", "events/s", "0.5 or more")
-    # The goal is 0.5 on a quiet machine (medians of 0.6 to 0.8 were measured); a third is a defect.
-    # Beside another test process the two do not get the same share of the cores.
-    assert 0.35 / allowed(1) < row["ratio"] < 1.2
+    assert (row["part"], row["goal"]) == ("load", "0.5 or more")
+    assert row["unit"] == "events per processor second"  # so other work on the machine is not in it
+    # The goal is 0.5; medians of 0.59 to 0.74 were measured, on a quiet and on a busy machine.
+    assert 0.4 < row["ratio"] < 1.2
     assert row["met"] == (row["ratio"] >= 0.5)
 
 
@@ -104,7 +94,8 @@ def test_a_replay_keeps_the_rate_that_it_is_given(running):
     ledger = running.home / "ledger" / "lab.orders"
     lines = [line for file in ledger.glob("*.sends.tsv") for line in file.read_text().splitlines()]
     times = [int(line.rpartition("\t")[2]) / 1e6 for line in lines]
-    assert len(times) == 200 and max(times) - min(times) == pytest.approx(2, abs=0.3)
+    assert len(times) == 200
+    assert 1.7 < max(times) - min(times) < 10  # without a rate, a few hundredths
 
 
 def test_a_reset_clears_the_topic_the_ledger_and_the_load_s_logs_and_no_other_topic(running):
@@ -115,46 +106,21 @@ def test_a_reset_clears_the_topic_the_ledger_and_the_load_s_logs_and_no_other_to
     assert not list(running.home.rglob("load-*"))
     assert "mine.orders" in refuse(running, "ledger")  # the one that is left to choose
     assert ledger_total(running, "--topic", "mine.orders") == 50
-    delete_topic(running.status()["kafka"]["address"], "mine.orders")
+    delete_topic(running.address("kafka"), "mine.orders")
 
 
-@pytest.mark.parametrize("command", ["load", "replay", "ledger"])
-@pytest.mark.parametrize("name", ["", "..", "my orders"])
-def test_a_name_that_no_topic_can_have_is_said_to_be_so(lab, command, name):
-    said = refuse(lab, command, "--topic", name)
+@pytest.mark.parametrize(
+    ("command", "name"), [("load", ""), ("replay", ".."), ("ledger", "my orders")]
+)
+def test_a_name_that_no_topic_can_have_is_said_to_be_so(services, command, name):
+    said = refuse(instance_of_this_run(), command, "--topic", name)
     assert f"No Kafka topic can be called {name!r}." in said and "lab logs" not in said
 
 
-def test_logs_shows_the_last_lines_of_a_running_service(lab):
+def test_logs_shows_the_last_lines_of_a_running_service(services):
+    lab = instance_of_this_run()
     log = Path(lab.home, "logs", "kafka.log")
     before = log.read_text().splitlines()
     shown = succeed(lab, "logs", "kafka", "-n", "5").splitlines()
     assert len(before) > 5
     assert shown in (before[-5:], log.read_text().splitlines()[-5:])  # it may have written one
-
-
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_down_ends_a_load_that_runs_and_then_the_broker_it_waits_for(running, processes):
-    command = running.begin("load", "--seconds", "120", "--processes", processes)
-    for line in command.stdout:
-        if "load on lab.orders runs" in line:
-            break
-    started = psutil.Process(command.pid).children(recursive=True)
-    assert len(started) >= int(processes)
-    succeed(running, "down")
-    _, alive = psutil.wait_procs(started, timeout=1)
-    assert alive == [] and running.processes() == []
-    command.communicate(timeout=20)
-    assert command.returncode is not None
-    states = Ledger(running.home / "ledger" / "lab.orders").frame()["state"]
-    assert set(states) == {"acked"}  # every send had its answer
-
-
-def test_up_from_another_terminal_leaves_a_load_alone(running):
-    command = running.begin("load", "--seconds", "12")
-    for line in command.stdout:
-        if "load on lab.orders runs" in line:
-            break
-    succeed(running, "up")
-    assert " 0 failures" in command.communicate(timeout=40)[0]
-    assert command.returncode == 0

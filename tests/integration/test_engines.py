@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 import psutil
 import pytest
 from instance import Instance
-from own_lab import lab_environment
+from own_lab import lab_environment, wait_until
 
 from lab_env import services as lab_services
 from lab_env.errors import LabError
@@ -25,7 +25,9 @@ pytestmark = pytest.mark.services
 
 LESSON = "96"
 DATABASE = "lesson_96"
-PATIENCE = 10  # seconds within which whatever is wrong must be said
+# Whatever is wrong must be said before a person gives up. It takes a few seconds, more on a busy
+# machine; with a client's own retries it takes minutes.
+TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +92,11 @@ def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) ->
 
 
 @contextmanager
-def at_once():
-    """What fails inside must fail within the patience of a person."""
+def soon():
+    """What fails inside must fail soon."""
     started = time.monotonic()
     yield
-    assert time.monotonic() - started < PATIENCE
+    assert time.monotonic() - started < TIMEOUT_S
 
 
 def test_a_write_registers_its_table_and_a_new_partition_is_synced(lab):
@@ -145,7 +147,7 @@ def test_trino_sees_a_new_commit_at_once(lab, trino):
 def test_trino_says_within_seconds_that_the_store_is_gone(trino):
     supervisor.stop("minio")
     try:
-        with at_once(), pytest.raises(Exception, match=r"(?i)s3|connect|load|metadata"):
+        with soon(), pytest.raises(Exception, match=r"(?i)s3|connect|load|metadata"):
             trino("SELECT count(*) FROM orders")
     finally:
         supervisor.remove("minio")
@@ -156,10 +158,7 @@ def test_a_killed_metastore_comes_back_with_its_tables(lab):
     before = supervisor.status_of("metastore").pid
     (java,) = psutil.Process(before).children()
     java.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while supervisor.status_of("metastore").pid in (0, before):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_until(lambda: supervisor.status_of("metastore").pid not in (0, before))
     lab_services.up(["metastore"], progress=lambda line: None)
     assert thrift.tables(uri(), DATABASE) == ["orders"]
 
@@ -193,7 +192,7 @@ def test_what_the_settings_name_wrongly_is_said_before_anything_starts(
         "LAB_S3_SECRET_KEY": services.s3_secret_key,
     }
     instance = Instance(home, lab_environment(home) | store | settings)
-    with at_once():
+    with soon():
         done = instance.lab("up", "metastore")
     assert done.returncode == 1
     assert said in done.stderr

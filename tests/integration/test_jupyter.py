@@ -1,6 +1,7 @@
 """`lab jupyter` opens JupyterLab on lesson 00, for this machine only; `lab demo` on a prepared demo."""
 
 import json
+import os
 import re
 import subprocess
 import urllib.error
@@ -9,9 +10,8 @@ from ipaddress import ip_address
 
 import psutil
 import pytest
-from instance import Instance
-from own_lab import lab_environment
-from test_services import wait_until
+from instance import instance_of_this_run, programs_showing
+from own_lab import wait_until
 
 from lab_env import demos
 from lab_env.settings import REPOSITORY
@@ -20,15 +20,13 @@ pytestmark = pytest.mark.services
 
 
 @pytest.fixture(scope="module")
-def jupyter(tmp_path_factory):
+def jupyter(services):
     """The address and process of a JupyterLab whose LAB_HOME was given as a relative path."""
-    home = tmp_path_factory.mktemp("jupyter") / "a lab"
-    instance = Instance(home, lab_environment(home))
-    instance.environment["LAB_HOME"] = "a lab"
+    instance = instance_of_this_run()
     process = subprocess.Popen(
         [*instance.command, "jupyter", "--no-browser"],
-        cwd=home.parent,
-        env=instance.environment,
+        cwd=instance.home.parent,
+        env=instance.environment | {"LAB_HOME": instance.home.name},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -36,14 +34,11 @@ def jupyter(tmp_path_factory):
     try:
         address = next(line for line in process.stdout if line.startswith("JupyterLab: "))
         wait_until(lambda: answers(address.split()[1]), 60)
-        yield address.split()[1], psutil.Process(process.pid), home
+        yield address.split()[1], psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait(30)
         process.stdout.close()
-        instance.environment["LAB_HOME"] = str(home)
-        assert instance.lab("down").returncode == 0
-        assert instance.processes() == []
 
 
 def answers(address: str) -> bool:
@@ -65,7 +60,7 @@ def ask(address: str, path: str) -> dict:
 
 
 def test_its_address_is_lesson_00(jupyter):
-    address, _, _ = jupyter
+    address, _ = jupyter
     assert re.match(r"http://127\.0\.0\.1:\d+/lab/tree/work/00_welcome\.ipynb\?token=", address)
     assert answers(address)
     lesson = ask(address, "/api/contents/work/00_welcome.ipynb?content=0")
@@ -79,27 +74,26 @@ def test_make_lab_is_this_command():
 
 
 def test_only_the_token_opens_it(jupyter):
-    address, _, _ = jupyter
+    address, _ = jupyter
     assert "started" in ask(address, "/api/status")
     with pytest.raises(urllib.error.HTTPError, match="403"):
         ask(re.sub("token=.*", "token=guessed", address), "/api/status")
 
 
 def test_it_listens_on_this_machine_only(jupyter):
-    _, process, _ = jupyter
+    _, process = jupyter
     connections = process.net_connections("tcp")
     hosts = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
     assert hosts and all(ip_address(host).is_loopback for host in hosts)
 
 
 def test_its_kernels_know_the_same_lab(jupyter):
-    _, process, home = jupyter
-    assert process.environ()["LAB_HOME"] == str(home)
+    _, process = jupyter
+    assert process.environ()["LAB_HOME"] == os.environ["LAB_HOME"]
 
 
-def test_a_demo_is_ready_when_its_page_is_opened(tmp_path):
-    home = tmp_path / "a lab"
-    instance = Instance(home, lab_environment(home))
+def test_a_demo_is_ready_when_its_page_is_opened(services):
+    instance = instance_of_this_run()
     assert "choose from: cdc, incremental" in instance.lab("demo", "nothing").stderr
     command = instance.begin("demo", "snapshot", "--no-browser")
     try:
@@ -121,9 +115,14 @@ def test_a_demo_is_ready_when_its_page_is_opened(tmp_path):
             for cell in cells[len(prepared) :]:
                 answer = kernel.execute_interactive(cell["source"], timeout=120)
                 assert answer["content"]["status"] == "ok", answer["content"]
+        started = psutil.Process(command.pid).children(recursive=True)
+        family = [p for p in started if p.status() != psutil.STATUS_ZOMBIE]
+        arguments = [" ".join(process.cmdline()) for process in family]
+        for part in ("ipykernel", "org.apache.spark.deploy.SparkSubmit"):
+            assert sum(part in line for line in arguments) == 1, arguments
+        assert programs_showing(instance.secret()) == []
     finally:
         command.terminate()
         command.communicate(timeout=60)
-        assert instance.lab("down").returncode == 0
-    assert not answers(address)
-    assert instance.processes() == []
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == [] and not answers(address)

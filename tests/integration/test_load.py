@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections import Counter
 from itertools import islice
 
 import psutil
 import pytest
+from own_lab import allowed, wait_until
 
 from lab_env import services as lab_services
 from lab_env.errors import LabError
@@ -56,12 +56,38 @@ def settle(place):
     return Ledger(place["ledger_dir"]).settle(place["bootstrap"], place["topic"])
 
 
+def settle_all(place) -> int:
+    """Settle until no send can still come; how many unknown sends the topic decided."""
+    decided = []
+
+    def all_of_them() -> bool:
+        settled = settle(place)
+        decided.append(settled.found + settled.failed)
+        return settled.waiting == 0
+
+    wait_until(all_of_them, every=0.5)
+    return sum(decided)
+
+
 def messages_in(place):
     return sum(topic_end_offsets(place["bootstrap"], place["topic"]).values())
 
 
 def kafka_pid():
     return next(row.pid for row in lab_services.status() if row.name == "kafka")
+
+
+def wait_for_acks(load, more):
+    """Wait until the broker has acknowledged this many more."""
+    enough = load.acked + more
+    wait_until(lambda: load.acked >= enough)
+
+
+def wait_for_silence(load):
+    """Wait until the load has reported the same number of acknowledgements for two seconds."""
+    first = len(load.stats) + 2  # two rows a second; the next may still have some on their way
+    wait_until(lambda: len(load.stats) >= first + 5, 30)
+    assert load.stats["acked"].iloc[first:].nunique() == 1
 
 
 def assert_ledger_equals_topic(place, acked):
@@ -74,16 +100,17 @@ def assert_ledger_equals_topic(place, acked):
 def test_a_headless_load_keeps_its_rate_and_its_ledger_equals_the_topic(place):
     load = load_of(place).run()
     assert load.failures == 0
-    assert load.acked == messages_in(place) == pytest.approx(4 * 500, rel=0.1)
+    assert load.acked == messages_in(place) < 1.1 * 4 * 500
     assert settle(place).found == 0  # nothing was left to find out
     assert_ledger_equals_topic(place, load.acked)
     stats = load.stats
-    assert stats["rate"].iloc[3:-2].median() == pytest.approx(500, rel=0.1)
+    # Beside other work it may be slower, never faster.
+    assert 0.9 * 500 / allowed(1) < stats["rate"].iloc[3:-2].median() < 1.1 * 500
     assert 0 < stats["p50_ms"].iloc[-1] <= stats["p95_ms"].iloc[-1]
     assert not psutil.pid_exists(load.pid)
 
 
-def test_two_processes_share_the_rate_and_no_order(place):
+def test_two_processes_share_the_rate_and_no_order_and_each_order_keeps_its_place(place):
     load = load_of(place, rate=1000, processes=2).run()
     assert_ledger_equals_topic(place, load.acked)
     # Without sharing they would send twice as many; how many a busy machine gets done is its own affair.
@@ -91,11 +118,7 @@ def test_two_processes_share_the_rate_and_no_order(place):
     frame = Ledger(place["ledger_dir"]).frame()
     workers = Counter(order_id.split("-")[1] for order_id in frame["order_id"])
     assert len(workers) == 2 and min(workers.values()) > workers.total() / 3
-
-
-def test_all_events_of_an_order_lie_in_one_partition_in_their_order_of_sending(place):
-    load_of(place, rate=2000).run()
-    frame = Ledger(place["ledger_dir"]).frame()
+    # All events of an order lie in one partition, in their order of sending.
     in_time = frame[frame["kind"] == "event"]
     assert (in_time.groupby("order_id")["partition"].nunique() == 1).all()
     by_offset = in_time.sort_values(["order_id", "offset"])
@@ -116,60 +139,48 @@ def test_the_web_ui_answers_on_this_machine_only(place):
 
 
 def test_a_paused_broker_delays_the_load_and_loses_nothing(place):
-    with load_of(place, seconds=8) as load:
-        time.sleep(2)
-        broker = kafka_pid()
-        os.kill(broker, signal.SIGSTOP)
-        try:
-            time.sleep(0.5)
-            before = load.acked
-            time.sleep(2.5)
-            assert load.acked == before
-        finally:
-            os.kill(broker, signal.SIGCONT)
+    with load_of(place, seconds=None) as load:
+        wait_for_acks(load, 500)
+        with lab_services.paused("kafka"):
+            wait_for_silence(load)
+        wait_for_acks(load, 500)
     assert load.failures == 0
-    assert load.acked == pytest.approx(8 * 500, rel=0.1)
     assert Ledger(place["ledger_dir"]).frame()["state"].eq("acked").all()
     assert_ledger_equals_topic(place, load.acked)
 
 
 def test_a_killed_broker_loses_nothing_that_it_acknowledged(place):
-    with load_of(place, seconds=20) as load:
-        time.sleep(2)
-        acked_before = load.acked
+    with load_of(place, seconds=None) as load:
+        wait_for_acks(load, 500)
         os.kill(kafka_pid(), signal.SIGKILL)
-    assert load.acked > acked_before + 500
+        wait_for_acks(load, 500)
     assert_ledger_equals_topic(place, load.acked)
 
 
 def test_sends_that_timed_out_are_unknown_until_the_topic_tells(place, short_timeout):
-    with load_of(place, seconds=8) as load:
-        time.sleep(2)
-        broker = kafka_pid()
-        os.kill(broker, signal.SIGSTOP)
-        time.sleep(2 * short_timeout)
-        os.kill(broker, signal.SIGCONT)
+    with load_of(place, seconds=None) as load:
+        wait_for_acks(load, 500)
+        with lab_services.paused("kafka"):
+            wait_until(lambda: load.failures > 500)
     states = Ledger(place["ledger_dir"]).frame()["state"].value_counts()
     assert load.failures == states["unknown"] > 500
-    time.sleep(short_timeout)
-    settled = settle(place)
-    assert settled.found + settled.failed == states["unknown"]
+    assert settle_all(place) == states["unknown"]
     assert_ledger_equals_topic(place, load.acked)
 
 
 def test_the_topic_settles_what_a_killed_load_generator_left_open(place, short_timeout):
     load = load_of(place, seconds=None, rate=None).start()
-    time.sleep(2)
+    wait_for_acks(load, 1000)
     os.killpg(load.pid, signal.SIGKILL)
     with pytest.raises(LabError, match="ended early"):
         load.wait()
-    assert (Ledger(place["ledger_dir"]).frame()["state"] == "unknown").any()
-    time.sleep(short_timeout + 3)
+    unknown = (Ledger(place["ledger_dir"]).frame()["state"] == "unknown").sum()
+    assert settle_all(place) == unknown > 0
     assert_ledger_equals_topic(place, 1)
 
 
 def test_a_load_whose_worker_dies_does_not_end_well(place):
-    load = load_of(place, seconds=8, processes=2).start()
+    load = load_of(place, seconds=5, processes=2).start()
     os.kill(psutil.Process(load.pid).children()[0].pid, signal.SIGKILL)
     with pytest.raises(LabError, match="1 of 2 worker processes died"):
         load.wait()

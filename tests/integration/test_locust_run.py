@@ -4,6 +4,7 @@ import time
 
 import psutil
 import pytest
+from own_lab import allowed
 
 from lab_env.course.checks.lesson_01 import shape_of
 from lab_env.errors import LabError
@@ -62,11 +63,12 @@ def test_a_run_lasts_its_seconds_and_its_report_becomes_a_table(tmp_path):
     with LocustRun(file_with(tmp_path, USER), users=5, seconds=2) as run:
         started = time.monotonic() - began
         pid = run._process.pid
-    assert 2 <= time.monotonic() - began - started < 6
+    assert 2 <= time.monotonic() - began - started < 30  # its net ends it after 60
     assert not psutil.pid_exists(pid)
     (row,) = run.requests.to_dict("records")
     assert (row["type"], row["name"]) == ("CLOCK", "tick")
-    assert row["requests"] == pytest.approx(5 * 20 * 2, rel=0.2)
+    # Beside other work it may get less done, never more.
+    assert 0.8 * 5 * 20 * 2 / allowed(1) < row["requests"] < 1.2 * 5 * 20 * 2
     assert row["failures"] == pytest.approx(row["requests"] / 10, abs=1)
     assert row["p50_ms"] == row["p95_ms"] == 7
     assert "every tenth fails" in run.report

@@ -1,19 +1,25 @@
 """The pipeline survives kills and hangs, and every message ends in exactly one place."""
 
-import signal
+import io
+import socket
 import time
 from pathlib import Path
 from random import Random
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
-from own_lab import allowed
+from instance import programs_showing
+from own_lab import allowed, wait_until
 
+from lab_env import objectstore
 from lab_env import services as lab_services
 from lab_env.errors import LabError
 from lab_env.lab import Lab, reset_lesson
+from lab_env.measure.sampling import is_compaction
 from lab_env.pipeline import events, options
+from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.pipeline.sinks import FOLDERS
 from lab_env.runtime import class_archive, supervisor
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
@@ -61,30 +67,77 @@ def ends(lab: Lab) -> dict[int, int]:
     return topic_end_offsets(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
 
 
-def test_a_writer_killed_in_mid_batch_and_restarted_loses_and_doubles_nothing(lab, spark):
-    lab.replay(n=6000)
-    job = {"trigger_seconds": 1, "max_offsets": 1000, "short": True}
-    writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, **job)
-    two_cow_commits = lambda: (writer.progress()["sink"] == "cow").sum() >= 2  # noqa: E731
-    writer.wait_until(two_cow_commits, "two commits of the COW table")
-    writer.kill()
-    assert writer.state()["state"] == "ended"
-    behind = writer.lag(lab.endpoints, ends(lab))
-    assert behind["cow"] > 0 and behind["mor"] > 0  # it was killed with work left
-    writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
-    writer.wait_caught_up(lab.endpoints, ends(lab))
-    writer.stop()
-    assert writer.state()["state"] == "stopped"
-    assert_reconciles(lab, spark)
+def java_of(writer) -> psutil.Process:
+    """The JVM of a running writer."""
+    (java,) = [process for process in writer.processes() if "java" in process.name()]
+    return java
 
 
-def test_a_store_killed_under_the_writer_loses_nothing(lab, spark):
-    lab.replay(n=4000)
-    job = {"trigger_seconds": 1, "max_offsets": 1000, "short": True}
-    writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, **job)
-    writer.wait_first_batches()
-    psutil.Process(supervisor.status_of("minio").pid).send_signal(signal.SIGKILL)
+def batches_in_flight(lab: Lab) -> dict[str, int]:
+    """The batch of each Hudi table that its checkpoint has planned but not committed."""
+    newest = {
+        sink: read_checkpoint(lab.endpoints, f"{lab.base}/_checkpoints/{sink}")[-1]
+        for sink in ("cow", "mor")
+    }
+    return {sink: batch.number for sink, batch in newest.items() if not batch.committed}
+
+
+def kill_jvm_in_mid_batch(lab: Lab, writer) -> dict[str, int]:
+    """Kill a writer's JVM while it writes into a Hudi table; returns the batches that it left open."""
+    java = java_of(writer)
+
+    def caught() -> bool:
+        java.suspend()  # so that nothing moves while we look
+        time.sleep(0.2)  # nor does what the store was asked before
+        if batches_in_flight(lab):
+            return True
+        java.resume()
+        return False
+
+    wait_until(caught)
+    java.kill()
+    left_open = batches_in_flight(lab)
+    assert left_open
+    return left_open
+
+
+def take_store_away(writer) -> None:
+    """Stop the store until the writer has asked for it three times in vain, then start it again."""
+    java = java_of(writer)
+    supervisor.stop("minio")
+    port = lab_services.service("minio").port("api")
+    in_vain = 0
+    with socket.create_server(("127.0.0.1", port)) as nobody:
+        nobody.settimeout(60)
+        while in_vain < 3:
+            connection, (_, asking) = nobody.accept()
+            in_vain += asking in {mine.laddr.port for mine in java.net_connections("tcp")}
+            connection.close()
     lab_services.up(progress=lambda line: None)
+
+
+def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(services, lab, spark):
+    lab.replay(n=7000)
+    job = {"trigger_seconds": 1, "max_offsets": 1000, "short": True}
+    writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, **job)
+
+    def cow_commits() -> int:
+        return (writer.progress()["sink"] == "cow").sum()
+
+    writer.wait_until(lambda: cow_commits() >= 2, "two commits of the COW table")
+    # Its JVM mapped the class archive: where that does not fit, the JVM goes on without a word.
+    assert (
+        str(class_archive.class_archive()) in Path(f"/proc/{java_of(writer).pid}/maps").read_text()
+    )
+    left_open = kill_jvm_in_mid_batch(lab, writer)
+    wait_until(lambda: writer.state()["state"] != "running")
+    assert writer.state()["state"] == "failed" and "JVM" in writer.state()["error"]
+
+    before = cow_commits()
+    writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
+    writer.wait_until(lambda: cow_commits() > before, "a commit of the COW table")
+    assert programs_showing(lab.endpoints.s3_secret_key) == []
+    take_store_away(writer)
     # The writer may ride over the gap, or end with its reason: then it is started again.
     for _ in range(3):
         try:
@@ -93,23 +146,72 @@ def test_a_store_killed_under_the_writer_loses_nothing(lab, spark):
         except LabError:
             writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
     assert not any(writer.lag(lab.endpoints, ends(lab)).values())
-    writer.stop()
+    for sink, number in left_open.items():
+        batches = read_checkpoint(lab.endpoints, f"{lab.base}/_checkpoints/{sink}")
+        assert batches[number].committed  # the same batch, done again
+    # Its compaction is due after each fifth commit, beside the stream.
+    wait_until(lambda: any(map(is_compaction, lab.files(lab.path(FOLDERS["mor"])))))
     assert_reconciles(lab, spark)
+    assert_reset_is_quick_and_leaves_others_alone(services, lab, spark)
 
 
-def test_a_thousand_malformed_events_land_in_the_dead_letters_with_their_reason(lab, spark):
+def assert_reset_is_quick_and_leaves_others_alone(services, lab: Lab, spark) -> None:
+    """Reset a lab with four tables, their checkpoints and a running writer, beside another lesson."""
+    other = Lab("97", services)
+    reset_lesson("97")
+    other.replay(n=500)
+    stream_into_a_table(other, spark)
+    others = what_is_there(other)
+    writer = lab.writer()
+    assert writer.state()["state"] == "running"
+    family = writer.processes()
+
+    began = time.monotonic()
+    cleared = reset_lesson(lab.lesson)
+    assert time.monotonic() - began < allowed(20)
+    assert cleared["objects"] > 50
+    assert (cleared["topics"], cleared["ledgers"], cleared["writers"]) == (1, 1, 1)
+    assert lab.files(lab.base) == [] and lab.ledger().frame().empty
+    assert [process for process in family if process.is_running()] == []
+    assert what_is_there(other) == others
+    reset_lesson("97")
+
+
+def test_malformed_events_land_in_the_dead_letters_until_the_writer_is_killed_or_hangs(lab):
+    writer = lab.writer()
+    job = {"short": True, "sinks": ("dead",), "trigger_seconds": 1, "stall_seconds": 12}
+    writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
+    wait_until(lambda: supervisor.status_of(writer.name).state == "RUNNING")
+    writer.kill()
+    assert writer.state()["state"] == "ended"
+
     sent = send_malformed(lab, count=1000)
-    writer = lab.writer().start(
-        lab.endpoints, lab.topic("orders"), lab.base, short=True, sinks=("dead",), trigger_seconds=0
-    )
+    writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
     writer.wait_caught_up(lab.endpoints, ends(lab))
-    letters = spark.read.parquet(lab.path(FOLDERS["dead"])).collect()
-    told = {(row["partition"], row["offset"]): (row["reason"], row["value"]) for row in letters}
-    assert len(letters) == len(told) == len(sent) == 1000
-    assert {place: reason for place, (reason, _) in told.items()} == {
-        place: kind for place, (kind, _) in sent.items()
-    }
-    assert all(bytes(told[place][1] or b"") == (value or b"") for place, (_, value) in sent.items())
+    assert_dead_letters(lab, sent)
+
+    java = java_of(writer)
+    java.suspend()  # what a hanging JVM looks like from outside
+    wait_until(lambda: writer.state()["state"] != "running")
+    state = writer.state()
+    assert state["state"] == "stalled" and "no progress of dead for 1" in state["error"]
+    wait_until(lambda: not supervisor.status_of(writer.name).alive)
+    assert not java.is_running() or java.status() == psutil.STATUS_ZOMBIE
+
+
+def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]) -> None:
+    """Each malformed event lies there once, raw, with its reason."""
+    files = lab.files(lab.path(FOLDERS["dead"]))
+    tables = [
+        pq.read_table(io.BytesIO(objectstore.read(lab.endpoints, file.key)))
+        for file in files
+        if file.key.endswith(".parquet")
+    ]
+    letters = [row for table in tables for row in table.to_pylist()]
+    assert len(letters) == len(sent) == 1000
+    assert {
+        (row["partition"], row["offset"]): (row["reason"], row["value"] or b"") for row in letters
+    } == {place: (kind, value or b"") for place, (kind, value) in sent.items()}
 
 
 def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, bytes]]:
@@ -145,39 +247,6 @@ def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, byt
         producer.poll(0)
     producer.flush(30)
     return sent
-
-
-def test_a_writer_that_hangs_is_ended_by_its_watchdog_with_the_reason(lab):
-    writer = lab.writer().start(
-        lab.endpoints, lab.topic("orders"), lab.base, short=True, sinks=("dead",), stall_seconds=25
-    )
-    writer.wait_running()
-    java = next(p for p in writer.processes() if "java" in p.name())
-    java.suspend()  # what a hanging JVM looks like from outside
-    deadline = time.monotonic() + 90
-    while writer.state()["state"] == "running" and time.monotonic() < deadline:
-        time.sleep(0.5)
-    state = writer.state()
-    assert state["state"] == "stalled" and "no progress of dead for 2" in state["error"]
-    while supervisor.status_of(writer.name).alive and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert not java.is_running() or java.status() == psutil.STATUS_ZOMBIE
-
-
-def test_a_writer_whose_jvm_dies_says_so(lab):
-    writer = lab.writer().start(
-        lab.endpoints, lab.topic("orders"), lab.base, short=True, sinks=("dead",)
-    )
-    writer.wait_running()
-    java = next(p for p in writer.processes() if "java" in p.name())
-    # It mapped the class archive: where that does not fit, the JVM goes on without a word.
-    assert str(class_archive.class_archive()) in Path(f"/proc/{java.pid}/maps").read_text()
-    java.kill()
-    deadline = time.monotonic() + 30
-    while writer.state()["state"] == "running" and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert writer.state()["state"] == "failed"
-    assert "JVM" in writer.state()["error"]
 
 
 def stream_into_a_table(lab: Lab, spark) -> None:
@@ -216,23 +285,3 @@ def test_a_table_of_the_pipeline_is_cleaned_after_each_fifth_commit(lab, spark):
 
 def what_is_there(lab: Lab) -> tuple:
     return lab.files(lab.base), ends(lab), lab.ledger().frame()["state"].tolist()
-
-
-def test_a_reset_takes_at_most_20_seconds_and_leaves_the_other_lessons_alone(services, spark):
-    mine, other = Lab("98", services), Lab("97", services)
-    for lesson in (mine, other):
-        reset_lesson(lesson.lesson)
-        lesson.replay(n=500)
-    stream_into_a_table(other, spark)
-    # Four tables, their checkpoints, and the writer is still at it.
-    mine.writer().start(services, mine.topic("orders"), mine.base, short=True).wait_first_batches()
-    others = what_is_there(other)
-
-    began = time.monotonic()
-    cleared = reset_lesson("98")
-    assert time.monotonic() - began < allowed(20)
-    assert cleared["objects"] > 50
-    assert (cleared["topics"], cleared["ledgers"], cleared["writers"]) == (1, 1, 1)
-    assert mine.files(mine.base) == [] and mine.ledger().frame().empty
-    assert what_is_there(other) == others
-    reset_lesson("97")

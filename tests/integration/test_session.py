@@ -7,7 +7,6 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from own_lab import allowed
 
 from lab_env.errors import LabError
 from lab_env.lab import Lab
@@ -17,42 +16,27 @@ pytestmark = pytest.mark.services
 
 START = """
 import time
-from lab_env.errors import LabError
+import psutil
 from lab_env.lab import Lab
 from lab_env import services
 lab = Lab("pytest", services.endpoints())
-began = time.monotonic()
+before = time.process_time()
 spark = lab.spark
-print("seconds", time.monotonic() - began)
+java = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+used = psutil.Process(java).cpu_times()
+print("seconds", time.process_time() - before + used.user + used.system)
 spark.stop()
 """
 
 
-def test_it_starts_within_six_seconds(services):
-    def seconds() -> float:
-        done = subprocess.run(
-            [sys.executable, "-c", START], capture_output=True, text=True, timeout=120, check=True
-        )
-        # What the JVM prints goes to the lab's log, not into a learner's notebook.
-        assert done.stderr == ""
-        return float(done.stdout.split()[-1])
-
-    assert min(seconds() for _ in range(3)) <= allowed(6)
+@pytest.fixture(scope="module")
+def spark(services):
+    session = Lab("pytest", services).spark
+    yield session
+    session.stop()
 
 
-def test_its_classes_come_from_the_archive(services):
-    spark = Lab("pytest", services).spark
-    try:
-        jvm = spark.sparkContext._jvm
-        pid = str(jvm.java.lang.ProcessHandle.current().pid())
-        archive = str(class_archive.class_archive())
-        # The JVM maps the archive only where it fits; else it goes on without a word.
-        assert archive in (Path("/proc") / pid / "maps").read_text()
-    finally:
-        spark.stop()
-
-
-def test_another_spark_of_the_machine_is_not_picked_up(services, tmp_path):
+def test_it_starts_soon_and_silently_and_picks_up_no_other_spark(services, tmp_path):
     old = {"SPARK_HOME": str(tmp_path), "JAVA_HOME": str(tmp_path), "SPARK_CONF_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", START],
@@ -61,18 +45,25 @@ def test_another_spark_of_the_machine_is_not_picked_up(services, tmp_path):
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
+    # What the JVM prints goes to the lab's log, not into a learner's notebook.
+    assert (done.returncode, done.stderr) == (0, "")
+    # Processor seconds, which other work on the machine changes little. Alone on two cores a session
+    # takes about as many seconds as it uses.
+    assert float(done.stdout.split()[-1]) <= 6
 
 
-def test_the_password_of_the_store_shows_on_no_page_of_spark(services):
-    spark = Lab("pytest", services).spark
-    try:
-        page = urlopen(f"{spark.sparkContext.uiWebUrl}/environment/", timeout=20).read().decode()
-        assert "fs.s3a.endpoint" in page
-        assert services.s3_secret_key not in page
-        assert services.s3_secret_key not in str(spark.sparkContext.getConf().getAll())
-    finally:
-        spark.stop()
+def test_its_classes_come_from_the_archive(spark):
+    pid = str(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    archive = str(class_archive.class_archive())
+    # The JVM maps the archive only where it fits; else it goes on without a word.
+    assert archive in (Path("/proc") / pid / "maps").read_text()
+
+
+def test_the_password_of_the_store_shows_on_no_page_of_spark(services, spark):
+    page = urlopen(f"{spark.sparkContext.uiWebUrl}/environment/", timeout=20).read().decode()
+    assert "fs.s3a.endpoint" in page
+    assert services.s3_secret_key not in page
+    assert services.s3_secret_key not in str(spark.sparkContext.getConf().getAll())
 
 
 @pytest.mark.parametrize("lesson", ["99", "hello", "tour", 5])

@@ -1,23 +1,33 @@
 """What unit tests share: a Spark without services, connectors or a web page."""
 
-import os
-import sys
-
 import pytest
+
+from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, prepare_environment, spark_conf
+from lab_env.runtime import class_archive, fetch, java
+from lab_env.services.minio import credentials
+from lab_env.settings import Endpoints
 
 
 @pytest.fixture(scope="package")
 def spark():
     """A small local session in UTC."""
-    # Else Spark starts its Python workers with whatever `python3` is on PATH.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # A JVM keeps its class path, options and environment, the keys of the store among them. They are
+    # those of the lab's own sessions, so that one of them may follow in this process, or come before.
+    _, access_key, secret_key = credentials()
+    # Nothing answers there: a unit test that asks a service fails.
+    nowhere = Endpoints(
+        "http://127.0.0.1:1", access_key, secret_key, "us-east-1", "lakehouse", "127.0.0.1:1"
+    )
+    prepare_environment(nowhere, java.java_home())
     from pyspark.sql import SparkSession
 
+    conf = spark_conf(nowhere, fetch.jars("spark"))
+    jvm = {name: value for name, value in conf.items() if name.startswith("spark.driver.")}
+    jvm["spark.driver.extraJavaOptions"] = class_archive.java_options(LESSON_JAVA_OPTIONS)
     session = (
         SparkSession.builder.master("local[1]")
+        .config(map=jvm)
         .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "1")
         .getOrCreate()

@@ -1,8 +1,14 @@
-"""The register of the articles' claims: each has a lesson, a verdict, and a cell that measures it."""
+"""The register of the articles' claims: each has a lesson, a verdict, and a cell that measures it.
+
+An assert measures something if it can fail: it must ask about a value that comes, by however many
+steps, from the lab. `measured_names` follows the assignments of a notebook to find those values.
+"""
 
 import ast
 import csv
 from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
 
 import pytest
 
@@ -16,14 +22,104 @@ COLUMNS = ("claim", "article", "lesson", "verdict", "measured_by", "cell")
 
 @pytest.fixture(scope="module")
 def worked_cells():
-    """The cells of each worked notebook by lesson and cell id."""
-    lessons = [read_lesson(path) for path in sources()]
-    return {
-        (lesson.number, cell_id): cell
-        for lesson in lessons
-        for cell, cell_id in zip(lesson.cells, lesson.cell_ids(), strict=True)
-        if cell.shown
-    }
+    """By lesson and cell id: each cell of a worked notebook, and the code from its top to that cell."""
+    found = {}
+    for lesson in map(read_lesson, sources()):
+        code = []
+        for cell, cell_id in zip(lesson.cells, lesson.cell_ids(), strict=True):
+            if cell.shown:
+                if cell.kind == "code" and not cell.text.startswith("%%"):  # which writes a file
+                    code.append(cell.text)
+                found[lesson.number, cell_id] = cell, list(code)
+    return found
+
+
+parse = lru_cache(ast.parse)
+
+
+def refers_to(node: ast.AST, names: set[str]) -> bool:
+    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
+
+
+def bound_by(targets: list[ast.AST]) -> set[str]:
+    """The variables that an assignment to these targets sets, or changes: `x`, `x, y` or `x["a"]`."""
+    return {part.id for to in targets for part in ast.walk(to) if isinstance(part, ast.Name)}
+
+
+def bindings(tree: ast.AST) -> Iterator[tuple[set[str], ast.AST]]:
+    """For each place where code gives names a value: the names, and what the value is made of."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets):
+                yield bound_by(targets), node.value
+            case ast.AugAssign() | ast.AnnAssign() | ast.NamedExpr():
+                yield bound_by([node.target]), node
+            case ast.For():
+                inside = (names for part in node.body for names, _ in bindings(part))
+                yield bound_by([node.target]).union(*inside), node.iter
+            case ast.comprehension():
+                yield bound_by([node.target]), node.iter
+            case ast.withitem(optional_vars=ast.AST()):
+                yield bound_by([node.optional_vars]), node.context_expr
+            case ast.FunctionDef() | ast.ClassDef():
+                yield {node.name}, node
+            case ast.Call(func=ast.Attribute(value=target)):
+                yield bound_by([target]), node  # it may change, as a list does by `append`
+
+
+def measured_names(cells: list[str]) -> set[str]:
+    """The names that hold something of the lab after these cells: imported from it, or made of that."""
+    trees = [parse(cell) for cell in cells]
+    names, foreign = set(), set()
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            ours = getattr(node, "module", "").startswith("lab_env")
+            imported = {alias.asname or alias.name for alias in node.names}
+            (names if ours else foreign).update(imported)
+    steps = [step for tree in trees for step in bindings(tree)]
+    while True:
+        found = [bound for bound, source in steps if refers_to(source, names)]
+        more = set().union(*found) - foreign - names
+        if not more:
+            return names
+        names |= more
+
+
+def can_fail(test: ast.expr, names: set[str]) -> bool:
+    """Whether a condition depends on one of these names, and is not true in any case."""
+    match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return all(can_fail(value, names) for value in values)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(can_fail(value, names) for value in values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return refers_to(operand, names)
+        case ast.Tuple() | ast.List() | ast.Dict() | ast.Set() | ast.JoinedStr():
+            return False  # true because it is not empty
+        case ast.Compare(left=left, comparators=[right]) if ast.dump(left) == ast.dump(right):
+            return False
+    return refers_to(test, names)
+
+
+def asserts_that_run(statements: list[ast.stmt]) -> Iterator[ast.Assert]:
+    """The asserts of a cell, but those of functions and of branches that are never taken."""
+    for node in statements:
+        match node:
+            case ast.Assert():
+                yield node
+            case ast.FunctionDef() | ast.ClassDef():
+                continue
+            case ast.If(test=ast.Constant()):
+                yield from asserts_that_run(node.body if node.test.value else node.orelse)
+            case _:
+                for part in ("body", "orelse", "finalbody"):
+                    yield from asserts_that_run(getattr(node, part, []))
+
+
+def measures(cells: list[str]) -> bool:
+    """Whether the last of these cells asserts something about what the lab has shown so far."""
+    names = measured_names(cells)
+    return any(can_fail(found.test, names) for found in asserts_that_run(parse(cells[-1]).body))
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["claim"][:40])
@@ -33,10 +129,48 @@ def test_a_claim_is_measured_by_a_cell_that_asserts(claim, worked_cells):
     assert claim["article"] in ("first", "second", "both")
     place = claim["lesson"], claim["cell"]
     assert place in worked_cells, f"lesson {place[0]} has no cell named {place[1]!r}"
-    cell = worked_cells[place]
+    cell, code = worked_cells[place]
     assert cell.options.get("name") == claim["cell"]  # not an id that changes with the cell's text
     assert cell.kind == "code"
-    assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(cell.text)))
+    assert measures(code)
+
+
+BEFORE = "from lab_env import Lab\nlab = Lab.start('04')\nrows = lab.spark.range(5)\nlimit = 3"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "assert rows.count() > limit",
+        "count = rows.count()\nassert count == 5 and limit == 3",
+        "sizes = {}\nfor row in rows.collect():\n    sizes[row.id] = 1\nassert len(sizes) == 5",
+        "found = []\nfound.append(rows.first())\nassert found",
+        "def count():\n    return rows.count()\nassert not count() > 5",
+        "for row in rows.collect():\n    assert row.id < 5",
+    ],
+)
+def test_an_assert_about_a_measured_value_counts(cell):
+    assert measures([BEFORE, cell])
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "rows.count()",
+        "assert True",
+        "assert 1 == 1",
+        "assert limit == 3",
+        "assert sum([1, 2]) == limit",
+        "assert (rows.count() == 7, 'seven rows')",
+        "assert rows.count() == 7 or True",
+        "assert rows == rows",
+        "if False:\n    assert rows.count() == 7",
+        "def never():\n    assert rows.count() == 7",
+        "assert f'{rows}'",
+    ],
+)
+def test_an_assert_that_cannot_fail_does_not_count(cell):
+    assert not measures([BEFORE, cell])
 
 
 def test_no_claim_is_judged_twice():

@@ -46,19 +46,57 @@ def test_no_file_names_an_index(text):
     assert re.findall(r"https?://|--index-url|--extra-index-url|--find-links", text) == []
 
 
-def test_every_artefact_has_a_sha256():
+def digests(kind: str, entry: dict) -> list[str]:
+    """The checksums by which set-up verifies one artefact of versions.toml, without their prefix."""
+    if kind == "wheels":
+        return [digest.removeprefix("sha256:") for digest in entry["hashes"]]
+    if kind == "archives":
+        return [entry["sha256"]]
+    if kind == "jars":
+        return list(entry.values())
+    raise ValueError(f"nothing is known about the checksums of [{kind}]")
+
+
+def unverified(versions: dict) -> list[str]:
+    """The artefacts of versions.toml that have no checksum, or a malformed one."""
+    missing = [] if modules_are_pinned(versions.pop("minio")) else ["minio"]
+    for kind, entries in versions.items():
+        for name, entry in entries.items():
+            found = digests(kind, entry)
+            if not found or any(not re.fullmatch("[0-9a-f]{64}", digest) for digest in found):
+                missing.append(f"{kind}.{name}")
+    return missing
+
+
+def modules_are_pinned(minio: dict) -> bool:
+    """Whether the Go modules that MinIO is built from are pinned, where a sums file is named."""
+    if "sums" not in minio:
+        return True
+    sums = (REPOSITORY / "lab_env" / minio["sums"]).read_text()
+    return f"{minio['module']} {minio['version']} h1:" in sums
+
+
+def test_every_artefact_has_a_checksum():
     versions = tomllib.loads(VERSIONS)
-    jars = [digest for pins in versions["jars"].values() for digest in pins.values()]
-    wheels = [
-        digest.removeprefix("sha256:")
-        for wheel in versions["wheels"].values()
-        for digest in wheel["hashes"]
-    ]
-    archives = [archive["sha256"] for archive in versions["archives"].values()]
-    assert [
-        digest for digest in jars + wheels + archives if not re.fullmatch("[0-9a-f]{64}", digest)
-    ] == []
-    assert len(jars) > 50
+    assert len(versions["jars"]["spark"]) > 5
+    assert unverified(versions) == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ({"wheels": {"uv": {"version": "1", "hashes": []}}}, ["wheels.uv"]),
+        ({"archives": {"trino": {"sha256": "to do"}}}, ["archives.trino"]),
+        ({"jars": {"spark": {"a:b:1": "0" * 64, "c:d:1": ""}}}, ["jars.spark"]),
+    ],
+)
+def test_an_artefact_without_a_checksum_is_found(planted, found):
+    assert unverified({"minio": {"module": "m", "version": "v"}} | planted) == found
+
+
+def test_an_artefact_of_a_new_kind_needs_a_rule_for_its_checksum():
+    with pytest.raises(ValueError, match=r"\[images\]"):
+        unverified({"minio": {"module": "m", "version": "v"}, "images": {"a": {}}})
 
 
 def test_the_kafka_source_is_of_pysparks_version():

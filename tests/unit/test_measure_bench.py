@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from lab_env.errors import LabError
-from lab_env.measure.bench import command, cost, fresh, growth, page, recorded
+from lab_env.measure.bench import backlog, command, cost, fresh, growth, page, recorded
 from lab_env.measure.bench.rounds import SINKS, Figures, Size, differences, size
 from lab_env.measure.bench.store import Usage, usage_in
 from lab_env.measure.bench.stream import UNIFORM, ZIPF, Scenario, record
@@ -295,6 +295,45 @@ def test_what_is_sent_at_a_rate_lasts_for_the_time_asked_for():
     pace = fresh.Pace((100,), seconds=3, trigger=1, rounds=1)
     assert len(fresh.events(pace, 100)) == 300 + fresh.FIRST
     assert np.unique([send.send_id for send in fresh.events(pace, 100)]).size == 350
+
+
+class KnownRates:
+    """Stands where the three processes are measured; what is judged here is the comparison alone."""
+
+    def __init__(self, rates: dict[tuple[str, str], float]):
+        self.rates = rates
+
+    def measure(self, chosen: Size, say, sinks=SINKS) -> Figures:
+        way = next(way for way, (knob, _) in backlog.WAYS.items() if knob == chosen.knob)
+        figures = Figures(chosen, sinks)
+        for sink in sinks:
+            figures.note(chosen.scenarios[0], sink, 1, **{backlog.RATE: self.rates[sink, way]})
+        return figures
+
+
+def test_a_backlog_is_held_against_files_and_against_other_options():
+    pipeline, quick, parquet = backlog.WAYS
+    bench = KnownRates(
+        {
+            ("json", pipeline): 100.0,
+            ("cow", pipeline): 31.0,
+            ("mor", pipeline): 49.0,
+            ("cow", quick): 10.0,
+            ("mor", quick): 40.0,
+            ("mor", parquet): 98.0,
+        }
+    )
+    compared, problems = backlog.catch_up(
+        bench, backlog.backlog_size(full=False), say=lambda line: None
+    )
+    assert problems == []
+    assert [(row.what, row.against, row.ratio, row.met) for row in compared] == [
+        (f"cow, {pipeline}", "JSON files", 0.31, True),
+        (f"mor, {pipeline}", "JSON files", 0.49, False),
+        (f"cow, {pipeline}", f"cow, {quick}", 3.1, True),
+        (f"mor, {pipeline}", f"mor, {quick}", 1.225, False),
+        (f"mor, {parquet}", f"mor, {pipeline}", 2.0, None),
+    ]
 
 
 def test_a_growing_table_is_drawn_with_a_line_a_type_and_index():

@@ -100,10 +100,15 @@ def test_purge_removes_only_what_the_lab_wrote(home):
 
 
 def test_the_lock_keeps_another_process_out(home, tmp_path):
-    script = "from lab_env.runtime.state import lab_lock\nwith lab_lock(): print('in', flush=True)"
+    script = (
+        "from lab_env.runtime.state import lab_lock\n"
+        "print('asking', flush=True)\n"
+        "with lab_lock(): print('in', flush=True)"
+    )
     with state.lab_lock(), state.lab_lock():
         other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-        time.sleep(1.5)
+        assert other.stdout.readline() == b"asking\n"
+        time.sleep(0.3)  # it would be in by now
         assert other.poll() is None
     assert other.communicate(timeout=20)[0] == b"in\n"
     assert other.returncode == 0

@@ -34,9 +34,10 @@ def test_an_empty_variable_is_an_unset_one(read):
 
 def test_a_relative_path_is_below_the_working_folder(read, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert read(LAB_HOME="a lab", LAB_CACHE="c").places == {
+    assert read(LAB_HOME="a lab", LAB_CACHE="c", LAB_WORK="mine").places == {
         "LAB_HOME": str(tmp_path / "a lab"),
         "LAB_CACHE": str(tmp_path / "c"),
+        "LAB_WORK": str(tmp_path / "mine"),
     }
 
 

@@ -92,7 +92,7 @@ for rows, operation in ((paid, "upsert"), (shipped, "upsert"), (erased, "delete"
 # %% [markdown]
 # ## The decisive moment
 #
-# The same bookmark, and the option that asks for changes.
+# The option that asks for changes. The feed's bookmark is the *requested* time of the first write.
 
 
 # %%
@@ -103,7 +103,7 @@ def changes():
         spark.read.format("hudi")
         .option("hoodie.datasource.query.type", "incremental")
         .option("hoodie.datasource.query.incremental.format", "cdc")
-        .option("hoodie.datasource.read.begin.instanttime", first.completed)
+        .option("hoodie.datasource.read.begin.instanttime", first.requested)
         .load(path)
         .selectExpr(
             "ts_ms", "op", f"from_json(before, '{image}') b", f"from_json(after, '{image}') a"

@@ -132,10 +132,11 @@ print(answer)
 # %% [markdown]
 # ## In one sentence
 #
-# History is **requested** time, and it lasts as long as its files.
+# History is **requested** time, and it ends at the earliest commit that the cleaner retained.
 
 # %% [markdown] tags=["instructor"]
 # *3:00 to 5:00.* Between the two times: zero, although at that moment every reader still got 40. Time
 # travel compares requested times. Then clean with one commit retained: the query that just answered 40
-# is refused. **Say:** "History is requested time, and lasts as long as its files." How long that is, is a
-# setting of the cleaner, so ask the group what theirs is. Lesson 07 is about it.
+# is refused, although the file that it needs may still be there. **Say:** "History is requested time, and ends at the
+# earliest commit that the cleaner retained." How far back that is, is a setting of the cleaner, so ask the group what
+# theirs is. Lesson 07 is about it.

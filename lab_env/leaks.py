@@ -1,0 +1,43 @@
+"""Finds the lab's secrets in what others will read: an executed notebook, a page of the site."""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from lab_env.settings import settings
+
+# Every generated secret is longer. Shorter values, such as the access key `lab`, are no secrets.
+MIN_LENGTH = 16
+
+
+def known_secrets() -> dict[str, str]:
+    """The secrets of this lab by name: generated ones, and keys of another object store."""
+    home = settings().home
+    tokens = {
+        f"{service}_token": values["token"]
+        for service, values in _read(home / "state.json").items()
+        if "token" in values
+    }
+    keys = {
+        "LAB_S3_SECRET_KEY": settings().s3_secret_key,
+        "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
+    }
+    found = _read(home / "secrets.json") | tokens | keys
+    return {name: value for name, value in found.items() if len(value) >= MIN_LENGTH}
+
+
+def secrets_in(text: str | bytes) -> list[str]:
+    """The names of the lab's secrets that a text contains.
+
+    Args:
+        text: a notebook, a page or any other file; bytes are searched as UTF-8.
+    """
+    searched = text.encode() if isinstance(text, str) else text
+    return [name for name, secret in known_secrets().items() if secret.encode() in searched]
+
+
+def _read(path: Path) -> dict:
+    with suppress(FileNotFoundError):
+        return json.loads(path.read_text())
+    return {}

@@ -1,0 +1,84 @@
+"""Runs a notebook twice in one kernel, then kills the kernel; `test_kernel.py` reads what it prints.
+
+    python kernel_run.py NOTEBOOK
+
+It needs no more network than the loopback device, and prints one JSON object.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+import nbformat
+import psutil
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from lab_env import objectstore, services
+from lab_env.runtime import supervisor
+
+WRITER = "writer-lesson-00-kept"
+# A program of the same kind as a writer: supervised, and not started again when it ends.
+START_WRITER = f"""
+import sys
+from lab_env.runtime import supervisor
+script = "import time; time.sleep(600)"
+supervisor.start(supervisor.Program({WRITER!r}, [sys.executable, "-c", script], autorestart=False))
+"""
+PUT_OBJECT = """
+from lab_env import objectstore
+store = objectstore.client(lab.endpoints)
+store.put_object(Bucket=lab.endpoints.bucket, Key="kept", Body=b"by the kernel")
+"""
+
+
+def main(path: str) -> None:
+    """Run the notebook, kill its kernel, and print the facts."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    client = NotebookClient(notebook, timeout=120)
+    facts = {"interfaces": [name for _, name in socket.if_nameindex()]}
+    with client.setup_kernel():
+        facts["errors"] = [run_all(client), run_all(client)]
+        for code in (START_WRITER, PUT_OBJECT):
+            client.execute_cell(nbformat.v4.new_code_cell(code), 0)
+        before = program_pids()
+        kill(client)
+    time.sleep(1)  # a program that dies with the kernel needs a moment to do so
+    facts |= {"before": before, "after": program_pids()}
+    facts["object"] = objectstore.read(services.endpoints(), "kept").decode()
+    print(json.dumps(facts))
+
+
+def run_all(client: NotebookClient) -> str:
+    """Run every cell; the first error, or an empty text."""
+    started = time.monotonic()
+    try:
+        for index, cell in enumerate(client.nb.cells):
+            client.execute_cell(cell, index)
+    except CellExecutionError as error:
+        return str(error)
+    print(f"a pass took {time.monotonic() - started:.1f} s", file=sys.stderr)
+    return ""
+
+
+def program_pids() -> dict[str, int]:
+    """The process id of each program that the lab supervises."""
+    return {program.name: program.pid for program in supervisor.status()}
+
+
+def kill(client: NotebookClient) -> None:
+    """Kill the kernel and its process group at once, as JupyterLab does when a kernel hangs."""
+    kernel = psutil.Process(client.km.provisioner.pid)
+    os.killpg(kernel.pid, signal.SIGKILL)
+    psutil.wait_procs([kernel], timeout=10)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    finally:
+        services.down()

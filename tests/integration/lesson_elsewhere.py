@@ -1,0 +1,78 @@
+"""A lesson's session whose servers the lab did not start; `test_lessons.py` runs it and reads its facts.
+
+It prints one JSON object per step and goes on when it is given a line.
+"""
+
+import json
+import sys
+
+from lab_env import Lab
+from lab_env.objectstore import list_objects
+from lab_env.pipeline.options import KEYS, TINY
+from lab_env.services import thrift
+from lab_env.shop.topics import ensure_topic, topic_end_offsets
+
+LESSON = "01"
+
+
+def tell(**facts) -> None:
+    """Print facts and wait for a line."""
+    print(json.dumps(facts), flush=True)
+    sys.stdin.readline()
+
+
+def main() -> None:
+    """Write a table, a name and a topic; resume the lesson; start it again."""
+    lab = Lab.start(LESSON, "metastore")
+    spark = lab.spark
+    topic, path = lab.topic("orders"), lab.path("orders")
+    ensure_topic(lab.endpoints.kafka_bootstrap, topic, 1)
+    orders = spark.sql(
+        "SELECT 'O-1' AS order_id, 1 AS amount, '2026-11-20' AS partition_date,"
+        " TIMESTAMP '2026-11-20 12:00:00' AS order_ts"
+    )
+    options = KEYS | TINY | {"hoodie.table.name": "orders"}
+    orders.write.format("hudi").options(**options).mode("append").save(path)
+    spark.sql(f"CREATE DATABASE {lab.database} LOCATION '{path}_names'")
+    spark.sql(f"CREATE TABLE {lab.database}.orders USING hudi LOCATION '{path}'")
+    kafka = {"kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap, "topic": topic}
+    messages = orders.selectExpr("order_id AS key", "to_json(struct(*)) AS value")
+    messages.write.format("kafka").options(**kafka).save()
+    (lab.folder / "notes.txt").write_text("mine")
+    tell(master=spark.sparkContext.master, endpoints=repr(lab.endpoints), **facts(lab, spark))
+
+    resumed = Lab.resume(LESSON, "metastore")
+    same = resumed.spark is spark
+    notes = (resumed.folder / "notes.txt").read_text()
+    tell(same_session=same, notes=notes, **facts(resumed, spark))
+
+    again = Lab.start(LESSON, "metastore")
+    objects = list(list_objects(again.endpoints, f"{again.space}/"))
+    topics = topic_names(again)
+    tell(
+        objects=len(objects), topics=topics, databases=thrift.databases(again.address("metastore"))
+    )
+
+
+def facts(lab: Lab, spark) -> dict:
+    """What the lesson's servers hold, read through its session."""
+    topic = lab.topic("orders")
+    kafka = {"kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap, "subscribe": topic}
+    return {
+        "rows": spark.read.format("hudi").load(lab.path("orders")).count(),
+        "rows_by_name": spark.table(f"{lab.database}.orders").count(),
+        "messages": spark.read.format("kafka").options(**kafka).load().count(),
+        "end_offset": sum(topic_end_offsets(lab.endpoints.kafka_bootstrap, topic).values()),
+    }
+
+
+def topic_names(lab: Lab) -> list[str]:
+    """The lesson's topics."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
+    return [name for name in admin.list_topics(timeout=10).topics if name.startswith(lab.space)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""A lesson in a kernel that has no network, is used twice and is killed at the end.
+
+One kernel and one lab for the whole module, in a network namespace that has nothing but a loopback device.
+Where the machine allows no such namespace, the run has the network, and only the test of that is skipped.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from instance import Instance
+from own_lab import lab_environment
+
+from lab_env.settings import REPOSITORY
+
+pytestmark = pytest.mark.services
+
+# The whole way in a minute: services, a Spark session, a Hudi table, live load, Kafka read by Spark.
+NOTEBOOK = REPOSITORY / "solutions" / "00_welcome.ipynb"
+SCRIPT = Path(__file__).with_name("kernel_run.py")
+
+# A user who is not root may have namespaces all the same, as root of a user namespace.
+WITHOUT_NETWORK = (
+    *("unshare", *(["--map-root-user"] if os.getuid() else []), "--net"),
+    *("sh", "-c", 'ip link set lo up && exec "$@"', "offline"),
+)
+
+
+def can_cut_network() -> bool:
+    """Whether this machine allows a network namespace."""
+    if not (shutil.which("unshare") and shutil.which("ip")):
+        return False
+    return subprocess.run([*WITHOUT_NETWORK, "true"], capture_output=True).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory) -> dict:
+    """What `kernel_run.py` found."""
+    home = tmp_path_factory.mktemp("kernel") / "a lab"
+    instance = Instance(home, lab_environment(home))
+    strict = {"LAB_STRICT": "1", "JUPYTER_PREFER_ENV_PATH": "1"}
+    done = subprocess.run(
+        [*(WITHOUT_NETWORK if can_cut_network() else ()), sys.executable, SCRIPT, NOTEBOOK],
+        env=instance.environment | strict,
+        cwd=NOTEBOOK.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert instance.processes() == []
+    return json.loads(done.stdout)
+
+
+def test_a_lesson_runs_with_the_network_cut(facts):
+    if not can_cut_network():
+        pytest.skip("this machine allows no network namespace")
+    assert facts["interfaces"] == ["lo"]
+    assert facts["errors"][0] == ""
+
+
+def test_a_lesson_runs_twice_in_one_kernel(facts):
+    assert facts["errors"] == ["", ""]
+
+
+def test_a_killed_kernel_stops_neither_a_service_nor_a_writer(facts):
+    assert set(facts["before"]) == {"minio", "kafka", "writer-lesson-00-kept"}
+    assert all(facts["before"].values())
+    assert facts["after"] == facts["before"]
+    assert facts["object"] == "by the kernel"

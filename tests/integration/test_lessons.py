@@ -1,0 +1,153 @@
+"""A lesson on servers that another lab started, beside another lesson, resumed and started again.
+
+One Spark for the whole module: `lesson_elsewhere.py` is the lesson, in a LAB_HOME of its own in which
+nothing runs; this test run's lab stands for the servers of somebody else.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from instance import Instance
+from own_lab import lab_environment
+
+from lab_env import objectstore
+from lab_env import services as lab_services
+from lab_env.lab import Lab, database_of, reset_lesson, space_of
+from lab_env.services import thrift
+from lab_env.shop.topics import ensure_topic, topic_end_offsets
+
+pytestmark = pytest.mark.services
+
+LESSON, NEIGHBOUR = "01", "02"
+SCRIPT = Path(__file__).with_name("lesson_elsewhere.py")
+WRITTEN = {"rows": 1, "rows_by_name": 1, "messages": 1, "end_offset": 1}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was seen while the lesson ran.
+
+    Args:
+        written: by the lesson's session, of what it had written.
+        resumed: by `Lab.resume` of the lesson, after another lesson had been started.
+        restarted: by a second `Lab.start` of the lesson.
+        in_store: whether the servers themselves hold the table, its name and the topic.
+        processes: how many programs the lesson's own LAB_HOME started.
+        neighbour: objects, messages and files of the other lesson at the end.
+    """
+
+    written: dict
+    resumed: dict
+    restarted: dict
+    in_store: tuple[bool, bool, bool]
+    processes: int
+    neighbour: tuple[int, int, int]
+
+
+@pytest.fixture(scope="module")
+def run(services, tmp_path_factory) -> Run:
+    """The lesson, run to its end, with another lesson started beside it."""
+    lab_services.up(["metastore"], progress=lambda line: None)
+    metastore = lab_services.service("metastore").address()
+    home = tmp_path_factory.mktemp("elsewhere") / "a lab"
+    foreign = {
+        "LAB_S3_ENDPOINT": services.s3_endpoint,
+        "LAB_S3_ACCESS_KEY": services.s3_access_key,
+        "LAB_S3_SECRET_KEY": services.s3_secret_key,
+        "LAB_KAFKA_BOOTSTRAP": services.kafka_bootstrap,
+        "LAB_METASTORE_URI": metastore,
+        "LAB_SPARK_MASTER": "local[1]",
+    }
+    instance = Instance(home, lab_environment(home) | foreign)
+    reset_lesson(LESSON)
+    lesson = subprocess.Popen(
+        [sys.executable, SCRIPT],
+        env=instance.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def next_facts() -> dict:
+        return json.loads(next(line for line in lesson.stdout if line.startswith("{")))
+
+    def go_on() -> None:
+        lesson.stdin.write("\n")
+        lesson.stdin.flush()
+
+    try:
+        written = next_facts()
+        neighbour = start_neighbour()
+        in_store = (
+            any(objectstore.list_objects(services, f"{space_of(LESSON)}/orders/.hoodie/")),
+            thrift.tables(metastore, database_of(space_of(LESSON))) == ["orders"],
+            topic_end_offsets(services.kafka_bootstrap, "lesson-01.orders") == {0: 1},
+        )
+        go_on()
+        resumed = next_facts()
+        processes = len(instance.processes())
+        go_on()
+        restarted = next_facts()
+        left_to_neighbour = neighbour()
+        go_on()
+        assert lesson.wait(60) == 0
+    finally:
+        lesson.kill()
+        lesson.communicate()
+        for number in (LESSON, NEIGHBOUR):
+            reset_lesson(number)
+    return Run(written, resumed, restarted, in_store, processes, left_to_neighbour)
+
+
+def start_neighbour() -> Callable[[], tuple[int, int, int]]:
+    """Start another lesson on the same servers and leave an object, a topic and a file in it.
+
+    Returns:
+        A function that counts how many of each are there.
+    """
+    lab = Lab.start(NEIGHBOUR)
+    store = objectstore.client(lab.endpoints)
+    store.put_object(Bucket=lab.endpoints.bucket, Key=f"{lab.space}/orders/a", Body=b"mine")
+    ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"), 1)
+    lab.replay(n=5)
+    (lab.folder / "notes.txt").write_text("mine")
+
+    def count() -> tuple[int, int, int]:
+        messages = topic_end_offsets(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
+        return (
+            len(lab.files(lab.path("orders"))),
+            sum(messages.values()),
+            len(list(lab.folder.iterdir())),
+        )
+
+    return count
+
+
+def test_a_session_writes_and_reads_on_servers_that_the_lab_did_not_start(run):
+    assert run.written.items() >= WRITTEN.items()
+    assert run.in_store == (True, True, True)
+    assert run.processes == 0
+
+
+def test_the_spark_master_is_the_one_that_is_set(run):
+    assert run.written["master"] == "local[1]"
+
+
+def test_a_lesson_started_in_another_process_leaves_this_one_alone(run):
+    assert run.resumed.items() >= WRITTEN.items()
+
+
+def test_a_resumed_lesson_keeps_its_session_tables_topics_and_files(run):
+    assert run.resumed == {"same_session": True, "notes": "mine"} | WRITTEN
+
+
+def test_a_start_clears_its_own_lesson_and_no_other(run):
+    assert run.restarted["objects"] == 0
+    assert run.restarted["topics"] == []
+    assert "lesson_01" not in run.restarted["databases"]
+    assert run.neighbour == (1, 5, 1)

@@ -1,0 +1,16 @@
+"""`make test` uses the machine that it runs on."""
+
+import pytest
+from jobs import free_gigabytes, jobs
+
+
+@pytest.mark.parametrize(
+    ("cores", "gigabytes", "processes"),
+    [(2, 24, 3), (4, 24, 4), (8, 64, 8), (8, 15, 3), (2, 7, 1), (1, 24, 1), (2, 0.5, 1)],
+)
+def test_a_run_takes_the_cores_as_far_as_memory_reaches(cores, gigabytes, processes):
+    assert jobs(cores, gigabytes) == processes
+
+
+def test_free_memory_is_some_gigabytes():
+    assert 0.1 < free_gigabytes() < 10_000
