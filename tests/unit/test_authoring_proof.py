@@ -126,9 +126,9 @@ def test_a_notebook_whose_jvm_is_nearly_full_fails_although_every_cell_ran(tmp_p
         "os.environ['PYSPARK_PYTHON'] = sys.executable\n"
         "from pyspark.sql import SparkSession\n"
         "spark = (SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')\n"
-        "    .config('spark.driver.host', '127.0.0.1').config('spark.driver.memory', '500m')\n"
+        "    .config('spark.driver.host', '127.0.0.1').config('spark.driver.memory', '600m')\n"
         "    .getOrCreate())\n"
-        "kept = spark._jvm.java.nio.ByteBuffer.allocate(430_000_000)\n"
+        "kept = spark._jvm.java.nio.ByteBuffer.allocate(500_000_000)\n"
     )
     done = run_notebook(tmp_path, "77_full.ipynb", code)
     assert done.returncode == 1, done.stdout + done.stderr
