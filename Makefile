@@ -1,7 +1,7 @@
 # Thin: each target is one command. PYTHON may be any Python 3; set-up finds 3.11 or 3.12 itself.
 PYTHON ?= python3
 # Test processes, each with a lab of its own (4 GB); JOBS=0 runs the tests in one.
-JOBS ?= $(shell $(PYTHON) tests/jobs.py)
+JOBS ?= $(shell "$(PYTHON)" tests/jobs.py)
 PYTEST := .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 LAB := .venv/bin/lab
 
@@ -12,7 +12,7 @@ help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile
 
 setup: ## all that the lab runs on (once; later runs see that it is there)
-	@$(PYTHON) -I lab_env/runtime/bootstrap.py
+	@"$(PYTHON)" -I lab_env/runtime/bootstrap.py
 
 lab: setup ## set-up, services, and JupyterLab on the first lesson
 	@$(LAB) jupyter

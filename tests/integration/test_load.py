@@ -180,7 +180,7 @@ def test_the_topic_settles_what_a_killed_load_generator_left_open(place, short_t
 
 
 def test_a_load_whose_worker_dies_does_not_end_well(place):
-    load = load_of(place, seconds=5, processes=2).start()
+    load = load_of(place, seconds=8, processes=2).start()
     os.kill(psutil.Process(load.pid).children()[0].pid, signal.SIGKILL)
     with pytest.raises(LabError, match="1 of 2 worker processes died"):
         load.wait()

@@ -153,6 +153,7 @@ def reset(clone: Clone, *options: str, answer: str | None) -> tuple[int, str]:
             stdin=terminal if answer else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env=os.environ | {"LAB_WORK": str(clone.root / "work")},
             text=True,
             timeout=60,
         )

@@ -224,6 +224,7 @@ def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_g
     python = second / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to("/no/python")
+    shutil.copy2(clone / ".venv" / "pyvenv.cfg", second / ".venv")
     ask = "import runpy; print(runpy.run_path('lab_env/runtime/bootstrap.py')['_stamp_wanted']())"
     wanted = subprocess.run(
         ["python3", "-I", "-c", ask],

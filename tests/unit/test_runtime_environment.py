@@ -1,5 +1,6 @@
 """Programs of the lab are ended: asked first, killed when they do not listen, and never waited for in vain."""
 
+import shlex
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ IGNORE = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEE
 @contextmanager
 def child_of_a_careless_parent(script: str):
     """A process whose parent never asks how it ended, so that it stays a zombie."""
-    careless = f"{sys.executable} -c {script!r} & exec sleep 60"
+    careless = f"{shlex.join([sys.executable, '-c', script])} & exec sleep 60"
     parent = subprocess.Popen(["sh", "-c", careless], stdout=subprocess.PIPE, text=True)
     try:
         assert parent.stdout.readline() == "ready\n"
