@@ -26,7 +26,7 @@ JAVA_OPTIONS = " ".join(
 )
 
 # A lesson's session lives a minute or two, so it stays with the quick compiler. Measured, processor time
-# of session, first Hudi write, later small write: 3.0, 8.7, 1.2 s with it; 6.0, 15.7, 2.1 s without.
+# of session, first Hudi write, later small write: 4.7, 4.5, 1.0 s with it; 6.3, 9.3, 1.9 s without.
 # Long streams are faster without it.
 LESSON_JAVA_OPTIONS = " ".join((JAVA_OPTIONS, *QUICK_COMPILER))
 
