@@ -6,7 +6,7 @@ PYTEST := .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-r
 LAB := .venv/bin/lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test tour site lint check up down clean lock
+.PHONY: help setup lab test tour site lint unit check up down clean lock
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile
@@ -32,7 +32,10 @@ lint: setup ## format, lint, import directions, lessons
 	@.venv/bin/lint-imports
 	@$(LAB) author check
 
-check: lint ## format, lint, import directions, lessons, unit tests
+check: ## format, lint, import directions, lessons, unit tests: side by side
+	@$(MAKE) --no-print-directory -j2 lint unit
+
+unit: ## unit tests
 	@$(PYTEST) -q tests/unit
 
 up: setup ## start the services

@@ -23,6 +23,12 @@ def test_every_generated_file_is_what_its_source_makes():
     assert drift() == []
 
 
+def test_every_lesson_and_demo_keeps_the_template():
+    command = [sys.executable, "-m", "lab_env.cli", "author", "check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_committed_notebook_carries_no_outputs(path):
     code = [c for c in json.loads(path.read_text("utf-8"))["cells"] if c["cell_type"] == "code"]
