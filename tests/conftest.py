@@ -39,11 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.cache_clear()
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the run's lab."""
+def pytest_sessionfinish() -> None:
+    """Stop the run's lab: not later, because pytest-xdist kills a process ten seconds after its session."""
     from lab_env import services
 
     services.down()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the run's lab."""
     shutil.rmtree(config.lab_parent, ignore_errors=True)
 
 
