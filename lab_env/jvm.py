@@ -15,26 +15,6 @@ from pathlib import Path
 # `NoSuchMethodException`. So both options stand here, and nowhere one without the other.
 QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 
-# What a JVM prints when it runs out of something, and what that means. The first match in a log is the
-# cause; the exceptions after it are consequences.
-EXHAUSTED = {
-    r"CodeCache is full|Out of space in CodeCache": (
-        "the JVM's code cache is full, so it no longer compiles",
-        "give the JVM a larger -XX:ReservedCodeCacheSize.",
-    ),
-    r"OutOfMemoryError: (Metaspace|Compressed class space)": (
-        "the JVM's metaspace is full",
-        "give the JVM a larger -XX:MaxMetaspaceSize.",
-    ),
-    r"OutOfMemoryError: unable to create (new )?native thread": (
-        "the system refuses the JVM more threads",
-        "close other programs, or raise the limit: ulimit -u.",
-    ),
-    r"OutOfMemoryError": (
-        "the JVM is out of memory",
-        "give Spark more memory, for example LAB_SPARK_MEMORY=2g, or read less at once.",
-    ),
-}
 START_MARK = "=== started"
 
 
@@ -49,6 +29,28 @@ class Exhaustion:
 
     cause: str
     next_step: str
+
+
+# What a JVM prints when it runs out of something, and what that means. The first match in a log is the
+# cause; the exceptions after it are consequences.
+EXHAUSTED = {
+    r"CodeCache is full|Out of space in CodeCache": Exhaustion(
+        "the JVM's code cache is full, so it no longer compiles",
+        "give the JVM a larger -XX:ReservedCodeCacheSize.",
+    ),
+    r"OutOfMemoryError: (Metaspace|Compressed class space)": Exhaustion(
+        "the JVM's metaspace is full",
+        "give the JVM a larger -XX:MaxMetaspaceSize.",
+    ),
+    r"OutOfMemoryError: unable to create (new )?native thread": Exhaustion(
+        "the system refuses the JVM more threads",
+        "close other programs, or raise the limit: ulimit -u.",
+    ),
+    r"OutOfMemoryError": Exhaustion(
+        "the JVM is out of memory",
+        "give Spark more memory, for example LAB_SPARK_MEMORY=2g, or read less at once.",
+    ),
+}
 
 
 def start_mark() -> str:
@@ -92,7 +94,7 @@ def explained(error: object, log: Path) -> str:
 def _exhaustion(text: str) -> Exhaustion | None:
     for pattern, known in EXHAUSTED.items():
         if re.search(pattern, text):
-            return Exhaustion(*known)
+            return known
     return None
 
 

@@ -52,10 +52,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that the processes end at about the same time; unit tests last.
-
-    A JVM keeps the class path of the first session in its process, and integration tests need more in it.
-    """
+    """The longest files first, so that the processes end at about the same time; unit tests last."""
     items.sort(key=_turn)
 
 

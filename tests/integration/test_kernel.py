@@ -5,14 +5,13 @@ Where the machine allows no such namespace, the run has the network, and only th
 """
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from instance import Instance
+from offline import WITHOUT_NETWORK, can_cut_network
 from own_lab import lab_environment
 
 from lab_env.settings import REPOSITORY
@@ -22,19 +21,6 @@ pytestmark = pytest.mark.services
 # The whole way in a minute: services, a Spark session, a Hudi table, live load, Kafka read by Spark.
 NOTEBOOK = REPOSITORY / "solutions" / "00_welcome.ipynb"
 SCRIPT = Path(__file__).with_name("kernel_run.py")
-
-# A user who is not root may have namespaces all the same, as root of a user namespace.
-WITHOUT_NETWORK = (
-    *("unshare", *(["--map-root-user"] if os.getuid() else []), "--net"),
-    *("sh", "-c", 'ip link set lo up && exec "$@"', "offline"),
-)
-
-
-def can_cut_network() -> bool:
-    """Whether this machine allows a network namespace."""
-    if not (shutil.which("unshare") and shutil.which("ip")):
-        return False
-    return subprocess.run([*WITHOUT_NETWORK, "true"], capture_output=True).returncode == 0
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from instance import Instance
+from offline import UNSHARE, WITHOUT_NETWORK, can_cut_network
 from own_lab import allowed, lab_environment
 
 from lab_env.errors import LabError
@@ -243,17 +244,7 @@ def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_g
 
 # The network cut --------------------------------------------------------------------------------
 
-# A user who is not root may have namespaces all the same, as root of a user namespace.
-UNSHARE = (shutil.which("unshare") or "unshare", *(["--map-root-user"] if os.getuid() else []))
-WITHOUT_NETWORK = (
-    *UNSHARE,
-    "--net",
-    shutil.which("sh"),
-    "-c",
-    f'{shutil.which("ip")} link set lo up && exec "$@"',
-    "offline",
-)
-can_cut = subprocess.run([*WITHOUT_NETWORK, "true"], capture_output=True).returncode == 0
+can_cut = can_cut_network()
 offline = pytest.mark.skipif(not can_cut, reason="this machine allows no network namespace")
 
 
