@@ -12,7 +12,7 @@ help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile
 
 setup: ## all that the lab runs on (once; later runs see that it is there)
-	@"$(PYTHON)" -I lab_env/runtime/bootstrap.py
+	@"$(PYTHON)" -I lab_env/install/bootstrap.py
 
 lab: setup ## set-up, services, and JupyterLab on the first lesson
 	@$(LAB) jupyter
@@ -52,4 +52,4 @@ clean: ## the same, and remove the lab's data, .venv and build; the cache stays
 	@rm -rf .venv build
 
 lock: ## resolve requirements.lock anew
-	@.venv/bin/python -m lab_env.runtime.fetch --lock
+	@.venv/bin/python -m lab_env.install.fetch --lock

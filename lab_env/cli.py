@@ -58,7 +58,7 @@ def setup(
     before: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Fetch and build all that the lab runs on (once; later runs find it in the cache)."""
-    from lab_env.services.setup import set_up
+    from lab_env.setup import set_up
 
     with _progress() as say:
         done = set_up(say, since, before)
@@ -82,7 +82,7 @@ def down(
 ) -> None:
     """Stop the services, writers and live loads; JupyterLab ends where it was started."""
     from lab_env import services
-    from lab_env.runtime.state import home
+    from lab_env.processes.state import home
 
     services.down(purge)
     out.print("Services, writers and live loads are stopped.")
@@ -110,14 +110,14 @@ def status(
 @app.command()
 def doctor() -> None:
     """Check this machine and the lab, and say how to mend what is wrong."""
-    from lab_env.services.doctor import examine
+    from lab_env.services.doctor import run_checks
 
     marks = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
-    findings = examine()
+    findings = run_checks()
     for finding in findings:
         out.print(f"{marks[finding.verdict]}  {finding.subject:<12} {escape(finding.fact)}")
-        if finding.mend:
-            out.print(f"      {'':<12} [bold]{escape(finding.mend)}[/]")
+        if finding.fix:
+            out.print(f"      {'':<12} [bold]{escape(finding.fix)}[/]")
     if any(finding.verdict == "fail" for finding in findings):
         raise typer.Exit(1)
 
@@ -128,8 +128,8 @@ def logs(
     lines: Annotated[int, typer.Option("-n", min=1, help="how many lines")] = 50,
 ) -> None:
     """Show the last lines of a service's log."""
-    from lab_env.runtime import supervisor
-    from lab_env.runtime.state import folder
+    from lab_env.processes import supervisor
+    from lab_env.processes.state import folder
 
     if not supervisor.log_path(name).is_file():
         known = sorted(path.stem for path in folder("logs").glob("*.log"))
@@ -154,11 +154,11 @@ def reset(
     from lab_env.course import copies
     from lab_env.lab import (
         OTHER_SPACES,
-        in_words,
         known_demos,
         known_lessons,
+        namespace_of,
         reset_lesson,
-        space_of,
+        summarize,
     )
 
     spaces = (*known_lessons(), *OTHER_SPACES, *known_demos())
@@ -168,8 +168,8 @@ def reset(
     is_lesson = lesson in known_lessons()
     if is_lesson and not yes and copies.was_worked_on(copies.name_of(lesson)):
         _ask_to_discard(lesson)
-    removed = in_words(reset_lesson(lesson))
-    out.print(f"{space_of(lesson)}: removed {removed}.")
+    removed = summarize(reset_lesson(lesson))
+    out.print(f"{namespace_of(lesson)}: removed {removed}.")
     if is_lesson:
         out.print(escape(f"A fresh copy: {copies.renew(lesson)}"))
 
@@ -187,7 +187,7 @@ def tour(
     rate: Annotated[int, typer.Option(min=1, max=100_000, help="events a second")] = 500,
 ) -> None:
     """Run the whole pipeline on live load and prove that nothing was lost."""
-    from lab_env.measure import tour as measured
+    from lab_env.tour import tour as measured
 
     raise typer.Exit(measured.main(seconds=seconds, rate=rate) or 0)
 
@@ -201,7 +201,7 @@ def bench(
     full: Annotated[bool, typer.Option(help="larger data, more repetitions")] = False,
 ) -> None:
     """Measure this machine; JSON files, COW and MOR on one stream; and how cost grows."""
-    from lab_env.measure.bench import command
+    from lab_env.bench import command
 
     raise typer.Exit(command.main(parts, full, out))
 
@@ -217,8 +217,8 @@ def load(
 ) -> None:
     """Send live orders to Kafka with Locust."""
     from lab_env import services
-    from lab_env.runtime.environment import mark
-    from lab_env.shop import cli as shop
+    from lab_env.processes.environment import mark
+    from lab_env.shop import command as shop
 
     shop.load(services.endpoints(), topic, rate, users, seconds, processes, web, mark())
 
@@ -232,7 +232,7 @@ def replay(
 ) -> None:
     """Send the recorded stream of orders to Kafka."""
     from lab_env import services
-    from lab_env.shop import cli as shop
+    from lab_env.shop import command as shop
 
     shop.replay(services.endpoints(), topic, n, rate, skip)
 
@@ -241,7 +241,7 @@ def replay(
 def ledger(topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC) -> None:
     """Show what the broker acknowledged, by kind."""
     from lab_env import services
-    from lab_env.shop import cli as shop
+    from lab_env.shop import command as shop
 
     shop.ledger(services.endpoints(), topic)
 
@@ -253,7 +253,7 @@ def jupyter(
     """Open JupyterLab on the first lesson, with the services up."""
     from lab_env import services
     from lab_env.course import copies
-    from lab_env.runtime.jupyter import run_jupyterlab
+    from lab_env.jupyterlab.server import run_jupyterlab
     from lab_env.settings import settings
 
     for name in copies.make_copies():
@@ -274,8 +274,9 @@ def demo(
     """Prepare a five-minute demo, and open it with its table written and Spark warm."""
     import webbrowser
 
-    from lab_env import demos, services
-    from lab_env.runtime.jupyter import ENDING, has_display
+    from lab_env import services
+    from lab_env.jupyterlab.server import ENDING, has_display
+    from lab_env.publish import demos
 
     demos.notebook_of(name)  # a wrong name is said before anything starts
     with _progress() as say:
@@ -300,8 +301,8 @@ def bundle(
     target: Annotated[str, typer.Argument(help="the archive")] = "streaming-lakehouse-bundle.tar",
 ) -> None:
     """Pack all that set-up fetched into one archive, for machines without a network."""
-    from lab_env.runtime.bundle import make_bundle
-    from lab_env.services.setup import set_up
+    from lab_env.install.bundle import make_bundle
+    from lab_env.setup import set_up
 
     with _progress() as say:
         set_up(say)
@@ -325,10 +326,10 @@ def site(
     ] = False,
 ) -> None:
     """Build the course as web pages, from the notebooks that the tests have executed."""
-    from lab_env.site.build import build_site
+    from lab_env.publish.site.build import build_site
 
     built = build_site(partial=partial)
-    for name, why in built.lacks.items():
+    for name, why in built.missing_resources.items():
         out.print(escape(f"not in it: {name} {why}"))
     out.print(escape(f"{len(built.notebooks)} notebooks and the guides: open {built.index}"))
 
@@ -455,7 +456,7 @@ def _unexpected() -> LabError:
     what = f"Something unexpected happened: {summary.splitlines()[0]}"
     details = f"{datetime.now().isoformat()} {sys.argv[1:]}\n{traceback.format_exc()}\n"
     try:
-        from lab_env.runtime.state import folder
+        from lab_env.processes.state import folder
 
         path = folder("logs") / "lab-error.log"
         with path.open("a") as file:

@@ -10,29 +10,30 @@ import sys
 from html import escape
 from pathlib import Path
 
-from lab_env import objectstore, services
-from lab_env.architecture import architecture_svg
+from lab_env import services, store
 from lab_env.course.exercises import Exercises
 from lab_env.course.outcomes import Card, Outcome
 from lab_env.course.progress import CourseProgress
+from lab_env.display.architecture import architecture_svg
 from lab_env.errors import LabError
+from lab_env.install import cds_archive, fetch, java
 from lab_env.pipeline import session
-from lab_env.runtime import class_archive, fetch, java, supervisor
-from lab_env.runtime.environment import mark
-from lab_env.runtime.state import folder
+from lab_env.pipeline.handle import Writer
+from lab_env.processes import supervisor
+from lab_env.processes.environment import mark
+from lab_env.processes.state import folder
 from lab_env.settings import REPOSITORY, Endpoints
 from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
 from lab_env.shop.topics import delete_topics
-from lab_env.writers import Writer
 from lab_env.xray import Snapshot, xray
 
 # Spaces beside the lessons: of the tour, the benchmark, and `lab load` and `lab replay`.
 OTHER_SPACES = ("tour", "bench", "lab")
 
 
-def space_of(lesson: str) -> str:
+def namespace_of(lesson: str) -> str:
     """The name that a lesson's tables, topics and writers carry, for example `lesson-05`.
 
     Args:
@@ -51,9 +52,9 @@ def space_of(lesson: str) -> str:
     raise LabError(f"There is no lesson {lesson!r}.", "use a number of two digits, such as 05.")
 
 
-def database_of(space: str) -> str:
+def database_of(namespace: str) -> str:
     """The database of a space in the Hive Metastore, where a name has no hyphen."""
-    return space.replace("-", "_")
+    return namespace.replace("-", "_")
 
 
 def known_lessons() -> list[str]:
@@ -96,12 +97,12 @@ class Lab:
         self.lesson = lesson
         self.endpoints = endpoints
         self.needs = needs
-        self.space = space_of(lesson)
+        self.namespace = namespace_of(lesson)
         self._session = None
         self._exercises = Exercises(self)
 
     @classmethod
-    def start(cls, lesson: str, *needs: str, later: str = "") -> "Lab":
+    def start(cls, lesson: str, *needs: str, optional: str = "") -> "Lab":
         """Begin a lesson: services up, this lesson's own tables and topics cleared.
 
         Args:
@@ -114,12 +115,12 @@ class Lab:
         """
         check_lesson(lesson)
         services.up([*services.DEFAULT, *needs] if needs else None)
-        if later:
-            services.begin(later)
+        if optional:
+            services.start_optional(optional)
         cleared = reset_lesson(lesson)
         lab = cls(lesson, services.endpoints(), needs)
         if any(cleared.values()):
-            print(f"Cleared from an earlier run of {lab.space}: {in_words(cleared)}.")
+            print(f"Cleared from an earlier run of {lab.namespace}: {summarize(cleared)}.")
         return lab
 
     @classmethod
@@ -136,7 +137,7 @@ class Lab:
         With a lesson that asked for the metastore, Spark's table names live there.
         """
         if self._session is None:
-            java_options = class_archive.java_options(session.LESSON_JAVA_OPTIONS)
+            java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
             extra = {"spark.driver.extraJavaOptions": java_options}
             if "metastore" in self.needs:
                 extra |= session.metastore_conf(self.address("metastore"))
@@ -144,7 +145,7 @@ class Lab:
                 self.endpoints,
                 fetch.jars("spark"),
                 java.java_home(),
-                f"lab {self.space}",
+                f"lab {self.namespace}",
                 extra,
                 log=self.spark_log,
             )
@@ -153,12 +154,12 @@ class Lab:
     @property
     def spark_log(self) -> Path:
         """The file that takes what this lesson's Spark driver logs."""
-        return supervisor.log_path(f"spark-{self.space}")
+        return supervisor.log_path(f"spark-{self.namespace}")
 
     @property
     def base(self) -> str:
         """The folder of this lesson's tables, for example `s3a://lakehouse/lesson-05`."""
-        return f"s3a://{self.endpoints.bucket}/{self.space}"
+        return f"s3a://{self.endpoints.bucket}/{self.namespace}"
 
     def path(self, name: str) -> str:
         """Where a table of this lesson lies, for example `s3a://lakehouse/lesson-05/orders_cow`."""
@@ -167,7 +168,7 @@ class Lab:
     @property
     def database(self) -> str:
         """This lesson's database in the metastore, for example `lesson_13`; a start clears it."""
-        return database_of(self.space)
+        return database_of(self.namespace)
 
     def known_partitions(self, table: str) -> list[str]:
         """The partitions of one of this lesson's tables, as the metastore itself knows them."""
@@ -179,16 +180,16 @@ class Lab:
 
     def topic(self, name: str) -> str:
         """The Kafka topic of this lesson with that name, for example `lesson-05.orders`."""
-        return f"{self.space}.{name}"
+        return f"{self.namespace}.{name}"
 
     def stream(self, name: str) -> str:
         """The Kinesis stream of this lesson with that name, for example `lesson-02.orders`."""
-        return f"{self.space}.{name}"
+        return f"{self.namespace}.{name}"
 
     @property
     def folder(self) -> Path:
         """A folder for files of this lesson on this machine; a lesson's start clears it."""
-        place = folder("lessons") / self.space
+        place = folder("lessons") / self.namespace
         place.mkdir(exist_ok=True)
         return place
 
@@ -197,7 +198,7 @@ class Lab:
         return services.service(service).address()
 
     def wait_for(self, service: str) -> bool:
-        """Wait for a service that was started for `later`; whether it is there, or was left out."""
+        """Wait for a service that was started for `optional`; whether it is there, or was left out."""
         if not services.service(service).running():
             return False
         services.up([service], progress=lambda line: None)
@@ -235,11 +236,11 @@ class Lab:
 
     def writer(self, name: str = "pipeline") -> Writer:
         """The handle of this lesson's streaming writer with that name."""
-        return Writer(f"writer-{self.space}-{name}")
+        return Writer(f"writer-{self.namespace}-{name}")
 
-    def files(self, path: str) -> list[objectstore.StoredObject]:
+    def files(self, path: str) -> list[store.StoredObject]:
         """Every object below a path of the store, listed without Spark."""
-        return list(objectstore.list_objects(self.endpoints, objectstore.key_of(path) + "/"))
+        return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
     def xray(self, path: str, since: Snapshot | None = None) -> Snapshot:
         """A Hudi table's timeline and files; with an earlier snapshot, what is new is marked.
@@ -268,9 +269,9 @@ class Lab:
         """Keep what you expect, before the run shows it."""
         return self._exercises.predict(prediction_id, expected)
 
-    def happened(self, prediction_id: str, value) -> Card:
+    def record_actual(self, prediction_id: str, value) -> Card:
         """Set what happened beside what you expected."""
-        return self._exercises.happened(prediction_id, value)
+        return self._exercises.record_actual(prediction_id, value)
 
     def progress(self) -> CourseProgress:
         """Your progress over the whole course."""
@@ -326,16 +327,16 @@ def reset_lesson(lesson: str) -> dict[str, int]:
     Raises:
         LabError: no such lesson, or the services are not running.
     """
-    space = space_of(lesson)
+    namespace = namespace_of(lesson)
     endpoints = services.endpoints()
     cleared = {"objects": 0, "topics": 0, "streams": 0, "names": 0, "ledgers": 0, "writers": 0}
-    cleared["writers"] = _remove_writers(f"writer-{space}-")
-    cleared["objects"] = objectstore.delete_prefix(endpoints, f"{space}/")
-    cleared["topics"] = len(delete_topics(endpoints.kafka_bootstrap, f"{space}."))
-    cleared["streams"] = len(services.SERVICES["kinesis"].delete_streams(f"{space}."))
-    cleared["names"] = len(services.SERVICES["metastore"].drop_database(database_of(space)))
-    shutil.rmtree(folder("lessons") / space, ignore_errors=True)
-    for ledger in folder("ledger").glob(f"{space}.*"):
+    cleared["writers"] = _remove_writers(f"writer-{namespace}-")
+    cleared["objects"] = store.delete_prefix(endpoints, f"{namespace}/")
+    cleared["topics"] = len(delete_topics(endpoints.kafka_bootstrap, f"{namespace}."))
+    cleared["streams"] = len(services.SERVICES["kinesis"].delete_streams(f"{namespace}."))
+    cleared["names"] = len(services.SERVICES["metastore"].drop_database(database_of(namespace)))
+    shutil.rmtree(folder("lessons") / namespace, ignore_errors=True)
+    for ledger in folder("ledger").glob(f"{namespace}.*"):
         shutil.rmtree(ledger)
         cleared["ledgers"] += 1
     return cleared
@@ -350,7 +351,7 @@ def _remove_writers(prefix: str) -> int:
     return len(running)
 
 
-def in_words(cleared: dict[str, int]) -> str:
+def summarize(cleared: dict[str, int]) -> str:
     """What `reset_lesson` returned, as part of a sentence."""
     found = [
         f"{count:,} {name if count > 1 else name.removesuffix('s')}"

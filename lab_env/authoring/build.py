@@ -59,14 +59,17 @@ class Tree:
         return self.root / "solutions"
 
     @property
-    def registry(self) -> Path:
-        """The folder of the registry files."""
-        return self.root / "lab_env" / "course" / "registry"
+    def rooms(self) -> Path:
+        """The folder of the lessons' own code: checks, figures, exercises."""
+        return self.root / "lab_env" / "lessons"
 
-    @property
-    def checks(self) -> Path:
-        """The folder of the checks."""
-        return self.root / "lab_env" / "course" / "checks"
+    def room(self, number: str) -> Path:
+        """The folder of one lesson's own code.
+
+        Args:
+            number: two digits.
+        """
+        return self.rooms / f"l{number}"
 
     @property
     def executed(self) -> Path:
@@ -85,7 +88,7 @@ class Tree:
             *self.worked.glob("*.ipynb"),
             *(self.learner / DEMOS).glob("*.ipynb"),
             *(self.worked / DEMOS).glob("*.ipynb"),
-            *self.registry.glob("*"),
+            *self.rooms.glob("*/exercises.json"),
         }
 
 
@@ -114,7 +117,7 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
     for lesson in lessons:
         made[tree.learner / f"{lesson.name}.ipynb"] = notebook(lesson, worked=False)
         made[tree.worked / f"{lesson.name}.ipynb"] = notebook(lesson, worked=True)
-        made[tree.registry / f"{lesson.number}.json"] = to_json(entry(lesson))
+        made[tree.room(lesson.number) / "exercises.json"] = to_json(entry(lesson))
     for demo in demos:
         made[tree.learner / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=False)
         made[tree.worked / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=True)
@@ -161,13 +164,13 @@ def drift(tree: Tree = Tree()) -> list[str]:
             found.append(f"{name} is missing")
         elif path.read_bytes() != text.encode():
             found.append(f"{name}: {first_difference(path.read_text('utf-8'), text)}")
-    strays = sorted(tree.generated() - made.keys())
-    strays += [p for p in sorted(tree.sources.iterdir()) if p not in sources(tree.sources)]
-    strays += [p for p in sorted(tree.learner.rglob("*.ipynb")) if p.parent != tree.learner]
+    orphans = sorted(tree.generated() - made.keys())
+    orphans += [p for p in sorted(tree.sources.iterdir()) if p not in sources(tree.sources)]
+    orphans += [p for p in sorted(tree.learner.rglob("*.ipynb")) if p.parent != tree.learner]
     skip = ("__pycache__", ".ipynb_checkpoints", "demos")
     return found + [
         f"{path.relative_to(tree.root)} is stray: no lesson makes it"
-        for path in strays
+        for path in orphans
         if not set(path.relative_to(tree.root).parts) & set(skip)
     ]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import nbformat
 
 from lab_env.authoring.build import COURSE, Tree
+from lab_env.authoring.leaks import secrets_in
 from lab_env.errors import LabError
-from lab_env.leaks import secrets_in
 
 
 def shown(tree: Tree = COURSE) -> list[Path]:

@@ -30,12 +30,14 @@ def new_lesson(number: str, slug: str, tree: Tree = COURSE) -> list[Path]:
         )
     files = {
         tree.sources / f"{number}_{slug}.py": "skeleton.py.txt",
-        tree.checks / f"lesson_{number}.py": "skeleton_checks.py.txt",
+        tree.room(number) / "__init__.py": "",
+        tree.room(number) / "checks.py": "skeleton_checks.py.txt",
     }
     taken = [*tree.sources.glob(f"{number}_*.py"), *(path for path in files if path.exists())]
     if taken:
         raise LabError(f"Lesson {number} exists: {taken[0].name}.", "choose another number.")
     for path, skeleton in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text((_HERE / skeleton).read_text("utf-8").replace("NN", number), "utf-8")
-    return list(files)
+        text = (_HERE / skeleton).read_text("utf-8") if skeleton else ""
+        path.write_text(text.replace("NN", number), "utf-8")
+    return [path for path, skeleton in files.items() if skeleton]

@@ -243,7 +243,7 @@ def _checks(lesson: Lesson) -> Iterator[Problem]:
     except LabError as error:
         yield lesson.problem(1, str(error))
         return
-    module = f"lab_env/course/checks/lesson_{lesson.number}.py"
+    module = f"lab_env/lessons/l{lesson.number}/checks.py"
     for name in declared.keys() - known.keys():
         yield lesson.problem(declared[name], f"Exercise {name} has no check in {module}.")
     for name in known.keys() - declared.keys():

@@ -1,7 +1,7 @@
 """Exercises at run time: outcomes, cards, hints, solutions and progress over the whole course.
 
-What the exercises are stands in `registry/` (made from the lessons' sources by `lab author build`);
-how each is judged stands in `checks/`, one file a lesson.
+What the exercises of lesson NN are (`exercises.json`, made by `lab author build`) and how each is judged
+(`checks.py`) stands in `lab_env/lessons/lNN`.
 """
 
 from lab_env.course.checking import NotYet, Passed, check_of

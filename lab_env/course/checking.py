@@ -87,14 +87,14 @@ def checks_of_lesson(number: str) -> dict[str, type[Check]]:
     Raises:
         LabError: the lesson has no module of checks.
     """
-    name = f"lab_env.course.checks.lesson_{number}"
+    name = f"lab_env.lessons.l{number}.checks"
     try:
         return checks_in(importlib.import_module(name))
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if error.name not in (name, name.rpartition(".")[0]):
             raise
         raise LabError(
-            f"Lesson {number} has no checks.", f"write lab_env/course/checks/lesson_{number}.py."
+            f"Lesson {number} has no checks.", f"write lab_env/lessons/l{number}/checks.py."
         ) from None
 
 

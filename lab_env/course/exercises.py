@@ -109,14 +109,14 @@ class Exercises:
         progress.keep_prediction(prediction_id, expected=expected)
         return Card(f"Prediction {prediction_id}: you expect {expected}")
 
-    def happened(self, prediction_id: str, value: Any) -> Card:
+    def record_actual(self, prediction_id: str, value: Any) -> Card:
         """Keep what happened, and set it beside the prediction.
 
         Args:
             prediction_id: for example `05.p1`.
             value: what the run measured.
         """
-        kept = progress.keep_prediction(prediction_id, happened=value)
+        kept = progress.keep_prediction(prediction_id, record_actual=value)
         if "expected" not in kept:
             return Card(f"Prediction {prediction_id}: it is {kept['happened']}")
         same = kept["expected"].casefold() == kept["happened"].casefold()

@@ -5,7 +5,7 @@ JupyterLab and with the same words as plain text.
 from dataclasses import dataclass
 from typing import Literal
 
-from lab_env.cards import card
+from lab_env.display.card import card
 
 Kind = Literal["passed", "not yet", "not attempted", "error in your code"]
 TONES = {"passed": True, "not yet": "warn", "not attempted": None, "error in your code": False}

@@ -112,7 +112,7 @@ def keep_prediction(prediction_id: str, **values: object) -> dict:
 
     Args:
         prediction_id: for example `05.p1`.
-        values: `expected` or `happened`.
+        values: `expected` or `record_actual`.
 
     Returns:
         All that is kept of this prediction, as text.

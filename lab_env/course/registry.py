@@ -1,6 +1,6 @@
 """The exercises of all lessons as data: what `lab author build` took out of the lessons' sources.
 
-The files in `registry/` are generated and committed; nobody edits them by hand.
+Each lesson's `exercises.json` is generated and committed; nobody edits it by hand.
 """
 
 import difflib
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from lab_env.errors import LabError
 
-REGISTRY = Path(__file__).with_name("registry")
+REGISTRY = Path(__file__).parents[1] / "lessons"
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,11 @@ def lessons(folder: Path = REGISTRY) -> dict[str, LessonEntry]:
     """All lessons by number, in their order.
 
     Args:
-        folder: where the registry files lie.
+        folder: where the lessons' folders lie.
     """
     entries = (
         _FORMAT.validate_json(path.read_text(encoding="utf-8"))
-        for path in sorted(folder.glob("[0-9][0-9].json"))
+        for path in sorted(folder.glob("l[0-9][0-9]/exercises.json"))
     )
     return {entry.number: entry for entry in entries}
 
@@ -101,7 +101,7 @@ def exercise(exercise_id: str, folder: Path = REGISTRY) -> Exercise:
 
     Args:
         exercise_id: for example `04.1`.
-        folder: where the registry files lie.
+        folder: where the lessons' folders lie.
 
     Raises:
         LabError: there is none; the text names the nearest ids.

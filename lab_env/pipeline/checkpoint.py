@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab_env import objectstore
+from lab_env import store
 from lab_env.errors import LabError
 from lab_env.settings import Endpoints
 
@@ -44,14 +44,14 @@ def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
     Raises:
         LabError: there is no checkpoint, or its stream does not read one Kafka topic.
     """
-    prefix = objectstore.key_of(path).rstrip("/") + "/"
-    names = {file.key.removeprefix(prefix) for file in objectstore.list_objects(endpoints, prefix)}
+    prefix = store.key_of(path).rstrip("/") + "/"
+    names = {file.key.removeprefix(prefix) for file in store.list_objects(endpoints, prefix)}
     if FIRST_OFFSETS not in names:
         raise LabError(
             f"There is no checkpoint of a stream in {path}.",
             "start the stream first, or look for the right path with lab.files.",
         )
-    return batches_of(names, lambda name: objectstore.read(endpoints, prefix + name))
+    return batches_of(names, lambda name: store.read(endpoints, prefix + name))
 
 
 def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:

@@ -53,7 +53,7 @@ MOR = ORDERS | {
     "hoodie.compact.inline.max.delta.commits": "5",
 }
 
-TINY = {
+DEMO_OPTIONS = {
     # For tables of a few rows, in demonstrations: a small commit takes 0.7 of the time that it takes with
     # the pipeline's options, and every answer is the same. A table that grows needs the metadata table,
     # cleaning and more than one task.
@@ -65,7 +65,7 @@ TINY = {
     "hoodie.global.index.reconcile.parallelism": "1",
 }
 
-APART = {
+COMPACTION_OFF = {
     # The benchmark runs compaction itself, between its clocks, so that ingest is measured with and
     # without it; beside the stream it would fall into any of the batches.
     "hoodie.datasource.compaction.async.enable": "false",

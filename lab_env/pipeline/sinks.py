@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
-from lab_env.pipeline import events, options
+from lab_env.pipeline import options, parsing
 
 SINKS = ("json", "cow", "mor", "dead")
 FOLDERS = {"json": "orders_json", "cow": "orders_cow", "mor": "orders_mor", "dead": "dead_letters"}
@@ -31,7 +31,7 @@ def table_path(base: str, sink: str) -> str:
 def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
     """Append each valid event as a line of JSON."""
     return (
-        events.valid_events(parsed)
+        parsing.valid_events(parsed)
         .writeStream.format("json")
         .partitionBy("partition_date")
         .option("path", path)
@@ -40,7 +40,7 @@ def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
 
 def dead_letter_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
     """Append each malformed message, raw, with its reason and its place in the topic."""
-    return events.dead_letters(parsed).writeStream.format("parquet").option("path", path)
+    return parsing.dead_letters(parsed).writeStream.format("parquet").option("path", path)
 
 
 def hudi_writer(table_options: dict[str, str]) -> Callable[[DataFrame, str], DataStreamWriter]:
@@ -48,7 +48,7 @@ def hudi_writer(table_options: dict[str, str]) -> Callable[[DataFrame, str], Dat
 
     def writer(parsed: DataFrame, path: str) -> DataStreamWriter:
         return (
-            events.with_deletes(events.valid_events(parsed))
+            parsing.with_deletes(parsing.valid_events(parsed))
             .writeStream.format("hudi")
             .options(**table_options)
             .option("hoodie.table.name", path.rsplit("/", 1)[-1])

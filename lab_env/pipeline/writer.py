@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 
 from lab_env.jvm import explained, memory_use
-from lab_env.pipeline import events, session, sinks
+from lab_env.pipeline import parsing, session, sinks
 from lab_env.settings import Endpoints
 
 STALLED_EXIT = 75  # sysexits.h: temporary failure
@@ -116,7 +116,7 @@ def endpoints_of_environment() -> Endpoints:
     )
 
 
-class Diary:
+class ProgressLog:
     """What a writer tells the world: one line a batch, and its present state.
 
     Args:
@@ -196,7 +196,7 @@ def _short(progress: dict) -> dict:
     }
 
 
-def run(job: Job, diary: Diary) -> int:
+def run(job: Job, diary: ProgressLog) -> int:
     """Run the job's queries until it is told to stop, all are done, or one fails.
 
     Args:
@@ -216,7 +216,9 @@ def run(job: Job, diary: Diary) -> int:
     extra = KEPT_REPORTS | java_options | job.spark
     spark = session.build_session(endpoints, Path(job.jars), Path(job.java_home), job.name, extra)
     limits = {"maxOffsetsPerTrigger": str(job.max_offsets)} if job.max_offsets else {}
-    parsed = events.parse(events.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits))
+    parsed = parsing.parse(
+        parsing.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits)
+    )
     trigger = (
         {"processingTime": f"{job.trigger_seconds} seconds"}
         if job.trigger_seconds
@@ -245,14 +247,14 @@ def run(job: Job, diary: Diary) -> int:
     return 0
 
 
-def _failed(job: Job, diary: Diary, query) -> int:
+def _failed(job: Job, diary: ProgressLog, query) -> int:
     error = explained(query.exception(), Path(job.log))
     diary.state("failed", sink=query.name, error=error[:4000])
     print(f"query {query.name} failed: {error}", flush=True)
     return 1
 
 
-def _note_progress(diary: Diary, queries: list) -> None:
+def _note_progress(diary: ProgressLog, queries: list) -> None:
     """Record every report since the last look; Spark keeps the newest few, see `KEPT_REPORTS`."""
     for query in queries:
         for progress in query.recentProgress:
@@ -261,7 +263,7 @@ def _note_progress(diary: Diary, queries: list) -> None:
             diary.ended(query.name)
 
 
-def _watch(job: Job, diary: Diary) -> None:
+def _watch(job: Job, diary: ProgressLog) -> None:
     """End this process, with the reason and a thread dump, when a query reports no more.
 
     An idle query still reports every ten seconds, so silence means that it hangs. The watchdog has
@@ -312,7 +314,7 @@ def main(job_file: Path) -> int:
         Exit status.
     """
     job = Job.load(job_file)
-    diary = Diary(Path(job.folder))
+    diary = ProgressLog(Path(job.folder))
     try:
         return run(job, diary)
     except Exception as error:

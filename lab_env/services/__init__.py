@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 import psutil
 
 from lab_env.errors import LabError
-from lab_env.runtime import supervisor
-from lab_env.runtime.fetch import cache_lock
-from lab_env.runtime.state import lab_lock, purge_home
+from lab_env.install.fetch import cache_lock
+from lab_env.processes import supervisor
+from lab_env.processes.state import lab_lock, purge_home
 from lab_env.services.base import NotReady, Service
 from lab_env.services.kafka import Kafka
 from lab_env.services.kinesis import Kinesis
@@ -30,7 +30,7 @@ DEFAULT = ("minio", "kafka")
 
 
 @dataclass(frozen=True)
-class Row:
+class ServiceStatus:
     """One line of `lab status`.
 
     Args:
@@ -81,7 +81,7 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
         try:
             if own:
                 supervisor.ensure_supervisor()
-                supervisor.end_strays()
+                supervisor.end_orphans()
             for service in own:
                 service.start()
             _wait_until_ready(own, progress)
@@ -91,7 +91,7 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
     return _endpoints()
 
 
-def begin(name: str, progress: Callable[[str], None] = print) -> bool:
+def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
     """Start a service that its user can do without, and do not wait until it is ready; `up` waits.
 
     Where the machine is too small for it, or it cannot be fetched, it is left out, and said so. With
@@ -109,7 +109,7 @@ def begin(name: str, progress: Callable[[str], None] = print) -> bool:
     """
     wanted = service(name)
     try:
-        lack = "" if wanted.running() or os.environ.get("CI") else wanted.lacks()
+        lack = "" if wanted.running() or os.environ.get("CI") else wanted.missing_resources()
         if lack:
             raise LabError(f"{lack}.", f"when there is more, run: lab up {name}")
         with lab_lock():
@@ -152,7 +152,7 @@ def kept_in_home() -> str:
     return ", ".join([*own, "ledgers, logs, passwords and progress"])
 
 
-def status() -> list[Row]:
+def status() -> list[ServiceStatus]:
     """How every service and every other supervised program is doing.
 
     A service beyond the default ones is listed once a lesson has asked for it.
@@ -313,10 +313,10 @@ def _endpoints() -> Endpoints:
     )
 
 
-def _service_row(service: Service, program: supervisor.ProgramStatus | None) -> Row:
+def _service_row(service: Service, program: supervisor.ProgramStatus | None) -> ServiceStatus:
     if not service.external and (program is None or not program.alive):
         state = program.state.lower() if program else "stopped"
-        return Row(service.name, state, "", 0, 0.0, 0, 0.0, {})
+        return ServiceStatus(service.name, state, "", 0, 0.0, 0, 0.0, {})
     try:
         service.check()
         state = "external" if service.external else "ready"
@@ -331,11 +331,11 @@ def _program_row(
     address: str,
     links: dict[str, str],
     name: str = "",
-) -> Row:
+) -> ServiceStatus:
     if program is None:
-        return Row(name, state, address, 0, 0.0, 0, 0.0, links)
+        return ServiceStatus(name, state, address, 0, 0.0, 0, 0.0, links)
     memory = _memory_mb(program.pid)
-    return Row(
+    return ServiceStatus(
         program.name,
         state,
         address,

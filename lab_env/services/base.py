@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from lab_env.errors import LabError
-from lab_env.runtime import supervisor
-from lab_env.runtime.state import choose_ports, read_state
-from lab_env.runtime.supervisor import Program
+from lab_env.processes import supervisor
+from lab_env.processes.state import choose_ports, read_state
+from lab_env.processes.supervisor import Program
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 class NotReady(Exception):
@@ -40,7 +40,7 @@ class Service(ABC):
     start_seconds: int = 60
 
     @abstractmethod
-    def wished_ports(self) -> dict[str, int]:
+    def preferred_ports(self) -> dict[str, int]:
         """For each port its number in the settings; the first one is what clients use."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Service(ABC):
         """The address of the server that the settings name instead, else an empty text."""
 
     @abstractmethod
-    def fetch(self, say: Say) -> None:
+    def fetch(self, report_progress: Progress) -> None:
         """Have in the cache all that the server runs on."""
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Service(ABC):
         """Web pages of the server: name and URL."""
         return {}
 
-    def lacks(self) -> str:
+    def missing_resources(self) -> str:
         """What this machine has too little of to fetch and run it, in words; nothing where it fits."""
         return ""
 
@@ -92,18 +92,18 @@ class Service(ABC):
         """A port of the running service.
 
         Args:
-            name: one of `wished_ports()`.
+            name: one of `preferred_ports()`.
         """
         ports = read_state().get(self.name, {}).get("ports", {})
-        return ports.get(name, self.wished_ports()[name])
+        return ports.get(name, self.preferred_ports()[name])
 
     def port_variable(self, name: str) -> str:
         """The setting of a port: `LAB_KAFKA_PORT` for what clients use, else with the port's name.
 
         Args:
-            name: one of `wished_ports()`.
+            name: one of `preferred_ports()`.
         """
-        first = next(iter(self.wished_ports()))
+        first = next(iter(self.preferred_ports()))
         part = "" if name == first else f"_{name}"
         return f"LAB_{self.name}{part}_PORT".upper()
 
@@ -117,7 +117,7 @@ class Service(ABC):
         status = supervisor.status_of(self.name)
         if status is None or not status.alive:
             supervisor.remove(self.name)
-            supervisor.start(self.program(choose_ports(self.name, self.wished_ports())))
+            supervisor.start(self.program(choose_ports(self.name, self.preferred_ports())))
 
     def failed(self) -> bool:
         """Whether the process does not stay up; one that was killed is about to be started again."""

@@ -14,11 +14,12 @@ from typing import Literal
 import psutil
 
 from lab_env.errors import LabError
+from lab_env.install import bootstrap
+from lab_env.install.fetch import archive, corrupt_jars, jars, versions
+from lab_env.install.java import VERSION, find_java, java_version
 from lab_env.jvm import exhaustion_in
-from lab_env.runtime import bootstrap, supervisor
-from lab_env.runtime.fetch import archive, corrupt_jars, jars, versions
-from lab_env.runtime.java import VERSION, find_java, java_version
-from lab_env.runtime.state import cache, folder, home, port_is_free
+from lab_env.processes import supervisor
+from lab_env.processes.state import cache, folder, home, port_is_free
 from lab_env.services import SERVICES, exposure
 from lab_env.services.base import NotReady
 from lab_env.services.minio_program import find_minio, minio_on_path, objection
@@ -43,10 +44,10 @@ class Finding:
     subject: str
     verdict: Literal["ok", "warn", "fail"]
     fact: str
-    mend: str = ""
+    fix: str = ""
 
 
-def examine() -> list[Finding]:
+def run_checks() -> list[Finding]:
     """Run every check; a check that cannot run is a finding itself.
 
     Nothing can be said about a lab whose settings are wrong: then that is the only finding.
@@ -94,7 +95,7 @@ def _bind() -> Iterator[Finding]:
 
 def _python() -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] in bootstrap.WANTED:
+    if sys.version_info[:2] in bootstrap.SUPPORTED_PYTHONS:
         yield Finding("python", "ok", f"{version} ({sys.executable})")
     else:
         yield Finding("python", "fail", f"{version}; 3.11 or 3.12 is needed", "run: make setup")
@@ -173,8 +174,8 @@ def _disk() -> Iterator[Finding]:
     for name, place in (("LAB_HOME", home()), ("LAB_CACHE", cache())):
         free = shutil.disk_usage(place).free / GIGABYTE
         verdict = "ok" if free >= COMFORTABLE_DISK else "warn" if free >= LEAST_DISK else "fail"
-        mend = "" if verdict == "ok" else f"free some space, or set {name} to a larger disk."
-        yield Finding("disk", verdict, f"{free:.1f} GB free for {name}={place}", mend)
+        fix = "" if verdict == "ok" else f"free some space, or set {name} to a larger disk."
+        yield Finding("disk", verdict, f"{free:.1f} GB free for {name}={place}", fix)
 
 
 def _memory() -> Iterator[Finding]:
@@ -183,19 +184,19 @@ def _memory() -> Iterator[Finding]:
     used_by_lab = sum(row.memory_info().rss for row in _own_processes()) / GIGABYTE
     enough = free + used_by_lab >= NEEDED_MEMORY
     fact = f"{free:.1f} of {total:.1f} GB free; services, Spark and load need {NEEDED_MEMORY} GB"
-    mend = "" if enough else "close other programs, or set LAB_SPARK_MEMORY=700m."
-    yield Finding("memory", "ok" if enough else "warn", fact, mend)
+    fix = "" if enough else "close other programs, or set LAB_SPARK_MEMORY=700m."
+    yield Finding("memory", "ok" if enough else "warn", fact, fix)
 
 
 def _leftovers() -> Iterator[Finding]:
-    strays = supervisor.strays()
-    for stray in strays:
+    orphans = supervisor.orphans()
+    for stray in orphans:
         fact = f"process {stray.pid} ({stray.name()}) is left from a crash"
         yield Finding("leftovers", "warn", fact, "run: lab up   (or lab down)")
     if supervisor.stale_files():
         fact = "socket and pid files of a supervisor that is gone"
         yield Finding("leftovers", "warn", fact, "run: lab up   (or lab down)")
-    elif not strays:
+    elif not orphans:
         yield Finding("leftovers", "ok", "none")
 
 
@@ -203,13 +204,13 @@ def _ports() -> Iterator[Finding]:
     for service in SERVICES.values():
         if service.external or service.running():
             continue
-        for name, port in service.wished_ports().items():
+        for name, port in service.preferred_ports().items():
             if port_is_free(port):
                 yield Finding("ports", "ok", f"{port} is free for {service.title} ({name})")
             else:
                 fact = f"{port} for {service.title} ({name}) is busy"
-                mend = f"nothing: lab up takes a free one. Or set {service.port_variable(name)}."
-                yield Finding("ports", "warn", fact, mend)
+                fix = f"nothing: lab up takes a free one. Or set {service.port_variable(name)}."
+                yield Finding("ports", "warn", fact, fix)
 
 
 def _services() -> Iterator[Finding]:
@@ -222,8 +223,8 @@ def _services() -> Iterator[Finding]:
             service.check()
             yield Finding("services", "ok", f"{service.title} answers at {service.address()}")
         except NotReady as why:
-            mend = f"lab logs {service.name}; then: lab down; lab up"
-            yield Finding("services", "fail", f"{service.title}: {why}", mend)
+            fix = f"lab logs {service.name}; then: lab down; lab up"
+            yield Finding("services", "fail", f"{service.title}: {why}", fix)
 
 
 def _exhausted() -> Iterator[Finding]:

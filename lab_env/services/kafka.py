@@ -9,12 +9,12 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from lab_env.errors import LabError
+from lab_env.install.fetch import Progress, fetch_jars, jars
+from lab_env.install.java import java_program
 from lab_env.jvm import QUICK_COMPILER
-from lab_env.runtime.environment import clean_environment
-from lab_env.runtime.fetch import Say, fetch_jars, jars
-from lab_env.runtime.java import java_program
-from lab_env.runtime.state import folder, keep, read_state
-from lab_env.runtime.supervisor import Program
+from lab_env.processes.environment import clean_environment
+from lab_env.processes.state import folder, read_state, update_state
+from lab_env.processes.supervisor import Program
 from lab_env.services.base import NotReady, Service
 from lab_env.settings import settings, without_credentials
 
@@ -56,7 +56,7 @@ class Kafka(Service):
     title = "Kafka"
     variables = "LAB_KAFKA_BOOTSTRAP"
 
-    def wished_ports(self) -> dict[str, int]:
+    def preferred_ports(self) -> dict[str, int]:
         """The broker, and its controller."""
         return {"broker": settings().kafka_port, "controller": settings().kafka_controller_port}
 
@@ -64,9 +64,9 @@ class Kafka(Service):
         """LAB_KAFKA_BOOTSTRAP."""
         return settings().kafka_bootstrap
 
-    def fetch(self, say: Say) -> None:
+    def fetch(self, report_progress: Progress) -> None:
         """Fetch the broker's jars."""
-        fetch_jars(self.name, say)
+        fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
         """The broker on one folder of LAB_HOME, which is formatted at its first start."""
@@ -138,7 +138,7 @@ def _format_storage(place: Path, ports: dict[str, int]) -> None:
             "run: lab doctor",
             "\n".join((done.stdout + done.stderr).splitlines()[-20:]),
         )
-    keep(Kafka.name, cluster_id=cluster)
+    update_state(Kafka.name, cluster_id=cluster)
     os.replace(place / "fresh", place / "data")
     (place / "format.properties").unlink()
 

@@ -6,13 +6,13 @@ throughput limits. It keeps everything in memory; a restart empties it.
 
 import sys
 
-from lab_env.runtime.fetch import Say
-from lab_env.runtime.state import folder
-from lab_env.runtime.supervisor import Program
+from lab_env.install.fetch import Progress
+from lab_env.processes.state import folder
+from lab_env.processes.supervisor import Program
 from lab_env.services.base import NotReady, Service
 from lab_env.settings import settings
 
-PATIENCE_S = 2
+TIMEOUT_S = 2
 
 
 class Kinesis(Service):
@@ -21,7 +21,7 @@ class Kinesis(Service):
     name = "kinesis"
     title = "Kinesis (emulated)"
 
-    def wished_ports(self) -> dict[str, int]:
+    def preferred_ports(self) -> dict[str, int]:
         """The API."""
         return {"api": settings().kinesis_port}
 
@@ -29,7 +29,7 @@ class Kinesis(Service):
         """None: the lesson must never write to a stream that somebody pays for."""
         return ""
 
-    def fetch(self, say: Say) -> None:
+    def fetch(self, report_progress: Progress) -> None:
         """Nothing: it is one of the Python packages."""
 
     def program(self, ports: dict[str, int]) -> Program:
@@ -62,8 +62,8 @@ class Kinesis(Service):
         from botocore.config import Config
 
         patience = Config(
-            connect_timeout=PATIENCE_S,
-            read_timeout=PATIENCE_S,
+            connect_timeout=TIMEOUT_S,
+            read_timeout=TIMEOUT_S,
             retries={"total_max_attempts": 1},
             proxies={},  # the proxy variables are not for servers of this machine
         )

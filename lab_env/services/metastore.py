@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from lab_env.install.fetch import Progress, fetch_jars, jars, pyspark_home
+from lab_env.install.java import java_program
 from lab_env.jvm import QUICK_COMPILER
-from lab_env.runtime.fetch import Say, fetch_jars, jars, pyspark_home
-from lab_env.runtime.java import java_program
-from lab_env.runtime.state import folder
-from lab_env.runtime.supervisor import Program
+from lab_env.processes.state import folder
+from lab_env.processes.supervisor import Program
 from lab_env.services import thrift
 from lab_env.services.base import NotReady, Service
 from lab_env.services.minio import credentials
@@ -56,7 +56,7 @@ class Metastore(Service):
     variables = "LAB_METASTORE_URI"
     needs = ("minio",)
 
-    def wished_ports(self) -> dict[str, int]:
+    def preferred_ports(self) -> dict[str, int]:
         """Thrift."""
         return {"thrift": settings().metastore_port}
 
@@ -64,9 +64,9 @@ class Metastore(Service):
         """LAB_METASTORE_URI."""
         return settings().metastore_uri
 
-    def fetch(self, say: Say) -> None:
+    def fetch(self, report_progress: Progress) -> None:
         """Fetch the one jar that PySpark lacks."""
-        fetch_jars(self.name, say)
+        fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
         """The metastore on one folder of LAB_HOME."""

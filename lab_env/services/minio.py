@@ -4,9 +4,9 @@ import urllib.error
 import urllib.request
 
 from lab_env.errors import LabError
-from lab_env.runtime.fetch import Say, build_with_go, versions
-from lab_env.runtime.state import folder, secrets
-from lab_env.runtime.supervisor import Program
+from lab_env.install.fetch import Progress, build_with_go, versions
+from lab_env.processes.state import folder, secrets
+from lab_env.processes.supervisor import Program
 from lab_env.services.base import NotReady, Service
 from lab_env.services.minio_program import find_minio
 from lab_env.settings import settings
@@ -24,7 +24,7 @@ class MinIO(Service):
         """Another store need not be a MinIO."""
         return "The S3 store" if self.external else "MinIO"
 
-    def wished_ports(self) -> dict[str, int]:
+    def preferred_ports(self) -> dict[str, int]:
         """The S3 API and the web console."""
         return {"api": settings().minio_port, "console": settings().minio_console_port}
 
@@ -32,11 +32,11 @@ class MinIO(Service):
         """LAB_S3_ENDPOINT."""
         return settings().s3_endpoint
 
-    def fetch(self, say: Say) -> None:
+    def fetch(self, report_progress: Progress) -> None:
         """Build MinIO, unless this machine has one that is new enough."""
         if find_minio() is None:
             pin = versions()["minio"]
-            build_with_go(pin["module"], pin["version"], say)
+            build_with_go(pin["module"], pin["version"], report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
         """MinIO on one folder of LAB_HOME."""
@@ -83,7 +83,7 @@ class MinIO(Service):
         self.check()
         from botocore.exceptions import BotoCoreError, ClientError
 
-        from lab_env.objectstore import s3_client  # boto3 takes half a second to import
+        from lab_env.store import s3_client  # boto3 takes half a second to import
 
         try:
             _ensure_bucket(s3_client(*credentials(), settings().s3_region))

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.runtime.environment import clean_environment
-from lab_env.runtime.fetch import built_by_go, versions
-from lab_env.runtime.state import cache, write_private
+from lab_env.install.fetch import built_by_go, versions
+from lab_env.processes.environment import clean_environment
+from lab_env.processes.state import cache, write_private
 from lab_env.settings import settings, without_credentials
 
 START_TIMEOUT_S = 20
@@ -163,7 +163,7 @@ def _wait_until_ready(process: subprocess.Popen, url: str) -> str:
 
 
 def _client(address: str, user: str, password: str):
-    from lab_env.objectstore import s3_client  # boto3 takes half a second to import
+    from lab_env.store import s3_client  # boto3 takes half a second to import
 
     return s3_client(address, user, password, "us-east-1")
 

@@ -14,7 +14,7 @@ REPLY, EXCEPTION = 2, 3
 STOP, BOOL, SHORT, STRING = 0, 2, 6, 11
 NUMBERS = {3: ">b", 4: ">d", 6: ">h", 8: ">i", 10: ">q"}
 STRUCT, MAP, SET, LIST = 12, 13, 14, 15
-LONGEST = 64_000_000  # bytes of a text: more is no answer of a metastore
+MAX_STRING_BYTES = 64_000_000  # bytes of a text: more is no answer of a metastore
 
 
 class ThriftError(Exception):
@@ -154,7 +154,7 @@ class _Reader:
         raise ThriftError(f"it sends a value of the unknown type {kind}")
 
     def _take(self, size: int) -> bytes:
-        if not 0 <= size <= LONGEST:
+        if not 0 <= size <= MAX_STRING_BYTES:
             raise ThriftError("what it sends is no Thrift")
         data = self.stream.read(size)
         if len(data) < size:

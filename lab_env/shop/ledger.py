@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
-from lab_env.cards import card
+from lab_env.display.card import card
 from lab_env.errors import LabError
 from lab_env.settings import settings
 from lab_env.shop import reconcile
@@ -33,7 +33,7 @@ SENDS = {
     "kind": pa.dictionary(pa.int32(), pa.string()),
     "sent_at": pa.int64(),
 }
-FATES = {
+DELIVERY_REPORTS = {
     "send_id": pa.string(),
     "fate": pa.dictionary(pa.int32(), pa.string()),
     "partition": pa.int32(),
@@ -226,7 +226,7 @@ class Ledger:
 
     def _read(self) -> pd.DataFrame:
         sends = self._read_files("*.sends.tsv", SENDS)
-        fates = self._read_files("*.fates.tsv", FATES)
+        fates = self._read_files("*.fates.tsv", DELIVERY_REPORTS)
         # Of two fates the surer one counts: the topic may have found what had timed out.
         sureness = fates["fate"].astype(str).map({"unknown": 0, "failed": 1, "acked": 2})
         fates = (

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from lab_env.cards import card
+from lab_env.display.card import card
 from lab_env.errors import LabError
 from lab_env.settings import settings, without_credentials
 from lab_env.shop import RATE, USERS
@@ -289,12 +289,12 @@ class Load:
         return f"load on {self.topic} " + ("runs" if self.running else "has ended")
 
 
-def _free_port(wished: int) -> int:
+def _free_port(preferred: int) -> int:
     """The port wished for when it is free, else one that is."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", wished))
+            probe.bind(("127.0.0.1", preferred))
         except OSError:
             probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

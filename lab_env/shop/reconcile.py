@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 import pandas as pd
 
-from lab_env.cards import card
+from lab_env.display.card import card
 
 EXAMPLES = 5
 TABLE = ("missing", "duplicate", "stale", "altered", "ghost", "unexpected")

@@ -6,9 +6,9 @@ and a break in the line says that it is an hour or more.
 
 from dataclasses import dataclass
 
-from lab_env.xray import captions, palette
-from lab_env.xray.model import Instant, Snapshot
-from lab_env.xray.names import clock, date, duration_text, seconds_between
+from lab_env.hudi.model import Instant, Snapshot
+from lab_env.hudi.timeline import clock, date, duration_text, seconds_between
+from lab_env.xray import captions, colours
 from lab_env.xray.shapes import box, hover, line, mark, text, text_width
 
 FULL, MEDIUM, NARROW = 88, 58, 24  # least width of a column with full times, short ones, none
@@ -117,15 +117,15 @@ def draw_axis(table: Snapshot, axis: Axis, left: float, top: float) -> tuple[str
     """
     if not table.instants:
         words = "the timeline is empty: no write yet"
-        return text(left, top + 14, words, 12, palette.FAINT), top + 24
+        return text(left, top + 14, words, 12, colours.FAINT), top + 24
     rotated = any(_label_width(column) > column.width - 4 for column in axis.columns)
     y = top + (66 if rotated else 34)
     dates = sorted({date(instant.requested) for instant in table.instants})
     rows = [y + 24, y + 24 + LINE, y + 24 + 2 * LINE]
     parts = [
-        text(left, y + 4, dates[0] if len(dates) == 1 else "timeline", 11, palette.FAINT),
-        text(left, rows[0], "requested, UTC", DETAIL, palette.FAINT),
-        text(left, rows[1], "completed", DETAIL, palette.FAINT),
+        text(left, y + 4, dates[0] if len(dates) == 1 else "timeline", 11, colours.FAINT),
+        text(left, rows[0], "requested, UTC", DETAIL, colours.FAINT),
+        text(left, rows[1], "completed", DETAIL, colours.FAINT),
         *_lines(axis, y),
     ]
     told, day = -1e9, ""
@@ -139,7 +139,7 @@ def draw_axis(table: Snapshot, axis: Axis, left: float, top: float) -> tuple[str
             times = _times(column, rows)
             if len(dates) > 1 and today != day:
                 times += text(
-                    column.x, rows[2], today[5:], DETAIL, palette.FAINT, "middle", mono=True
+                    column.x, rows[2], today[5:], DETAIL, colours.FAINT, "middle", mono=True
                 )
             day = today
         parts.append(
@@ -167,7 +167,7 @@ def draw_guides(table: Snapshot, axis: Axis, band: float, top: float, bottom: fl
     for column in axis.columns:
         if column.instant in table.new_instants:
             x, height = column.x - column.width / 2, bottom - band
-            parts.append(box(x, band, column.width, height, palette.NEW, radius=0, opacity=0.13))
+            parts.append(box(x, band, column.width, height, colours.NEW, radius=0, opacity=0.13))
         more = ' stroke-opacity=".4" stroke-dasharray="1.5 5"'
         parts.append(line(column.x, top, column.x, bottom, more=more))
     return "".join(parts)
@@ -192,7 +192,7 @@ def _lines(axis: Axis, y: float) -> list[str]:
         words = f"+{duration_text(seconds)}" if seconds else ""  # a savepoint has its write's time
         if text_width(words, 9) + 26 <= after.x - before.x:
             x = (before.x + after.x) / 2
-            parts.append(text(x, y - 5, words, 9, palette.FAINT, "middle"))
+            parts.append(text(x, y - 5, words, 9, colours.FAINT, "middle"))
     return parts
 
 
@@ -201,22 +201,22 @@ def _older(table: Snapshot, axis: Axis, column: Column, y: float, rotated: bool)
     archived = "" if axis.earlier else "archived"
     return hover(
         captions.earlier(table, axis.earlier),
-        mark("earlier", column.x, y, palette.OTHER_ACTION, False, palette.PAPER),
+        mark("earlier", column.x, y, colours.OTHER_ACTION, False, colours.PAPER),
         _label(f"{count} earlier" if count else "earlier", column.x, y, rotated),
-        text(column.x, y + 24, archived, DETAIL, palette.FAINT, "middle") if archived else "",
+        text(column.x, y + 24, archived, DETAIL, colours.FAINT, "middle") if archived else "",
     )
 
 
 def _dot(table: Snapshot, column: Column, y: float) -> str:
     instant = column.instant
-    colour = palette.ACTION.get(instant.action, palette.OTHER_ACTION)
+    colour = colours.ACTION.get(instant.action, colours.OTHER_ACTION)
     ring = (
         f'<circle cx="{column.x:.1f}" cy="{y:.1f}" r="12" fill="none" stroke-width="2.5" '
-        f'style="stroke:{palette.NEW}"/>'
+        f'style="stroke:{colours.NEW}"/>'
         if instant in table.new_instants
         else ""
     )
-    return ring + mark(instant.action, column.x, y, colour, bool(instant.completed), palette.PAPER)
+    return ring + mark(instant.action, column.x, y, colour, bool(instant.completed), colours.PAPER)
 
 
 def _label(words: str, x: float, y: float, rotated: bool) -> str:
@@ -233,7 +233,7 @@ def _times(column: Column, rows: list[float]) -> str:
     requested = clock(instant.requested) if full else clock(instant.requested)[:8]
     if instant.completed:
         completed = clock(instant.completed) if full else clock(instant.completed)[:8]
-        end = text(column.x, rows[1], completed, size, palette.FAINT, "middle", mono=True)
+        end = text(column.x, rows[1], completed, size, colours.FAINT, "middle", mono=True)
     else:
-        end = text(column.x, rows[1], instant.state, size, palette.INK, "middle", bold=True)
-    return text(column.x, rows[0], requested, size, palette.INK, "middle", mono=True) + end
+        end = text(column.x, rows[1], instant.state, size, colours.INK, "middle", bold=True)
+    return text(column.x, rows[0], requested, size, colours.INK, "middle", mono=True) + end

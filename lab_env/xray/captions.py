@@ -1,7 +1,7 @@
 """What the X-ray says of its parts, in words: for the text form and under the pointer."""
 
-from lab_env.xray.model import CleanedFile, DataFile, FileSlice, Instant, Snapshot
-from lab_env.xray.names import clock, duration_text, seconds_between, size_text
+from lab_env.hudi.model import CleanedFile, DataFile, FileSlice, Instant, Snapshot
+from lab_env.hudi.timeline import clock, duration_text, seconds_between, size_text
 
 SHORT = {"base": "parquet", "log": "log", "cdc": "cdc log"}
 MOST = 200  # names under one pointer

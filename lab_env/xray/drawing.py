@@ -6,9 +6,9 @@ groups are rows with a box for each file, many are tiles; a snapshot's text form
 
 from html import escape
 
-from lab_env.xray import captions, palette
+from lab_env.hudi.model import Snapshot
+from lab_env.xray import captions, colours
 from lab_env.xray.axis import axis_of, draw_axis, draw_guides
-from lab_env.xray.model import Snapshot
 from lab_env.xray.rows import COMPACT, DETAILED, draw_rows, groups_of, gutter_width
 from lab_env.xray.shapes import SANS, box, fitted, flow, hover, mark, text, text_width
 from lab_env.xray.tiles import draw_tiles
@@ -64,7 +64,7 @@ def _title(table: Snapshot, width: float) -> str:
     return hover(
         f"{table.path}, table version {table.version}",
         text(MARGIN, 22, name + kind, 16, bold=True),
-        text(width - MARGIN, 22, totals, 12, palette.FAINT, "end"),
+        text(width - MARGIN, 22, totals, 12, colours.FAINT, "end"),
     )
 
 
@@ -92,7 +92,7 @@ def _chips(words: list[str], width: float, y: float) -> tuple[str, float]:
     left = MARGIN + 10 + max(text_width(head, 11), text_width("metadata table", 11)) + 12
     widths = [text_width(word, 10.5) + 14 for word in rest]
     places = flow(widths, left, width - MARGIN, 6)
-    parts = [text(MARGIN + 10, y + 13, head, 11, palette.FAINT)]
+    parts = [text(MARGIN + 10, y + 13, head, 11, colours.FAINT)]
     for word, wide, (x, row) in zip(rest, widths, places, strict=True):
         parts.append(
             box(
@@ -100,14 +100,14 @@ def _chips(words: list[str], width: float, y: float) -> tuple[str, float]:
                 y + row * 23,
                 wide,
                 18,
-                stroke=palette.FAINT,
+                stroke=colours.FAINT,
                 radius=9,
                 thick=1,
                 edge=0.4,
                 kind="chip",
             )
         )
-        parts.append(text(x + wide / 2, y + row * 23 + 13, word, 10.5, palette.INK, "middle"))
+        parts.append(text(x + wide / 2, y + row * 23 + 13, word, 10.5, colours.INK, "middle"))
     return "".join(parts), y + 23 * (max((row for _, row in places), default=0) + 1)
 
 
@@ -122,12 +122,12 @@ def _legend(table: Snapshot, tiles: bool, width: float, y: float) -> tuple[str, 
     for (swatch, words), (x, row) in zip(items, places, strict=True):
         line = y + 4 + row * 19
         parts.append(f'<g transform="translate({x:.1f} {line:.1f})">{swatch}</g>')
-        parts.append(text(x + 24, line + 10, words, 10.5, palette.FAINT))
+        parts.append(text(x + 24, line + 10, words, 10.5, colours.FAINT))
     return "".join(parts), y + 8 + 19 * (places[-1][1] + 1)
 
 
 def _explained(table: Snapshot, tiles: bool) -> list[tuple[str, str]]:
-    blue, green, faint = palette.FILE["base"], palette.FILE["log"], palette.FAINT
+    blue, green, faint = colours.FILE["base"], colours.FILE["log"], colours.FAINT
     older = any(not found.current and found.files for found in table.slices)
     logs = any(file.kind == "log" for file in table.files)
     items = []
@@ -144,7 +144,7 @@ def _explained(table: Snapshot, tiles: bool) -> list[tuple[str, str]]:
     elif older or table.uncommitted:
         items.append(
             (
-                box(0, 0, 18, 12, stroke=palette.INK, radius=4),
+                box(0, 0, 18, 12, stroke=colours.INK, radius=4),
                 "solid: a query of the newest state reads it",
             )
         )
@@ -153,18 +153,18 @@ def _explained(table: Snapshot, tiles: bool) -> list[tuple[str, str]]:
                 (box(0, 0, 18, 12, stroke=faint, radius=4, dash="4 3"), "dashed: an older version")
             )
     if any(file.kind == "cdc" for file in table.files):
-        items.append((box(5, 0, 6, 12, palette.FILE["cdc"], radius=2), "cdc log"))
+        items.append((box(5, 0, 6, 12, colours.FILE["cdc"], radius=2), "cdc log"))
     if table.uncommitted:
-        colour = palette.NOT_COMMITTED
+        colour = colours.NOT_COMMITTED
         items.append((box(0, 0, 18, 12, colour, colour, 4, 1.5, "2 3", 0.07), "not committed: no reader sees it"))  # fmt: skip
     if any(not instant.completed for instant in table.instants):
-        colour = palette.OTHER_ACTION
-        items.append((mark("", 9, 6, colour, False, palette.PAPER), "hollow: not complete"))
+        colour = colours.OTHER_ACTION
+        items.append((mark("", 9, 6, colour, False, colours.PAPER), "hollow: not complete"))
     if table.since:
-        items.append((box(1, 1, 16, 10, "none", palette.NEW, 4, 2.5), "new since last look"))
+        items.append((box(1, 1, 16, 10, "none", colours.NEW, 4, 2.5), "new since last look"))
     if table.gone_files:
         items.append(
-            (box(1, 1, 16, 10, "none", palette.NEW, 4, 2, "3 2"), "removed since last look")
+            (box(1, 1, 16, 10, "none", colours.NEW, 4, 2, "3 2"), "removed since last look")
         )
     return items
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lab_env.xray import captions, palette
+from lab_env.hudi.model import CleanedFile, DataFile, FileSlice, Snapshot
+from lab_env.hudi.timeline import size_text
+from lab_env.xray import captions, colours
 from lab_env.xray.axis import MEDIUM, Axis
-from lab_env.xray.model import CleanedFile, DataFile, FileSlice, Snapshot
-from lab_env.xray.names import size_text
 from lab_env.xray.shapes import box, fitted, hover, text, text_width
 
 HEADER, GAP = 24, 8  # of a partition's panel: its name's line, the space below it
@@ -92,7 +92,7 @@ def draw_rows(
         rows = [_lanes(table, axis, partition, group) for group in found]
         height = sum(len(lanes) for lanes in rows) * style.height + (HEADER if headed else 6)
         parts.append(
-            box(left, y, right - left, height, palette.FAINT, palette.FAINT, 8, 1, opacity=0.06, edge=0.35)
+            box(left, y, right - left, height, colours.FAINT, colours.FAINT, 8, 1, opacity=0.06, edge=0.35)
         )  # fmt: skip
         room = gutter - left - 20
         name = f"{partition}/" if partition else UNNAMED
@@ -102,7 +102,7 @@ def draw_rows(
             size = size_text(sum(f.size for f in table.files if f.partition == partition))
             told = f"{captions.plural(len(found), 'file group')} · {size}"
             parts.append(hover(name, text(left + 10, y + 16, words, 12, bold=True)))
-            parts.append(text(right - 10, y + 16, told, 10.5, palette.FAINT, "end"))
+            parts.append(text(right - 10, y + 16, told, 10.5, colours.FAINT, "end"))
         for group, lanes in zip(found, rows, strict=True):
             parts.append(_name(table, partition, group, style, left + 10, row, room, not headed))
             for lane in lanes:
@@ -157,7 +157,7 @@ def _name(
         head = text(x, y + 24, fitted(name, room, 11.5, bold=True), 11.5, bold=True)
     else:
         head = text(x, y + 24, fitted(first, room, 11.5, mono=True), 11.5, mono=True)
-    return hover(told, head, text(x, y + 39, fitted(second, room, 10), 10, palette.FAINT))
+    return hover(told, head, text(x, y + 39, fitted(second, room, 10), 10, colours.FAINT))
 
 
 def _lanes(table: Snapshot, axis: Axis, partition: str, group: str) -> list[list[Run]]:
@@ -230,7 +230,7 @@ def _run(table: Snapshot, axis: Axis, run: Run, style: Style, y: float) -> str:
         parts.append(
             box(
                 x, top - pad, width, style.box + 2 * pad,
-                stroke=palette.INK if current else palette.FAINT, radius=8,
+                stroke=colours.INK if current else colours.FAINT, radius=8,
                 thick=1.5 if current else 1.1, dash="" if current else "4 3",
                 edge=0.8 if current else 0.7, kind="slice",
             )
@@ -255,8 +255,8 @@ def _to_come(column, style: Style, top: float) -> str:
     words = "to come" if text_width("to come", 10) <= width - 4 else ""
     return hover(
         "a pending compaction will write a base file here",
-        box(x, top, width, style.box, stroke=palette.ACTION["compaction"], dash="2 3", kind="file"),
-        text(column.x, top + style.box / 2 + 4, words, 10, palette.FAINT, "middle")
+        box(x, top, width, style.box, stroke=colours.ACTION["compaction"], dash="2 3", kind="file"),
+        text(column.x, top + style.box / 2 + 4, words, 10, colours.FAINT, "middle")
         if words
         else "",
     )
@@ -270,10 +270,10 @@ def _cell(table: Snapshot, run: Run, files: list, column, style: Style, top: flo
     strip = len(main) < len(files) and width >= 16
     room = width - 8 if strip else width
     mark = _change(table, run, files)
-    colour = palette.FILE[main[0].kind]
+    colour = colours.FILE[main[0].kind]
     parts = [_box(run.look, x, top, room, style.box, colour, mark)]
     if strip:
-        cdc = palette.FILE["cdc"]
+        cdc = colours.FILE["cdc"]
         parts.append(box(x + room + 2, top, 6, style.box, cdc, radius=2, kind="strip"))
     parts += _words(run.look, main, x, top, room, style)
     if mark and style.detailed:
@@ -285,19 +285,19 @@ def _box(look: str, x: float, y: float, width: float, height: float, colour: str
     fill, edge, dash, opacity, thick = {
         "current": (colour, colour, "", 1, 1.3),
         "older": (colour, colour, "", 0.16, 1.1),
-        "loose": (palette.NOT_COMMITTED, palette.NOT_COMMITTED, "2 3", 0.07, 1.6),
+        "loose": (colours.NOT_COMMITTED, colours.NOT_COMMITTED, "2 3", 0.07, 1.6),
         "removed": ("none", colour, "4 3", 1, 1.1),
-        "cleaned": ("none", palette.FAINT, "1 3", 1, 1.1),
+        "cleaned": ("none", colours.FAINT, "1 3", 1, 1.1),
     }[look]
     if mark:
-        edge, thick = palette.NEW, 3
-    paper = box(x, y, width, height, palette.PAPER) if opacity < 1 or fill == "none" else ""
+        edge, thick = colours.NEW, 3
+    paper = box(x, y, width, height, colours.PAPER) if opacity < 1 or fill == "none" else ""
     return paper + box(x, y, width, height, fill, edge, 5, thick, dash, opacity, kind="file")
 
 
 def _words(look: str, files: list, x: float, top: float, room: float, style: Style) -> list[str]:
     """What stands in a box, as far as there is room."""
-    colour = {"current": palette.ON_FILE, "older": palette.INK}.get(look, palette.FAINT)
+    colour = {"current": colours.ON_FILE, "older": colours.INK}.get(look, colours.FAINT)
     kind = captions.SHORT[files[0].kind]
     kind = kind if len(files) == 1 else f"{len(files)} {'logs' if kind == 'log' else 'files'}"
     size = UNREAD.get(look) or size_text(sum(file.size for file in files))
@@ -316,8 +316,8 @@ def _pill(words: str, x: float, top: float, width: float) -> str:
     wide = text_width(words, PILL, True) + 8
     if wide > width:
         return ""
-    return box(x - wide / 2, top - 7, wide, 12, palette.NEW, radius=6, kind="pill") + text(
-        x, top + 2, words, PILL, palette.ON_NEW, "middle", True
+    return box(x - wide / 2, top - 7, wide, 12, colours.NEW, radius=6, kind="pill") + text(
+        x, top + 2, words, PILL, colours.ON_NEW, "middle", True
     )
 
 

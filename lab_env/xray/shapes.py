@@ -6,7 +6,7 @@ fits here fits everywhere.
 
 from html import escape
 
-from lab_env.xray.palette import FAINT, INK
+from lab_env.xray.colours import FAINT, INK
 
 SANS = "system-ui,-apple-system,'Segoe UI',sans-serif"
 MONO = "ui-monospace,SFMono-Regular,Menlo,monospace"

@@ -1,7 +1,7 @@
 """The X-ray in plain text: the same facts as the drawing, and none left out."""
 
+from lab_env.hudi.model import Snapshot
 from lab_env.xray import captions
-from lab_env.xray.model import Snapshot
 
 
 def as_text(table: Snapshot) -> str:

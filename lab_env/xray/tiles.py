@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from lab_env.xray import captions, palette
-from lab_env.xray.model import DataFile, FileSlice, Snapshot
-from lab_env.xray.names import size_text
+from lab_env.hudi.model import DataFile, FileSlice, Snapshot
+from lab_env.hudi.timeline import size_text
+from lab_env.xray import captions, colours
 from lab_env.xray.rows import UNNAMED
 from lab_env.xray.shapes import box, fitted, hover, text, text_width
 
@@ -61,7 +61,7 @@ def draw_tiles(
         parts.append(hover(told, text(left + 10, top + 18, words, 12, bold=True)))
     count = sum(map(len, groups.values()))
     told = captions.plural(count, "file group")
-    parts.append(text(right - 10, top + 18, told, 10.5, palette.FAINT, "end") if shared else "")
+    parts.append(text(right - 10, top + 18, told, 10.5, colours.FAINT, "end") if shared else "")
     names = list(shown)
     for begin in range(0, len(names), columns):
         line = names[begin : begin + columns]
@@ -81,10 +81,10 @@ def draw_tiles(
             f"and {len(hidden):,} more file groups ({bytes_}) in "
             f"{captions.plural(len({name for name, _ in hidden}), 'partition')}; print(...) tells all"
         )
-        parts.append(text(left + 10, y + 12, words, 11, palette.FAINT))
+        parts.append(text(left + 10, y + 12, words, 11, colours.FAINT))
         y += 22
     height = y - top + 4
-    panel = box(left, top, right - left, height, palette.FAINT, palette.FAINT, 8, 1, opacity=0.06, edge=0.35)  # fmt: skip
+    panel = box(left, top, right - left, height, colours.FAINT, colours.FAINT, 8, 1, opacity=0.06, edge=0.35)  # fmt: skip
     return panel + "".join(parts), top + height + 8
 
 
@@ -150,31 +150,31 @@ def _tile(table: Snapshot, group: Group, x: float, y: float) -> str:
     parts = []
     if len(group.slices) > len(current):
         parts.append(
-            box(x + 3, y - 3, TILE, TILE, palette.PAPER, palette.FAINT, 3, 1, "2 2", kind="older")
+            box(x + 3, y - 3, TILE, TILE, colours.PAPER, colours.FAINT, 3, 1, "2 2", kind="older")
         )
-    edge = palette.NEW if new or group.removed else "none"
+    edge = colours.NEW if new or group.removed else "none"
     if current:
-        colour = palette.FILE["base" if base else "log"]
+        colour = colours.FILE["base" if base else "log"]
         parts.append(box(x, y, TILE, TILE, colour, edge, 3, 2.5, kind="file"))
         if logs and base:
-            foot = palette.FILE["log"]  # set off by a line of the paper's colour
-            parts.append(box(x, y + TILE - 9, TILE, 9, foot, palette.PAPER, 2, 1, kind="foot"))
+            foot = colours.FILE["log"]  # set off by a line of the paper's colour
+            parts.append(box(x, y + TILE - 9, TILE, 9, foot, colours.PAPER, 2, 1, kind="foot"))
         if logs:
             words = str(logs) if logs < 100 else "…"
             parts.append(
-                text(x + TILE / 2, y + TILE - 2.5, words, 8, palette.ON_FILE, "middle", True)
+                text(x + TILE / 2, y + TILE - 2.5, words, 8, colours.ON_FILE, "middle", True)
             )
     elif group.slices:
-        colour = palette.FILE["base"]
+        colour = colours.FILE["base"]
         edge = edge if edge != "none" else colour
         parts.append(box(x, y, TILE, TILE, colour, edge, 3, 1.2, "3 2", opacity=0.16, kind="file"))
     elif group.loose:
-        colour = palette.NOT_COMMITTED
+        colour = colours.NOT_COMMITTED
         parts.append(
             box(x, y, TILE, TILE, colour, colour, 3, 1.4, "2 2", opacity=0.07, kind="file")
         )
     else:
-        parts.append(box(x, y, TILE, TILE, "none", palette.NEW, 3, 1.8, "3 2", kind="file"))
+        parts.append(box(x, y, TILE, TILE, "none", colours.NEW, 3, 1.8, "3 2", kind="file"))
     return hover(_told(table, group), *parts)
 
 

@@ -120,7 +120,7 @@ after_insert = lab.xray(path)
 after_insert
 
 # %%
-lab.happened("00.p1", after_insert.objects)
+lab.record_actual("00.p1", after_insert.objects)
 
 # %%
 assert len(after_insert.files) == 2  # one data file in each partition
@@ -180,7 +180,7 @@ assert table.where("order_id = 'O-1'").first()["status"] == "paid"
 assert len(after_update.files) == 3, (
     "this cell counts one update: run the lesson again from its first cell"
 )
-lab.happened("00.p2", f"{rows} rows, {len(after_update.files)} files")
+lab.record_actual("00.p2", f"{rows} rows, {len(after_update.files)} files")
 
 # %% [markdown]
 # Still three rows, but three data files. Hudi never changes a data file that it has written. The update wrote

@@ -204,7 +204,7 @@ print(first.report)
 # %%
 requests = first.requests.set_index(["type", "name"])
 acknowledged = requests.loc["KAFKA", "requests"].sum() - requests.loc["KAFKA", "failures"].sum()
-lab.happened("01.p1", acknowledged)
+lab.record_actual("01.p1", acknowledged)
 
 # %% name="first-report"
 creates, updates = requests.loc["KAFKA", "requests"]
@@ -293,7 +293,7 @@ cancel_weight = 1
 import pandas as pd
 from IPython.display import HTML
 
-from lab_env.measure import charts
+from lab_env.display import chart
 
 COLUMNS = ["time", "event_id", "op", "order_id", "what", "partition", "offset"]
 
@@ -316,12 +316,12 @@ def rate(journal, what, width=0.5):
 first_journal = read_journal(journal_file)
 acknowledged_rate = rate(first_journal, "acknowledged")
 
-figure, axes = charts.new_chart("Ten users, ten tasks a second each", "seconds", "events a second")
-axes.plot(acknowledged_rate, color=charts.COLOURS["cow"], linewidth=2, label="acknowledged")
+figure, axes = chart.new_chart("Ten users, ten tasks a second each", "seconds", "events a second")
+axes.plot(acknowledged_rate, color=chart.COLOURS["cow"], linewidth=2, label="acknowledged")
 axes.axhline(100, color="#999999", linestyle="--", linewidth=1, label="10 × 10")
 axes.set_ylim(0)
 axes.legend()
-HTML(charts.svg(figure))
+HTML(chart.svg(figure))
 
 # %%
 steady = acknowledged_rate[(acknowledged_rate.index > 1) & (acknowledged_rate.index < 3.5)]
@@ -475,13 +475,13 @@ by_type = run.requests.groupby("type")[["requests", "failures"]].sum()
 by_type
 
 # %%
-lab.happened("01.p2", by_type.loc["HANDED", "failures"])
+lab.record_actual("01.p2", by_type.loc["HANDED", "failures"])
 
 # %%
 paused = read_journal(journal_file)
 start = paused["time"].min()
 
-figure, axes = charts.new_chart(
+figure, axes = chart.new_chart(
     "Zero failures, says the one who does not wait for the answer",
     "seconds",
     "events a second",
@@ -491,9 +491,9 @@ axes.axvspan(
     still_from - start, still_until - start, color="#999999", alpha=0.3, lw=0, label="broker still"
 )
 for what, colour in [("handed over", "json"), ("acknowledged", "cow"), ("failed", "dead")]:
-    axes.plot(rate(paused, what), color=charts.COLOURS[colour], linewidth=2, label=what)
+    axes.plot(rate(paused, what), color=chart.COLOURS[colour], linewidth=2, label=what)
 axes.legend(loc="upper left")
-HTML(charts.svg(figure))
+HTML(chart.svg(figure))
 
 # %%
 still = paused[paused["time"].between(still_from + 0.3, still_until)]
@@ -616,19 +616,19 @@ assert everything["current_rps"] > 20 and everything["median_response_time"] > 0
 lost = load.stop()
 stats = load.stats
 
-figure, axes = charts.new_chart("The shop's load on two processes", "seconds", "events a second")
-axes.plot(stats["seconds"], stats["rate"], color=charts.COLOURS["cow"], linewidth=2, label="rate")
+figure, axes = chart.new_chart("The shop's load on two processes", "seconds", "events a second")
+axes.plot(stats["seconds"], stats["rate"], color=chart.COLOURS["cow"], linewidth=2, label="rate")
 axes.set_ylim(0)
 times = axes.twinx()
 times.plot(
-    stats["seconds"], stats["p95_ms"], color=charts.COLOURS["json"], linestyle=":", linewidth=2
+    stats["seconds"], stats["p95_ms"], color=chart.COLOURS["json"], linestyle=":", linewidth=2
 )
 ink = axes.xaxis.label.get_color()
 times.set_ylim(0, 1.2 * stats["p95_ms"].max())
 times.set_ylabel("p95 of the answers, ms (dotted)", color=ink)
 times.tick_params(colors=ink)
 times.spines[:].set_visible(False)
-HTML(charts.svg(figure))
+HTML(chart.svg(figure))
 
 # %% [markdown]
 # The hump at the end is no mistake: the shop holds some events back to send them late, and when the

@@ -65,7 +65,7 @@ lab
 # %%
 import pandas as pd
 
-from lab_env.cards import styled
+from lab_env.display.card import styled
 from lab_env.shop.skew import marketplace_events
 
 EVENTS, PARTITIONS = 9_000, 6
@@ -177,21 +177,21 @@ busy = pd.DataFrame(
 # %%
 from IPython.display import HTML
 
-from lab_env.measure import charts
+from lab_env.display import chart
 
-figure, axes = charts.new_chart(
+figure, axes = chart.new_chart(
     "Busy time of six consumers", "consumer, one for each partition", "seconds", height=3.2
 )
 for shift, (key, colour) in zip(
     (-0.2, 0.2), (("customer_id", "json"), ("order_id", "cow")), strict=True
 ):
-    axes.bar(busy.index + shift, busy[key], 0.4, color=charts.COLOURS[colour], label=f"key {key}")
+    axes.bar(busy.index + shift, busy[key], 0.4, color=chart.COLOURS[colour], label=f"key {key}")
 axes.legend()
-HTML(charts.svg(figure))
+HTML(chart.svg(figure))
 
 # %%
 slowdown = busy["customer_id"].max() / busy["order_id"].max()
-lab.happened("02.p1", f"{slowdown:.1f}")
+lab.record_actual("02.p1", f"{slowdown:.1f}")
 
 # %%
 shares = by_customer["partition"].value_counts(normalize=True)
@@ -253,15 +253,15 @@ measures = pd.DataFrame(
 styled(measures, {"hottest over mean": "{:.2f}"})
 
 # %%
-figure, panels = charts.new_panels(list(measures.columns))
+figure, panels = chart.new_panels(list(measures.columns))
 for axes, column, colour in zip(panels, measures, ("json", "dead"), strict=True):
-    axes.barh(measures.index, measures[column], color=charts.COLOURS[colour])
+    axes.barh(measures.index, measures[column], color=chart.COLOURS[colour])
 panels[0].axvline(1, color="#999999", linestyle="--")
 panels[0].invert_yaxis()
-HTML(charts.svg(figure))
+HTML(chart.svg(figure))
 
 # %%
-lab.happened("02.p2", "order_id")
+lab.record_actual("02.p2", "order_id")
 
 # %%
 hottest, split = measures["hottest over mean"], measures["orders in several partitions"]
@@ -403,7 +403,7 @@ shard_by_order = put("order_id")
 
 # %%
 names = list(open_shards())
-figure, panels = charts.new_panels(["key customer_id", "key order_id"])
+figure, panels = chart.new_panels(["key customer_id", "key order_id"])
 for axes, on_kafka, on_kinesis in (
     (panels[0], by_customer, shard_by_customer),
     (panels[1], by_order, shard_by_order),
@@ -411,13 +411,13 @@ for axes, on_kafka, on_kinesis in (
     kafka = on_kafka["partition"].value_counts(normalize=True).reindex(range(6), fill_value=0)
     shard = on_kinesis["shard"].value_counts(normalize=True).reindex(names, fill_value=0)
     places = kafka.index
-    axes.bar(places - 0.2, kafka, 0.4, color=charts.COLOURS["cow"], label="Kafka")
-    axes.bar(places + 0.2, shard, 0.4, color=charts.COLOURS["json"], label="Kinesis")
+    axes.bar(places - 0.2, kafka, 0.4, color=chart.COLOURS["cow"], label="Kafka")
+    axes.bar(places + 0.2, shard, 0.4, color=chart.COLOURS["json"], label="Kinesis")
     axes.axhline(1 / 6, color="#999999", linestyle="--", linewidth=1)
     axes.set_xlabel("partition or shard")
 panels[0].set_ylabel("share of the events")
 panels[1].legend()
-HTML(charts.svg(figure))
+HTML(chart.svg(figure))
 
 # %%
 hot_share = shard_by_customer["shard"].value_counts(normalize=True)
@@ -468,10 +468,10 @@ seven = open_shards()
 after_split = put("customer_id")["shard"].value_counts(normalize=True)
 
 # %%
-from lab_env.measure.shards import draw_ranges
+from lab_env.lessons.l02.figures import draw_ranges
 
 celebrity = {"c-0001": hash_of("c-0001")}
-figure, panels = charts.new_panels(
+figure, panels = chart.new_panels(
     ["Before: 6 shards and their share of the events", "After the split of the hot one: 7 shards"],
     rows=2,
     height=3,
@@ -479,11 +479,11 @@ figure, panels = charts.new_panels(
 draw_ranges(panels[0], six, hot_share, celebrity)
 draw_ranges(panels[1], seven, after_split, celebrity)
 panels[1].set_xlabel("hash of the key, as a part of all hash values")
-HTML(charts.svg(figure))
+HTML(chart.svg(figure))
 
 # %%
 still_there = after_split.iloc[0] / hot_share.iloc[0]
-lab.happened("02.p3", f"{still_there:.0%}")
+lab.record_actual("02.p3", f"{still_there:.0%}")
 
 # %%
 assert len(seven) == 7 and hot not in seven
@@ -586,16 +586,16 @@ capacity = pd.DataFrame(
     index=sizes,
 )
 
-figure, axes = charts.new_chart(
+figure, axes = chart.new_chart(
     "More shards do not help a hot key", "shards", "events/s until a shard is full"
 )
 axes.plot(sizes, [1000 * n for n in sizes], color="#999999", linestyle="--", label="1,000 × shards")
-axes.plot(capacity["order_id"], color=charts.COLOURS["cow"], linewidth=2, label="key order_id")
+axes.plot(capacity["order_id"], color=chart.COLOURS["cow"], linewidth=2, label="key order_id")
 axes.plot(
-    capacity["customer_id"], color=charts.COLOURS["json"], linewidth=2, label="key customer_id"
+    capacity["customer_id"], color=chart.COLOURS["json"], linewidth=2, label="key customer_id"
 )
 axes.legend()
-HTML(charts.svg(figure))
+HTML(chart.svg(figure))
 
 # %% name="end-of-a-hot-key"
 hot_key = sum(event["customer_id"] == "c-0001" for event in events) / len(events)

@@ -68,8 +68,8 @@ lab.replay(topic, n=4000)
 # %%
 import pandas as pd
 
-from lab_env.cards import styled
-from lab_env.runtime import fetch
+from lab_env.display.card import styled
+from lab_env.install import fetch
 
 jars = sorted(fetch.jars("spark").glob("*.jar"))
 
@@ -114,7 +114,7 @@ import subprocess
 import sys
 
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, prepare_environment
-from lab_env.runtime import java
+from lab_env.install import java
 
 # Tells Spark which Java to use. The store's keys go into the environment too, not into the session:
 # what is in the session shows in Spark's web page.
@@ -203,7 +203,7 @@ assert brokers_client.name == "kafka-clients-4.1.2.jar"
 assert "NoSuchMethodError" in java_errors[0] and "org.apache.kafka" in java_errors[0]
 
 # %%
-lab.happened("03.p1", "read")
+lab.record_actual("03.p1", "read")
 
 # %% [markdown]
 # The session started. A wrong class path shows at the first use, not at the start.
@@ -286,7 +286,7 @@ rows = spark.table("default_start").count()
 print(f"{rows:,} rows")
 
 # %%
-lab.happened("03.p2", rows)
+lab.record_actual("03.p2", rows)
 
 # %%
 assert rows == 0
@@ -422,12 +422,12 @@ def find_malformed(parsed):
 
 
 # %% [markdown]
-# The course's own version stands in `lab_env/pipeline/events.py`. It is longer, because it gives a
+# The course's own version stands in `lab_env/pipeline/parsing.py`. It is longer, because it gives a
 # *reason* for each of the ten kinds, but its idea is the one above: two filters, each the opposite of
 # the other, so that every message goes one way or the other.
 
 # %%
-from lab_env.pipeline.events import dead_letters, parse, valid_events
+from lab_env.pipeline.parsing import dead_letters, parse, valid_events
 
 parsed = parse(records)  # adds `event` and `reason`; the reason of a valid event is null
 
@@ -504,7 +504,7 @@ print(f"{rows:,} rows; messages read by the second run:", end=" ")
 print(sum(batch["numInputRows"] for batch in second_run.recentProgress))
 
 # %%
-lab.happened("03.p3", rows)
+lab.record_actual("03.p3", rows)
 
 # %%
 assert rows == after_first_run
@@ -518,7 +518,7 @@ assert sum(batch["numInputRows"] for batch in second_run.recentProgress) == 0
 # %%
 import json
 
-from lab_env.objectstore import key_of, read
+from lab_env.store import key_of, read
 
 for file in lab.files(checkpoint):
     print(f"{file.size:6,} bytes  {file.key.removeprefix(key_of(checkpoint) + '/')}")
@@ -562,7 +562,7 @@ batches.round(0)
 # %%
 from IPython.display import HTML
 
-from lab_env.measure.charts import new_chart, svg
+from lab_env.display.chart import new_chart, svg
 
 figure, axes = new_chart("How fast rows arrive, how fast they are written", "batch", "rows/s")
 positions = range(len(batches))
@@ -704,7 +704,7 @@ batch_1 = {int(partition): (begin[partition], end[partition] - 1) for partition 
 # left to its last on the right. Each block is what one batch read.
 
 # %%
-from lab_env.measure.checkpoints import draw_batches
+from lab_env.lessons.l03.figures import draw_batches
 from lab_env.pipeline.checkpoint import read_checkpoint
 
 before_crash = read_checkpoint(lab.endpoints, checkpoint)
@@ -732,7 +732,7 @@ reached
 # processes are killed for real.)
 
 # %%
-from lab_env.objectstore import client
+from lab_env.store import client
 
 last = before_crash[-1].number
 store = client(lab.endpoints)
@@ -773,7 +773,7 @@ print(f"reader that opens all files: {all_files:,} rows")
 expected
 
 # %%
-lab.happened("03.p4", seen_by_list - expected.expected)
+lab.record_actual("03.p4", seen_by_list - expected.expected)
 
 # %% name="seen-once"
 after_restart = read_checkpoint(lab.endpoints, checkpoint)

@@ -61,7 +61,7 @@ def changes(*rows):
 
 
 # %%
-from lab_env.pipeline.options import TINY
+from lab_env.pipeline.options import DEMO_OPTIONS
 
 ORDERS = {
     "hoodie.table.name": "orders",
@@ -77,7 +77,7 @@ created = changes(
     ("O-19", "create", "new", "12:02"),
 )
 by_hand = lab.path("by_hand")
-created.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_hand)
+created.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").save(by_hand)
 
 # %% [markdown]
 # While it runs: a stream is a list of *changes*. Order O-17 is created, then paid, then shipped:
@@ -94,7 +94,7 @@ created.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_ha
 # - The [**partition path**](../docs/glossary.md#partition-path) says in which folder the row lies:
 #   `partition_date`, the day on which the order was created.
 #
-# The last line only gives the folders readable names, such as `partition_date=2026-11-20`. And `TINY`
+# The last line only gives the folders readable names, such as `partition_date=2026-11-20`. And `DEMO_OPTIONS`
 # (in `lab_env/pipeline/options.py`) switches off what a table of three rows does not need, so that
 # each write is quick. It changes no answer.
 
@@ -108,7 +108,7 @@ created.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_ha
 
 # %%
 shipped = changes(("O-17", "update", "shipped", "12:10"))
-shipped.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_hand)
+shipped.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").save(by_hand)
 
 table = spark.read.format("hudi").load(by_hand)
 rows = table.select("order_id", "status", "order_ts").orderBy("order_id").toPandas()
@@ -134,7 +134,7 @@ late_and_again = changes(
     ("O-17", "update", "paid", "12:05"),
     ("O-17", "update", "shipped", "12:10"),
 )
-late_and_again.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_hand)
+late_and_again.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").save(by_hand)
 
 table = spark.read.format("hudi").load(by_hand)
 rows = table.select("order_id", "status", "order_ts").orderBy("order_id").toPandas()
@@ -142,7 +142,7 @@ rows
 
 # %%
 assert list(rows["status"]) == ["shipped", "new", "new"]
-lab.happened("04.p1", rows["status"].iloc[0])
+lab.record_actual("04.p1", rows["status"].iloc[0])
 
 # %% [markdown]
 # Still *shipped*. Hudi compared `order_ts` and kept the higher one: 12:05 loses against 12:10,
@@ -154,7 +154,7 @@ lab.happened("04.p1", rows["status"].iloc[0])
 
 # %%
 erased = changes(("O-18", "erase", "erased", "13:00"))
-erased.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_hand)
+erased.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").save(by_hand)
 
 table = spark.read.format("hudi").load(by_hand)
 rows = table.select("order_id", "status", "order_ts").orderBy("order_id").toPandas()
@@ -255,7 +255,7 @@ ledger
 # the last line. It marks `erase` events as deletes, as we did by hand.
 
 # %%
-from lab_env.pipeline import events, options
+from lab_env.pipeline import parsing, options
 
 records = (
     spark.readStream.format("kafka")
@@ -265,13 +265,13 @@ records = (
     .option("maxOffsetsPerTrigger", "4000")  # two batches, so that the second updates the first
     .load()
 )
-valid = events.valid_events(events.parse(records))
+valid = parsing.valid_events(parsing.parse(records))
 marked = valid.withColumn("_hoodie_is_deleted", F.col("op") == "erase")
 
 # %% [markdown]
 # Two streaming queries write the same events: one appends them to JSON files, one upserts them into a
 # Hudi table. Each has a checkpoint of its own. The Hudi options are those of the finished pipeline,
-# in `lab_env/pipeline/options.py`, with `TINY` once more. The first lines say what `ORDERS` says. The
+# in `lab_env/pipeline/options.py`, with `DEMO_OPTIONS` once more. The first lines say what `ORDERS` says. The
 # others tell *how* to write; later lessons take them one by one.
 
 # %%
@@ -294,7 +294,7 @@ json_query = (
 )
 hudi_query = (
     marked.writeStream.format("hudi")
-    .options(**options.COW, **options.TINY)
+    .options(**options.COW, **options.DEMO_OPTIONS)
     .option("hoodie.table.name", "orders")
     .option("path", lab.path("orders"))
     .option("checkpointLocation", lab.path("_checkpoints/orders"))
@@ -330,7 +330,7 @@ json_verdict
 assert verdict.ok and json_verdict.ok
 assert 6_800 < json_verdict.rows < 7_000
 assert json_verdict.rows > 1.3 * verdict.rows  # one row an event, against one row an order
-lab.happened("04.p2", f"JSON {json_verdict.rows}, table {verdict.rows}")
+lab.record_actual("04.p2", f"JSON {json_verdict.rows}, table {verdict.rows}")
 
 # %% [markdown]
 # Both reconcile: nothing missing, nothing stale. But they answer different questions. The JSON files
@@ -342,12 +342,12 @@ lab.happened("04.p2", f"JSON {json_verdict.rows}, table {verdict.rows}")
 # sink: a mark says that the sink shows this event as a row.
 
 # %%
-from lab_env.measure.story import Story
+from lab_env.lessons.l04.figures import OrderTrace
 
 ORDER = "o-rec-002121"
 sent = ledger.frame().query("order_id == @ORDER").sort_values("offset")
 statuses = json_rows.where(F.col("order_id") == ORDER).select("event_id", "status").distinct()
-story = Story(ORDER, sent.merge(statuses.toPandas(), on="event_id", how="left"))
+story = OrderTrace(ORDER, sent.merge(statuses.toPandas(), on="event_id", how="left"))
 story.add("JSON files", json_rows, json_verdict).add("Hudi table", table, verdict)
 
 # %%
@@ -421,13 +421,13 @@ all_records = (
     .load()
 )
 all_events = (
-    events.valid_events(events.parse(all_records))
+    parsing.valid_events(parsing.parse(all_records))
     .withColumn("_hoodie_is_deleted", F.col("op") == "erase")
     .cache()
 )
 wrong_key = ORDERS | {"hoodie.datasource.write.recordkey.field": "event_id"}
 by_event = lab.path("by_event")
-all_events.write.format("hudi").options(**wrong_key, **TINY).mode("append").save(by_event)
+all_events.write.format("hudi").options(**wrong_key, **DEMO_OPTIONS).mode("append").save(by_event)
 
 by_event_verdict = ledger.reconcile_table(spark.read.format("hudi").load(by_event), "key event_id")
 by_event_verdict
@@ -447,7 +447,9 @@ assert by_event_verdict.rows == event_ids.count()  # only the resends are gone
 
 # %%
 try:
-    all_events.limit(1).write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_event)
+    all_events.limit(1).write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").save(
+        by_event
+    )
     refusal = ""
 except Exception as error:
     refusal = str(error).partition("HoodieException: ")[2].partition("\n\tat ")[0]
@@ -472,7 +474,7 @@ assert "event_id" in refusal and "order_id" in refusal
 def repair(path):
     """Write the orders to this path, as the ledger wants them."""
     # BEGIN SOLUTION
-    all_events.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(path)
+    all_events.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").save(path)
     # END SOLUTION
 
 
@@ -490,14 +492,14 @@ lab.check("04.3", repair)
 # expect: The broken table never held their erasures
 def repair(path):
     broken = spark.read.format("hudi").load(by_event).select(*all_events.columns)
-    broken.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(path)
+    broken.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").save(path)
 
 
 # %% wrong="04.3"
 # expect: dropDuplicates keeps whichever row it meets
 def repair(path):
     one_each = all_events.dropDuplicates(["order_id"])
-    one_each.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(path)
+    one_each.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").save(path)
 
 
 # %% [markdown] tags=["instructor"]
@@ -516,7 +518,7 @@ def repair(path):
 # %%
 by_day = lab.path("by_day")
 event_day = all_events.withColumn("partition_date", F.date_format("order_ts", "yyyy-MM-dd"))
-event_day.write.format("hudi").options(**ORDERS, **TINY).mode("append").save(by_day)
+event_day.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").save(by_day)
 
 by_day_table = spark.read.format("hudi").load(by_day)
 by_day_verdict = ledger.reconcile_table(by_day_table, "partition from order_ts")
@@ -563,7 +565,7 @@ UNORDERED = {name: value for name, value in ORDERS.items() if "ordering" not in 
 
 def upsert(rows, path, table_options):
     """One upsert, as spelled out above."""
-    rows.write.format("hudi").options(**table_options, **TINY).mode("append").save(path)
+    rows.write.format("hudi").options(**table_options, **DEMO_OPTIONS).mode("append").save(path)
 
 
 def rows_of(path):
@@ -649,7 +651,7 @@ upsert(late, mor, ORDERS | TYPES["mor"])
 looks.append(rows_of(mor))
 
 seen = [list(look["order_id"]).count("O-18") for look in looks]
-lab.happened("04.p3", ", ".join(map(str, seen)))
+lab.record_actual("04.p3", ", ".join(map(str, seen)))
 
 # %%
 import pandas as pd
@@ -758,7 +760,7 @@ newest
 # `spark.serializer` (all in `lab_env/pipeline/session.py`).
 
 # %%
-spark.sql("SET hoodie.metadata.enable = false")  # as in TINY
+spark.sql("SET hoodie.metadata.enable = false")  # as in DEMO_OPTIONS
 spark.sql(f"""
     CREATE TABLE orders_sql (
         order_id STRING, status STRING, order_ts TIMESTAMP, partition_date STRING)

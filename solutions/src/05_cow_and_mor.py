@@ -61,8 +61,8 @@ def orders(which, status, at):
 
 
 # %%
-from lab_env.cards import styled
-from lab_env.pipeline.options import METADATA, TINY
+from lab_env.display.card import styled
+from lab_env.pipeline.options import METADATA, DEMO_OPTIONS
 
 ORDERS = {
     "hoodie.table.name": "orders",
@@ -79,7 +79,7 @@ TYPES = {
     },
 }
 SMALL = (
-    TINY
+    DEMO_OPTIONS
     | METADATA
     | {
         "hoodie.metadata.enable": "true",  # the list of files; METADATA leaves statistics out
@@ -302,11 +302,11 @@ assert (endings.count("deltacommit"), endings.count("commit")) == (5, 1)
 # What you guessed stands beside it.
 
 # %%
-from lab_env.measure.heat import WriteHeat
+from lab_env.lessons.l05.figures import WriteHeat
 
 heat = WriteHeat(pictures, {"cow": cow_guess, "mor": mor_guess})
-lab.happened("05.p1", heat.files("cow"))
-lab.happened("05.p2", heat.files("mor"))
+lab.record_actual("05.p1", heat.files("cow"))
+lab.record_actual("05.p2", heat.files("mor"))
 heat
 
 # %% name="six-operations"
@@ -447,10 +447,10 @@ rows_of_o21.rename_axis("rows of O-21 in the")
 # %% name="rows-of-o21"
 assert list(rows_of_o21["cow"]) == [0, 0, 0, 1]
 assert list(rows_of_o21["mor"]) == [1, 0, 0, 1]
-lab.happened("05.p3", "mor")
+lab.record_actual("05.p3", "mor")
 
 # %%
-lab.happened("05.p4", rows_of_o21.loc["table as of the moment before", "cow"])
+lab.record_actual("05.p4", rows_of_o21.loc["table as of the moment before", "cow"])
 
 # %% [markdown]
 # On Copy-on-Write the delete wrote a base file without the row. On Merge-on-Read the newest base file
@@ -543,7 +543,7 @@ sweep
 # %%
 from IPython.display import HTML
 
-from lab_env.measure.charts import COLOURS, NAMES, new_chart, svg
+from lab_env.display.chart import COLOURS, NAMES, new_chart, svg
 
 figure, axes = new_chart(
     "One upsert into a file of 1,000 orders", "orders changed", "bytes written"
@@ -559,7 +559,7 @@ assert sweep["cow"].max() < 1.3 * sweep["cow"].min()  # as large as the file, wh
 assert sweep.loc[10, "cow"] > 4 * sweep.loc[10, "mor"]
 assert sweep.loc[1000, "mor"] > 4 * sweep.loc[1000, "cow"]
 assert sweep["mor, times JSON"].between(1, 3).all()
-lab.happened("05.p5", "cow")
+lab.record_actual("05.p5", "cow")
 
 # %% [markdown]
 # Copy-on-Write writes the file, however much of it changed: the line is flat. Merge-on-Read writes what

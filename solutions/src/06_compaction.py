@@ -40,13 +40,13 @@
 import time
 
 from lab_env import Lab
-from lab_env.pipeline.options import TINY
+from lab_env.pipeline.options import DEMO_OPTIONS
 from pyspark.sql import functions as F
 
 lab = Lab.start("06")
 spark = lab.spark
 
-WRITER = TINY | {
+WRITER = DEMO_OPTIONS | {
     # A base file carries a filter of its keys, by default for 60,000 of them. We have 1,000.
     "hoodie.index.bloom.num_entries": "1000",
 }
@@ -75,8 +75,8 @@ def changes(batch):
 
 
 # %%
-from lab_env.measure.compaction import Step, as_table, draw_costs
-from lab_env.measure.inputs import InputBytes
+from lab_env.lessons.l06.figures import Step, as_table, draw_costs
+from lab_env.probes.inputs import InputBytes
 
 steps = {"never": [], "inline": []}
 
@@ -145,7 +145,7 @@ growth = never[-1].bytes_read / never[0].bytes_read
 assert [step.logs for step in never] == [0, 1, 2, 3, 4, 5, 6]
 assert [step.bytes_read for step in never] == sorted(step.bytes_read for step in never)
 assert growth > 4
-lab.happened("06.p1", f"{growth:.1f} times as many")
+lab.record_actual("06.p1", f"{growth:.1f} times as many")
 
 # %%
 assert never[1].written("log") > 0.7 * never[0].written("base")
@@ -229,7 +229,7 @@ print({name: f"{size / 1024:,.0f} KB written in all" for name, size in written.i
 # `save` and ended before it returned.
 
 # %% name="inline-writer-pays"
-from lab_env.measure.compaction import Work, compactions_of
+from lab_env.lessons.l06.figures import Work, compactions_of
 
 writes = [Work(str(step.batch), step.began, step.ended) for step in inline]
 compactions = compactions_of(lab.files(lab.path("inline")))
@@ -354,7 +354,7 @@ progress = stream.recentProgress
 stream.stop()
 
 # %% name="async-thread-pays"
-from lab_env.measure.compaction import batches_of, draw_lanes, during
+from lab_env.lessons.l06.figures import batches_of, draw_lanes, during
 
 batches = batches_of(progress)
 executed = compactions_of(lab.files(lab.path("async")))
@@ -525,11 +525,11 @@ changed = [
     if asked[kind, "before"]["revenue"] != asked[kind, "after"]["revenue"]
 ]
 assert changed == ["read_optimized"]
-lab.happened("06.p2", "only the read-optimised query")
+lab.record_actual("06.p2", "only the read-optimised query")
 
 # %%
 assert mended.gone_files == () and [file.kind for file in mended.new_files] == ["base"]
-lab.happened("06.p3", len(mended.gone_files))
+lab.record_actual("06.p3", len(mended.gone_files))
 
 # %%
 import pandas as pd
@@ -549,7 +549,7 @@ answers
 #
 # And the logs are all there. The older slice, in the dashed frame, is for readers of an older state, and
 # for those who began before the compaction was complete. Removing it is another service's work,
-# [**cleaning**](../docs/glossary.md#cleaning), with its own rule for how long to keep. `TINY` switches it
+# [**cleaning**](../docs/glossary.md#cleaning), with its own rule for how long to keep. `DEMO_OPTIONS` switches it
 # off. Here is one write that has it on and keeps no more than one commit:
 
 # %% name="logs-vanish-by-cleaning"

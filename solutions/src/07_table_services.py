@@ -48,10 +48,10 @@ import re
 import pandas as pd
 from IPython.display import HTML
 from lab_env import Lab
-from lab_env.cards import styled
-from lab_env.measure.requests import count_requests
-from lab_env.measure.storage import current_sizes, draw_files_and_requests, draw_storage
-from lab_env.pipeline.options import TINY
+from lab_env.display.card import styled
+from lab_env.probes.requests import count_requests
+from lab_env.lessons.l07.figures import current_sizes, draw_files_and_requests, draw_storage
+from lab_env.pipeline.options import DEMO_OPTIONS
 from lab_env.shop.topics import ensure_topic
 from pyspark.sql import functions as F
 
@@ -78,7 +78,7 @@ messages = shop.selectExpr(
 messages.write.format("kafka").options(**KAFKA).option("topic", topic).save()
 
 # %%
-ORDERS = TINY | {
+ORDERS = DEMO_OPTIONS | {
     "hoodie.table.name": "orders",
     "hoodie.datasource.write.recordkey.field": "order_id",
     "hoodie.table.ordering.fields": "order_ts",
@@ -123,11 +123,11 @@ orders = stream_into("orders", "bulk_insert")
 # table has a folder for each day, and orders of five days arrive in each micro-batch. Spark reads a batch in
 # sixteen tasks, one for each partition of the topic, as in lesson 03. Each task parses its orders and writes
 # them; no step in between brings orders of the same day together. All other options have their
-# defaults, or are in `TINY`, which you know from lesson 04.
+# defaults, or are in `DEMO_OPTIONS`, which you know from lesson 04.
 #
 # One word on what this lesson leaves out: what helps to *find* rows. Indexes tell a **writer** which file holds a
 # key, column statistics let a **reader** skip files, and some indexes serve readers, too. That is the matter of
-# lesson 08; `TINY` switches the metadata table off, where statistics lie. Here we only look at how many files there
+# lesson 08; `DEMO_OPTIONS` switches the metadata table off, where statistics lie. Here we only look at how many files there
 # are, how large they are, and when they go.
 
 # %% [markdown]
@@ -140,7 +140,7 @@ lab.predict("07.p1", ...)
 
 # %%
 small = lab.xray(orders)
-lab.happened("07.p1", len(small.files))
+lab.record_actual("07.p1", len(small.files))
 
 # %% name="small-files"
 files = small.frame().query("part == 'base'")
@@ -196,7 +196,7 @@ requests_small
 # %% name="requests"
 assert requests_small.total >= 5 * len(small.current) > 1000
 assert min(requests_small.get, requests_small.head) >= len(small.current)
-lab.happened("07.p2", requests_small.total)
+lab.record_actual("07.p2", requests_small.total)
 
 # %% [markdown]
 # More than a thousand, for one row. Spark does not know which file holds O-17, so it opens each of them: it asks
@@ -341,7 +341,7 @@ print(f"the dashboard's month: {dollars_small:,.0f} US dollars before, {dollars:
 bytes_small = sum(file.size for file in small.files)
 bytes_clustered = sum(file.size for file in clustered.files)
 assert len(clustered.files) == len(small.files) + days and bytes_clustered > bytes_small
-lab.happened("07.p3", "grow")
+lab.record_actual("07.p3", "grow")
 
 # %% [markdown]
 # It grew. The five new files came, and not one of the 240 went. They are *replaced*: a reader that
@@ -471,7 +471,7 @@ try:
 except Exception as error:
     report_says = "error"
     print(re.search(r"SparkFileNotFoundException.*?parquet", str(error))[0])
-lab.happened("07.p4", report_says)
+lab.record_actual("07.p4", report_says)
 
 # %%
 assert report_says == "error"

@@ -45,12 +45,12 @@ import time
 import pandas as pd
 import pyarrow.parquet as pq
 from IPython.display import HTML
-from lab_env import Lab, objectstore
-from lab_env.measure.lookups import Lookup, lookup_chart, lookup_table
-from lab_env.measure.ranges import range_chart
-from lab_env.measure.reads import watch
-from lab_env.pipeline.options import TINY
-from lab_env.pipeline.scans import files_read
+from lab_env import Lab, store
+from lab_env.lessons.l08.figures import Lookup, lookup_chart, lookup_table
+from lab_env.lessons.l08.ranges import range_chart
+from lab_env.probes.reads import watch
+from lab_env.pipeline.options import DEMO_OPTIONS
+from lab_env.probes.scans import files_read
 
 lab = Lab.start("08")
 spark = lab.spark
@@ -80,7 +80,7 @@ LOAD = {
     "hoodie.bulkinsert.sort.mode": "NONE",  # one file for each of the six Spark partitions
 }
 plain = lab.path("orders")
-orders.write.format("hudi").options(**ORDERS, **TINY, **LOAD).mode("append").save(plain)
+orders.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS, **LOAD).mode("append").save(plain)
 
 # %% [markdown]
 # While it runs: an upsert brings the *key* of a row and must find the *file group* that holds it. The
@@ -134,8 +134,8 @@ lab.predict("08.p1", ...)
 
 # %%
 looked = {
-    "SIMPLE": upsert(paid, plain, TINY | {"hoodie.index.type": "SIMPLE"}),
-    "BLOOM": upsert(paid, plain, TINY | {"hoodie.index.type": "BLOOM"}),
+    "SIMPLE": upsert(paid, plain, DEMO_OPTIONS | {"hoodie.index.type": "SIMPLE"}),
+    "BLOOM": upsert(paid, plain, DEMO_OPTIONS | {"hoodie.index.type": "BLOOM"}),
 }
 HTML(lookup_chart(looked))
 
@@ -144,7 +144,7 @@ simple, bloom = looked["SIMPLE"].figures, looked["BLOOM"].figures
 assert simple["files opened"] == bloom["files opened"] == 3
 assert simple["rows read in"] == 3 and bloom["rows read in"] == 1
 assert simple["rewritten"] == bloom["rewritten"] == 1
-lab.happened("08.p1", bloom["rows read in"])
+lab.record_actual("08.p1", bloom["rows read in"])
 
 # %% [markdown]
 # Both opened the three files of the day. `SIMPLE` went on to the keys in each of them. `BLOOM` stopped
@@ -155,8 +155,8 @@ lab.happened("08.p1", bloom["rows read in"])
 # %%
 def content(table, file):
     """A data file of a table, fetched from the store."""
-    key = f"{objectstore.key_of(table)}/{file.partition}/{file.name}"
-    return io.BytesIO(objectstore.read(lab.endpoints, key))
+    key = f"{store.key_of(table)}/{file.partition}/{file.name}"
+    return io.BytesIO(store.read(lab.endpoints, key))
 
 
 current = [found.base for found in lab.xray(plain).current]
@@ -200,16 +200,16 @@ keys
 # %%
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
 bucketed = lab.path("orders_bucket")
-orders.write.format("hudi").options(**ORDERS, **TINY, **LOAD, **BUCKETS).mode("append").save(
-    bucketed
-)
+orders.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS, **LOAD, **BUCKETS).mode(
+    "append"
+).save(bucketed)
 
 # %%
 lab.predict("08.p2", ...)
 
 # %%
-looked["BUCKET"] = upsert(paid, bucketed, TINY | BUCKETS)
-lab.happened("08.p2", looked["BUCKET"].figures["rewritten"])
+looked["BUCKET"] = upsert(paid, bucketed, DEMO_OPTIONS | BUCKETS)
+lab.record_actual("08.p2", looked["BUCKET"].figures["rewritten"])
 
 # %% name="bucket"
 assert looked["BUCKET"].figures["rewritten"] == looked["BUCKET"].figures["files opened"] == 3
@@ -283,7 +283,7 @@ lookup_table(looked)
 # That takes minutes, so here is a run that was recorded, or yours, once you have made one.
 
 # %% name="look-ups-grow"
-from lab_env.measure.bench import growth, recorded
+from lab_env.bench import growth, recorded
 
 run = recorded.shown("growth")
 for kind in ("cow", "mor"):
@@ -326,9 +326,9 @@ def corrected(order_id):
     """)
 
 
-upsert(corrected("O-0018"), plain, TINY | {"hoodie.index.type": "SIMPLE"})
+upsert(corrected("O-0018"), plain, DEMO_OPTIONS | {"hoodie.index.type": "SIMPLE"})
 looked["GLOBAL_BLOOM"] = upsert(
-    corrected("O-0017"), plain, TINY | {"hoodie.index.type": "GLOBAL_BLOOM"}
+    corrected("O-0017"), plain, DEMO_OPTIONS | {"hoodie.index.type": "GLOBAL_BLOOM"}
 )
 
 both = "order_id IN ('O-0017', 'O-0018')"
@@ -369,7 +369,7 @@ o17
 # %% name="record-index-stays"
 assert list(o17["_hoodie_partition_path"]) == ["partition_date=2026-11-20"]
 assert list(o17["status"]) == ["corrected"]
-lab.happened("08.p3", o17["_hoodie_partition_path"].iloc[0][-2:])
+lab.record_actual("08.p3", o17["_hoodie_partition_path"].iloc[0][-2:])
 
 # %% [markdown]
 # One row, corrected, but in the *old* day. The index found the row where it was, and Hudi updated it
@@ -491,7 +491,7 @@ assert from_told == 2 and told_query.count() == 1  # one bucket in each of the t
 print(f"bloom table: read {from_bloom}, inputFiles {len(bloom_query.inputFiles())}")
 print(f"bucket table: read {from_buckets}, inputFiles {len(bucket_query.inputFiles())}")
 print(f"bucket table, the reader is told of the buckets: read {from_told}")
-lab.happened("08.p4", from_bloom)
+lab.record_actual("08.p4", from_bloom)
 
 # %% [markdown]
 # Every file of the first table was opened. The bloom filter in each footer could have said "certainly not here",
@@ -611,7 +611,7 @@ draw(sorted_by_amount)
 all_sorted = len(lab.xray(indexed).current)
 assert len(sorted_by_amount) == all_sorted
 assert read_sorted == {"early": all_sorted // 2, "large": 2}
-lab.happened("08.p5", read_sorted["early"])
+lab.record_actual("08.p5", read_sorted["early"])
 
 # %% [markdown]
 # Two files for the large amounts: the last one of each day, since clustering works within

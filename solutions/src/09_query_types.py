@@ -42,7 +42,7 @@
 import pandas as pd
 from IPython.display import HTML
 from lab_env import Lab
-from lab_env.pipeline.options import TINY
+from lab_env.pipeline.options import DEMO_OPTIONS
 from pyspark.sql import functions as F
 
 lab = Lab.start("09")
@@ -63,7 +63,7 @@ def orders(which, status, at, amount=AMOUNT):
 
 
 # %%
-ORDERS = TINY | {
+ORDERS = DEMO_OPTIONS | {
     "hoodie.table.name": "orders",
     "hoodie.datasource.write.recordkey.field": "order_id",
     "hoodie.table.ordering.fields": "order_ts",
@@ -135,7 +135,7 @@ lab.predict("09.p2", mor_guess)
 # opened, and the bytes that they read.
 
 # %%
-from lab_env.measure.answers import QueryGrid, ask
+from lab_env.lessons.l09.figures import QueryGrid, run_query
 
 QUERY_TYPES = {"snapshot": "snapshot", "read-optimised": "read_optimized"}
 
@@ -156,7 +156,7 @@ def ask_all(moment, *kinds):
             question = table(kind, query).selectExpr(
                 "count_if(status = 'paid') AS paid", "sum(amount) AS total"
             )
-            answers[moment, kind, query] = ask(lab, question)
+            answers[moment, kind, query] = run_query(lab, question)
 
 
 ask_all("before", "cow", "mor")
@@ -193,7 +193,7 @@ updated
 # And the compaction. The procedure would wait for five deltacommits, so we tell it that one is enough.
 
 # %%
-JOB = ",".join(f"{name}={value}" for name, value in TINY.items())
+JOB = ",".join(f"{name}={value}" for name, value in DEMO_OPTIONS.items())
 AT_ONCE = f"{JOB},hoodie.compact.inline.max.delta.commits=1,hoodie.index.bloom.num_entries=1000"
 spark.sql(f"""
     CALL run_compaction(op => 'scheduleandexecute', path => '{TABLES["mor"]}', options => '{AT_ONCE}')
@@ -201,8 +201,8 @@ spark.sql(f"""
 ask_all("compacted", "cow", "mor")
 
 grid = QueryGrid(answers, "paid", {"cow": cow_guess, "mor": mor_guess})
-lab.happened("09.p1", grid.told("cow"))
-lab.happened("09.p2", grid.told("mor"))
+lab.record_actual("09.p1", grid.told("cow"))
+lab.record_actual("09.p2", grid.told("mor"))
 grid
 
 # %% name="the-grid"
@@ -311,7 +311,7 @@ readers = {
     "the name, in a new session": lambda: spark.newSession().table("orders_cow"),
 }
 seen = pd.DataFrame({"now": {name: paid(open_it()) for name, open_it in readers.items()}})
-lab.happened("09.p3", seen.loc["the DataFrame that was open before", "now"])
+lab.record_actual("09.p3", seen.loc["the DataFrame that was open before", "now"])
 
 # %%
 spark.sql("REFRESH TABLE orders_cow")
@@ -384,11 +384,11 @@ totals = pd.DataFrame(
     index=moments,
 )
 off_by = totals["read-optimised"] - totals["snapshot"]
-lab.happened("09.p4", int(off_by["split"]))
+lab.record_actual("09.p4", int(off_by["split"]))
 
 # %%
-from lab_env.measure.charts import new_chart, svg
-from lab_env.palette import BLUE, VERMILION
+from lab_env.display.chart import new_chart, svg
+from lab_env.display.palette import BLUE, VERMILION
 
 figure, axes = new_chart("What each query says is the sum of all amounts", "", "", 6.8, 2.6)
 lines = {"snapshot": (BLUE, "-", "snapshot: what was committed"),

@@ -47,14 +47,14 @@ from datetime import UTC, datetime
 
 import pandas as pd
 from lab_env import Lab
-from lab_env.cards import styled
-from lab_env.pipeline.options import TINY
+from lab_env.display.card import styled
+from lab_env.pipeline.options import DEMO_OPTIONS
 from lab_env.shop.topics import ensure_topic
 from pyspark.sql import functions as F
 
 lab = Lab.start("10")
 spark = lab.spark
-spark.sql("SET hoodie.metadata.enable = false")  # as in TINY, for the procedures, too
+spark.sql("SET hoodie.metadata.enable = false")  # as in DEMO_OPTIONS, for the procedures, too
 
 # The style of a table that holds words.
 LEFT = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
@@ -83,7 +83,7 @@ def send(which, status, at, amount):
 
 
 # %%
-ORDERS = TINY | {
+ORDERS = DEMO_OPTIONS | {
     "hoodie.table.name": "orders",
     "hoodie.datasource.write.recordkey.field": "order_id",
     "hoodie.table.ordering.fields": "order_ts",
@@ -188,7 +188,7 @@ meanwhile  # the timeline while we read
 
 # %%
 as_of_later = amount_of("O-17", as_of(moment))
-lab.happened("10.p1", as_of_later)
+lab.record_actual("10.p1", as_of_later)
 
 # %% name="between-the-ticks"
 picture = lab.xray(orders, since=meanwhile)
@@ -217,7 +217,7 @@ styled(amounts_read).set_table_styles(LEFT)
 # What AS OF says changes at the first, what readers saw at the second.
 
 # %%
-from lab_env.measure.asof import AsOf, Version
+from lab_env.lessons.l10.figures import AsOf, Version
 
 history[third.requested] = amount_of("O-17", as_of(third.requested))
 versions = [
@@ -424,7 +424,7 @@ query = start_stream(events(spark.readStream), orders, checkpoint)
 query.awaitTermination()
 verdicts["restored, stream started again"] = compare(orders)
 print("rows that the stream read:", sum(batch["numInputRows"] for batch in query.recentProgress))
-lab.happened("10.p2", verdicts["restored, stream started again"]["missing"])
+lab.record_actual("10.p2", verdicts["restored, stream started again"]["missing"])
 
 # %% name="checkpoint-stays"
 assert sum(batch["numInputRows"] for batch in query.recentProgress) == 0
@@ -611,7 +611,7 @@ refused = {kind: [said for said in told[kind].values() if "Cleaner" in said] for
 assert len(refused["cow"]) == 3 and not refused["mor"]
 assert list(told["mor"].values()) == ["27.00", "37.00", "47.00", "57.00"]
 assert set(told["cow"].values()) >= {"57.00"}
-lab.happened("10.p3", ", ".join(str(4 - len(refused[kind])) for kind in TYPES))
+lab.record_actual("10.p3", ", ".join(str(4 - len(refused[kind])) for kind in TYPES))
 
 # %%
 cleaned["cow"]

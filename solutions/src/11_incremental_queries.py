@@ -47,12 +47,12 @@ import json
 import pandas as pd
 from IPython.display import HTML
 from lab_env import Lab
-from lab_env.pipeline.options import TINY
+from lab_env.pipeline.options import DEMO_OPTIONS
 
 lab = Lab.start("11")
 spark = lab.spark
 
-ORDERS = TINY | {
+ORDERS = DEMO_OPTIONS | {
     "hoodie.table.name": "orders",
     "hoodie.datasource.write.recordkey.field": "order_id",
     "hoodie.table.ordering.fields": "order_ts",
@@ -145,7 +145,7 @@ def since(begin, end=None, path=orders):
 
 COLUMNS = ["_hoodie_commit_time", "order_id", "status", "order_ts"]
 increment = since(bookmark).select(COLUMNS).orderBy("order_id").toPandas()
-lab.happened("11.p1", len(increment))
+lab.record_actual("11.p1", len(increment))
 increment
 
 # %% name="latest-only"
@@ -181,8 +181,8 @@ in_sql
 lab.predict("11.p2", ...)
 
 # %% name="increment-against-full"
-from lab_env.measure.inputs import InputBytes
-from lab_env.pipeline.scans import rows_and_files_read
+from lab_env.probes.inputs import InputBytes
+from lab_env.probes.scans import rows_and_files_read
 
 cost = {}
 for name, rows in {
@@ -197,7 +197,7 @@ cost = pd.DataFrame(cost).T
 less = cost.loc["everything", "KB read"] / cost.loc["increment", "KB read"]
 assert list(cost["rows"]) == [1000, 2] and list(cost["files read"]) == [5, 1]
 assert 2.5 < less < 5  # one file of five, but more bytes of it than the full query takes of each
-lab.happened("11.p2", f"{less:.1f} times as many")
+lab.record_actual("11.p2", f"{less:.1f} times as many")
 cost.round().astype(int)
 
 # %% [markdown]
@@ -274,7 +274,7 @@ f"{in_reader} rows by the reader, {in_function} by the function"
 lab.predict("11.p3", ...)
 
 # %%
-from lab_env.measure.increments import Deliveries, draw_deliveries
+from lab_env.lessons.l11.figures import Deliveries, draw_deliveries
 
 completed = timeline["completed"][1]
 first_run = since("000", completed).select(COLUMNS).toPandas()
@@ -283,7 +283,7 @@ requested = first_run["_hoodie_commit_time"].max()
 readers = {}
 for name, mark in {"completion time": completed, "_hoodie_commit_time": requested}.items():
     readers[name] = Deliveries(mark, first_run, since(mark).select(COLUMNS).toPandas())
-lab.happened("11.p3", len(readers["_hoodie_commit_time"].second))
+lab.record_actual("11.p3", len(readers["_hoodie_commit_time"].second))
 
 instants = lab.xray(orders).instants
 HTML(draw_deliveries(instants, {f"bookmark: {name}": run for name, run in readers.items()}))
@@ -413,7 +413,7 @@ lab.predict("11.p4", ...)
 # %% name="two-steps"
 in_two_steps(mails, kept)
 sent = spark.read.parquet(mails).toPandas()
-lab.happened("11.p4", len(sent))
+lab.record_actual("11.p4", len(sent))
 assert len(sent) == 4 and sent["order_id"].nunique() == 2
 sent.sort_values("order_id")
 
@@ -426,7 +426,7 @@ sent.sort_values("order_id")
 # become visible together, or not at all.
 
 # %%
-AUDIT = TINY | {
+AUDIT = DEMO_OPTIONS | {
     "hoodie.table.name": "audit",
     "hoodie.datasource.write.operation": "insert",  # no key: every row is kept
     "hoodie.datasource.write.commitmeta.key.prefix": "bookmark.",
@@ -564,7 +564,7 @@ for name, path in tables.items():
     ]
 assert says == {"cow": "shipped", "mor": "shipped"}
 assert delivers == {"cow": [], "mor": ["paid (late)"]}
-lab.happened("11.p5", "mor")
+lab.record_actual("11.p5", "mor")
 pd.DataFrame({"the table says": says, "the increment delivers": delivers})
 
 # %%
@@ -609,7 +609,7 @@ spark.sql("""
 
 # %% name="silently-short"
 again = since(*window).select("order_id", "status").toPandas()
-lab.happened("11.p6", len(again))
+lab.record_actual("11.p6", len(again))
 lacking = set(early["order_id"]) - set(again["order_id"])
 assert len(early) == 10 and len(again) == 9 and lacking == {"O-17"}
 f"{len(early)} rows before, {len(again)} after; lacking: {', '.join(lacking)}"

@@ -39,7 +39,7 @@
 
 # %%
 from lab_env import Lab
-from lab_env.pipeline.options import TINY
+from lab_env.pipeline.options import DEMO_OPTIONS
 from pyspark.sql import functions as F
 import pandas as pd
 
@@ -58,7 +58,7 @@ def orders(which, status, at, cents="500 + pmod(hash(id, 7), 20000)", customer="
     """)
 
 
-ORDERS = TINY | {
+ORDERS = DEMO_OPTIONS | {
     "hoodie.table.name": "orders",
     "hoodie.table.cdc.enabled": "true",  # the change feed: choose it when you create the table
     "hoodie.datasource.write.recordkey.field": "order_id",
@@ -119,7 +119,7 @@ made = {kind: {file.kind: file.size for file in pictures[kind][-1].new_files} fo
 print(made)
 assert set(made["cow"]) == {"base", "cdc"} and set(made["mor"]) == {"log"}
 assert made["cow"]["base"] > 4 * made["cow"]["cdc"]
-lab.happened("12.p1", len(made["cow"]))
+lab.record_actual("12.p1", len(made["cow"]))
 
 # %% [markdown]
 # Two: the base file, and beside it a small file whose name ends in `.cdc`. In the picture it is the light
@@ -246,7 +246,7 @@ of_cow = sorted(str(row) for row in changes.select(*same).collect())
 of_mor = sorted(str(row) for row in parsed(feeds["mor"]).select(*same).collect())
 assert of_cow == of_mor
 assert by_commit.to_numpy().tolist() == [[0, 10, 0], [1, 1, 0], [0, 0, 0], [0, 0, 2]]
-lab.happened("12.p2", len(of_cow))
+lab.record_actual("12.p2", len(of_cow))
 
 # %%
 by_commit
@@ -394,7 +394,7 @@ def full_recompute(table):
 at_first = spark.read.format("hudi").option("as.of.instant", first["cow"]).load(TABLES["cow"])
 old = full_recompute(at_first).withColumn("upto", F.lit(first["cow"])).cache()
 
-REVENUE = TINY | {
+REVENUE = DEMO_OPTIONS | {
     "hoodie.table.name": "revenue",
     "hoodie.datasource.write.recordkey.field": "customer_id",
     "hoodie.index.bloom.num_entries": "1000",
@@ -486,7 +486,7 @@ lab.use_reference("12.2")
 from decimal import Decimal
 from IPython.display import HTML
 
-from lab_env.measure.waterfall import draw_waterfall
+from lab_env.lessons.l12.figures import draw_waterfall
 
 
 def total(rows):
@@ -559,8 +559,8 @@ assert differences() == []
 lab.predict("12.p3", ...)
 
 # %%
-from lab_env.measure.inputs import InputBytes
-from lab_env.measure.requests import count_requests
+from lab_env.probes.inputs import InputBytes
+from lab_env.probes.requests import count_requests
 
 cost = {}
 for kind, path in TABLES.items():
@@ -584,7 +584,7 @@ assert (
     cost.loc[("cow", "change feed"), "requests"] > cost.loc[("cow", "full recompute"), "requests"]
 )
 cheaper = [kind for kind in TABLES if ratio[kind] > 1]
-lab.happened("12.p3", cheaper[0])
+lab.record_actual("12.p3", cheaper[0])
 
 # %% [markdown]
 # Of the Copy-on-Write table the feed read a fraction of the bytes: the `.cdc` files, written for it.
@@ -786,7 +786,7 @@ assert "Config conflict" in refused["writing"] and "cdc.enabled: true false" in 
 
 # %%
 spark.sql(f"CREATE TABLE orders_cow USING hudi LOCATION '{TABLES['cow']}'")
-options = ",".join(f"{name}={value}" for name, value in TINY.items())
+options = ",".join(f"{name}={value}" for name, value in DEMO_OPTIONS.items())
 spark.sql(f"""
     CALL run_clean(table => 'orders_cow', retain_commits => 2, options => '{options}')
 """)

@@ -46,12 +46,12 @@
 # %%
 import pandas as pd
 from lab_env import Lab
-from lab_env.pipeline.options import TINY
+from lab_env.pipeline.options import DEMO_OPTIONS
 
-lab = Lab.start("13", "metastore", later="trino")
+lab = Lab.start("13", "metastore", optional="trino")
 spark = lab.spark
 
-ORDERS = TINY | {
+ORDERS = DEMO_OPTIONS | {
     "hoodie.datasource.write.recordkey.field": "order_id",
     "hoodie.table.ordering.fields": "order_ts",
     "hoodie.datasource.write.partitionpath.field": "partition_date",
@@ -147,7 +147,7 @@ run_streams()
 
 names = [row.tableName for row in spark.sql("SHOW TABLES").collect()]
 print(*names, sep="\n")
-lab.happened("13.p1", len(names))
+lab.record_actual("13.p1", len(names))
 
 # %% name="names"
 assert names == ["orders_cow", "orders_mor", "orders_mor_ro", "orders_mor_rt"]
@@ -242,7 +242,7 @@ def in_duckdb(sql, rows):
 lab.predict("13.p2", [...])
 
 # %%
-from lab_env.measure.engines import ask
+from lab_env.lessons.l13.figures import query_engine
 
 RETURNS = ORDERS | {
     "hoodie.table.name": "returns",
@@ -263,12 +263,12 @@ write_returns("2026-11-21", RETURNS)  # the script
 
 COUNT = "SELECT count(*) AS n FROM {}"
 counted = {
-    "Spark SQL": ask(lambda: in_spark(COUNT.format("returns"))),
-    "Trino": ask(lambda: in_trino(COUNT.format("returns"))),
-    "hudi-rs": ask(lambda: in_duckdb(COUNT.format("rows"), with_hudi_rs("returns"))),
+    "Spark SQL": query_engine(lambda: in_spark(COUNT.format("returns"))),
+    "Trino": query_engine(lambda: in_trino(COUNT.format("returns"))),
+    "hudi-rs": query_engine(lambda: in_duckdb(COUNT.format("rows"), with_hudi_rs("returns"))),
 }
 counts = {engine: reply.rows["n"][0] for engine, reply in counted.items() if reply.rows is not None}
-lab.happened("13.p2", [engine for engine, n in counts.items() if n == 20])
+lab.record_actual("13.p2", [engine for engine, n in counts.items() if n == 20])
 
 # %% name="unannounced"
 known = lab.known_partitions("returns")  # asks the metastore itself
@@ -441,7 +441,7 @@ def for_hudi_rs(then):
 
 
 # %% name="matrix"
-from lab_env.measure.engines import EngineMatrix
+from lab_env.lessons.l13.figures import EngineMatrix
 
 first = {kind: lab.xray(lab.path(f"orders_{kind}")).instants[0] for kind in TYPES}
 replies = {}
@@ -451,9 +451,11 @@ def compare(query, kind):
     """Ask the three engines the same question."""
     table, then = f"orders_{kind}", first[kind]
     duckdb_sql = f"SELECT {ROW['DuckDB']} FROM rows"
-    replies[query, kind, "Spark SQL"] = ask(lambda: in_spark(for_spark(table, then)[query]))
-    replies[query, kind, "Trino"] = ask(lambda: in_trino(for_trino(table, then)[query]))
-    replies[query, kind, "hudi-rs + DuckDB"] = ask(
+    replies[query, kind, "Spark SQL"] = query_engine(
+        lambda: in_spark(for_spark(table, then)[query])
+    )
+    replies[query, kind, "Trino"] = query_engine(lambda: in_trino(for_trino(table, then)[query]))
+    replies[query, kind, "hudi-rs + DuckDB"] = query_engine(
         lambda: in_duckdb(duckdb_sql, with_hudi_rs(table, for_hudi_rs(then)[query]))
     )
 
@@ -465,8 +467,8 @@ for query in trino_guess:
 
 matrix = EngineMatrix(replies, {"Trino": trino_guess, "hudi-rs + DuckDB": hudi_rs_guess})
 told = {engine: matrix.verdicts(engine, "mor") for engine in matrix.engines}
-lab.happened("13.p3", told["Trino"])
-lab.happened("13.p4", told["hudi-rs + DuckDB"])
+lab.record_actual("13.p3", told["Trino"])
+lab.record_actual("13.p4", told["hudi-rs + DuckDB"])
 matrix
 
 # %% name="same-answers"
@@ -523,7 +525,7 @@ if with_trino:
 # code. In the rounds all that is *warm*.
 
 # %% name="race"
-from lab_env.measure.engines import race
+from lab_env.lessons.l13.figures import race
 
 PAID = "SELECT count(*) AS n FROM {} WHERE status = 'paid'"
 questions = {
@@ -666,7 +668,7 @@ rows
 assert list(rows["Spark SQL"]) == list(rows["hudi-rs"]) == [20, 1210, 0, 20]
 if with_trino:
     assert list(rows["Trino"]) == [20, 20, 0, 0]
-lab.happened("13.p5", delivered["read everything", "_hoodie_commit_time"])
+lab.record_actual("13.p5", delivered["read everything", "_hoodie_commit_time"])
 
 # %% [markdown]
 # Spark and hudi-rs agree in every row: both compare **completion** times. A bookmark of one fits the other. With

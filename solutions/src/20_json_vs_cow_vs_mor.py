@@ -42,9 +42,9 @@ from dataclasses import replace
 
 import pandas as pd
 from lab_env import Lab
-from lab_env.measure.bench.fresh import Pace
-from lab_env.measure.bench.rounds import Bench, size
-from lab_env.measure.bench.stream import Scenario
+from lab_env.bench.latency import Pace
+from lab_env.bench.rounds import Bench, size
+from lab_env.bench.stream import Scenario
 
 lab = Lab.start("20")
 
@@ -94,14 +94,14 @@ lab.predict("20.p1", ...)
 lab.predict("20.p2", ...)
 
 # %%
-from lab_env.measure.bench.summary import summary
+from lab_env.bench.summary import summary
 
 figures = bench.measure(rounds_of_two)
 report = summary(figures)
 assert figures.problems == []
 
 # %% name="bytes-written"
-from lab_env.measure.bench import page
+from lab_env.bench import report
 
 written = {
     sink: figures.of(workload.name, sink, "ingest bytes_written") for sink in ("json", "cow", "mor")
@@ -114,16 +114,16 @@ assert min(services["mor"]) > max(services["cow"])
 in_all = {sink: max(written[sink]) + max(services[sink]) for sink in services}
 assert in_all["mor"] < in_all["cow"]
 
-lab.happened("20.p1", "cow")
+lab.record_actual("20.p1", "cow")
 
 # %%
-lab.happened("20.p2", "yes")
+lab.record_actual("20.p2", "yes")
 
 # %%
 from IPython.display import HTML
 
 HTML(
-    page.bars(
+    report.bars(
         report,
         "Bytes written for each byte of an event",
         ["write amplification", "write amplification, services counted"],
@@ -144,7 +144,7 @@ HTML(
 metrics = ["ingest puts", "ingest lists", "ingest gets", "ingest CPU s", "services CPU s"]
 puts = {sink: figures.of(workload.name, sink, "ingest puts") for sink in ("json", "cow", "mor")}
 assert max(puts["json"]) < min(puts["cow"] + puts["mor"])
-page.frame(report, workload.name, metrics)
+report.frame(report, workload.name, metrics)
 
 # %% [markdown]
 # Each cell has the median, and the lowest and the highest round in brackets where they differ. The last
@@ -178,13 +178,13 @@ bytes_read = {
     for sink in ("json", "cow", "mor")
 }
 assert max(bytes_read["json"]) < min(bytes_read["cow"] + bytes_read["mor"])
-lab.happened("20.p3", "json")
+lab.record_actual("20.p3", "json")
 
 # %%
-lab.happened("20.p4", "same")
+lab.record_actual("20.p4", "same")
 
 # %%
-page.frame(
+report.frame(
     report,
     workload.name,
     [
@@ -225,8 +225,8 @@ read
 lab.predict("20.p7", ...)
 
 # %% name="ten-times-as-large"
-from lab_env.measure.bench import recorded
-from lab_env.measure.bench.summary import in_words
+from lab_env.bench import recorded
+from lab_env.bench.summary import summarize
 
 full = recorded.shown("sinks")
 (asked,) = (
@@ -237,12 +237,12 @@ full = recorded.shown("sinks")
 seconds = {sink: spread["median"] for sink, spread in asked["sinks"].items()}
 print(f"Measured {full['made'][:10]} on {full['machine']['cores']} cores:")
 for pair, verdict in asked["verdicts"].items():
-    print(in_words(pair, verdict))
-lab.happened("20.p7", min(seconds, key=seconds.get))
+    print(summarize(pair, verdict))
+lab.record_actual("20.p7", min(seconds, key=seconds.get))
 
 # %%
 HTML(
-    page.bars(
+    report.bars(
         full,
         "Seconds of a question, warm and fresh",
         [f"{query}, fresh: warm s" for query in ("point", "aggregate", "incremental")],
@@ -275,7 +275,7 @@ titles = {name: facts["title"] for name, facts in delivered["size"]["scenarios"]
 five = pd.DataFrame(
     {
         title: {
-            what: in_words("", verdicts[name, metric, pair]).removeprefix(": ")
+            what: summarize("", verdicts[name, metric, pair]).removeprefix(": ")
             for what, (metric, pair) in PAIRS.items()
         }
         for name, title in titles.items()
@@ -310,7 +310,7 @@ mor_fresh, mor_tidy = (
     verdicts_of(f"aggregate, {state}: warm s", "mor against cow") for state in ("fresh", "tidy")
 )
 assert mor_fresh == ["higher"] * 4 + ["inconclusive"] and mor_tidy.count("inconclusive") == 4
-page.frame(delivered, "20-uniform", ["ingest rows/s", "ingest rows/s, services counted"])
+report.frame(delivered, "20-uniform", ["ingest rows/s", "ingest rows/s, services counted"])
 
 # %% [markdown]
 # With its services counted, Merge-on-Read wrote *more* than Copy-on-Write in four workloads of five: two batches
@@ -328,7 +328,7 @@ page.frame(delivered, "20-uniform", ["ingest rows/s", "ingest rows/s, services c
 lab.predict("20.p6", ...)
 
 # %% name="growing"
-from lab_env.measure.bench import growth
+from lab_env.bench import growth
 
 run = recorded.shown("growth")
 times_as_many = {}
@@ -339,7 +339,7 @@ for kind, index in growth.VARIANTS:
 assert min(times_as_many["cow", index] for index in ("bucket", "bloom")) > 2
 assert max(times_as_many["mor", index] for index in ("bucket", "bloom")) < 2
 
-lab.happened("20.p6", "cow")
+lab.record_actual("20.p6", "cow")
 
 # %%
 print(growth.said_of(run))
@@ -477,14 +477,14 @@ assert timed.problems == []
 visible, told = fresh["p50"]["median"], fresh["requested p50"]["median"]
 assert 0 < told < visible
 print(f"visible after {visible:.1f} s, by the requested time {told:.1f} s")
-lab.happened("20.p5", f"{visible / told:.1f} times")
+lab.record_actual("20.p5", f"{visible / told:.1f} times")
 
 # %% [markdown]
 # The requested time flatters by the whole length of the commit, and more so the slower the commit is. The
 # full run from above sent 100, 1,000 and 10,000 events a second to all three sinks:
 
 # %%
-HTML(page.freshness_chart(full))
+HTML(report.freshness_chart(full))
 
 # %% [markdown]
 # The dotted lines are what the requested times would say. The dots are medians, the strokes go up to the 95th
@@ -498,7 +498,7 @@ HTML(page.freshness_chart(full))
 # month of what they stored, and aggregate queries of the fresh table.
 
 # %% name="the-bill"
-from lab_env.measure.bench import cost
+from lab_env.bench import cost
 
 found = cost.costs(report)[workload.name]
 bills, crossings = found["bills"], found["crossings"]
@@ -526,7 +526,7 @@ def copy_on_write_with(options):
     if options is ...:
         return ...
     one_batch = replace(
-        rounds_of_two, scenarios=(replace(workload, batches=1),), rounds=1, knob=options,
+        rounds_of_two, scenarios=(replace(workload, batches=1),), rounds=1, extra_options=options,
         queries={"fresh": ("aggregate",)},
     )  # fmt: skip
     found = bench.measure(one_batch, sinks=("cow",))
@@ -538,8 +538,8 @@ def copy_on_write_with(options):
 
 
 # %% exercise="20.2"
-knob = {"hoodie.parquet.bloom.filter.enabled": "false"}  # SOLUTION
-lab.check("20.2", copy_on_write_with(knob))
+extra_options = {"hoodie.parquet.bloom.filter.enabled": "false"}  # SOLUTION
+lab.check("20.2", copy_on_write_with(extra_options))
 
 # %% [markdown] hint="20.2"
 # The filter is a bloom filter in a Parquet file. Look for both words in
@@ -550,11 +550,11 @@ lab.check("20.2", copy_on_write_with(knob))
 
 # %% wrong="20.2"
 # expect: wrong answers
-knob = {"hoodie.datasource.write.operation": "insert"}
+extra_options = {"hoodie.datasource.write.operation": "insert"}
 
 # %% wrong="20.2"
 # expect: not half
-knob = {"hoodie.parquet.compression.codec": "snappy"}
+extra_options = {"hoodie.parquet.compression.codec": "snappy"}
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes for the section. The first wrong answer of 20.2 is the point of the

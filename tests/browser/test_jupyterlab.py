@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from lab_env.runtime.environment import clean_environment
+from lab_env.processes.environment import clean_environment
 from lab_env.settings import REPOSITORY, settings
 
 CHROMIUM = next(

@@ -6,7 +6,7 @@ import pytest
 from small_site import course
 from test_jupyterlab import CHROMIUM, SWITCHES, contrast
 
-from lab_env.site.build import build_site
+from lab_env.publish.site.build import build_site
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from own_lab import lab_environment
 
-from lab_env.objectstore import s3_client
-from lab_env.runtime.environment import MARK
+from lab_env.processes.environment import MARK
+from lab_env.store import s3_client
 
 
 class Instance:

@@ -17,21 +17,21 @@ import psutil
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from lab_env import objectstore, services
-from lab_env.runtime import supervisor
+from lab_env import services, store
+from lab_env.processes import supervisor
 
 WRITER = "writer-lesson-00-kept"
 # A program of the same kind as a writer: supervised, and not started again when it ends.
 START_WRITER = f"""
 import sys
-from lab_env.runtime import supervisor
+from lab_env.processes import supervisor
 script = "import time; time.sleep(600)"
 supervisor.start(supervisor.Program({WRITER!r}, [sys.executable, "-c", script], autorestart=False))
 """
 PUT_OBJECT = """
-from lab_env import objectstore
-store = objectstore.client(lab.endpoints)
-store.put_object(Bucket=lab.endpoints.bucket, Key="kept", Body=b"by the kernel")
+from lab_env import store
+s3 = store.client(lab.endpoints)
+s3.put_object(Bucket=lab.endpoints.bucket, Key="kept", Body=b"by the kernel")
 """
 
 
@@ -49,7 +49,7 @@ def main(path: str) -> None:
         kill(client)
     time.sleep(1)  # a program that dies with the kernel needs a moment to do so
     facts |= {"before": before, "after": program_pids()}
-    facts["object"] = objectstore.read(services.endpoints(), "kept").decode()
+    facts["object"] = store.read(services.endpoints(), "kept").decode()
     print(json.dumps(facts))
 
 

@@ -7,10 +7,10 @@ import json
 import sys
 
 from lab_env import Lab
-from lab_env.objectstore import list_objects
-from lab_env.pipeline.options import KEYS, TINY
+from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.services import thrift
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
+from lab_env.store import list_objects
 
 LESSON = "01"
 
@@ -31,7 +31,7 @@ def main() -> None:
         "SELECT 'O-1' AS order_id, 1 AS amount, '2026-11-20' AS partition_date,"
         " TIMESTAMP '2026-11-20 12:00:00' AS order_ts"
     )
-    options = KEYS | TINY | {"hoodie.table.name": "orders"}
+    options = KEYS | DEMO_OPTIONS | {"hoodie.table.name": "orders"}
     orders.write.format("hudi").options(**options).mode("append").save(path)
     spark.sql(f"CREATE DATABASE {lab.database} LOCATION '{path}_names'")
     spark.sql(f"CREATE TABLE {lab.database}.orders USING hudi LOCATION '{path}'")
@@ -47,7 +47,7 @@ def main() -> None:
     tell(same_session=same, notes=notes, **facts(resumed, spark))
 
     again = Lab.start(LESSON, "metastore")
-    objects = list(list_objects(again.endpoints, f"{again.space}/"))
+    objects = list(list_objects(again.endpoints, f"{again.namespace}/"))
     topics = topic_names(again)
     tell(
         objects=len(objects), topics=topics, databases=thrift.databases(again.address("metastore"))
@@ -71,7 +71,7 @@ def topic_names(lab: Lab) -> list[str]:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
-    return [name for name in admin.list_topics(timeout=10).topics if name.startswith(lab.space)]
+    return [name for name in admin.list_topics(timeout=10).topics if name.startswith(lab.namespace)]
 
 
 if __name__ == "__main__":

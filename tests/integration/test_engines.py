@@ -17,8 +17,8 @@ from own_lab import lab_environment, wait_until
 from lab_env import services as lab_services
 from lab_env.errors import LabError
 from lab_env.lab import Lab, reset_lesson
-from lab_env.pipeline.options import KEYS, TINY
-from lab_env.runtime import supervisor
+from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.processes import supervisor
 from lab_env.services import thrift
 
 pytestmark = pytest.mark.services
@@ -46,7 +46,7 @@ def lab(services):
 def trino(lab):
     """A function that asks Trino."""
     said = []
-    if not lab_services.begin("trino", progress=said.append):
+    if not lab_services.start_optional("trino", progress=said.append):
         pytest.skip(said[-1])
     lab_services.up(["trino"], progress=lambda line: None)
     from trino.dbapi import connect
@@ -75,7 +75,7 @@ def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) ->
         FROM range({first}, {last}, 1, 1)""")
     options = (
         KEYS
-        | TINY
+        | DEMO_OPTIONS
         | {
             "hoodie.table.name": name,
             "hoodie.index.bloom.num_entries": "1000",
@@ -110,15 +110,15 @@ def test_a_write_registers_its_table_and_a_new_partition_is_synced(lab):
 
 
 @pytest.mark.parametrize("mend", ["a later write", "MSCK REPAIR TABLE", "CALL hive_sync"])
-def test_a_partition_written_without_sync_is_unknown_until_somebody_tells(lab, mend):
-    name = {"a later write": "later", "MSCK REPAIR TABLE": "repaired"}.get(mend, "called")
+def test_a_partition_written_without_sync_is_unknown_until_somebody_tells(lab, fix):
+    name = {"a later write": "later", "MSCK REPAIR TABLE": "repaired"}.get(fix, "called")
     write(lab, name, 0, 3, "2026-11-20")
     write(lab, name, 3, 5, "2026-11-21", sync=False)
     assert thrift.partitions(uri(), DATABASE, name) == ["partition_date=2026-11-20"]
     assert lab.spark.sql(f"SHOW PARTITIONS {DATABASE}.{name}").count() == 2  # folders
-    if mend == "a later write":
+    if fix == "a later write":
         write(lab, name, 0, 3, "2026-11-20")
-    elif mend == "MSCK REPAIR TABLE":
+    elif fix == "MSCK REPAIR TABLE":
         lab.spark.sql(f"MSCK REPAIR TABLE {DATABASE}.{name}")
     else:
         lab.spark.sql(f"CALL hive_sync(table => '{DATABASE}.{name}', mode => 'hms')")
@@ -201,7 +201,7 @@ def test_what_the_settings_name_wrongly_is_said_before_anything_starts(
 
 
 def test_a_download_that_cannot_fit_is_refused_with_the_next_step(monkeypatch, tmp_path):
-    monkeypatch.setattr("lab_env.runtime.fetch.cache", lambda: tmp_path)
+    monkeypatch.setattr("lab_env.install.fetch.cache", lambda: tmp_path)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=10**9))
     monkeypatch.setattr("lab_env.services.trino.wheel_java_home", lambda version: tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from instance import instance_of_this_run, programs_showing
 from own_lab import wait_until
 
-from lab_env import demos
+from lab_env.publish import demos
 from lab_env.settings import REPOSITORY
 
 pytestmark = pytest.mark.services

@@ -9,12 +9,12 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from small_site import course
 
 from lab_env.authoring.executed import keep
+from lab_env.authoring.leaks import known_secrets, secrets_in
 from lab_env.errors import LabError
-from lab_env.leaks import known_secrets, secrets_in
-from lab_env.runtime import state
-from lab_env.runtime.jupyter import jupyterlab
+from lab_env.jupyterlab.server import jupyterlab
+from lab_env.processes import state
+from lab_env.publish.site.build import build_site
 from lab_env.settings import REPOSITORY, settings
-from lab_env.site.build import build_site
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import pytest
 from instance import Instance
 from own_lab import lab_environment
 
-from lab_env import objectstore
 from lab_env import services as lab_services
-from lab_env.lab import Lab, database_of, reset_lesson, space_of
+from lab_env import store
+from lab_env.lab import Lab, database_of, namespace_of, reset_lesson
 from lab_env.services import thrift
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
@@ -86,8 +86,8 @@ def run(services, tmp_path_factory) -> Run:
         written = next_facts()
         neighbour = start_neighbour()
         in_store = (
-            any(objectstore.list_objects(services, f"{space_of(LESSON)}/orders/.hoodie/")),
-            thrift.tables(metastore, database_of(space_of(LESSON))) == ["orders"],
+            any(store.list_objects(services, f"{namespace_of(LESSON)}/orders/.hoodie/")),
+            thrift.tables(metastore, database_of(namespace_of(LESSON))) == ["orders"],
             topic_end_offsets(services.kafka_bootstrap, "lesson-01.orders") == {0: 1},
         )
         go_on()
@@ -115,8 +115,8 @@ def start_neighbour() -> Callable[[], tuple[int, int, int]]:
         A function that counts how many of each are there.
     """
     lab = Lab.start(NEIGHBOUR)
-    store = objectstore.client(lab.endpoints)
-    store.put_object(Bucket=lab.endpoints.bucket, Key=f"{lab.space}/orders/a", Body=b"mine")
+    s3 = store.client(lab.endpoints)
+    s3.put_object(Bucket=lab.endpoints.bucket, Key=f"{lab.namespace}/orders/a", Body=b"mine")
     ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"), 1)
     lab.replay(n=5)
     (lab.folder / "notes.txt").write_text("mine")

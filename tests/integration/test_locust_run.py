@@ -6,8 +6,8 @@ import psutil
 import pytest
 from own_lab import allowed
 
-from lab_env.course.checks.lesson_01 import shape_of
 from lab_env.errors import LabError
+from lab_env.lessons.l01.checks import shape_of
 from lab_env.shop.locust_run import LocustRun
 
 USER = """

@@ -20,8 +20,8 @@ from small_site import course, execute, write_lesson
 
 from lab_env.authoring.build import Tree
 from lab_env.course.copies import renew
-from lab_env.runtime.environment import MARK
-from lab_env.runtime.state import MARKER, folder
+from lab_env.processes.environment import MARK
+from lab_env.processes.state import MARKER, folder
 from lab_env.settings import REPOSITORY
 from lab_env.shop.ledger import ledger_directory
 
@@ -53,7 +53,7 @@ class Clone:
         (venv / "bin" / "python").symlink_to(Path(sys.executable).resolve())
         (venv / "bin" / "lab").write_text(LAB)
         (venv / "bin" / "lab").chmod(0o755)
-        bootstrap = runpy.run_path(str(self.root / "lab_env" / "runtime" / "bootstrap.py"))
+        bootstrap = runpy.run_path(str(self.root / "lab_env" / "install" / "bootstrap.py"))
         (venv / "complete").write_text(bootstrap["_stamp_wanted"]())
 
     def make(self, target: str, **variables: str) -> subprocess.CompletedProcess:

@@ -24,7 +24,14 @@ def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, seconds, p
     (tmp_path / "notebooks" / "test_slow.py").write_text(
         f"def test_slow(record_property):\n    record_property('processor_seconds', {seconds})\n"
     )
-    options = ["-p", "lab_env.authoring.proof", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+    options = [
+        "-p",
+        "lab_env.authoring.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        tmp_path,
+    ]
     options += ["-n", processes]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, tmp_path],

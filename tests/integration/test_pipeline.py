@@ -13,15 +13,16 @@ from confluent_kafka import Producer
 from instance import programs_showing
 from own_lab import allowed, wait_until
 
-from lab_env import objectstore
 from lab_env import services as lab_services
+from lab_env import store
 from lab_env.errors import LabError
+from lab_env.install import cds_archive
 from lab_env.lab import Lab, reset_lesson
-from lab_env.measure.sampling import is_compaction
-from lab_env.pipeline import events, options
+from lab_env.pipeline import options, parsing
 from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.pipeline.sinks import FOLDERS
-from lab_env.runtime import class_archive, supervisor
+from lab_env.probes.sampling import is_compaction
+from lab_env.processes import supervisor
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
@@ -38,12 +39,12 @@ def spark(services):
 @pytest.fixture
 def lab(services, request):
     """A space of its own for one test, cleared afterwards."""
-    space = "t-" + request.node.name.replace("_", "-")[5:30].strip("-")
-    handle = Lab(space, services)
+    namespace = "t-" + request.node.name.replace("_", "-")[5:30].strip("-")
+    handle = Lab(namespace, services)
     ensure_topic(services.kafka_bootstrap, handle.topic("orders"))
     yield handle
     lab_services.up(progress=lambda line: None)
-    reset_lesson(space)
+    reset_lesson(namespace)
 
 
 def assert_reconciles(lab: Lab, spark) -> None:
@@ -126,9 +127,7 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
 
     writer.wait_until(lambda: cow_commits() >= 2, "two commits of the COW table")
     # Its JVM mapped the class archive: where that does not fit, the JVM goes on without a word.
-    assert (
-        str(class_archive.class_archive()) in Path(f"/proc/{java_of(writer).pid}/maps").read_text()
-    )
+    assert str(cds_archive.cds_archive()) in Path(f"/proc/{java_of(writer).pid}/maps").read_text()
     left_open = kill_jvm_in_mid_batch(lab, writer)
     wait_until(lambda: writer.state()["state"] != "running")
     assert writer.state()["state"] == "failed" and "JVM" in writer.state()["error"]
@@ -203,7 +202,7 @@ def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]
     """Each malformed event lies there once, raw, with its reason."""
     files = lab.files(lab.path(FOLDERS["dead"]))
     tables = [
-        pq.read_table(io.BytesIO(objectstore.read(lab.endpoints, file.key)))
+        pq.read_table(io.BytesIO(store.read(lab.endpoints, file.key)))
         for file in files
         if file.key.endswith(".parquet")
     ]
@@ -251,11 +250,11 @@ def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, byt
 
 def stream_into_a_table(lab: Lab, spark) -> None:
     """A topic's events in a Hudi table, with a checkpoint, as a lesson leaves them."""
-    records = events.read_topic(spark, lab.endpoints.kafka_bootstrap, lab.topic("orders"))
-    rows = events.with_deletes(events.valid_events(events.parse(records)))
+    records = parsing.read_topic(spark, lab.endpoints.kafka_bootstrap, lab.topic("orders"))
+    rows = parsing.with_deletes(parsing.valid_events(parsing.parse(records)))
     query = (
         rows.writeStream.format("hudi")
-        .options(**options.COW, **options.TINY)
+        .options(**options.COW, **options.DEMO_OPTIONS)
         .option("hoodie.table.name", "orders")
         .option("checkpointLocation", lab.path("checkpoints/orders"))
         .trigger(availableNow=True)

@@ -9,8 +9,8 @@ from urllib.request import urlopen
 import pytest
 
 from lab_env.errors import LabError
+from lab_env.install import cds_archive
 from lab_env.lab import Lab
-from lab_env.runtime import class_archive
 
 pytestmark = pytest.mark.services
 
@@ -54,7 +54,7 @@ def test_it_starts_soon_and_silently_and_picks_up_no_other_spark(services, tmp_p
 
 def test_its_classes_come_from_the_archive(spark):
     pid = str(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
-    archive = str(class_archive.class_archive())
+    archive = str(cds_archive.cds_archive())
     # The JVM maps the archive only where it fits; else it goes on without a word.
     assert archive in (Path("/proc") / pid / "maps").read_text()
 

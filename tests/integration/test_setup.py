@@ -20,9 +20,9 @@ from offline import UNSHARE, WITHOUT_NETWORK, can_cut_network
 from own_lab import allowed, lab_environment
 
 from lab_env.errors import LabError
+from lab_env.install import fetch
+from lab_env.install.bootstrap import disk_used, file_sha256
 from lab_env.jvm import MemoryUse, nearly_full
-from lab_env.runtime import fetch
-from lab_env.runtime.bootstrap import disk_used, file_sha256
 from lab_env.settings import REPOSITORY, settings
 
 pytestmark = pytest.mark.services
@@ -226,7 +226,7 @@ def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_g
     python.parent.mkdir(parents=True)
     python.symlink_to("/no/python")
     shutil.copy2(clone / ".venv" / "pyvenv.cfg", second / ".venv")
-    ask = "import runpy; print(runpy.run_path('lab_env/runtime/bootstrap.py')['_stamp_wanted']())"
+    ask = "import runpy; print(runpy.run_path('lab_env/install/bootstrap.py')['_stamp_wanted']())"
     wanted = subprocess.run(
         ["python3", "-I", "-c", ask],
         cwd=second, env=machine.environment, capture_output=True, text=True, check=True,

@@ -16,7 +16,7 @@ from small_site import CELLS, DRAWING, course, execute, write_lesson
 from lab_env.authoring.build import COURSE, Tree
 from lab_env.authoring.executed import keep, shortfall, shown
 from lab_env.errors import LabError
-from lab_env.site.build import build_site
+from lab_env.publish.site.build import build_site
 
 
 class Page(HTMLParser):
@@ -187,7 +187,14 @@ def test_what_nbmake_executes_is_handed_over_with_its_outputs(tmp_path):
         f"tree = Tree(__import__('pathlib').Path({str(tmp_path)!r}))\n"
         "proof.keep = lambda notebook, path: keep(notebook, path, tree)\n"
     )
-    options = ["-p", "lab_env.authoring.proof", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+    options = [
+        "-p",
+        "lab_env.authoring.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        tmp_path,
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--nbmake", *options, source],
         capture_output=True, text=True, cwd=tmp_path, timeout=120, env=os.environ.copy(),

@@ -6,7 +6,7 @@ Lesson 11 shows them on version 9 and says that version 8 answers the same.
 import pytest
 
 from lab_env.lab import Lab, reset_lesson
-from lab_env.pipeline.options import KEYS, TINY
+from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 VERSIONS = {"8": {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"}, "9": {}}
 
@@ -22,7 +22,7 @@ def lab(services):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_window_begins_after_a_completion_and_ends_with_one(lab, version):
     path = lab.path(f"version_{version}")
-    options = TINY | KEYS | {"hoodie.table.name": "orders"} | VERSIONS[version]
+    options = DEMO_OPTIONS | KEYS | {"hoodie.table.name": "orders"} | VERSIONS[version]
     for minute, keys in enumerate((("O-1", "O-2"), ("O-2",))):
         lab.spark.createDataFrame([(key,) for key in keys], "order_id string").selectExpr(
             "order_id",

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from lab_env import objectstore
+from lab_env import store
 from lab_env.errors import LabError
 from lab_env.lab import Lab, reset_lesson
-from lab_env.pipeline.options import KEYS, METADATA, TINY
+from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 ROWS = "SELECT * FROM VALUES {} AS t(order_id, status, order_ts, partition_date)"
@@ -30,7 +30,7 @@ def write(lab: Lab, path: str, rows, table_type: str, **options: str | None) -> 
     chosen = (
         KEYS
         | METADATA
-        | TINY
+        | DEMO_OPTIONS
         | {
             "hoodie.table.name": "orders",
             "hoodie.datasource.write.table.type": table_type,
@@ -186,7 +186,7 @@ def test_a_mor_table_shows_logs_and_a_compaction_from_plan_to_end(lab):
 def test_a_stream_records_its_batch_in_the_commit(lab):
     source, path = lab.scratch("source"), lab.scratch("stream")
     lab.spark.sql(TWO_DAYS).write.json(source)
-    options = KEYS | METADATA | TINY | {"hoodie.table.name": "orders"}
+    options = KEYS | METADATA | DEMO_OPTIONS | {"hoodie.table.name": "orders"}
     stream = lab.spark.readStream.schema(lab.spark.sql(TWO_DAYS).schema).json(source)
     query = stream.writeStream.format("hudi").options(**options)
     query = query.option("checkpointLocation", lab.scratch("checkpoint"))
@@ -231,8 +231,8 @@ def test_a_write_that_never_ended_is_inflight_and_then_rolled_back(lab):
     write(lab, path, one("A", 2), COW)
     lost = lab.xray(path).instants[-1]
     end = f"/.hoodie/timeline/{lost.requested}_{lost.completed}.commit"
-    store = objectstore.client(lab.endpoints)
-    store.delete_object(Bucket=lab.endpoints.bucket, Key=objectstore.key_of(path) + end)
+    s3 = store.client(lab.endpoints)
+    s3.delete_object(Bucket=lab.endpoints.bucket, Key=store.key_of(path) + end)
     picture = assert_slices_as_hudi_tells(lab, path)
     assert (picture.instants[-1].requested, picture.instants[-1].state) == (
         lost.requested,

@@ -1,7 +1,7 @@
 """What is committed is what runs: no drift, no outputs, every notebook collected.
 
 That each notebook's exercises come out as they should is proven while nbmake runs it, by the plugin
-`lab_env.authoring.proof`.
+`lab_env.authoring.pytest_plugin`.
 """
 
 import json

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lab_env.install import cds_archive, fetch, java
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, prepare_environment, spark_conf
-from lab_env.runtime import class_archive, fetch, java
 from lab_env.services.minio import credentials
 from lab_env.settings import Endpoints
 
@@ -23,7 +23,7 @@ def spark():
 
     conf = spark_conf(nowhere, fetch.jars("spark"))
     jvm = {name: value for name, value in conf.items() if name.startswith("spark.driver.")}
-    jvm["spark.driver.extraJavaOptions"] = class_archive.java_options(LESSON_JAVA_OPTIONS)
+    jvm["spark.driver.extraJavaOptions"] = cds_archive.java_options(LESSON_JAVA_OPTIONS)
     session = (
         SparkSession.builder.master("local[1]")
         .config(map=jvm)

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
+import lab_env.lessons
 from lab_env.authoring.build import Tree, build, drift, make
 from lab_env.authoring.new import new_lesson
 from lab_env.authoring.source import read_lesson
-from lab_env.course import checks
 from lab_env.course.registry import lessons
 from lab_env.errors import LabError
 
@@ -17,10 +17,11 @@ from lab_env.errors import LabError
 def tree(tmp_path, monkeypatch):
     """A tree of its own with one lesson as `lab author new` makes it."""
     tree = Tree(tmp_path)
-    monkeypatch.setattr(checks, "__path__", [*checks.__path__, str(tree.checks)])
+    monkeypatch.setattr(lab_env.lessons, "__path__", [*lab_env.lessons.__path__, str(tree.rooms)])
     new_lesson("77", "sample", tree)
     yield tree
-    sys.modules.pop("lab_env.course.checks.lesson_77", None)
+    sys.modules.pop("lab_env.lessons.l77.checks", None)
+    sys.modules.pop("lab_env.lessons.l77", None)
 
 
 def source(tree: Tree):
@@ -86,9 +87,9 @@ def test_a_cell_put_in_changes_no_other_id(tree):
     assert len(after) == len(before) + 1
 
 
-def test_the_registry_holds_what_a_learner_asks_for(tree):
+def test_the_exercises_hold_what_a_learner_asks_for(tree):
     build(tree)
-    first, second = lessons(tree.registry)["77"].exercises
+    first, second = lessons(tree.rooms)["77"].exercises
     assert (first.id, first.title, first.objective) == ("77.1", "A value", "do one thing")
     assert (first.answer, first.solution) == ("new_orders", "new_orders = 2")
     assert first.hints == ("Count the orders whose second part is `new`.",)
@@ -150,7 +151,7 @@ def test_an_answer_in_the_learners_notebook_is_refused(tree):
 
 
 def test_an_exercise_without_a_check_is_refused(tree):
-    module = tree.checks / "lesson_77.py"
+    module = tree.room("77") / "checks.py"
     module.write_text(module.read_text().replace('@check_of("77.2")', '@check_of("77.4")'))
     with pytest.raises(LabError) as refused:
         build(tree)
@@ -184,11 +185,11 @@ def test_drift_names_outputs_strays_and_missing_files(tree):
     next(c for c in notebook["cells"] if c["cell_type"] == "code")["execution_count"] = 3
     path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
     (tree.learner / "notes.ipynb").write_text("{}")
-    (tree.registry / "77.json").unlink()
+    (tree.room("77") / "exercises.json").unlink()
     found = "\n".join(drift(tree))
     assert "solutions/77_sample.ipynb: cell 3" in found and "has outputs" in found
     assert "notebooks/notes.ipynb is stray" in found
-    assert "lab_env/course/registry/77.json is missing" in found
+    assert "lab_env/lessons/l77/exercises.json is missing" in found
 
 
 def test_a_lesson_is_not_begun_twice(tree):

@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from lab_env.runtime.environment import MARK
+from lab_env.processes.environment import MARK
 from lab_env.settings import settings
 
 

@@ -60,7 +60,8 @@ def configure(tmp_path, monkeypatch):
 
 @pytest.fixture
 def exercises(tmp_path, configure):
-    (tmp_path / "77.json").write_text(to_json(ENTRY))
+    (tmp_path / "l77").mkdir()
+    (tmp_path / "l77" / "exercises.json").write_text(to_json(ENTRY))
     return Exercises([10, 20], tmp_path, lambda number: CHECKS)
 
 
@@ -194,9 +195,9 @@ def test_progress_names_what_is_open(exercises):
 
 def test_predictions_are_set_beside_what_happened(exercises):
     assert "in place of the dots" in repr(exercises.predict("77.p1", ...))
-    assert "it is 11" in repr(exercises.happened("77.p1", 11))
+    assert "it is 11" in repr(exercises.record_actual("77.p1", 11))
     exercises.predict("77.p1", 3)
-    assert "you expected 3, it is 11" in repr(exercises.happened("77.p1", 11))
+    assert "you expected 3, it is 11" in repr(exercises.record_actual("77.p1", 11))
     assert "77.p1: 3; 11" in repr(exercises.progress())
 
 

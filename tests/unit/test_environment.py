@@ -10,7 +10,7 @@ from lab_env.settings import REPOSITORY
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 LOCK = (REPOSITORY / "requirements.lock").read_text()
 CONDA = (REPOSITORY / "environment.yml").read_text()
-VERSIONS = (REPOSITORY / "lab_env" / "versions.toml").read_text()
+VERSIONS = (REPOSITORY / "lab_env" / "install" / "versions.toml").read_text()
 
 LOCKED = dict(re.findall(r"^([\w.-]+)==(\S+)", LOCK, re.MULTILINE))
 

@@ -6,11 +6,12 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from lab_env.cards import card, styled
-from lab_env.measure import charts, report
-from lab_env.measure.bench import page
-from lab_env.measure.engines import EngineMatrix, Reply
+from lab_env.bench import report as bench_report
+from lab_env.display.card import card, styled
+from lab_env.display.chart import new_chart, svg
+from lab_env.lessons.l13.figures import EngineMatrix, Reply
 from lab_env.settings import REPOSITORY
+from lab_env.tour import report as tour_report
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 FRAME = pd.DataFrame({HOSTILE: [HOSTILE, "O-17"], "n": [1, 2]}, index=[HOSTILE, "b"])
@@ -18,10 +19,10 @@ FRAME = pd.DataFrame({HOSTILE: [HOSTILE, "O-17"], "n": [1, 2]}, index=[HOSTILE, 
 
 def chart() -> str:
     """A chart with the text wherever a chart has text."""
-    figure, axes = charts.new_chart(HOSTILE, HOSTILE, HOSTILE)
+    figure, axes = new_chart(HOSTILE, HOSTILE, HOSTILE)
     axes.bar([HOSTILE], [1], label=HOSTILE)
     axes.legend()
-    return charts.svg(figure)
+    return svg(figure)
 
 
 def engines() -> str:
@@ -41,8 +42,8 @@ SHOWN = {
     "styled with left columns": lambda: styled(FRAME).set_table_styles([]).to_html(),
     "chart": chart,
     "engines": engines,
-    "page of the tour": lambda: report._table([HOSTILE], [[HOSTILE]]),
-    "page of the benchmark": lambda: page._html_table([HOSTILE], [[HOSTILE]]),
+    "page of the tour": lambda: tour_report._table([HOSTILE], [[HOSTILE]]),
+    "page of the benchmark": lambda: bench_report._html_table([HOSTILE], [[HOSTILE]]),
 }
 
 
@@ -81,6 +82,6 @@ def test_no_lesson_shows_a_table_by_a_way_that_does_not_escape():
         path.name: line.strip()
         for path in sources
         for line in path.read_text().splitlines()
-        if raw.search(line) and path.name != "cards.py"
+        if raw.search(line) and path.name != "card.py"
     }
     assert uses == {}

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from lab_env.bench import backlog, growth, rounds
 from lab_env.jvm import MemoryUse, exhaustion_in, explained, nearly_full, start_mark
 from lab_env.lab import Lab
-from lab_env.measure.bench import backlog, growth, rounds
 from lab_env.pipeline import session
-from lab_env.runtime import supervisor
+from lab_env.pipeline.handle import Writer
+from lab_env.processes import supervisor
 from lab_env.services import SERVICES, doctor, kafka, trino
 from lab_env.settings import REPOSITORY, Endpoints, settings
-from lab_env.writers import Writer
 
 QUICK, CODE_CACHE = "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"
 ENDPOINTS = Endpoints(
@@ -43,7 +43,7 @@ def built(tmp_path, monkeypatch) -> dict[str, str]:
     monkeypatch.setattr(trino, "archive", lambda name: tmp_path)
     monkeypatch.setattr(trino, "wheel_java_home", lambda version: tmp_path)
     for name, service in SERVICES.items():
-        argv = service.program(service.wished_ports()).argv
+        argv = service.program(service.preferred_ports()).argv
         found[name] = " ".join(map(str, argv))
     monkeypatch.setattr(supervisor, "start", lambda program: None)
     monkeypatch.setattr(supervisor, "remove", lambda name: None)
@@ -123,11 +123,11 @@ def test_the_doctor_names_the_program_and_what_it_ran_out_of(tmp_path, monkeypat
     settings.cache_clear()
     log = supervisor.log_path("writer-tour-pipeline")
     log.write_text(f"{start_mark()}\nwarning: CodeCache is full. Compiler has been disabled.\n")
-    (found,) = (finding for finding in doctor.examine() if finding.subject == "jvm")
+    (found,) = (finding for finding in doctor.run_checks() if finding.subject == "jvm")
     settings.cache_clear()
     assert found.verdict == "warn"
     assert "writer-tour-pipeline: the JVM's code cache is full" in found.fact
-    assert "ReservedCodeCacheSize" in found.mend
+    assert "ReservedCodeCacheSize" in found.fix
 
 
 def test_memory_above_four_fifths_of_its_limit_is_named():

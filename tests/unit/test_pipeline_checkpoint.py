@@ -3,7 +3,7 @@
 import pytest
 
 from lab_env.errors import LabError
-from lab_env.measure.checkpoints import draw_batches
+from lab_env.lessons.l03.figures import draw_batches
 from lab_env.pipeline.checkpoint import Batch, batches_of
 
 HEADER = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n'

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lab_env.pipeline.writer import Diary, Job
+from lab_env.pipeline.writer import Job, ProgressLog
 
 
 def progress(name: str, batch: int, second: int, rows: int = 5, ran: bool = True) -> dict:
@@ -34,7 +34,7 @@ def clock():
 
 @pytest.fixture
 def diary(tmp_path, clock):
-    return Diary(tmp_path, clock)
+    return ProgressLog(tmp_path, clock)
 
 
 def written(tmp_path) -> list[tuple[str, int, int]]:

@@ -5,8 +5,8 @@ import re
 import pytest
 from typer.main import get_command
 
-from lab_env.architecture import architecture_svg
 from lab_env.cli import app
+from lab_env.display.architecture import architecture_svg
 from lab_env.settings import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")

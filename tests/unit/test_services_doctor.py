@@ -5,7 +5,7 @@ import socket
 import pytest
 from test_cli_errors import lab
 
-from lab_env.runtime import java
+from lab_env.install import java
 from lab_env.services import doctor
 from lab_env.settings import settings
 
@@ -23,7 +23,7 @@ def home(tmp_path, monkeypatch):
 def finding(subject: str) -> doctor.Finding:
     """The worst that the doctor says on a subject."""
     order = ["ok", "warn", "fail"]
-    found = [finding for finding in doctor.examine() if finding.subject == subject]
+    found = [finding for finding in doctor.run_checks() if finding.subject == subject]
     return max(found, key=lambda finding: order.index(finding.verdict))
 
 
@@ -50,10 +50,10 @@ def test_a_busy_port_is_named_with_its_setting(monkeypatch, variable):
         port = str(busy.getsockname()[1])
         monkeypatch.setenv(variable, port)
         settings.cache_clear()
-        found = doctor.examine()
+        found = doctor.run_checks()
     (ports,) = (one for one in found if one.subject == "ports" and one.fact.split()[0] == port)
     assert ports.verdict == "warn"
-    assert f"Or set {variable}." in ports.mend
+    assert f"Or set {variable}." in ports.fix
 
 
 def test_a_machine_without_java_17_is_sent_to_set_up(monkeypatch, tmp_path):
@@ -63,14 +63,14 @@ def test_a_machine_without_java_17_is_sent_to_set_up(monkeypatch, tmp_path):
     settings.cache_clear()
     java.find_java.cache_clear()
     found = finding("java")
-    assert (found.verdict, found.mend) == ("fail", "run: make setup")
+    assert (found.verdict, found.fix) == ("fail", "run: make setup")
 
 
 def test_too_little_memory_is_a_warning(monkeypatch):
     monkeypatch.setattr(doctor, "NEEDED_MEMORY", 1_000_000)
     found = finding("memory")
     assert found.verdict == "warn"
-    assert "LAB_SPARK_MEMORY" in found.mend
+    assert "LAB_SPARK_MEMORY" in found.fix
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_disk_that_is_nearly_full_is_said(monkeypatch, limit, verdict):
     monkeypatch.setattr(doctor, limit, 1_000_000_000)
     found = finding("disk")
     assert found.verdict == verdict
-    assert "free some space, or set LAB_" in found.mend
+    assert "free some space, or set LAB_" in found.fix
 
 
 def test_a_wanted_machine_has_nothing_to_mend():

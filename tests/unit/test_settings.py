@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab_env.errors import LabError
-from lab_env.runtime import bootstrap
+from lab_env.install import bootstrap
 from lab_env.settings import REPOSITORY, Settings, settings
 
 

@@ -17,7 +17,7 @@ from matplotlib.ft2font import FT2Font
 from xray_tables import DAY, OTHER_DAY, T1, T2, T3, T4, T5, base, committed, done, log, stat, table
 
 import lab_env.xray
-from lab_env.xray import palette
+from lab_env.xray import colours
 from lab_env.xray.axis import axis_of
 
 SLACK = 0.6  # pixels
@@ -273,15 +273,15 @@ def test_many_instants_share_the_first_column_and_are_told_there():
 
 
 def test_where_room_is_short_the_numbers_of_rows_stay_whole():
-    first, *later = [at(20, 9, minute) for minute in range(7)]
+    first, *optional = [at(20, 9, minute) for minute in range(7)]
     insert = stat(base(first, group(1)), written=1000, inserted=1000, group=group(1))
-    updates = [stat(log(t, group(1)), written=250, updated=250, group=group(1)) for t in later]
+    updates = [stat(log(t, group(1)), written=250, updated=250, group=group(1)) for t in optional]
     contents = {
         done(instant)[0]: committed("UPSERT", told)
-        for instant, told in zip([first, *later], [insert, *updates], strict=True)
+        for instant, told in zip([first, *optional], [insert, *updates], strict=True)
     }
     picture = table(
-        *[key for instant in (first, *later) for key in done(instant)],
+        *[key for instant in (first, *optional) for key in done(instant)],
         *[told["path"] for told in (insert, *updates)],
         contents=contents,
     )
@@ -357,21 +357,21 @@ def test_the_metadata_tables_partitions_are_told():
 
 
 def test_colours_come_from_one_place():
-    named = {value for value in vars(palette).values() if isinstance(value, str)}
+    named = {value for value in vars(colours).values() if isinstance(value, str)}
     known = {c.lower() for text in named for c in re.findall(r"#[0-9A-Fa-f]{3,6}\b", text)}
     for make in TABLES.values():
         used = re.findall(r"[:\"]\s*(#[0-9A-Fa-f]{3,6})\b", make()._repr_html_())
         assert {colour.lower() for colour in used} <= known
     for source in Path(lab_env.xray.__file__).parent.glob("*.py"):
-        if source.name != "palette.py":
+        if source.name != "colours.py":
             assert re.findall(r"#[0-9A-Fa-f]{6}\b|#[0-9A-Fa-f]{3}\b", source.read_text()) == []
 
 
 def test_text_takes_its_colour_from_the_page():
     svg = changed()._repr_html_()
     fills = set(re.findall(r"<text[^>]*style=\"fill:([^\"]*)\"", svg))
-    assert fills <= {palette.INK, palette.FAINT, palette.ON_FILE, palette.ON_NEW}
-    assert palette.INK.startswith("var(--jp-") and palette.FAINT.startswith("var(--jp-")
+    assert fills <= {colours.INK, colours.FAINT, colours.ON_FILE, colours.ON_NEW}
+    assert colours.INK.startswith("var(--jp-") and colours.FAINT.startswith("var(--jp-")
 
 
 def test_rows_are_told_where_commits_tell_them():

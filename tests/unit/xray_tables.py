@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import fastavro
 
-from lab_env.objectstore import StoredObject
-from lab_env.xray.reader import snapshot
+from lab_env.hudi.reader import snapshot
+from lab_env.store import StoredObject
 
 PROPERTIES = """#Properties
 hoodie.table.name=orders

@@ -20,7 +20,7 @@
 # %%
 
 from lab_env import Lab
-from lab_env.pipeline.options import KEYS, TINY
+from lab_env.pipeline.options import KEYS, DEMO_OPTIONS
 
 lab = Lab.start("demo-incremental")
 spark = lab.spark
@@ -28,7 +28,7 @@ path = lab.path("orders")
 
 TABLE = (
     KEYS
-    | TINY
+    | DEMO_OPTIONS
     | {
         "hoodie.table.name": "orders",
         "hoodie.datasource.write.table.type": "MERGE_ON_READ",

@@ -21,7 +21,7 @@
 import pandas as pd
 
 from lab_env import Lab
-from lab_env.pipeline.options import KEYS, TINY
+from lab_env.pipeline.options import KEYS, DEMO_OPTIONS
 
 lab = Lab.start("demo-read-optimised")
 spark = lab.spark
@@ -29,7 +29,7 @@ path = lab.path("orders")
 
 TABLE = (
     KEYS
-    | TINY
+    | DEMO_OPTIONS
     | {
         "hoodie.table.name": "orders",
         "hoodie.datasource.write.table.type": "MERGE_ON_READ",
@@ -120,7 +120,7 @@ answers
 # Compact the table: the log becomes a base file.
 
 # %%
-options = ",".join(f"{name}={value}" for name, value in TINY.items())
+options = ",".join(f"{name}={value}" for name, value in DEMO_OPTIONS.items())
 spark.sql(f"""
     CALL run_compaction(op => 'scheduleandexecute', path => '{path}',
                         options => '{options},hoodie.compact.inline.max.delta.commits=1')

@@ -21,7 +21,7 @@
 import pandas as pd
 
 from lab_env import Lab
-from lab_env.pipeline.options import KEYS, TINY
+from lab_env.pipeline.options import KEYS, DEMO_OPTIONS
 
 lab = Lab.start("demo-snapshot")
 spark = lab.spark
@@ -29,7 +29,7 @@ path = lab.path("orders")
 
 TABLE = (
     KEYS
-    | TINY
+    | DEMO_OPTIONS
     | {
         "hoodie.table.name": "orders",
         "hoodie.datasource.write.table.type": "MERGE_ON_READ",

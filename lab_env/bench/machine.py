@@ -1,0 +1,248 @@
+"""This machine: set-up, start-up and load, as ratios measured in one run.
+
+A single figure says little on a shared machine. So each row compares two ways to do the same work in
+one run: interleaved and repeated, with the median ratio and its range.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from lab_env import services
+from lab_env.install import cds_archive, fetch, java
+from lab_env.pipeline import session
+from lab_env.processes.environment import clean_environment
+from lab_env.shop.ceiling import measure_ceiling
+
+SESSION_GOAL = 6  # seconds until a lesson has its session
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two ways to do the same work, measured in turn.
+
+    Args:
+        part: what of the lab it is about.
+        what: the way measured.
+        against: the way it is compared with.
+        unit: unit of the two figures.
+        figure: median of the way measured.
+        baseline: median of the other.
+        ratios: figure over baseline, pair by pair.
+        goal: what the ratio should be, in words; empty where none is set.
+        met: whether the median ratio meets the goal; None where none is set.
+    """
+
+    part: str
+    what: str
+    against: str
+    unit: str
+    figure: float
+    baseline: float
+    ratios: list[float]
+    goal: str = ""
+    met: bool | None = None
+
+    @property
+    def ratio(self) -> float:
+        """The median ratio."""
+        return statistics.median(self.ratios)
+
+    @classmethod
+    def of(
+        cls,
+        part: str,
+        what: str,
+        against: str,
+        unit: str,
+        pairs: list[tuple[float, float]],
+        goal: tuple[str, Callable[[float], bool]] | None = None,
+    ) -> "Comparison":
+        """The comparison that some pairs of figures make.
+
+        Args:
+            part: what of the lab it is about.
+            what: the way measured.
+            against: the way it is compared with.
+            unit: unit of the figures.
+            pairs: a figure of each way, measured one after the other.
+            goal: the goal in words, and its test on the median ratio.
+        """
+        ratios = [round(figure / baseline, 3) for figure, baseline in pairs]
+        return cls(
+            part,
+            what,
+            against,
+            unit,
+            statistics.median(figure for figure, _ in pairs),
+            statistics.median(baseline for _, baseline in pairs),
+            ratios,
+            goal[0] if goal else "",
+            goal[1](statistics.median(ratios)) if goal else None,
+        )
+
+    @classmethod
+    def with_goal(cls, part: str, what: str, times: list[float], goal: float) -> "Comparison":
+        """Some times, held against the time that they should not exceed.
+
+        Args:
+            part: what of the lab it is about.
+            what: what took these times.
+            times: seconds.
+            goal: seconds.
+        """
+        pairs = [(time, goal) for time in times]
+        small_enough = ("1 or less", lambda ratio: ratio <= 1)
+        return cls.of(part, what, f"the goal, {goal:g} s", "s", pairs, small_enough)
+
+
+def compare(
+    part: str,
+    what: tuple[str, Callable[[], float]],
+    against: tuple[str, Callable[[], float]],
+    unit: str,
+    repeat: int,
+    goal: tuple[str, Callable[[float], bool]] | None = None,
+) -> Comparison:
+    """Measure two ways in turn, A B A B.
+
+    Args:
+        part: what of the lab it is about.
+        what: name and measurement of the first way.
+        against: name and measurement of the second.
+        unit: unit of what the measurements return.
+        repeat: pairs.
+        goal: the goal in words, and its test on the median ratio.
+
+    Returns:
+        The comparison.
+    """
+    pairs = [(what[1](), against[1]()) for _ in range(repeat)]
+    return Comparison.of(part, what[0], against[0], unit, pairs, goal)
+
+
+def _seconds(argv: list[str], **environment: str) -> float:
+    began = time.monotonic()
+    subprocess.run(
+        argv, check=True, capture_output=True, env=clean_environment() | environment, timeout=300
+    )
+    return time.monotonic() - began
+
+
+def set_up(repeat: int) -> Comparison:
+    """A set-up that finds all in place, against a Python that does nothing; `repeat` pairs."""
+    lab = [sys.executable, "-m", "lab_env.cli", "setup"]
+    return compare(
+        "set-up",
+        ("lab setup, nothing to do", lambda: _seconds(lab)),
+        ("an empty Python", lambda: _seconds([sys.executable, "-c", "pass"])),
+        "s",
+        repeat,
+    )
+
+
+_SESSION = """
+import json, sys, time
+from pathlib import Path
+from lab_env.pipeline.session import build_session
+from lab_env.settings import Endpoints
+jars, home, extra, told = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]), Path(sys.argv[4])
+endpoints = Endpoints("http://127.0.0.1:1", "a", "b", "us-east-1", "lakehouse", "127.0.0.1:1")
+began = time.monotonic()
+spark = build_session(endpoints, jars, home, "bench", {"spark.ui.enabled": "false"} | extra)
+session = time.monotonic() - began
+spark.range(1).count()
+told.write_text(json.dumps([session, time.monotonic() - began]))
+spark.stop()
+"""
+
+
+def session_start(repeat: int) -> list[Comparison]:
+    """A lesson's session against one that copies its jars, without the rest of what makes it quick.
+
+    Args:
+        repeat: pairs.
+
+    Returns:
+        The session; the same and its first answer, for which Spark loads its SQL; the session against its
+        goal.
+    """
+    quick = {"spark.driver.extraJavaOptions": cds_archive.java_options(session.LESSON_JAVA_OPTIONS)}
+    plain = {
+        "spark.jars": ",".join(map(str, fetch.jars("spark").glob("*.jar"))),
+        "spark.driver.extraClassPath": "",
+    }
+
+    def start(extra: dict[str, str]) -> tuple[float, float]:
+        with tempfile.TemporaryDirectory() as scratch:
+            told = Path(scratch) / "seconds"
+            places = [str(fetch.jars("spark")), str(java.java_home())]
+            _seconds([sys.executable, "-c", _SESSION, *places, json.dumps(extra), str(told)])
+            return tuple(json.loads(told.read_text()))
+
+    pairs = [(start(quick), start(plain)) for _ in range(repeat)]
+    below_one = ("below 1", lambda ratio: ratio < 1)
+    return [
+        Comparison.of(
+            "start-up",
+            what,
+            "spark.jars and a plain JVM",
+            "s",
+            [(a[at], b[at]) for a, b in pairs],
+            below_one,
+        )
+        for at, what in enumerate(("a lesson's session", "session and first answer"))
+    ] + [
+        Comparison.with_goal(
+            "start-up", "a lesson's session", [quick for (quick, _), _ in pairs], SESSION_GOAL
+        )
+    ]
+
+
+def load_ceiling(seconds: float) -> Comparison:
+    """One process of the load generator, against a plain loop; `seconds` in all for each."""
+    return Comparison.of(
+        "load",
+        "Locust user, one process",
+        "plain loop, same work",
+        "events per processor second",
+        measure_ceiling(services.endpoints().kafka_bootstrap, seconds=seconds),
+        ("0.5 or more", lambda ratio: ratio >= 0.5),
+    )
+
+
+def table(measured: list[Comparison]) -> Table:
+    """The comparisons for a terminal."""
+    table = Table(
+        title=f"This machine, {os.cpu_count()} cores: medians and ratios of one run",
+        title_justify="left",
+        box=None,
+        header_style="bold",
+    )
+    table.add_column("measured, against", overflow="fold")
+    for column in ("figure", "baseline", "ratio", "range", "goal"):
+        table.add_column(column, justify="right")
+    for row in measured:
+        verdict = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[row.met]
+        table.add_row(
+            f"{row.part}: {row.what}, against {row.against}",
+            _figure(row.figure, row.unit),
+            _figure(row.baseline, row.unit),
+            f"{row.ratio:.2f}",
+            f"{min(row.ratios):.2f}-{max(row.ratios):.2f}",
+            f"{row.goal} {verdict}".strip(),
+        )
+    return table
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value:,.2f} {unit}" if value < 100 else f"{value:,.0f} {unit}"

@@ -1,0 +1,116 @@
+"""From the figures of all rounds to the report: medians, ranges, and what they allow to say."""
+
+import importlib.metadata
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from lab_env.bench.rounds import Figures, machine
+from lab_env.bench.verdict import INCONCLUSIVE, Spread, verdict
+
+# Each against the baseline, and the two tables against each other.
+PAIRS = (("cow", "json"), ("mor", "json"), ("mor", "cow"))
+
+RULES = (
+    "One recorded stream a scenario, the same bytes for every sink and every round, from one Kafka topic"
+    " of two partitions. Batches hold the same messages in every sink.",
+    "The sinks take turns: while one is measured the others rest; which one begins turns with the round. Each"
+    " has a process and a bucket of its own, on the same cores with the same memory and Spark settings.",
+    "All files are compressed with gzip. Both tables have a bucket index of two buckets a partition, the"
+    " file listing in the metadata table, and no column statistics: the options of the course's pipeline."
+    " Each of their base files carries a bloom filter of some 430 KB, a default that this index does not"
+    " use and that weighs much in small tables.",
+    "JSON answers for the newest state of each order, by a window over all lines; incremental questions"
+    " and time travel read the batches concerned only, from the sink's own log. Its compaction writes the"
+    " newest lines anew and deletes the rest.",
+    "Table services are measured apart and counted: cleaning for both tables, compaction for MOR and JSON."
+    " Fresh is before, tidy after them. Cleaning keeps the version before the newest, for readers that"
+    " still use it; the files have no such grace. Tidying takes history away, so time travel and incremental"
+    " questions are asked before it only.",
+    "Cold is the first question to a table just opened; warm the same question again. All is in the"
+    " memory of one machine: a network and a disk would slow every sink down.",
+    "Freshness ends at the completion of the commit that holds the event, with a batch each second at"
+    " most, and no compaction beside the stream.",
+    "Not in the streams: erasures, late events and malformed ones.",
+    "The answers are held against the stream itself. Where one is wrong, all figures are worthless.",
+    "A difference counts when all rounds of one sink lie on one side of the other's, and the medians are"
+    " farther apart than either sink varies. Otherwise: inconclusive.",
+)
+
+
+def summary(figures: Figures) -> dict:
+    """The report as plain data.
+
+    Args:
+        figures: of all rounds.
+
+    Returns:
+        `machine`, `rules`, `size`, `problems`; `figures`: each one; `metrics`: for each scenario and
+        metric the spread of each sink and the verdicts; `freshness`: for each rate and sink its spreads.
+    """
+    return {
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine() | {"pyspark": importlib.metadata.version("pyspark")},
+        "rules": list(RULES),
+        "size": {
+            "rounds": figures.size.rounds,
+            "knob": figures.size.extra_options,
+            "warm_up": figures.size.warm_up,
+            "scenarios": {s.name: asdict(s) | {"title": s.title} for s in figures.size.scenarios},
+        },
+        "problems": figures.problems,
+        "metrics": [
+            _metric(figures, scenario.name, metric)
+            for scenario in figures.size.scenarios
+            for metric in figures.metrics()
+        ],
+        "freshness": [
+            _freshness(figures, rate, sink)
+            for rate in figures.size.pace.rates
+            for sink in figures.sinks
+        ],
+        "cpu_seconds": figures.cpu_seconds,
+        "figures": figures.rows,
+    }
+
+
+def _freshness(figures: Figures, rate: int, sink: str) -> dict:
+    """The spread of one sink's freshness at one rate; None for what could not be measured."""
+    rounds = [row for row in figures.freshness if (row["rate"], row["sink"]) == (rate, sink)]
+    found = {"rate": rate, "sink": sink}
+    for name in ("p50", "p95", "requested p50", "rows/s"):
+        values = [row[name] for row in rounds if row[name] is not None]
+        found[name] = asdict(Spread.of(values)) if values else None
+    return found
+
+
+def _metric(figures: Figures, scenario: str, metric: str) -> dict:
+    spreads = {sink: Spread.of(figures.of(scenario, sink, metric)) for sink in figures.sinks}
+    return {
+        "scenario": scenario,
+        "metric": metric,
+        "sinks": {sink: asdict(spread) for sink, spread in spreads.items()},
+        "verdicts": {
+            f"{this} against {other}": {
+                "verdict": verdict(spreads[this], spreads[other]),
+                "ratio": _ratio(spreads[this].median, spreads[other].median),
+            }
+            for this, other in PAIRS
+            if {this, other} <= set(figures.sinks)
+        },
+    }
+
+
+def _ratio(figure: float, baseline: float) -> float | None:
+    return round(figure / baseline, 3) if baseline else None
+
+
+def summarize(pair: str, found: dict) -> str:
+    """A verdict as a phrase, for example `cow against json: 2.1 times, higher`.
+
+    Args:
+        pair: for example `cow against json`.
+        found: its verdict and ratio.
+    """
+    if found["verdict"] == INCONCLUSIVE or found["ratio"] is None:
+        return f"{pair}: {found['verdict']}"
+    return f"{pair}: {found['ratio']:.2g} times, {found['verdict']}"

@@ -1,0 +1,99 @@
+"""Charts as inline SVG that follow the page's colours: drawn once by Matplotlib, read in both themes."""
+
+import io
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+from lab_env.display.palette import AMBER, BLUE, GREEN, PINK
+
+# One for each sink everywhere.
+COLOURS = {"json": AMBER, "cow": BLUE, "mor": GREEN, "dead": PINK}
+NAMES = {"json": "JSON files", "cow": "Hudi COW", "mor": "Hudi MOR", "dead": "dead letters"}
+INK = "#010203"  # stands for the page's text colour until the SVG is written
+
+
+def new_chart(title: str, x: str, y: str, width: float = 6.4, height: float = 3.0):
+    """An empty chart in the course's style.
+
+    Args:
+        title: what the chart shows.
+        x: label of the horizontal axis, with its unit.
+        y: label of the vertical axis, with its unit.
+        width: inches.
+        height: inches.
+
+    Returns:
+        Matplotlib's figure and axes.
+    """
+    figure, panels = new_panels([title], width=width, height=height)
+    panels[0].set(xlabel=x, ylabel=y)
+    return figure, panels[0]
+
+
+def new_panels(
+    titles: list[str],
+    rows: int = 1,
+    width: float = 8.0,
+    height: float = 2.8,
+    one_unit: bool = True,
+):
+    """Several empty charts in one figure, with a common scale in each column, and in each row of one unit.
+
+    Args:
+        titles: what each chart shows, row by row.
+        rows: number of rows.
+        width: inches.
+        height: inches.
+        one_unit: whether the charts of a row have one unit and so one scale.
+
+    Returns:
+        Matplotlib's figure and the list of axes.
+    """
+    figure, grid = plt.subplots(
+        rows,
+        len(titles) // rows,
+        figsize=(width, height),
+        layout="constrained",
+        squeeze=False,
+        sharex="col",
+        sharey="row" if one_unit else False,
+    )
+    panels = list(grid.flat)
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
+        axes.tick_params(colors=INK)
+        axes.xaxis.label.set_color(INK)
+        axes.yaxis.label.set_color(INK)
+        axes.set_axisbelow(True)
+        axes.grid(alpha=0.25, color=INK, linewidth=0.5)
+        for side, spine in axes.spines.items():
+            spine.set_visible(side in ("left", "bottom"))
+            spine.set_edgecolor(INK)
+    return figure, panels
+
+
+def svg(figure) -> str:
+    """The chart as SVG text for a page or a notebook; the figure is closed.
+
+    Args:
+        figure: Matplotlib's figure.
+
+    Returns:
+        An `<svg>` element whose text follows the page's text colour.
+    """
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        if legend:
+            legend.get_frame().set_alpha(0)
+            for text in legend.get_texts():
+                text.set_color(INK)
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lab"}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    plt.close(figure)
+    text = buffer.getvalue()
+    element = text[text.index("<svg") :]
+    return element.replace(INK, "var(--jp-content-font-color1, currentColor)")

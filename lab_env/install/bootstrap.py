@@ -1,0 +1,349 @@
+"""Makes `.venv` from requirements.lock on a machine that has only Python; `make setup` starts here.
+
+Standard library only. Each step is complete or will be done again: a killed run simply goes on,
+and a second run sees from its stamp that there is nothing to do.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+VENV = REPOSITORY / ".venv"
+STAMP = VENV / "complete"
+SUPPORTED_PYTHONS = ((3, 12), (3, 11))
+COLD_BYTES, WARM_BYTES = 4e9, 1e9
+
+# Variables that would make a program use another Python, Java library or Spark than the lab's.
+SCRUBBED_ENV = (
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_PYTHON",
+    "PYSPARK_DRIVER_PYTHON",
+    "HADOOP_HOME",
+    "HADOOP_CONF_DIR",
+    "CLASSPATH",
+)
+# A bundle's list of its files with their SHA-256, and the digest of the list that was last checked.
+MANIFEST, CHECKED = "bundle.json", "bundle.checked"
+OFFLINE = "check the network, a proxy or a mirror's settings, then run: make setup"
+
+
+def main():
+    """Have a complete `.venv`, then let its own `lab setup` fetch the rest."""
+    started = time.time()
+    _use_a_wanted_python()
+    cache = _cache()
+    _check_bundle(cache)
+    arguments = ["--since", str(started)]
+    if not is_complete():
+        arguments += ["--before", str(disk_used(cache))]
+        _check_disk(cache)
+        with _locked(cache):
+            if not is_complete():
+                _make_venv(cache)
+    python = VENV / "bin" / "python"
+    os.execve(
+        python,
+        [str(python), "-I", "-m", "lab_env.cli", "setup", *arguments],
+        _environment(),
+    )
+
+
+def is_complete():
+    """Whether `.venv` is what requirements.lock says, and its Python is still on this machine."""
+    return _stamp_text() == _stamp_wanted() and _python_runs()
+
+
+def _python_runs():
+    try:
+        ask = [VENV / "bin" / "python", "-I", "-S", "-c", ""]
+        return subprocess.run(ask, capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def _use_a_wanted_python():
+    """Go on in Python 3.11 or 3.12, whichever `python3` started this."""
+    if sys.version_info[:2] in SUPPORTED_PYTHONS:
+        return
+    for version in SUPPORTED_PYTHONS:
+        name = "python" + ".".join(map(str, version))
+        # Asked by running it: a pyenv shim may be there without the version behind it.
+        ask = [name, "-I", "-c", "import sys; print(sys.version_info[:2])"]
+        with contextlib.suppress(OSError):
+            if str(version) in subprocess.run(ask, capture_output=True, text=True).stdout:
+                os.execvp(name, [name, "-I", __file__, *sys.argv[1:]])
+    _fail(
+        f"Python 3.11 or 3.12 is needed; python3 here is {_version()}.",
+        "install one of them, or name it: make setup PYTHON=/path/to/python3.12",
+    )
+
+
+def _make_venv(cache):
+    uv = _uv(cache)
+    environment = _environment() | _uv_settings() | {"UV_CACHE_DIR": str(cache / "uv")}
+    environment.setdefault("UV_HTTP_TIMEOUT", "120")
+    environment["UV_PYTHON_DOWNLOADS"] = "never"
+    python = ["--python", str(VENV / "bin" / "python")]
+    _say(f"Python packages: making .venv for Python {_version()}")
+    if _stamp_text().split(" ")[0] == _version() and _python_runs():
+        STAMP.unlink()  # complete once, and so fit to be brought up to date in place
+    else:
+        _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV], environment)
+    wheels = wheels_folder(cache)
+    packages = ["requirements.lock"]
+    if wheels.is_dir():
+        _say("Python packages: from the bundle, no network")
+        environment["UV_OFFLINE"] = "1"
+        packages = ["--no-index", "--find-links", wheels, wheels / "requirements.txt"]
+    sync = [uv, "pip", "sync", *python, "--require-hashes", *packages]
+    _run(sync, environment, "The Python packages could not be fetched.")
+    install = [uv, "pip", "install", "--quiet", *python, "--no-deps", "--no-build-isolation"]
+    _run([*install, "--editable", "."], environment)
+    temporary = STAMP.with_name("complete.partial")
+    temporary.write_text(_stamp_wanted())
+    os.replace(temporary, STAMP)
+
+
+def wheels_folder(cache):
+    """Where a bundle has the packages of this requirements.lock, for this Python."""
+    digest = hashlib.sha256((REPOSITORY / "requirements.lock").read_bytes()).hexdigest()[:10]
+    return cache / f"wheels-{_version()}-{digest}"
+
+
+def _check_bundle(cache):
+    """Refuse an unpacked bundle with damaged files; once checked, it costs nothing."""
+    manifest, checked = cache / MANIFEST, cache / CHECKED
+    if not manifest.exists():
+        return
+    digest = file_sha256(manifest)
+    if checked.exists() and checked.read_text() == digest:
+        return
+    _say("bundle: checking its files")
+    if damaged := damaged_files(cache):
+        _fail(
+            f"The bundle in {cache} is damaged: {len(damaged)} of its files are not what it lists.",
+            "compare the archive's SHA-256 with what lab bundle printed, unpack it again, then: make setup",
+            damaged[:8],
+        )
+    checked.write_text(digest)
+
+
+def damaged_files(cache):
+    """The files of an unpacked bundle that differ from its manifest; jars that it does not list count too."""
+    listed = json.loads((cache / MANIFEST).read_text())
+    damaged = {name for name, digest in listed.items() if file_sha256(cache / name) != digest}
+    folders = {Path(name).parent for name in listed if name.startswith("jars/")}
+    found = {str(folder / file.name) for folder in folders for file in (cache / folder).glob("*")}
+    return sorted(damaged | (found - set(listed)))
+
+
+def file_sha256(path):
+    """The checksum of a file; empty if there is none."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def _uv(cache):
+    """The pinned uv, fetched by pip and its hashes into the cache."""
+    import tomllib
+
+    pin = tomllib.loads((REPOSITORY / "lab_env" / "install" / "versions.toml").read_text())[
+        "wheels"
+    ]["uv"]
+    target = cache / "tools" / f"uv-{pin['version']}"
+    if (target / "bin" / "uv").exists():
+        return target / "bin" / "uv"
+    _say("Python packages: fetching uv, their installer")
+    partial = cache / "partial" / "tools"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    (partial / "uv.txt").write_text(requirement("uv", pin))
+    environment = _environment() | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+    command = [_pip(partial, environment), "-I", "-m", "pip", "install", "--quiet", "--no-deps"]
+    command += ["--disable-pip-version-check", "--require-hashes", "--target", partial / "uv"]
+    _run([*command, "-r", partial / "uv.txt"], environment, "uv could not be fetched.")
+    target.parent.mkdir(exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(partial / "uv", target)
+    shutil.rmtree(partial)
+    return target / "bin" / "uv"
+
+
+def requirement(name, pin):
+    """A pinned wheel of versions.toml as a line of a requirements file, with its hashes."""
+    return " ".join([f"{name}=={pin['version']}", *(f"--hash={d}" for d in pin["hashes"])]) + "\n"
+
+
+def _pip(folder, environment):
+    """A Python that has pip: a fresh small environment's, else this one's own."""
+    made = subprocess.run(
+        [sys.executable, "-I", "-m", "venv", folder / "pip"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if made.returncode == 0:
+        return folder / "pip" / "bin" / "python"
+    _fail_without_pip(environment)
+    return sys.executable
+
+
+def _fail_without_pip(environment):
+    own = [sys.executable, "-I", "-m", "pip", "--version"]
+    if subprocess.run(own, env=environment, capture_output=True).returncode:
+        _fail(
+            f"{sys.executable} has neither pip nor ensurepip.",
+            "install your system's package for them (Debian: python3-venv), then: make setup",
+        )
+
+
+def _uv_settings():
+    """What pip is told about indexes and certificates, in the words of uv, which ignores pip's."""
+    ask = [sys.executable, "-I", "-m", "pip", "config", "list"]
+    answer = subprocess.run(ask, capture_output=True, env=_environment())
+    told = re.findall(r"^(?:global|install|:env:)\.(\S+?)='(.*)'$", answer.stdout.decode(), re.M)
+    told += [
+        (name[4:].lower().replace("_", "-"), value)
+        for name, value in os.environ.items()
+        if name.startswith("PIP_")
+    ]
+    words = {
+        "index-url": "UV_DEFAULT_INDEX",
+        "extra-index-url": "UV_INDEX",
+        "trusted-host": "UV_INSECURE_HOST",
+        "cert": "SSL_CERT_FILE",
+    }
+    settings = {
+        words[key]: value.replace("\\n", " ").strip() for key, value in told if key in words
+    }
+    return {name: value for name, value in settings.items() if value and name not in os.environ}
+
+
+def _stamp_wanted():
+    parts = [
+        (REPOSITORY / "requirements.lock").read_bytes(),
+        # Dependencies and commands, not the settings of tools.
+        (REPOSITORY / "pyproject.toml").read_bytes().split(b"[tool.")[0],
+        str(REPOSITORY).encode(),
+    ]
+    digest = hashlib.sha256(b"\0".join(parts)).hexdigest()
+    return f"{_version()} {digest}\n"
+
+
+def _version():
+    return "{}.{}".format(*sys.version_info)
+
+
+def _stamp_text():
+    try:
+        return STAMP.read_text()
+    except OSError:
+        return ""
+
+
+def _cache():
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("LAB_CACHE") or base / "streaming-lakehouse").expanduser()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _fail(
+            f"LAB_CACHE={cache} cannot be used: {error.strerror}.",
+            "set LAB_CACHE to a folder that you may write.",
+        )
+    return cache.resolve()
+
+
+def _check_disk(cache):
+    needed = WARM_BYTES if (cache / "uv").exists() else COLD_BYTES
+    for place in (cache, REPOSITORY):
+        free = shutil.disk_usage(place).free
+        if free < needed:
+            _fail(
+                f"Set-up needs {needed / 1e9:.0f} GB of free disk; {place} has {free / 1e9:.1f} GB.",
+                "free some space, or set LAB_CACHE to a folder on a larger disk.",
+            )
+
+
+def disk_used(folder):
+    """Bytes on disk below a folder; files with several names count once."""
+    sizes = {}
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                facts = os.lstat(os.path.join(root, name))
+                sizes[facts.st_ino] = facts.st_blocks * 512
+    return sum(sizes.values())
+
+
+@contextlib.contextmanager
+def _locked(cache):
+    handle = os.open(cache / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another set-up is running; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _environment():
+    return {name: value for name, value in os.environ.items() if name not in SCRUBBED_ENV}
+
+
+def _run(command, environment, failure="Set-up could not make .venv."):
+    """Run one step; in a terminal its own progress is seen, elsewhere only its failure."""
+    output = None if sys.stderr.isatty() else subprocess.PIPE
+    done = subprocess.run(
+        [str(part) for part in command],
+        env=environment,
+        cwd=REPOSITORY,
+        stderr=output,
+        stdout=output,
+    )
+    if done.returncode:
+        lines = (done.stderr or b"").decode(errors="replace").strip().splitlines()
+        full = any("No space left" in line for line in lines)
+        _fail(
+            "The disk is full." if full else failure,
+            "free some space, then run: make setup" if full else OFFLINE,
+            lines[-8:],
+        )
+
+
+def _say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def _fail(what, next_step, log=()):
+    _say("\n".join([what, *log, f"Next step: {next_step}"]))
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

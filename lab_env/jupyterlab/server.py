@@ -1,0 +1,101 @@
+"""Opens JupyterLab on a lesson: on this machine only, with its token, asking no network."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_urlsafe
+
+from lab_env.processes.environment import clean_environment
+from lab_env.processes.state import free_port, keep, read_state
+from lab_env.settings import settings
+
+SETTINGS = Path(__file__).parent
+ENDING = "Ctrl-C ends JupyterLab. The services go on until: .venv/bin/lab down"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A JupyterLab that is ready to be started.
+
+    Args:
+        command: the program and its arguments.
+        environment: its variables.
+        url: where it will answer, without a path.
+        token: what it asks for.
+    """
+
+    command: list[str]
+    environment: dict[str, str]
+    url: str
+    token: str
+
+    def address(self, notebook: str) -> str:
+        """The page of a notebook.
+
+        Args:
+            notebook: its path below the folder that JupyterLab shows.
+        """
+        return f"{self.url}/lab/tree/{notebook}?token={self.token}"
+
+
+def run_jupyterlab(notebook: str, browser: bool = True) -> None:
+    """Become JupyterLab; does not return.
+
+    Args:
+        notebook: what to open, as a path below the folder that JupyterLab shows.
+        browser: open one, where there is a display.
+    """
+    server = jupyterlab(notebook, browser)
+    print(f"JupyterLab: {server.address(notebook)}")
+    print(ENDING, flush=True)
+    os.execve(server.command[0], server.command, server.environment)
+
+
+def jupyterlab(notebook: str, browser: bool) -> Server:
+    """How to start JupyterLab.
+
+    Args:
+        notebook: what to open, as a path below the folder that JupyterLab shows.
+        browser: open one, where there is a display.
+    """
+    port, token = free_port(settings().jupyter_port), _token()
+    # Kernels run in the folder of their notebook, so a relative LAB_HOME would mean another one.
+    environment = clean_environment() | settings().places
+    environment |= {
+        # The lessons' kernel is this environment's, whatever kernels the user has besides.
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "JUPYTER_TOKEN": token,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+    }
+    command = [
+        sys.executable,
+        *("-m", "jupyterlab"),
+        f"--ServerApp.ip={settings().bind}",
+        f"--ServerApp.port={port}",
+        # Jupyter would hide the token of the address that it prints.
+        "--ServerApp.log_level=WARN",
+        f"--ServerApp.root_dir={settings().work.parent}",
+        f"--LabApp.default_url=/lab/tree/{notebook}",
+        f"--LabApp.app_settings_dir={SETTINGS}",
+        "--LabApp.extension_manager=readonly",
+    ]
+    if os.getuid() == 0:
+        command.append("--allow-root")
+    if not (browser and has_display()):
+        command.append("--no-browser")
+    return Server(command, environment, f"http://{settings().client_host}:{port}", token)
+
+
+def has_display() -> bool:
+    """Whether a browser can be opened here."""
+    return sys.platform == "darwin" or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
+
+
+def _token() -> str:
+    """The token of this lab's JupyterLab: the same at each start, so an open page stays valid."""
+    if "token" not in read_state().get("jupyter", {}):
+        keep("jupyter", token=token_urlsafe(24))
+    return read_state()["jupyter"]["token"]

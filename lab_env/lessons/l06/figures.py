@@ -1,0 +1,261 @@
+"""What compaction saves and costs: each write beside the query after it, and in whose time it ran."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+
+from lab_env.display.chart import INK, new_panels, svg
+from lab_env.hudi.model import Snapshot
+from lab_env.probes.sampling import instant_seconds
+from lab_env.store import StoredObject
+from lab_env.xray.colours import ACTION, FILE
+
+# The X-ray's colours of log and base files, and of a compaction.
+LOG, BASE, PAID = FILE["log"], FILE["base"], ACTION["compaction"]
+KB = 1024
+
+
+@dataclass(frozen=True)
+class Step:
+    """One write of a workload, and one query after it.
+
+    Args:
+        batch: number of the write.
+        began: when the write was called, seconds since 1970.
+        ended: when the call returned; then the query was asked.
+        answered: when the query had its answer.
+        bytes_read: what the query read.
+        answer: what the query said.
+        table: the table after the write; its `since` is the table before.
+    """
+
+    batch: int
+    began: float
+    ended: float
+    answered: float
+    bytes_read: int
+    answer: object
+    table: Snapshot
+
+    @property
+    def logs(self) -> int:
+        """How many logs the deepest current slice has."""
+        return max(len(found.logs) for found in self.table.current)
+
+    @property
+    def compacted(self) -> bool:
+        """Whether a compaction was completed since the table before."""
+        known = self.table.since.instants if self.table.since else ()
+        return any(
+            instant.action == "compaction" and instant.completed and instant not in known
+            for instant in self.table.instants
+        )
+
+    def written(self, kind: str) -> int:
+        """Bytes of the new files of one kind, `base` or `log`."""
+        files = self.table.new_files if self.table.since else self.table.files
+        return sum(file.size for file in files if file.kind == kind)
+
+
+def as_table(steps: Iterable[Step]) -> pd.DataFrame:
+    """The steps as rows, by batch: logs, KB read, KB written as log and base, seconds.
+
+    A column `compacted` says which writes compacted, if any did.
+    """
+    rows = [
+        {
+            "batch": step.batch,
+            "logs": step.logs,
+            "KB read by query": round(step.bytes_read / KB),
+            "KB log written": round(step.written("log") / KB),
+            "KB base written": round(step.written("base") / KB),
+            "s to write": round(step.ended - step.began, 1),
+            "s to query": round(step.answered - step.ended, 1),
+            "compacted": "yes" if step.compacted else "",
+        }
+        for step in steps
+    ]
+    table = pd.DataFrame(rows).set_index("batch")
+    return table if table["compacted"].any() else table.drop(columns="compacted")
+
+
+def draw_costs(runs: Mapping[str, list[Step]]) -> str:
+    """For each run three charts, one below the other: read by the query, written, and times.
+
+    Args:
+        runs: the steps of each run, by its name; the first write's time is left out, because it
+            also pays for the session's start.
+
+    Returns:
+        An `<svg>` element; the writes that compacted are marked.
+    """
+    rows = ("KB read\nby the query", "KB written\nby the write", "seconds")
+    titles = [name if row == rows[0] else "" for row in rows for name in runs]
+    figure, panels = new_panels(titles, rows=3, width=4.4 * len(runs), height=6.0)
+    for column, steps in enumerate(runs.values()):
+        read, wrote, took = panels[column :: len(runs)]
+        _draw_read(read, steps)
+        _draw_written(wrote, steps)
+        _draw_times(took, steps[1:])
+        took.set_xlabel("write")
+        took.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for row, label in enumerate(rows):
+        panels[row * len(runs)].set_ylabel(label)
+    return svg(figure)
+
+
+def _draw_read(axes, steps: list[Step]) -> None:
+    batches = [step.batch for step in steps]
+    axes.plot(batches, [step.bytes_read / KB for step in steps], color=INK, linewidth=1)
+    for step in steps:
+        colour = PAID if step.compacted else BASE
+        axes.plot(step.batch, step.bytes_read / KB, "o", color=colour, markersize=7)
+    axes.set_ylim(bottom=0)
+
+
+def _draw_written(axes, steps: list[Step]) -> None:
+    batches = [step.batch for step in steps]
+    logs = [step.written("log") / KB for step in steps]
+    axes.bar(batches, logs, color=LOG, label="log file")
+    for compacted, colour, label in (
+        (False, BASE, "base file"),
+        (True, PAID, "base file by compaction"),
+    ):
+        chosen = [step for step in steps if step.compacted == compacted and step.written("base")]
+        if chosen:
+            axes.bar(
+                [step.batch for step in chosen],
+                [step.written("base") / KB for step in chosen],
+                bottom=[step.written("log") / KB for step in chosen],
+                color=colour,
+                label=label,
+            )
+    axes.margins(y=0.6)  # room for the legend
+    axes.legend(fontsize=8, ncols=3, loc="upper center")
+
+
+def _draw_times(axes, steps: list[Step]) -> None:
+    for step in steps:
+        axes.bar(step.batch, step.ended - step.began, color=PAID if step.compacted else LOG)
+    seconds = [step.answered - step.ended for step in steps]
+    axes.plot([step.batch for step in steps], seconds, "o-", color=INK, markersize=4, label="query")
+    axes.margins(y=0.3)
+    axes.legend(fontsize=8, loc="upper right")
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """One compaction in time, all in seconds since 1970.
+
+    Args:
+        planned: its requested time, when its plan was made.
+        began: when its execution began; None while the plan waits.
+        ended: when it was complete; None before.
+    """
+
+    planned: float
+    began: float | None
+    ended: float | None
+
+
+def compactions_of(objects: Iterable[StoredObject]) -> list[Compaction]:
+    """The compactions that a table's timeline tells of.
+
+    The beginning of an execution is in no file name: it is the time of the `.inflight` file.
+
+    Args:
+        objects: everything below the table's path.
+
+    Returns:
+        The compactions, by their requested times.
+    """
+    planned, began, ended = {}, {}, {}
+    for found in objects:
+        folder, _, name = found.key.rpartition("/")
+        if not folder.endswith("/.hoodie/timeline") or "/.hoodie/metadata/" in found.key:
+            continue
+        stem, _, action = name.partition(".")
+        requested, _, completed = stem.partition("_")
+        if action == "compaction.requested":
+            planned[requested] = instant_seconds(requested)
+        elif action == "compaction.inflight":
+            began[requested] = found.modified.timestamp()
+        elif action == "commit" and completed:
+            ended[requested] = instant_seconds(completed)
+    return [
+        Compaction(planned[at], began.get(at), ended.get(at) if at in began else None)
+        for at in sorted(planned)
+    ]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of the writer's time: one write, or one batch of a stream.
+
+    Args:
+        label: what stands in its bar.
+        began: seconds since 1970.
+        ended: seconds since 1970.
+    """
+
+    label: str
+    began: float
+    ended: float
+
+
+def batches_of(progress: Iterable[dict]) -> list[Work]:
+    """The batches of a streaming query that wrote something.
+
+    Args:
+        progress: `StreamingQuery.recentProgress`.
+    """
+    work = []
+    for batch in progress:
+        if batch["numInputRows"]:
+            began = pd.Timestamp(batch["timestamp"]).timestamp()
+            took = batch["durationMs"]["triggerExecution"] / 1000
+            work.append(Work(str(batch["batchId"]), began, began + took))
+    return work
+
+
+def during(works: Iterable[Work], compaction: Compaction) -> list[str]:
+    """The labels of the writes that went on while a compaction was executed.
+
+    Args:
+        works: the writes.
+        compaction: one that is complete.
+    """
+    return [
+        work.label
+        for work in works
+        if work.began < compaction.ended and compaction.began < work.ended
+    ]
+
+
+def draw_lanes(runs: Mapping[str, tuple[list[Work], list[Compaction]]]) -> str:
+    """For each run two lanes over time: the writer's work, and the executions of compactions.
+
+    Args:
+        runs: writes and compactions, by the run's name.
+
+    Returns:
+        An `<svg>` element; a small triangle shows when a plan was made.
+    """
+    figure, panels = new_panels(list(runs), width=9.0, height=1.7)
+    for axes, (works, compactions) in zip(panels, runs.values(), strict=True):
+        zero = min(work.began for work in works)
+        for work in works:
+            axes.barh(0, work.ended - work.began, 0.6, left=work.began - zero, color=LOG)
+            middle = (work.began + work.ended) / 2 - zero
+            axes.text(middle, 0, work.label, ha="center", va="center", fontsize=8, color="white")
+        for found in compactions:
+            axes.plot(found.planned - zero, 0.42, "v", color=PAID, markersize=6)
+            if found.began and found.ended:
+                width = found.ended - found.began
+                axes.barh(1, width, 0.6, left=found.began - zero, color=PAID)
+        axes.set_yticks([0, 1], ["writes", "compaction"])
+        axes.set_ylim(1.6, -0.6)
+        axes.set_xlabel("seconds")
+    return svg(figure)

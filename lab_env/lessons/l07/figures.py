@@ -1,0 +1,99 @@
+"""Draws what a table keeps on the store: sizes of the files that a query reads, and bytes over time."""
+
+from lab_env.display.chart import INK, new_chart, new_panels, svg
+from lab_env.display.palette import AMBER, BLUE
+from lab_env.probes.requests import Requests
+from lab_env.xray import Snapshot
+
+CURRENT, OLDER = BLUE, AMBER
+
+
+def current_sizes(table: Snapshot) -> list[int]:
+    """Sizes in bytes of the files that a query of the newest state reads."""
+    return [file.size for found in table.current for file in found.files]
+
+
+def older_sizes(table: Snapshot) -> list[int]:
+    """Sizes in bytes of the data files that only older queries read, or none."""
+    current = {file for found in table.current for file in found.files}
+    return [file.size for file in table.files if file not in current]
+
+
+def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Requests]) -> str:
+    """A row for each table: its current files as dots by size, and the requests of one query.
+
+    Args:
+        tables: the tables by the name to show.
+        requests: what the same query sent for each of them.
+
+    Returns:
+        An `<svg>` element.
+    """
+    names = list(tables)
+    height = 1.1 + 0.55 * len(names)
+    titles = ["Size of each current file", "Requests of one query"]
+    figure, (sizes, bars) = new_panels(titles, width=9.0, height=height)
+    sizes.set(xlabel="KB (logarithmic)", xscale="log")
+    bars.set(xlabel="requests")
+    for row, name in enumerate(names):
+        kilobytes = sorted(size / 1000 for size in current_sizes(tables[name]))
+        stack = min(len(kilobytes), 9)  # so many dots side by side, around the row's middle
+        spread = [row + (n % stack - (stack - 1) / 2) / 16 for n in range(len(kilobytes))]
+        sizes.scatter(kilobytes, spread, s=12, color=CURRENT, alpha=0.6, linewidths=0)
+        sizes.annotate(
+            _files(len(kilobytes)), (kilobytes[-1], row), (9, 0), textcoords="offset points",
+            va="center", fontsize=9, color=INK,
+        )  # fmt: skip
+        bars.barh(row, requests[name].total, 0.5, color=CURRENT)
+        bars.annotate(
+            f"{requests[name].total:,}", (requests[name].total, row), (4, 0),
+            textcoords="offset points", va="center", fontsize=9, color=INK,
+        )  # fmt: skip
+    sizes.set_yticks(range(len(names)), names)
+    sizes.set_ylim(len(names) - 0.5, -0.5)
+    sizes.margins(x=0.25)
+    bars.margins(x=0.2)
+    bars.tick_params(labelleft=False)
+    _readable_sizes(sizes)
+    return svg(figure)
+
+
+def draw_storage(moments: dict[str, Snapshot]) -> str:
+    """The bytes of a table's data files at several moments, parted into current and older ones.
+
+    Args:
+        moments: the table at each moment, by what had just been done.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, axes = new_chart("Bytes on the store", "", "KB", width=3.2 + len(moments), height=3.2)
+    for place, table in enumerate(moments.values()):
+        current, older = sum(current_sizes(table)) / 1000, sum(older_sizes(table)) / 1000
+        first = place == 0
+        label = {"current": "read by a query", "older": "older, not yet cleaned"}
+        axes.bar(place, current, 0.6, color=CURRENT, label=label["current"] if first else None)
+        axes.bar(
+            place, older, 0.6, bottom=current, color=OLDER, label=label["older"] if first else None
+        )
+        axes.annotate(
+            _files(len(table.files)), (place, current + older), (0, 3),
+            textcoords="offset points", ha="center", fontsize=9, color=INK,
+        )  # fmt: skip
+    axes.set_xticks(range(len(moments)), list(moments))
+    axes.margins(y=0.12)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=9)  # beside, not on a bar
+    return svg(figure)
+
+
+def _files(number: int) -> str:
+    return f"{number} file" if number == 1 else f"{number} files"
+
+
+def _readable_sizes(axes) -> None:
+    """Ticks such as 10, 20, 50, 100 instead of powers of ten."""
+    low, high = axes.get_xlim()
+    ticks = [base * 10**power for power in range(-1, 7) for base in (1, 2, 5)]
+    axes.set_xticks([t for t in ticks if low <= t <= high])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter(lambda value, _: "")

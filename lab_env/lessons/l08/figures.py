@@ -1,0 +1,127 @@
+"""How a write found its rows: what it did with each file that the table had, as a table and a grid.
+
+A Parquet file is read from its end. One request asks for the last eight bytes, which say how long
+the footer is; another asks for the footer. Requests for other places are for rows.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+from matplotlib.patches import Rectangle
+
+from lab_env import store
+from lab_env.display.chart import INK, new_panels, svg
+from lab_env.display.palette import AMBER, GREY, SKY
+from lab_env.probes.reads import Reads
+from lab_env.xray import Snapshot
+
+FOOTER_PLACES = 2
+LABELS = {"rewritten": "rewritten", "rows": "rows read", "footer": "footer read", "none": "–"}
+# From dark to light as the work gets less; black letters read well on each.
+FILLS = {"rewritten": AMBER, "rows": SKY, "footer": "#CFE8F7", "none": "none"}
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One write, and how it found its rows.
+
+    Args:
+        picture: the table after the write, since the moment before it.
+        reads: what Spark read meanwhile.
+        seconds: how long the write took.
+    """
+
+    picture: Snapshot
+    reads: Reads
+    seconds: float
+
+    @cached_property
+    def files(self) -> pd.DataFrame:
+        """A row for each file that a query read before the write.
+
+        Its columns: partition, group, bytes (read of it), and found: `rewritten`, `rows` (some were
+        read), `footer` (no more was read), or `none` (it was not opened). In each partition the
+        files with more work come first.
+        """
+        read = self.reads.frame()
+        prefix = store.key_of(self.picture.path)
+        renewed = {(file.partition, file.group) for file in self.picture.new_files}
+        rows = []
+        for base in (found.base for found in self.picture.since.current):
+            key = f"{prefix}/{base.partition}/{base.name}"
+            places, size = read.loc[key] if key in read.index else (0, 0)
+            found = "rows" if places > FOOTER_PLACES else "footer" if places else "none"
+            if (base.partition, base.group) in renewed:
+                found = "rewritten"
+            rows.append((base.partition, base.group, int(size), found))
+        rows.sort(key=lambda row: (row[0], list(LABELS).index(row[3])))
+        return pd.DataFrame(rows, columns=["partition", "group", "bytes", "found"])
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """Files opened, files whose rows were read, files rewritten; metadata files read and written."""
+        count = self.files["found"].value_counts()
+        opened = int((self.files["found"] != "none").sum())
+        written = self.picture - self.picture.since
+        return {
+            "files opened": opened,
+            "rows read in": opened - int(count.get("footer", 0)),
+            "rewritten": int(count.get("rewritten", 0)),
+            "metadata files read": int(
+                self.reads.frame().index.str.contains("/.hoodie/metadata/", regex=False).sum()
+            ),
+            "metadata files written": int(
+                ((written["part"] == "metadata") & (written["change"] == "new")).sum()
+            ),
+        }
+
+
+def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:
+    """The figures of several writes, a row each.
+
+    Args:
+        lookups: by the name of the index.
+
+    Returns:
+        A table of counts.
+    """
+    return pd.DataFrame({name: lookup.figures for name, lookup in lookups.items()}).T
+
+
+def lookup_chart(lookups: dict[str, Lookup]) -> str:
+    """A grid, one line an index and one cell a file of the table, beside how long each write took.
+
+    Args:
+        lookups: by the name of the index.
+
+    Returns:
+        SVG text.
+    """
+    figure, (grid, times) = new_panels(
+        ["what the write did with each file", "seconds"], width=8.4, height=0.6 + 0.5 * len(lookups)
+    )
+    for line, lookup in enumerate(lookups.values()):
+        for column, file in enumerate(lookup.files.itertuples()):
+            place = (column + 0.04 - 0.5, line - 0.42)
+            look = {"facecolor": FILLS[file.found], "edgecolor": INK, "linewidth": 0.4}
+            grid.add_patch(Rectangle(place, 0.92, 0.84, **look))
+            label = LABELS[file.found].replace(" ", "\n")
+            colour = INK if file.found == "none" else "black"
+            grid.text(column, line, label, ha="center", va="center", fontsize=7.5, color=colour)
+    partitions = [file.partition.rpartition("=")[2] for file in lookup.files.itertuples()]
+    middles = {
+        name: (partitions.index(name) + len(partitions) - 1 - partitions[::-1].index(name)) / 2
+        for name in partitions
+    }
+    grid.set_xlim(-0.6, len(partitions) - 0.4)
+    grid.set_xticks(list(middles.values()), list(middles))
+    grid.set_yticks(range(len(lookups)), list(lookups))
+    grid.set_ylim(len(lookups) - 0.5, -0.5)
+    grid.grid(False)
+    times.barh(range(len(lookups)), [found.seconds for found in lookups.values()], color=GREY)
+    for axes in (grid, times):
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    grid.get_gridspec().set_width_ratios([4, 1])
+    return svg(figure)

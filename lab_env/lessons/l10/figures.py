@@ -1,0 +1,133 @@
+"""One value under an as-of cursor: each commit as two ticks, what readers saw and what AS OF says.
+
+A query as of a moment takes the commits that were requested until then and are complete today. A
+reader of that moment saw those that were complete then. Between a commit's two ticks they differ.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lab_env.display.chart import INK, new_chart, svg
+from lab_env.display.palette import AMBER, GREEN, PINK, SKY
+from lab_env.hudi.timeline import clock, seconds_between
+
+FILLS = (SKY, AMBER, GREEN, PINK)  # black letters read well on each
+LANES = {"readers saw": 1.0, "AS OF says": 0.0}
+WITHIN, BETWEEN = 1.0, 1.3  # widths: from request to completion, from there to the next request
+
+
+@dataclass(frozen=True)
+class Version:
+    """What one commit made of the value.
+
+    Args:
+        requested: the commit's requested time: digits, year to millisecond, UTC.
+        completed: its completion time, in the same form.
+        value: the value in a query as of the requested time.
+    """
+
+    requested: str
+    completed: str
+    value: str
+
+
+class AsOf:
+    """The picture.
+
+    Args:
+        title: whose value it is.
+        versions: in the order of the timeline; each complete before the next was requested.
+        cursor: a moment, in the form of the instants; None for a picture without one.
+    """
+
+    def __init__(self, title: str, versions: list[Version], cursor: str | None = None):
+        self.title = title
+        self.versions = versions
+        self.cursor = cursor
+
+    def as_of(self, moment: str) -> str | None:
+        """The value in a query as of a moment, asked today; None before the first request."""
+        return self._at(moment, [version.requested for version in self.versions])
+
+    def readers(self, moment: str) -> str | None:
+        """The value that a reader saw at a moment; None before the first completion."""
+        return self._at(moment, [version.completed for version in self.versions])
+
+    def _at(self, moment: str, begins: list[str]) -> str | None:
+        known = bisect_right(begins, moment)
+        return self.versions[known - 1].value if known else None
+
+    def _places(self) -> dict[str, float]:
+        """Where each tick stands: even distances, not to scale."""
+        places, at = {}, 0.0
+        for version in self.versions:
+            places[version.requested] = at
+            places[version.completed] = at + WITHIN
+            at += WITHIN + BETWEEN
+        return places
+
+    def place(self, moment: str) -> float:
+        """Where a moment stands on the picture's axis: between its ticks, and clear of both."""
+        places = self._places()
+        if moment in places:
+            return places[moment]
+        ticks = list(places)
+        for before, after in pairwise(ticks):
+            if before < moment < after:
+                share = min(max(_fraction(before, moment, after), 0.25), 0.75)
+                return places[before] + share * (places[after] - places[before])
+        return places[ticks[0]] - BETWEEN / 2 if moment < ticks[0] else places[ticks[-1]] + 0.5
+
+    def _repr_html_(self) -> str:
+        places = self._places()
+        end = max(places.values()) + BETWEEN
+        figure, axes = new_chart(self.title, "", "", 1.6 + 1.2 * len(places), 2.6)
+        for lane, begin_of in (("readers saw", "completed"), ("AS OF says", "requested")):
+            begins = [places[getattr(version, begin_of)] for version in self.versions]
+            for n, (begin, until) in enumerate(pairwise([*begins, end])):
+                y = LANES[lane]
+                fill = FILLS[n % len(FILLS)]
+                axes.barh(y, until - begin, 0.62, left=begin, color=fill)
+                # At the end where no cursor between a request and its completion can stand.
+                at, side = (
+                    (begin + 0.1, "left") if lane == "readers saw" else (until - 0.1, "right")
+                )
+                value = self.versions[n].value
+                axes.text(at, y, value, ha=side, va="center", fontsize=10, color="black")
+        for version in self.versions:
+            axes.axvline(places[version.requested], color=INK, linewidth=1, linestyle=":", zorder=0)
+            axes.axvline(places[version.completed], color=INK, linewidth=1, zorder=0)
+        if self.cursor:
+            at = self.place(self.cursor)
+            axes.plot([at, at], [-0.45, 1.5], color=INK, linewidth=2.5)
+            axes.text(
+                at, 1.56, f"as of {clock(self.cursor)}", ha="center", va="bottom", fontsize=9,
+                fontweight="bold", color=INK,
+            )  # fmt: skip
+        words = [word for _ in self.versions for word in ("requested", "completed")]
+        labels = [f"{word}\n{clock(tick)}" for word, tick in zip(words, places, strict=True)]
+        axes.set_xticks(list(places.values()), labels, fontsize=8)
+        axes.set_yticks(list(LANES.values()), list(LANES))
+        axes.set_xlim(-0.5, end)
+        axes.set_ylim(-0.5, 1.95)
+        axes.grid(False)
+        axes.tick_params(length=0)
+        return svg(figure)
+
+    def __repr__(self) -> str:
+        lines = [self.title]
+        lines += [
+            f"requested {clock(v.requested)}  completed {clock(v.completed)}: {v.value}"
+            for v in self.versions
+        ]
+        if self.cursor:
+            lines.append(
+                f"at {clock(self.cursor)}: readers saw {self.readers(self.cursor)}, "
+                f"AS OF says {self.as_of(self.cursor)}"
+            )
+        return "\n".join(lines)
+
+
+def _fraction(begin: str, at: str, end: str) -> float:
+    return seconds_between(begin, at) / seconds_between(begin, end)

@@ -1,0 +1,103 @@
+"""What two runs of one reader deliver, commit by commit: a row that came twice is the one to see.
+
+A run's rows name their commit in `_hoodie_commit_time`, which is the commit's requested time. The
+drawing puts requested and completion times in one order on its axis, without a scale: what counts
+is which is before which.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from lab_env.display.chart import INK, new_panels, svg
+from lab_env.display.palette import BLUE, GREY, VERMILION
+from lab_env.hudi.model import Instant
+
+FIRST, SECOND, TWICE = GREY, BLUE, VERMILION
+KEY = "order_id"
+COMMIT = "_hoodie_commit_time"
+
+
+@dataclass(frozen=True)
+class Deliveries:
+    """Two runs of one reader.
+
+    Args:
+        bookmark: where the second run begins its window, in the form of an instant's times.
+        first: rows of the first run; needs the columns `order_id` and `_hoodie_commit_time`.
+        second: rows of the second run.
+    """
+
+    bookmark: str
+    first: pd.DataFrame
+    second: pd.DataFrame
+
+    def counts(self, instants: Iterable[Instant]) -> pd.DataFrame:
+        """A row for each commit: rows delivered by the first run only, by the second only, by both.
+
+        Args:
+            instants: the table's timeline; what wrote no row is left out.
+
+        Returns:
+            Columns `first`, `second` and `twice`; the index is the requested time.
+        """
+        runs = self.first, self.second
+        first, second = (set(map(tuple, run[[COMMIT, KEY]].to_numpy())) for run in runs)
+        rows = {
+            instant.requested: [
+                sum(commit == instant.requested for commit, _ in found)
+                for found in (first - second, second - first, first & second)
+            ]
+            for instant in instants
+            if instant.writes
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["first", "second", "twice"])
+
+
+def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliveries]) -> str:
+    """For each reader the commits as bars from requested to completed, and its bookmark as a line.
+
+    Args:
+        instants: the table's timeline, all complete.
+        readers: their deliveries by the title to show.
+
+    Returns:
+        An `<svg>` element; what the second run delivered again is in the palette's red.
+    """
+    commits = [instant for instant in instants if instant.writes]
+    moments = sorted({time for commit in commits for time in (commit.requested, commit.completed)})
+    figure, panels = new_panels(list(readers), width=9.6, height=1.3 + 0.42 * len(commits))
+    for axes, reader in zip(panels, readers.values(), strict=True):
+        counts = reader.counts(commits)
+        for row, commit in enumerate(commits):
+            left, right = moments.index(commit.requested), moments.index(commit.completed)
+            told, colour = _told(counts.loc[commit.requested])
+            axes.barh(row, right - left, 0.55, left=left, color=colour)
+            axes.text(len(moments) - 0.3, row, told, va="center", fontsize=9, color=INK)
+        axes.axvline(_place(reader.bookmark, moments), color=INK, linewidth=1.6, linestyle="--")
+        axes.set_yticks(range(len(commits)), [f"commit {n}" for n in range(1, len(commits) + 1)])
+        axes.set_ylim(len(commits) - 0.4, -0.6)
+        axes.set_xlim(-0.5, len(moments) + 4.2)
+        axes.set_xticks([])
+        axes.grid(False)
+        axes.set_xlabel("time, not to scale; - - bookmark of the second run")
+    return svg(figure)
+
+
+def _told(counts: pd.Series) -> tuple[str, str]:
+    """What stands beside a commit's bar, and the bar's colour."""
+    if counts["twice"]:
+        return f"{counts['twice']} rows twice", TWICE
+    if counts["second"]:
+        return f"{counts['second']} by the second run", SECOND
+    if counts["first"]:
+        return f"{counts['first']:,} by the first run", FIRST
+    return "no row", FIRST
+
+
+def _place(time: str, moments: list[str]) -> float:
+    """Where a time stands among the moments; between two of them when it is neither."""
+    if time in moments:
+        return moments.index(time)
+    return sum(moment < time for moment in moments) - 0.5

@@ -1,0 +1,76 @@
+"""A waterfall: an old total, what each kind of change did to it, and the new total."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from itertools import accumulate
+
+from lab_env.display.chart import INK, new_chart, svg
+from lab_env.display.palette import GREEN, VERMILION
+from lab_env.errors import LabError
+
+UP, DOWN = GREEN, VERMILION
+HALF = 0.36  # of a bar's width, in steps
+
+
+def draw_waterfall(
+    title: str, old: Decimal, steps: Mapping[str, Decimal], new: Decimal, unit: str
+) -> str:
+    """Draw how an old total became a new one.
+
+    The totals are lines, not bars, because the axis does not begin at 0: only the length of a step
+    may be compared with that of another.
+
+    Args:
+        title: what the chart shows.
+        old: the total before, in `unit`.
+        steps: what each kind of change added (or took, below 0), in the order of drawing.
+        new: the total after.
+        unit: label of the vertical axis.
+
+    Returns:
+        An `<svg>` element.
+
+    Raises:
+        LabError: old and steps together are not new, so the picture would lie.
+    """
+    rest = new - old - sum(steps.values())
+    if rest:
+        raise LabError(
+            f"The steps do not lead from {old:,.2f} to {new:,.2f}: {rest:,.2f} is not explained.",
+            "look for a kind of change that is missing from the steps.",
+        )
+    figure, axes = new_chart(title, "", unit, width=2.2 + 1.1 * len(steps), height=3.4)
+    levels = list(accumulate([old, *steps.values()]))
+    room = (max(levels) - min(levels)) * Decimal("0.15") or 1  # for the labels above the bars
+    _total(axes, 0, old)
+    for place, size in enumerate(steps.values(), 1):
+        begin, end = levels[place - 1 : place + 1]
+        axes.bar(place, float(size), 2 * HALF, bottom=float(begin), color=UP if size > 0 else DOWN)
+        _level(axes, place - 1, begin)
+        _label(axes, place, max(begin, end), f"{size:+,.2f}" if size else "0.00")
+    last = len(steps) + 1
+    _level(axes, last - 1, new)
+    _total(axes, last, new)
+    names = ["before", *(name.replace(" ", "\n") for name in steps), "now"]
+    axes.set_xticks(range(last + 1), names)
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="x", visible=False)
+    axes.set_ylim(float(min(levels) - room), float(max(levels) + room))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    return svg(figure)
+
+
+def _total(axes, place: int, amount: Decimal) -> None:
+    axes.hlines(float(amount), place - HALF, place + HALF, color=INK, linewidth=3)
+    _label(axes, place, amount, f"{amount:,.2f}")
+
+
+def _level(axes, place: int, amount: Decimal) -> None:
+    """The thin line from one step to the next: where the one ends, the other begins."""
+    ends = (place + HALF, place + 1 - HALF)
+    axes.hlines(float(amount), *ends, color=INK, linewidth=0.8, linestyle=":")
+
+
+def _label(axes, place: int, amount: Decimal, text: str) -> None:
+    where = {"xy": (place, float(amount)), "xytext": (0, 4), "textcoords": "offset points"}
+    axes.annotate(text, **where, ha="center", fontsize=8, color=INK)

@@ -1,0 +1,238 @@
+"""What several engines reply to the same questions: a matrix of answers, and of the engines' own errors.
+
+And a fair comparison of their times, which says "inconclusive" where the spread is wider than the difference.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from statistics import median
+
+import pandas as pd
+
+from lab_env.display import guesses as shown
+from lab_env.display.palette import AMBER, GREEN, GREY
+
+SAME, OTHER, NONE = "same", "other", "none"
+MAX_STRING_BYTES = 90  # letters of an error that a cell shows; all of it stands in its hover text
+_PLACE = re.compile(r"^line \d+:\d+: ")  # where in the query; Trino's
+COLOURS = {SAME: GREEN, OTHER: AMBER, NONE: GREY}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What an engine replied to one question.
+
+    Args:
+        rows: its rows, or None when it refused.
+        error: its own words when it refused.
+        seconds: how long it took.
+    """
+
+    rows: pd.DataFrame | None
+    error: str = ""
+    seconds: float = 0.0
+
+    def told(self) -> str:
+        """The reply in a few words: rows and how many are paid, changes by kind, or the error."""
+        if self.rows is None:
+            return (
+                self.error
+                if len(self.error) <= MAX_STRING_BYTES
+                else self.error[: MAX_STRING_BYTES - 1] + "…"
+            )
+        if "op" in self.rows:
+            counts = self.rows["op"].value_counts().sort_index()
+            return ", ".join(f"{count:,} × {op}" for op, count in counts.items()) or "no change"
+        paid = (self.rows["status"] == "paid").sum()
+        return f"{len(self.rows):,} rows, {paid:,} paid"
+
+
+def query_engine(question: Callable[[], pd.DataFrame]) -> Reply:
+    """Ask an engine, and keep its answer or what it says instead.
+
+    Args:
+        question: asks, and returns the rows.
+    """
+    began = time.perf_counter()
+    try:
+        rows, error = question(), ""
+    except Exception as refusal:
+        rows, error = None, in_its_words(refusal)
+    return Reply(rows, error, time.perf_counter() - began)
+
+
+def in_its_words(refusal: Exception) -> str:
+    """An engine's error as one line, without the plan, the place and the query's number around it."""
+    text = getattr(refusal, "message", None) or getattr(refusal, "desc", None) or str(refusal)
+    first = " ".join(_PLACE.sub("", str(text).strip()).split("\n")[0].split())
+    name = getattr(refusal, "error_name", None)  # Trino's
+    return f"{name}: {first}" if name else first
+
+
+@dataclass(frozen=True, repr=False)
+class EngineMatrix:
+    """A row for each question and table, a column for each engine: what came back.
+
+    Args:
+        replies: by question, table type and engine; the first engine is the one to compare with.
+        guesses: for each engine and question what the learner expects on `guessed`: `same`, `other`
+            or `none`; `...` is no guess.
+        guessed: the table type of the guesses.
+    """
+
+    replies: Mapping[tuple[str, str, str], Reply]
+    guesses: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    guessed: str = "mor"
+
+    @property
+    def engines(self) -> list[str]:
+        """The engines, in the order in which they were asked."""
+        return list(dict.fromkeys(engine for _, _, engine in self.replies))
+
+    @property
+    def questions(self) -> list[tuple[str, str]]:
+        """Question and table type of each row."""
+        return list(dict.fromkeys((query, kind) for query, kind, _ in self.replies))
+
+    def verdict(self, query: str, kind: str, engine: str) -> str:
+        """Whether an engine gave the `same` rows as the first one, `other` rows, or `none`.
+
+        Args:
+            query: the question.
+            kind: the table type.
+            engine: to be compared.
+        """
+        reply, first = (self.replies[query, kind, name] for name in (engine, self.engines[0]))
+        if reply.rows is None:
+            return NONE
+        return SAME if first.rows is not None and _in_order(reply) == _in_order(first) else OTHER
+
+    def verdicts(self, engine: str, kind: str) -> dict[str, str]:
+        """The verdict on each question for one engine and table type."""
+        return {
+            query: self.verdict(query, of, engine) for query, of in self.questions if of == kind
+        }
+
+    def marks(self, engine: str) -> dict[str, str]:
+        """The learner's guesses for an engine, marked as `guesses.mark` does."""
+        given = self.guesses.get(engine, {})
+        truth = self.verdicts(engine, self.guessed)
+        return {query: shown.mark(given.get(query, ...), told) for query, told in truth.items()}
+
+    def score(self) -> str:
+        """How many guesses were right, or nothing when there is none."""
+        return shown.score(mark for engine in self.guesses for mark in self.marks(engine).values())
+
+    def frame(self) -> pd.DataFrame:
+        """The replies in words, engines as columns."""
+        rows = {
+            (query, kind): {
+                engine: self.replies[query, kind, engine].told() for engine in self.engines
+            }
+            for query, kind in self.questions
+        }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def __repr__(self) -> str:
+        return "\n".join(filter(None, [self.frame().to_string(), self.score()]))
+
+    def _repr_html_(self) -> str:
+        rows = [shown.heading("", span=2) + "".join(map(shown.heading, self.engines))]
+        for query, kind in self.questions:
+            row = shown.cell(f"<b>{escape(query)}</b>", "left")
+            row += shown.cell(f"<b>{escape(kind.upper())}</b>", "left")
+            rows.append(row + "".join(self._cell(query, kind, engine) for engine in self.engines))
+        note = (
+            f"Green: the same rows as {self.engines[0]}. Amber: other rows, without an error. "
+            "Grey: no rows, in the engine's own words."
+        )
+        return shown.table(rows, note, self.score())
+
+    def _cell(self, query: str, kind: str, engine: str) -> str:
+        reply, verdict = self.replies[query, kind, engine], self.verdict(query, kind, engine)
+        told = escape(reply.told())
+        told = f"<small><i>{told}</i></small>" if verdict == NONE else told
+        mark = self.marks(engine).get(query, "") if kind == self.guessed else ""
+        if mark:
+            told += f"<br><small>you: {escape(mark)}</small>"
+        tint = shown.tint(COLOURS[verdict], 0.25)
+        style = f"{shown.STYLE.format('left')};{tint};max-width:17em"
+        return f"<td style='{style}' title='{escape(reply.error)}'>{told}</td>"
+
+
+def _in_order(reply: Reply) -> list[tuple]:
+    """The rows in one order, and without each engine's own types for one text or number."""
+    rows = reply.rows.drop(columns=[name for name in reply.rows if name.startswith("_")])
+    rows = rows.reindex(columns=sorted(rows))
+    return sorted(tuple(map(str, row)) for row in rows.itertuples(index=False))
+
+
+@dataclass(frozen=True, repr=False)
+class Race:
+    """Times of engines, taken in turns.
+
+    Args:
+        first: seconds of each engine's first query of all, which opens connections and loads code.
+        rounds: seconds of each engine in the rounds after it.
+    """
+
+    first: Mapping[str, float]
+    rounds: Mapping[str, list[float]]
+
+    def frame(self) -> pd.DataFrame:
+        """Milliseconds: the first query, then the median, the least and the most of the rounds."""
+        rows = {
+            engine: {
+                "first": self.first[engine],
+                "median": median(times),
+                "least": min(times),
+                "most": max(times),
+            }
+            for engine, times in self.rounds.items()
+        }
+        return (pd.DataFrame(rows).T * 1000).round().astype(int)
+
+    def faster(self, one: str, other: str, margin: float = 1.5) -> bool:
+        """Whether one engine's median is below the other's by this factor, and their ranges do not overlap.
+
+        Of four rounds or more, the slowest of the one and the quickest of the other are left out.
+
+        Args:
+            one: an engine.
+            other: another one.
+            margin: how many times as long the other's median must be.
+        """
+        mine, others = sorted(self.rounds[one]), sorted(self.rounds[other])
+        apart = mine[-2] < others[1] if len(mine) > 3 else mine[-1] < others[0]
+        return apart and margin * median(mine) < median(others)
+
+    def verdicts(self) -> pd.Series:
+        """For each pair of engines which one was faster, or `inconclusive`."""
+        told, engines = {}, list(self.rounds)
+        for number, one in enumerate(engines):
+            for other in engines[number + 1 :]:
+                quicker = [a for a, b in ((one, other), (other, one)) if self.faster(a, b)]
+                told[f"{one} or {other}"] = quicker[0] if quicker else "inconclusive"
+        return pd.Series(told, name="faster")
+
+
+def race(
+    questions: Mapping[str, Callable[[], object]], first: Mapping[str, float], rounds: int = 5
+) -> Race:
+    """Ask engines in turns, so that what else the machine does meets them all.
+
+    Args:
+        questions: for each engine what asks it.
+        first: seconds of each engine's first query of all.
+        rounds: how often each is asked.
+    """
+    times: dict[str, list[float]] = {engine: [] for engine in questions}
+    for _ in range(rounds):
+        for engine, question in questions.items():
+            began = time.perf_counter()
+            question()
+            times[engine].append(time.perf_counter() - began)
+    return Race(first, times)

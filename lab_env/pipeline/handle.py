@@ -1,0 +1,250 @@
+"""Streaming writers as supervised processes: start one, follow its progress, stop or kill it.
+
+A writer's process is `lab_env.pipeline.writer`; this is the handle that notebooks, tests and the
+tour hold on it. The handle can be lost and made again: all it knows lies in the writer's folder.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import psutil
+
+from lab_env import store
+from lab_env.errors import LabError
+from lab_env.install import cds_archive, fetch, java
+from lab_env.pipeline import session
+from lab_env.pipeline import writer as process
+from lab_env.pipeline.checkpoint import offsets_in
+from lab_env.processes import supervisor
+from lab_env.processes.state import folder
+from lab_env.settings import Endpoints, machine_credentials
+
+RUNNING = "running"
+
+
+class Writer:
+    """One supervised streaming writer.
+
+    Args:
+        name: its name among the lab's programs, for example `writer-tour-pipeline`.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self.folder: Path = folder("writers") / name
+
+    def start(
+        self, endpoints: Endpoints, topic: str, base: str, short: bool = False, **job
+    ) -> "Writer":
+        """Start the writer; one of this name that still runs is stopped first.
+
+        Args:
+            endpoints: where the services are.
+            topic: Kafka topic to read.
+            base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
+            short: whether it lives a minute or two, as a lesson's session does: then its JVM stays
+                with the quick compiler, too.
+            job: further fields of `lab_env.pipeline.writer.Job`.
+
+        Returns:
+            This handle.
+        """
+        supervisor.remove(self.name)
+        java_options = session.LESSON_JAVA_OPTIONS if short else session.JAVA_OPTIONS
+        job_file = process.Job(
+            name=self.name,
+            topic=topic,
+            base=base,
+            folder=str(self.folder),
+            log=str(supervisor.log_path(self.name)),
+            jars=str(fetch.jars("spark")),
+            java_home=str(java.java_home()),
+            java_options=cds_archive.java_options(java_options),
+            **job,
+        ).save()
+        # Without keys of the store, the machine's own role or variables count.
+        keys = {} if endpoints.s3_access_key else machine_credentials()
+        supervisor.start(
+            supervisor.Program(
+                self.name,
+                process.command(job_file),
+                env=keys | process.environment(endpoints),
+                autorestart=False,
+                stop_seconds=60,
+            )
+        )
+        return self
+
+    def state(self) -> dict:
+        """What the writer last said of itself, corrected by whether its process is still there.
+
+        Returns:
+            `state` is one of starting, running, stopped, failed, stalled or ended (it left without
+            a word, for example killed); the rest explains it.
+        """
+        try:
+            told = json.loads((self.folder / "state.json").read_text())
+        except FileNotFoundError:
+            told = {"state": "starting"}
+        status = supervisor.status_of(self.name)
+        if told["state"] in ("starting", RUNNING) and not (status and status.alive):
+            return told | {"state": "ended", "error": "its process is gone"}
+        return told
+
+    def progress(self) -> pd.DataFrame:
+        """The committed batches.
+
+        Returns:
+            A row a batch: sink, batch, started (UTC), rows, seconds, start_offsets and end_offsets
+            (dicts from partition number to offset).
+        """
+        columns = ["sink", "batch", "started", "rows", "seconds", "start_offsets", "end_offsets"]
+        with contextlib.suppress(FileNotFoundError):
+            lines = (self.folder / "progress.jsonl").read_text().splitlines()
+            rows = [json.loads(line) for line in lines if line.endswith("}")]
+            frame = pd.DataFrame(rows, columns=[*columns, "durations_ms"])
+            return frame.drop_duplicates(["sink", "batch"], keep="last", ignore_index=True)
+        return pd.DataFrame(columns=columns)
+
+    def committed(self, endpoints: Endpoints) -> dict[str, dict[int, int]]:
+        """How far each sink has read, as its checkpoint on the store says.
+
+        The checkpoint is the only truth over restarts: a batch may be committed although the writer
+        was killed before it could report it.
+
+        Args:
+            endpoints: where the store is.
+
+        Returns:
+            For each sink, by partition, the offset of the next message to read; empty without a
+            commit.
+        """
+        job = process.Job.load(self.folder / "job.json")
+        return {sink: _committed(endpoints, job.base, sink) for sink in job.sinks}
+
+    def lag(self, endpoints: Endpoints, end_offsets: dict[int, int]) -> dict[str, int]:
+        """How many messages each sink has still to commit.
+
+        Args:
+            endpoints: where the store is.
+            end_offsets: for each partition of the topic the offset of its next message.
+
+        Returns:
+            Messages behind, by sink.
+        """
+        return {
+            sink: sum(end - reached.get(partition, 0) for partition, end in end_offsets.items())
+            for sink, reached in self.committed(endpoints).items()
+        }
+
+    def wait_until(
+        self,
+        condition: Callable[[], bool],
+        what: str,
+        seconds: float = 120,
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Wait for a condition; a writer that ends before it is an error with its log.
+
+        Args:
+            condition: what to wait for.
+            what: the condition in words, for the error.
+            seconds: longest wait.
+            on_tick: called twice a second, for progress output.
+
+        Raises:
+            LabError: the writer ended or the time is over.
+        """
+        deadline = time.monotonic() + seconds
+        while not condition():
+            state = self.state()
+            if state["state"] not in ("starting", RUNNING):
+                if condition():
+                    return
+                raise LabError(
+                    f"The writer {self.name} {state['state']} before {what}:"
+                    f" {state.get('error', 'no reason given')[:600]}",
+                    f"look at its log: lab logs {self.name}",
+                    supervisor.log_tail(self.name),
+                )
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"The writer {self.name} did not get there in {seconds:.0f} s: {what}.",
+                    f"look at its log: lab logs {self.name}",
+                    supervisor.log_tail(self.name),
+                )
+            on_tick()
+            time.sleep(0.5)
+
+    def wait_running(self, seconds: float = 90) -> None:
+        """Wait until its queries are started."""
+        self.wait_until(lambda: self.state()["state"] == RUNNING, "its queries started", seconds)
+
+    def wait_first_batches(self, seconds: float = 120) -> None:
+        """Wait until every sink has committed a batch; on an empty topic it is an empty one."""
+        job = process.Job.load(self.folder / "job.json")
+        self.wait_until(
+            lambda: set(job.sinks) <= set(self.progress()["sink"]),
+            "every sink committed its first batch",
+            seconds,
+        )
+
+    def wait_caught_up(
+        self, endpoints: Endpoints, end_offsets: dict[int, int], seconds: float = 180, **kwargs
+    ) -> None:
+        """Wait until every sink has committed all messages below the given offsets.
+
+        Args:
+            endpoints: where the store is.
+            end_offsets: for each partition of the topic the offset of its next message.
+            seconds: longest wait.
+            kwargs: further arguments of `wait_until`.
+
+        Raises:
+            LabError: the writer ended or the time is over.
+        """
+        self.wait_until(
+            lambda: not any(self.lag(endpoints, end_offsets).values()),
+            "every sink has committed the whole topic",
+            seconds,
+            **kwargs,
+        )
+
+    def stop(self) -> None:
+        """Ask the writer to end; it finishes cleanly or is killed after a minute."""
+        supervisor.stop(self.name)
+
+    def kill(self) -> None:
+        """Kill the writer and its JVM at once (SIGKILL), as a crash would; nothing restarts it."""
+        status = supervisor.status_of(self.name)
+        if not status or not status.pid:
+            return
+        main = psutil.Process(status.pid)
+        for victim in [*main.children(recursive=True), main]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                victim.kill()
+        psutil.wait_procs([main], timeout=10)
+
+    def processes(self) -> list[psutil.Process]:
+        """Its processes: the Python driver and the JVM."""
+        status = supervisor.status_of(self.name)
+        if not status or not status.pid:
+            return []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            main = psutil.Process(status.pid)
+            return [main, *main.children(recursive=True)]
+        return []
+
+
+def _committed(endpoints: Endpoints, base: str, sink: str) -> dict[int, int]:
+    checkpoint = store.key_of(f"{base}/_checkpoints/{sink}")
+    listed = store.list_objects(endpoints, f"{checkpoint}/commits/")
+    batches = [name for entry in listed if (name := entry.key.rpartition("/")[2]).isdigit()]
+    if not batches:
+        return {}
+    newest = max(batches, key=int)
+    return offsets_in(store.read(endpoints, f"{checkpoint}/offsets/{newest}"))

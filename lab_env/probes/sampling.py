@@ -1,0 +1,152 @@
+"""Samplers that run beside a measurement: memory each second, the store's files every few seconds."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import psutil
+
+from lab_env import store
+from lab_env.pipeline.sinks import FOLDERS
+from lab_env.settings import Endpoints
+
+
+class Sampler:
+    """Calls a function at a fixed pace in a thread of its own, as a context manager.
+
+    Args:
+        seconds: pace.
+        sample: what to call; an exception ends up in `error` and ends the sampling.
+    """
+
+    def __init__(self, seconds: float, sample: Callable[[], None]):
+        self._seconds = seconds
+        self._sample = sample
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.error: Exception | None = None
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info):
+        self._stop.set()
+        self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                self._sample()
+            except Exception as error:  # shown by whoever needs the samples
+                self.error = error
+                return
+            self._stop.wait(max(0.0, self._seconds - (time.monotonic() - began)))
+
+
+@dataclass
+class MemorySamples:
+    """Proportional set size (PSS) of groups of processes over time.
+
+    Args:
+        groups: for each name a function that lists the group's processes at that moment.
+    """
+
+    groups: dict[str, Callable[[], Iterable[psutil.Process]]]
+    rows: list[dict] = field(default_factory=list)
+
+    def take(self) -> None:
+        """One sample: MB of each group."""
+        row = {"at": time.time()}
+        seen: set[int] = set()
+        for name, processes in self.groups.items():
+            total = 0
+            for process in processes():
+                if process.pid not in seen:
+                    seen.add(process.pid)
+                    total += _pss(process)
+            row[name] = total / 1e6
+        self.rows.append(row)
+
+    def peak(self) -> dict[str, float]:
+        """The sample with the highest sum: MB of each group and `total`."""
+        with_totals = [
+            row | {"total": sum(v for k, v in row.items() if k != "at")} for row in self.rows
+        ]
+        return max(with_totals, key=lambda row: row["total"], default={"total": 0.0})
+
+
+def _pss(process: psutil.Process) -> int:
+    try:
+        return process.memory_full_info().pss
+    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+        return 0
+
+
+@dataclass
+class StoreSamples:
+    """Files, bytes and finished commits of each sink over time, listed from the store.
+
+    Args:
+        endpoints: where the store is.
+        prefix: the folder of the pipeline's tables, for example `tour`.
+    """
+
+    endpoints: Endpoints
+    prefix: str
+    rows: list[dict] = field(default_factory=list)
+    completions: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def take(self) -> None:
+        """One sample of every sink."""
+        for sink, name in FOLDERS.items():
+            files = size = 0
+            commits = self.completions.setdefault(sink, {})
+            for entry in store.list_objects(self.endpoints, f"{self.prefix}/{name}/"):
+                files += 1
+                size += entry.size
+                commit = commit_of(entry)
+                if commit:
+                    commits.setdefault(*commit)
+            self.rows.append({"at": time.time(), "sink": sink, "files": files, "bytes": size})
+
+
+def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
+    """Which commit of a sink an object announces, and when readers could see it.
+
+    Args:
+        entry: any object of a sink.
+
+    Returns:
+        For a completed write on a Hudi timeline its requested instant, for a file sink's log entry
+        the batch number, each with the completion time (s since 1970); None for other objects.
+    """
+    folder, _, name = entry.key.rpartition("/")
+    if folder.endswith("/_spark_metadata"):
+        # `9.compact` stands in for batch 9 and repeats the older ones; temporary files do not count.
+        batch = name.removesuffix(".compact")
+        return (batch, entry.modified.timestamp()) if batch.isdigit() else None
+    if folder.endswith("/.hoodie/timeline") and "/.hoodie/metadata/" not in entry.key:
+        instant, _, action = name.partition(".")
+        requested, _, completed = instant.partition("_")
+        ingestion = "deltacommit" if "orders_mor" in entry.key else "commit"
+        if completed and action == ingestion:
+            return requested, instant_seconds(completed)
+    return None
+
+
+def is_compaction(entry: store.StoredObject) -> bool:
+    """Whether an object announces a finished compaction of the MOR table: it ends as a `commit`."""
+    own_timeline = "orders_mor/.hoodie/timeline/" in entry.key
+    name = entry.key.rpartition("/")[2]
+    return own_timeline and "_" in name and name.endswith(".commit")
+
+
+def instant_seconds(instant: str) -> float:
+    """Seconds since 1970 of a Hudi instant such as `20261121001501123` (UTC)."""
+    import calendar
+
+    whole = time.strptime(instant[:14], "%Y%m%d%H%M%S")
+    return calendar.timegm(whole) + int(instant[14:17] or 0) / 1000

@@ -1,0 +1,126 @@
+"""Builds the site from the repository's pages and the notebooks that the tests have executed."""
+
+import io
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab_env.authoring.build import COURSE, Tree
+from lab_env.authoring.executed import shortfall, shown
+from lab_env.authoring.leaks import secrets_in
+from lab_env.errors import LabError
+
+SETTINGS = Path(__file__).parent
+GUIDES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "data/README.md")
+FRONT_PAGE = "README.html"
+_CELL = re.compile(r"\.ipynb:(\d+)\d{4}:")  # so MyST-NB names the lines of a cell
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Site:
+    """What was built.
+
+    Args:
+        index: the file to open.
+        notebooks: paths of the notebooks that it shows.
+        lacks: why it lacks a notebook, by the notebook's path.
+    """
+
+    index: Path
+    notebooks: tuple[str, ...]
+    lacks: dict[str, str]
+
+
+def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
+    """Build the site anew, whole or not at all.
+
+    Args:
+        tree: where pages and notebooks lie, and the site goes.
+        partial: build it also when notebooks are not executed; its front page says which it lacks.
+
+    Returns:
+        What was built.
+
+    Raises:
+        LabError: a notebook is not executed as it stands, a link leads nowhere, or a page shows a
+            secret of the lab.
+    """
+    lacks = shortfall(tree)
+    names = [str(path.relative_to(tree.root)) for path in shown(tree)]
+    has = tuple(name for name in names if name not in lacks)
+    if not has or (lacks and not partial):
+        raise LabError(
+            f"The site would lack {len(lacks)} of {len(names)} notebooks:\n"
+            + "\n".join(f"  {name} {why}" for name, why in lacks.items()),
+            "run: make test   (one lesson: lab author run NN; a site without them: lab site --partial)",
+        )
+    new = tree.site.with_name("site.new")
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        mistakes = _sphinx(tree, new, [*GUIDES, *has], lacks)
+        if mistakes:
+            raise LabError("The site has mistakes:\n" + "\n".join(mistakes), "mend these places")
+        _refuse_secrets(new)
+        _lead_to_the_front_page(new)
+        shutil.rmtree(tree.site, ignore_errors=True)
+        new.rename(tree.site)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return Site(tree.site / "index.html", has, lacks)
+
+
+def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -> list[str]:
+    """Let Sphinx make the pages; what it complains of."""
+    # Costs a second that no other command needs.
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    said = io.StringIO()
+    memory = target / ".doctrees"
+    # Sphinx registers with docutils for the whole process; these undo it, so that it can run twice.
+    with patch_docutils(SETTINGS), docutils_namespace():
+        app = Sphinx(
+            srcdir=tree.root,
+            confdir=SETTINGS,
+            outdir=target,
+            doctreedir=memory,
+            buildername="html",
+            confoverrides={
+                "include_patterns": pages,
+                "exclude_patterns": _folders_without(pages, tree),
+                "executed": str(tree.executed),
+                "lacks": lacks,
+            },
+            status=None,
+            warning=said,
+            freshenv=True,
+        )
+        app.build()
+    shutil.rmtree(memory)
+    text = _COLOUR.sub("", said.getvalue()).replace(f"{tree.root}/", "")
+    return _CELL.sub(r".ipynb, cell \1:", text).splitlines()
+
+
+def _folders_without(pages: list[str], tree: Tree) -> list[str]:
+    """Top folders that hold no page: else Sphinx would walk through all of `.venv`."""
+    used = {Path(page).parts[0] for page in pages}
+    return [path.name for path in tree.root.iterdir() if path.is_dir() and path.name not in used]
+
+
+def _refuse_secrets(site: Path) -> None:
+    files = sorted(path for path in site.rglob("*") if path.is_file())
+    shown_by = {path.relative_to(site): secrets_in(path.read_bytes()) for path in files}
+    found = [f"  {path}: {', '.join(names)}" for path, names in shown_by.items() if names]
+    if found:
+        raise LabError(
+            "The site would show secrets of the lab:\n" + "\n".join(found),
+            "remove them from these pages, then run the notebooks again: make test",
+        )
+
+
+def _lead_to_the_front_page(site: Path) -> None:
+    link = f'<a href="{FRONT_PAGE}">The streaming lakehouse</a>'
+    refresh = f'<meta http-equiv="refresh" content="0; url={FRONT_PAGE}">'
+    (site / "index.html").write_text(f"<!doctype html>{refresh}{link}\n", encoding="utf-8")

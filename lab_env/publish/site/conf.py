@@ -1,0 +1,28 @@
+"""Sphinx's settings for the site; `lab_env.publish.site.build` adds the pages that a run has."""
+
+project = "The streaming lakehouse, hands on"
+html_title = project
+author = "the course's authors"
+language = "en"
+root_doc = "README"
+extensions = ["myst_nb", "lab_env.publish.site.pages"]
+
+# The tests have executed the notebooks already.
+nb_execution_mode = "off"
+nb_merge_streams = True
+# Both would be fetched from other servers; no lesson has a widget or a formula.
+nb_ipywidgets_js = {}
+html_math_renderer = None
+
+suppress_warnings = ["myst.header"]  # the glossary has terms, and no chapters
+# GitHub's anchors, so that one link serves there and here.
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
+
+html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+html_theme_options = {"top_of_page_buttons": []}

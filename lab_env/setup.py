@@ -1,0 +1,53 @@
+"""Set-up after `.venv` exists: Java, the jars, and what each service runs on."""
+
+import time
+
+from lab_env.install.bootstrap import disk_used
+from lab_env.install.cds_archive import make_class_archive
+from lab_env.install.fetch import (
+    Progress,
+    cache_lock,
+    check_unpacked_jars,
+    clear_partial,
+    drop_build_leftovers,
+    fetch_jars,
+    fetch_java,
+    fetch_reveal,
+)
+from lab_env.processes.state import cache
+from lab_env.services import SERVICES
+
+
+def set_up(report_progress: Progress, since: float | None = None, before: int | None = None) -> str:
+    """Have everything in the cache but what is fetched on demand; what is there already is left alone.
+
+    Args:
+        say: receives one line of progress at a time.
+        since: when set-up began (seconds since 1970), if that was before this call.
+        before: bytes in the cache when set-up began, if that was before this call.
+
+    Returns:
+        One line: seconds and megabytes.
+
+    Raises:
+        LabError: something cannot be fetched or built.
+    """
+    started = since or time.time()
+    with cache_lock(report_progress):
+        before = disk_used(cache()) if before is None else before
+        drop_build_leftovers()
+        fetch_java(report_progress)
+        fetch_jars("spark", report_progress)
+        fetch_reveal(report_progress)
+        for service in SERVICES.values():
+            if not (service.external or service.fetched_on_demand):
+                service.fetch(report_progress)
+        check_unpacked_jars()
+        drop_build_leftovers()
+        make_class_archive(report_progress)
+        clear_partial()
+        size = disk_used(cache())
+    return (
+        f"Set-up is complete: {time.time() - started:.1f} s,"
+        f" {max(0, size - before) / 1e6:.0f} MB added, {size / 1e6:.0f} MB in {cache()}."
+    )

@@ -1,0 +1,409 @@
+"""The tour: the whole pipeline on live load, queried in every way, and reconciled to the event.
+
+It is the proof that this machine runs a real streaming lakehouse: one minute of load, three sinks
+at once, then every query type, then the producer's ledger against each sink.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pandas as pd
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from lab_env import services
+from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline.sinks import FOLDERS, SINKS
+from lab_env.probes.freshness import event_freshness
+from lab_env.probes.sampling import MemorySamples, Sampler, StoreSamples, is_compaction
+from lab_env.processes import supervisor
+from lab_env.processes.state import folder
+from lab_env.shop.events import EVENT_DDL
+from lab_env.shop.reconcile import Reconciliation
+from lab_env.shop.topics import ensure_topic, topic_end_offsets
+from lab_env.tour import report
+
+SPACE = "tour"
+TABLES = ("cow", "mor")
+SHORT_SECONDS = 120  # of load: up to here the quick compiler alone is the better one
+
+
+@dataclass
+class Tour:
+    """What one tour measured; `report.json` is this, and the page is drawn from it.
+
+    Args:
+        rate: events/s asked for.
+        load_seconds: length of the load.
+        seconds: duration of each phase.
+    """
+
+    rate: int
+    load_seconds: int
+    events_acked: int = 0
+    events_dead: int = 0
+    events_resent: int = 0
+    events_unknown: int = 0
+    sinks: dict[str, dict] = field(default_factory=dict)
+    accounting: dict[str, dict] = field(default_factory=dict)
+    queries: list[dict] = field(default_factory=list)
+    memory_peak_mb: dict[str, float] = field(default_factory=dict)
+    writer_memory: dict[str, dict] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    series: dict[str, list] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every sink reconciles and every event is accounted for."""
+        return not self.problems
+
+    def judge(self, sink: str, verdict: Reconciliation) -> None:
+        """Keep what the ledger says of a sink; a difference is a problem of the tour."""
+        self.sinks[sink] = verdict.as_dict()
+        if not verdict.ok:
+            self.problems.append(str(verdict))
+
+
+def main(seconds: int = 60, rate: int = 500, console: Console | None = None) -> int:
+    """Run the tour and write its report to `LAB_HOME/tour`.
+
+    Args:
+        seconds: length of the live load.
+        rate: events/s.
+        console: where progress goes.
+
+    Returns:
+        0 only when every sink reconciles with the ledger.
+    """
+    console = console or Console()
+    target = folder("tour")
+    for stale in target.iterdir():  # a tour that breaks off must not leave an older one's success
+        stale.unlink()
+    tour = Tour(rate, seconds)
+    began = time.monotonic()
+    try:
+        _run(tour, console)
+    except Exception as error:
+        tour.problems.append(f"The tour broke off: {error}")
+        _write_json(tour, target)
+        raise
+    tour.seconds["total"] = round(time.monotonic() - began, 1)
+    _write_json(tour, target)
+    (target / "index.html").write_text(report.tour_page(tour))
+    _print_report(console, tour, target)
+    return 0 if tour.ok else 1
+
+
+def _run(tour: Tour, console: Console) -> None:
+    with _phase(tour, console, "services up"):
+        services.up(progress=lambda line: console.print(f"  {line}"))
+        reset_lesson(SPACE)
+        lab = Lab(SPACE, services.endpoints())
+        topic = lab.topic("orders")
+        ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=3)
+    writer = lab.writer()
+    store = StoreSamples(lab.endpoints, SPACE)
+    memory = MemorySamples(
+        {
+            "services": lambda: _program_processes(exclude=writer.name),
+            "spark": lambda: [*writer.processes(), *_java_children()],
+            "load": lambda: _own_children(java=False),
+        }
+    )
+    with Sampler(1.0, memory.take) as sampling:
+        _stream(tour, lab, topic, writer, store, console)
+        with _phase(tour, console, "queries with plain Spark"):
+            tour.queries = list(_queries(lab.spark, lab, store))
+        with _phase(tour, console, "reconciliation with the ledger"):
+            _reconcile(lab.spark, lab, topic, tour)
+            _measure_sinks(lab, topic, tour, writer, store)
+        lab.spark.stop()
+    if sampling.error:
+        raise sampling.error
+    tour.memory_peak_mb = {k: round(v) for k, v in memory.peak().items() if k != "at"}
+    tour.series["memory"] = memory.rows
+    tour.series["store"] = store.rows
+
+
+def _write_json(tour: Tour, target: Path) -> None:
+    facts = _rounded(asdict(tour) | {"ok": tour.ok})
+    (target / "report.json").write_text(json.dumps(facts, indent=1))
+
+
+def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, console) -> None:
+    """Live load into all sinks at once, until every sink has committed everything."""
+    try:
+        with Sampler(3.0, store.take) as sampling:
+            with _phase(tour, console, "writer started"):
+                short = tour.load_seconds <= SHORT_SECONDS
+                writer.start(lab.endpoints, topic, lab.base, short=short)
+                writer.wait_first_batches()
+            with _phase(tour, console, f"live load, {tour.rate} events/s"):
+                _run_load(lab, topic, tour, writer, console)
+            ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)
+            with _phase(tour, console, "every sink caught up"):
+                writer.wait_caught_up(
+                    lab.endpoints, ends, on_tick=_ticker(console, lab, writer, ends)
+                )
+    finally:
+        writer.stop()
+    tour.writer_memory = writer.state().get("memory", {})
+    if sampling.error:
+        raise sampling.error
+    store.take()
+
+
+@contextmanager
+def _phase(tour: Tour, console: Console, name: str) -> Iterator[None]:
+    began = time.monotonic()
+    console.print(f"[bold]•[/bold] {name} ...")
+    yield
+    tour.seconds[name] = round(time.monotonic() - began, 1)
+    console.print(f"  {name}: {tour.seconds[name]:.1f} s")
+
+
+def _run_load(lab: Lab, topic: str, tour: Tour, writer, console: Console) -> None:
+    with lab.load(topic, rate=tour.rate, users=10, seconds=tour.load_seconds, show=False) as load:
+        while load.running:
+            time.sleep(5)
+            ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)
+            lag = writer.lag(lab.endpoints, ends)
+            behind = ", ".join(f"{sink} {lag[sink]:,}" for sink in SINKS)
+            console.print(f"  {sum(ends.values()):>7,} in the topic; behind: {behind}")
+    if load.failures:
+        tour.problems.append(f"{load.failures} sends were not acknowledged")
+
+
+def _ticker(console: Console, lab: Lab, writer, ends: dict[int, int]):
+    last = [time.monotonic()]
+
+    def tick() -> None:
+        if time.monotonic() - last[0] > 5:
+            last[0] = time.monotonic()
+            behind = ", ".join(
+                f"{sink} {n:,}" for sink, n in writer.lag(lab.endpoints, ends).items() if n
+            )
+            console.print(f"  still behind: {behind or 'nothing'}")
+
+    return tick
+
+
+def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
+    """Every query type of Hudi that both tables answer, in Spark's own API."""
+
+    def timed(sink: str, query: str, frame) -> dict:
+        began = time.monotonic()
+        rows = frame.count()
+        return {
+            "sink": sink,
+            "query": query,
+            "rows": rows,
+            "seconds": round(time.monotonic() - began, 2),
+        }
+
+    for sink in TABLES:
+        path = lab.path(FOLDERS[sink])
+        commits = sorted(store.completions[sink])
+        middle = commits[(len(commits) - 1) // 2]  # of two commits the first: one follows it
+        since = _as_instant(store.completions[sink][middle])
+        yield timed(sink, "snapshot", spark.read.format("hudi").load(path))
+        yield timed(
+            sink,
+            "read-optimised",
+            spark.read.format("hudi")
+            .option("hoodie.datasource.query.type", "read_optimized")
+            .load(path),
+        )
+        yield timed(
+            sink,
+            f"incremental since {since}",
+            spark.read.format("hudi")
+            .option("hoodie.datasource.query.type", "incremental")
+            .option("hoodie.datasource.read.begin.instanttime", since)
+            .load(path),
+        )
+        yield timed(
+            sink,
+            f"time travel to {middle}",
+            spark.read.format("hudi").option("as.of.instant", middle).load(path),
+        )
+    yield timed("json", "all files", spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"])))
+
+
+def _as_instant(seconds: float) -> str:
+    # To the nearest millisecond: one too early would ask for the commit itself again.
+    moment = pd.Timestamp(round(seconds * 1000), unit="ms", tz="UTC")
+    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
+
+
+def _reconcile(spark, lab: Lab, topic: str, tour: Tour) -> None:
+    ledger = lab.ledger(topic)
+    settled = ledger.settle(lab.endpoints.kafka_bootstrap, topic)
+    if not settled.ok:
+        tour.problems.append(str(settled))
+    keys = ["order_id", "event_id", "order_ts"]
+    tables = {
+        sink: spark.read.format("hudi").load(lab.path(FOLDERS[sink])).select(*keys).toPandas()
+        for sink in TABLES
+    }
+    json_rows = (
+        spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"])).select("event_id").toPandas()
+    )
+    dead = (
+        spark.read.parquet(lab.path(FOLDERS["dead"]))
+        .select("partition", "offset", "reason")
+        .toPandas()
+    )
+    verdicts = {
+        "json": ledger.reconcile_log(json_rows, "json"),
+        **{sink: ledger.reconcile_table(tables[sink], sink) for sink in TABLES},
+        "dead": ledger.reconcile_dead(dead, "dead"),
+    }
+    for sink, verdict in verdicts.items():
+        tour.judge(sink, verdict)
+    for sink in TABLES:
+        account = ledger.account(tables[sink], dead)
+        tour.accounting[sink] = account.as_dict()
+        if not account.ok:
+            tour.problems.append(f"{sink}: the events do not add up: {account}")
+    frame = ledger.frame()
+    acked = frame[frame["state"] == "acked"]
+    tour.events_acked = len(acked)
+    tour.events_dead = len(dead)
+    tour.events_resent = int((acked["kind"] == "resend").sum())
+    tour.events_unknown = int((frame["state"] == "unknown").sum())
+    ledger.check_not_empty()
+    began = acked["acked_at"].min() / 1e6
+    per_second = (acked["acked_at"] / 1e6 - began).astype(int).value_counts()
+    seconds = range(int(per_second.index.max()) + 1)
+    tour.series["acked_per_second"] = per_second.reindex(seconds, fill_value=0).tolist()
+    tour.series["began_at"] = began
+
+
+def _measure_sinks(lab: Lab, topic: str, tour: Tour, writer, store: StoreSamples) -> None:
+    frame = lab.ledger(topic).frame()
+    acked = frame[frame["state"] == "acked"]
+    malformed = acked["kind"].str.startswith("malformed")
+    progress = writer.progress()
+    curves = {}
+    for sink in SINKS:
+        sends = acked[malformed if sink == "dead" else ~malformed]
+        batches = progress[progress["sink"] == sink].sort_values("batch")
+        fresh = event_freshness(sends, batches, store.completions[sink]).dropna()
+        last = [row for row in store.rows if row["sink"] == sink][-1]
+        tour.sinks[sink] |= {
+            "bytes": last["bytes"],
+            "files": last["files"],
+            "commits": len(batches),
+            "freshness_p50_s": round(float(fresh.quantile(0.5)), 2) if len(fresh) else None,
+            "freshness_p95_s": round(float(fresh.quantile(0.95)), 2) if len(fresh) else None,
+            "freshness_measured": len(fresh),
+        }
+        curves[sink] = fresh.quantile([step / 100 for step in range(0, 101, 2)]).tolist()
+    tour.series["freshness_quantiles"] = curves
+    files = lab.files(lab.path(FOLDERS["mor"]))
+    tour.sinks["mor"]["compactions"] = sum(map(is_compaction, files))
+
+
+def _print_report(console: Console, tour: Tour, target: Path) -> None:
+    verdicts = ("rows", "expected", "missing", "duplicate", "stale", "ghost")
+    table = _result_table("Each sink against the producer's ledger", "sink", *verdicts, "verdict")
+    costs = _result_table("Cost and freshness", "sink", "commits", "files", "MB", "p50 s", "p95 s")
+    for sink, facts in tour.sinks.items():
+        table.add_row(
+            sink,
+            *(f"{facts[name]:,}" for name in verdicts),
+            "[green]reconciles[/green]" if facts["ok"] else "[red]differs[/red]",
+        )
+        costs.add_row(
+            sink,
+            f"{facts['commits']:,}",
+            f"{facts['files']:,}",
+            f"{facts['bytes'] / 1e6:.1f}",
+            f"{facts['freshness_p50_s']}",
+            f"{facts['freshness_p95_s']}",
+        )
+    compactions = tour.sinks["mor"]["compactions"]
+    console.print(table)
+    console.print(costs)
+    console.print(f"The MOR table was compacted {compactions} times beside the stream.")
+    queries = _result_table("Queries with plain Spark", "sink", "query", "rows", "seconds")
+    for query in tour.queries:
+        queries.add_row(
+            query["sink"], query["query"], f"{query['rows']:,}", f"{query['seconds']:.2f}"
+        )
+    console.print(queries)
+    for sink, account in tour.accounting.items():
+        console.print(
+            f"{sink}: {account['acked']:,} acknowledged = {account['applied']:,} applied"
+            f" + {account['superseded']:,} superseded + {account['duplicate']:,} duplicate"
+            f" + {account['dead']:,} dead"
+        )
+    memory = ", ".join(f"{k} {v:,}" for k, v in tour.memory_peak_mb.items() if k != "total")
+    console.print(f"Peak memory {tour.memory_peak_mb['total']:,} MB ({memory})")
+    code = tour.writer_memory.get("code cache")
+    if code:
+        megabytes = f"{code['used'] / 1e6:.0f} of {code['limit'] / 1e6:.0f} MB"
+        console.print(f"The code cache of the writer's JVM held {megabytes}.")
+    for problem in tour.problems:
+        console.print(f"[red]{problem}[/red]")
+    console.print(f"Report: {target / 'index.html'} · {tour.seconds['total']:.0f} s in all")
+
+
+def _result_table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("sink", "query") else "right")
+    return table
+
+
+def _program_processes(exclude: str) -> list[psutil.Process]:
+    """The processes of the running services, the supervisor's children but for one."""
+    found = []
+    for program in supervisor.status():
+        if program.pid and program.name != exclude:
+            found += _with_children(program.pid)
+    return found
+
+
+def _with_children(pid: int) -> list[psutil.Process]:
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _own_children(java: bool) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if ("java" in _name(process)) == java
+    ]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _java_children() -> list[psutil.Process]:
+    return [psutil.Process(), *_own_children(java=True)]
+
+
+def _rounded(value):
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return value

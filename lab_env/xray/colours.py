@@ -1,0 +1,31 @@
+"""Every colour of the X-ray, and what it stands for; no other file of it names one.
+
+A shape or a word always says the same as the colour.
+"""
+
+from lab_env.display.palette import AMBER, BLUE, GREY, PINK, SKY, VERMILION
+
+GREEN = "#00805E"  # the palette's, darkened: white text on it reads
+
+FILE = {"base": BLUE, "log": GREEN, "cdc": SKY}
+ACTION = {
+    "commit": BLUE,
+    "deltacommit": GREEN,
+    "compaction": PINK,
+    "logcompaction": PINK,
+    "clustering": SKY,
+    "replacecommit": SKY,
+    "rollback": VERMILION,
+    "restore": VERMILION,
+}
+OTHER_ACTION = GREY  # clean, savepoint, indexing
+NEW = AMBER
+NOT_COMMITTED = VERMILION
+
+# The page's own colours, with those of a light page where there are none.
+INK = "var(--jp-content-font-color1, #24292f)"
+FAINT = "var(--jp-content-font-color2, #57606a)"
+PAPER = "var(--jp-layout-color0, #fff)"
+PANEL = "var(--jp-layout-color2, #f5f5f5)"
+ON_FILE = "#fff"
+ON_NEW = "#000"

@@ -1,0 +1,69 @@
+"""A notebook that runs is not enough: its exercises must come out as they should."""
+
+import pytest
+
+from lab_env.authoring.pytest_plugin import over_budget, shortcomings
+from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer
+
+EXERCISE = Exercise("77.1", "A", "b", "x", "x = 1", ("hint",), (WrongAnswer("x = 2", "too many"),))
+LESSON = LessonEntry("77", "77_a", "A", 1, 1, (), (), (EXERCISE,))
+PASSED = {"exercise": "77.1", "outcome": "passed", "text": ""}
+EMPTY = {"exercise": "77.1", "outcome": "not attempted", "text": ""}
+REJECTED = {"exercise": "77.1", "wrong": 0, "outcome": "not yet", "text": "That is too many."}
+
+
+def test_a_worked_notebook_passes_and_rejects():
+    assert shortcomings(LESSON, True, [PASSED, REJECTED]) == []
+
+
+def test_a_learners_notebook_attempts_nothing():
+    assert shortcomings(LESSON, False, [EMPTY]) == []
+
+
+@pytest.mark.parametrize(
+    ("worked", "facts", "said"),
+    [
+        (True, [], "exercise 77.1 is not checked"),
+        (True, [EMPTY, REJECTED], "exercise 77.1 is not attempted"),
+        (False, [PASSED], "exercise 77.1 is passed"),
+        (False, [], "exercise 77.1 is not checked"),
+        (True, [PASSED], "wrong answer 1 of 77.1 was not tried"),
+        (True, [PASSED, REJECTED | {"outcome": "passed"}], "wrong answer 1 of 77.1: passed"),
+        (True, [PASSED, REJECTED | {"outcome": "did not run"}], "1 of 77.1: did not run"),
+        (True, [PASSED, REJECTED | {"text": "Too few."}], "got 'Too few.' instead of 'too many'"),
+        (True, [PASSED, REJECTED, PASSED | {"exercise": "77.9"}], "77.9 is no exercise"),
+    ],
+)
+def test_what_is_not_proven_is_named(worked, facts, said):
+    assert said in "; ".join(shortcomings(LESSON, worked, facts))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ({}, []),
+        ({"notebooks/a": 45.0, "solutions/a": 60.0}, []),
+        ({"notebooks/a": 20.0, "notebooks/b": 60.0}, []),
+        (
+            {"notebooks/a": 10.0, "notebooks/b": 61.0},
+            ["notebooks/b used 61 s; 60 s is the most."],
+        ),
+        (
+            {"solutions/a": 10.0, "solutions/b": 76.0},
+            ["solutions/b used 76 s; 75 s is the most."],
+        ),
+        ({"notebooks/demos/a": 61.0}, ["notebooks/demos/a used 61 s; 60 s is the most."]),
+        (
+            {"solutions/20_a": 151.0, **{f"solutions/{name}": 10.0 for name in "abcd"}},
+            ["solutions/20_a used 151 s; 150 s is the most."],
+        ),
+        # Neither a demo nor the other folder makes room.
+        (
+            {"notebooks/a": 46.0, "notebooks/demos/b": 10.0, "solutions/a": 10.0},
+            ["The average of notebooks is 46.0 s; 45 s is the most."],
+        ),
+        ({"solutions/a": 61.0}, ["The average of solutions is 61.0 s; 60 s is the most."]),
+    ],
+)
+def test_what_is_over_the_budget_is_named(seconds, said):
+    assert over_budget(seconds) == said

@@ -1,0 +1,390 @@
+"""The benchmark's streams are the same for every sink, and a verdict needs a difference beyond the noise."""
+
+import fcntl
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lab_env.bench import backlog, command, cost, growth, latency, recorded
+from lab_env.bench.report import frame, page
+from lab_env.bench.rounds import SINKS, Figures, RunConfig, differences, size
+from lab_env.bench.stream import UNIFORM, ZIPF, Scenario, record
+from lab_env.bench.summary import summarize, summary
+from lab_env.bench.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
+from lab_env.display.chart import NAMES
+from lab_env.errors import LabError
+from lab_env.pipeline import options
+from lab_env.probes.minio import Usage, usage_in
+from lab_env.processes.state import folder
+from lab_env.settings import settings
+
+ZIPFS = Scenario(80, ZIPF, load=100, batch=500, batches=2)
+EVEN = Scenario(80, UNIFORM, load=100, batch=500, batches=2)
+
+
+def updates_by_order(scenario: Scenario) -> list[int]:
+    counts: dict[str, int] = {}
+    for send in record(scenario).changes:
+        if send.op == "update":
+            counts[send.order_id] = counts.get(send.order_id, 0) + 1
+    return sorted(counts.values(), reverse=True)
+
+
+def test_a_stream_is_the_same_each_time_it_is_made():
+    first, again = record(ZIPFS), record(ZIPFS)
+    assert [s.value for s in first.changes] == [s.value for s in again.changes]
+    assert first.changes != record(EVEN).changes
+
+
+def test_a_stream_has_the_share_of_updates_that_its_scenario_asks_for():
+    for share in (0, 20, 80):
+        changes = record(Scenario(share, UNIFORM, 100, 1000, 4)).changes
+        updates = sum(send.op == "update" for send in changes)
+        assert len(changes) == 4000
+        assert updates / 40 == pytest.approx(share, abs=3)
+
+
+def test_zipf_keys_are_hot_and_uniform_ones_are_not():
+    hot, even = updates_by_order(ZIPFS), updates_by_order(EVEN)
+    assert hot[0] > 100 > 25 > even[0]  # of about 800 updates of 100 orders
+
+
+def test_the_hottest_order_is_the_one_that_the_point_query_asks_for():
+    stream = record(ZIPFS)
+    updates = [send.order_id for send in stream.changes if send.op == "update"]
+    assert max(set(updates), key=updates.count) == stream.hot_order
+
+
+def test_the_answers_are_those_of_the_last_event_of_each_order():
+    stream = record(EVEN)
+    last = {send.order_id: json.loads(send.value) for send in stream.load + stream.changes}
+    cents = [round(event["amount"] * 100) for event in last.values()]
+    assert stream.answers()["aggregate"] == (len(last), sum(cents))
+    assert stream.answers()["point"] == (1, round(last[stream.hot_order]["amount"] * 100))
+    rows, _ = stream.answers()["range"]
+    assert 0 < rows < len(last) / 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"update_percent": 101}, {"keys": "hot"}, {"load": 0}, {"batch": 1}, {"batches": 9}],
+)
+def test_an_impossible_scenario_is_refused(wrong):
+    good = {"update_percent": 20, "keys": UNIFORM, "load": 100, "batch": 100, "batches": 2}
+    with pytest.raises(LabError):
+        Scenario(**good | wrong)
+
+
+def test_the_full_size_has_all_shares_and_both_kinds_of_keys():
+    named = {scenario.name for scenario in size(full=True).scenarios}
+    assert named == {"0-uniform", "20-uniform", "20-zipf", "80-uniform", "80-zipf"}
+    assert size(full=True).rounds >= 2 and size(full=False).rounds >= 2
+
+
+def test_the_quick_start_takes_back_what_the_pipeline_sets_for_speed():
+    pipeline = options.COW | options.MOR
+    assert all(pipeline[name] != value for name, value in options.QUICK_START.items())
+    tuned = options.INDEX | options.METADATA | options.CLEANING
+    of_the_index = {"hoodie.bucket.index.num.buckets"}  # means nothing under another one
+    assert set(options.QUICK_START) == set(tuned) - of_the_index
+
+
+@pytest.mark.parametrize(
+    ("this", "other", "said"),
+    [
+        ([1.0, 1.1, 1.2], [2.0, 2.1, 2.2], LOWER),
+        ([2.0, 2.1, 2.2], [1.0, 1.1, 1.2], HIGHER),
+        ([1.0, 1.1, 2.1], [2.0, 2.1, 2.2], INCONCLUSIVE),  # the rounds overlap
+        ([1.0, 1.8, 1.9], [2.0, 2.1, 2.2], INCONCLUSIVE),  # they do not, but the spread is wider
+        ([5, 5, 5], [5, 5, 5], EQUAL),
+        ([5, 5, 5], [6, 6, 6], LOWER),
+        ([1.0], [9.0], INCONCLUSIVE),  # one round shows no noise
+    ],
+)
+def test_a_verdict_needs_a_difference_that_is_wider_than_the_spread(this, other, said):
+    assert verdict(Spread.of(this), Spread.of(other)) == said
+
+
+PRICED = [
+    *(f"{part} {what}" for part in ("ingest", "services") for what in ("CPU s", "puts", "lists", "gets")),
+    "bytes stored, fresh", "bytes stored, tidy", "aggregate, fresh: lists", "aggregate, fresh: requests",
+]  # fmt: skip
+METRICS = """
+# TYPE minio_bucket_api_total counter
+minio_bucket_api_total{bucket="b",name="PutObject",server="s",type="s3"} 5
+minio_bucket_api_total{bucket="b",name="CopyObject",server="s",type="s3"} 1
+minio_bucket_api_total{bucket="b",name="ListObjectsV2",server="s",type="s3"} 4
+minio_bucket_api_total{bucket="b",name="GetObject",server="s",type="s3"} 7
+minio_bucket_api_total{bucket="b",name="HeadObject",server="s",type="s3"} 2
+minio_bucket_api_total{bucket="b",name="DeleteMultipleObjects",server="s",type="s3"} 3
+minio_bucket_api_traffic_received_bytes{bucket="b",server="s",type="s3"} 1.3e+06
+minio_bucket_api_traffic_sent_bytes{bucket="b",server="s",type="s3"} 5000
+"""
+
+
+def test_requests_are_told_apart_as_a_bill_does():
+    usage = usage_in(METRICS, written="sent")
+    assert usage == Usage(6, 4, 9, 3, bytes_written=5000, bytes_read=1_300_000)
+    assert usage_in(METRICS, written="received").bytes_written == 1_300_000
+    assert usage - Usage(puts=1, bytes_read=300_000) == Usage(5, 4, 9, 3, 5000, 1_000_000)
+
+
+def test_a_sink_that_answers_otherwise_makes_the_figures_worthless():
+    stream = record(EVEN)
+    right = {f"{query}, fresh": list(answer) for query, answer in stream.answers().items()}
+    right["incremental, fresh"] = [3, 300]
+    assert differences(stream, dict.fromkeys(SINKS, right)) == []
+    stale = right | {"aggregate, fresh": [1, 1]}
+    assert "aggregate" in differences(stream, {"json": right, "cow": right, "mor": stale})[0]
+    fewer = right | {"incremental, fresh": [2, 200]}
+    assert "differ" in differences(stream, {"json": right, "cow": fewer, "mor": right})[0]
+    # All wrong alike is wrong, too.
+    assert differences(stream, dict.fromkeys(SINKS, stale))
+
+
+def figures(problems: list[str] | None = None) -> Figures:
+    pace = latency.Pace((100, 1000), seconds=1, trigger=1, rounds=2)
+    made = Figures(RunConfig((EVEN, ZIPFS), rounds=2, warm=1, pace=pace), problems=problems or [])
+    for rate in pace.rates:
+        for sink in SINKS:
+            shown = {"p50": rate / 100, "p95": rate / 50, "requested p50": None, "rows/s": 90.0}
+            made.freshness += [{"rate": rate, "sink": sink, "round": n} | shown for n in (1, 2)]
+    for scenario in (EVEN, ZIPFS):
+        for number in (1, 2):
+            for place, sink in enumerate(SINKS):
+                made.note(
+                    scenario, sink, number, **{
+                        "ingest rows/s": 1000 / (place + 1) + number,
+                        "write amplification": 2.0,
+                        **dict.fromkeys(PRICED, 10.0 * (place + 1)),
+                        "aggregate, fresh: CPU s": 100.0 / (place + 1),
+                        "point, fresh: warm s": 1.0 + number * (place + 1),
+                    }
+                )  # fmt: skip
+    return made
+
+
+def test_a_report_says_what_the_rounds_allow_to_say():
+    rows = {row["metric"]: row["verdicts"] for row in summary(figures())["metrics"]}
+    rate = rows["ingest rows/s"]["cow against json"]
+    assert rate["verdict"] == LOWER and rate["ratio"] == pytest.approx(0.5, abs=0.01)
+    assert rows["write amplification"]["mor against cow"]["verdict"] == EQUAL
+    point = rows["point, fresh: warm s"]["mor against cow"]
+    assert point["verdict"] == INCONCLUSIVE
+    assert summarize("mor against cow", point) == "mor against cow: inconclusive"
+    assert summarize("cow against json", rate) == "cow against json: 0.5 times, lower"
+
+
+def test_the_page_shows_each_figure_and_what_is_inconclusive():
+    report = summary(figures())
+    html = page({"problems": [], "sinks": report})
+    assert html.count("<svg") >= 5 and html.count("<table>") == 5
+    assert "inconclusive" in html and "All answers were right." in html
+    assert all(rule[:40] in html for rule in report["rules"])
+    assert "worthless.</p>" in page({"problems": ["point: 3 is not 4"]})
+    grown = page({"problems": [], "growth": recorded.delivered("growth")})
+    assert grown.count("<svg") == 1 and "How cost grows" in grown
+
+
+def test_a_frame_has_a_row_for_each_metric_asked_for():
+    shown = frame(summary(figures()), EVEN.name, ["write amplification", "ingest rows/s"])
+    assert list(shown.index) == ["write amplification", "ingest rows/s"]
+    assert shown.loc["write amplification", "mor / cow"] == EQUAL
+    assert shown.loc["ingest rows/s", "JSON files"] == "1,002 (1,001 to 1,002)"
+    assert shown.loc["ingest rows/s", "cow / json"] == "0.5"
+
+
+def test_a_report_is_plain_data():
+    assert json.loads(json.dumps(summary(figures())))["size"]["rounds"] == 2
+
+
+def test_a_bill_adds_requests_time_and_storage_at_the_prices_given():
+    prices = {"storage": 1.0, "put": 2.0, "list": 3.0, "get": 5.0, "vcpu": 7.0, "memory": 0.0}
+    nothing = dict.fromkeys(PRICED, 0.0) | {"aggregate, fresh: CPU s": 0.0}
+    assert cost.bill(nothing, "aggregate", prices) == cost.Bill(0, 0, 0)
+    one = nothing | {"ingest puts": 1000, "services lists": 1000, "ingest CPU s": 3600}
+    assert cost.bill(one, "aggregate", prices).write == pytest.approx(2 + 3 + 7)
+    stored = nothing | {"bytes stored, fresh": 3e9, "bytes stored, tidy": 1e9}
+    assert cost.bill(stored, "aggregate", prices).storage == pytest.approx(2)
+    asked = nothing | {"aggregate, fresh: requests": 1000, "aggregate, fresh: lists": 400}
+    assert cost.bill(asked, "aggregate", prices).query == pytest.approx(0.4 * 3 + 0.6 * 5)
+
+
+def test_the_break_even_is_where_the_totals_meet():
+    files, table = cost.Bill(1, 0, 0.5), cost.Bill(3, 1, 0.25)
+    found = cost.break_even(table, files)
+    assert found == 12 and table.total(found) == files.total(found)
+    assert (
+        cost.break_even(cost.Bill(3, 1, 0.5), files) is None
+    )  # dearer to write, no cheaper to ask
+    assert cost.break_even(cost.Bill(0.5, 0, 0.25), files) == 0.0  # cheaper from the start
+
+
+@pytest.mark.parametrize(
+    ("rounds", "at", "said"),
+    [
+        ([10.0, 12.0, 14.0], 12.0, "from 12 queries a run (10 to 14)"),
+        ([None, None], None, "never at this size"),
+        ([0.0, 0.0], None, "cheaper without any query"),
+        ([10.0, None], None, INCONCLUSIVE),
+        ([1.0, 100.0], None, INCONCLUSIVE),
+        ([0.0, 1.0], None, INCONCLUSIVE),
+        ([10.0], None, INCONCLUSIVE),
+    ],
+)
+def test_a_break_even_is_a_number_only_where_the_rounds_agree(rounds, at, said):
+    found = cost.Crossing.of(rounds)
+    assert (found.at, found.said) == (at, said)
+
+
+def test_the_price_table_is_dated_and_complete():
+    prices = cost.read_prices()
+    assert set(prices) == set(cost.ITEMS)
+    # What clouds have in common: a listing costs as much as a write, a read a tenth or less.
+    assert prices["list"] == prices["put"] > 10 * prices["get"] > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes", "said"),
+    [
+        ("get,", "got,", "must price each"),
+        ("GB-month", "GB-day", "must be for GB-month"),
+        ("0.023", "cheap", "no price of storage"),
+        ("0.023", "nan", "no price of storage"),
+        ("us-east-1,2026-03", "us-east-1,", "no date or no source"),
+    ],
+)
+def test_a_price_table_that_is_wrong_is_refused(tmp_path, line, becomes, said):
+    (tmp_path / "prices.csv").write_text(cost.PRICES.read_text().replace(line, becomes, 1))
+    with pytest.raises(LabError, match=said):
+        cost.read_prices(tmp_path / "prices.csv")
+
+
+def test_prices_are_an_input():
+    report = summary(figures())
+    free = cost.costs(report, prices=dict.fromkeys(cost.ITEMS, 0.0))
+    assert free[EVEN.name]["bills"]["cow"].total(1000) == 0
+    priced = cost.costs(report)[EVEN.name]
+    assert priced["bills"]["cow"].total(1000) > 0
+    # Both rounds have the same figures: a table writes for more and answers for less.
+    assert priced["crossings"]["cow"].at > 0
+
+
+def test_freshness_by_requested_times_is_the_better_looking_one():
+    sent = pd.DataFrame({"partition": [0, 0], "offset": [0, 1], "sent_at": [0, 1_000_000]})
+    batches = pd.DataFrame({"batch": [0], "end_offsets": [{"0": 2}]})
+    found = latency.figures(sent, batches, {"19700101000004000": 9.0})
+    assert found["measured"] == 2 and found["p50"] == pytest.approx(8.5)
+    assert found["requested p50"] == pytest.approx(3.5)
+    assert found["rows/s"] == pytest.approx(2 / 9)
+    assert (
+        latency.figures(sent, batches, {"0": 9.0})["requested p50"] is None
+    )  # files have no such time
+
+
+def test_freshness_that_no_commit_tells_is_not_made_up():
+    sent = pd.DataFrame({"partition": [0], "offset": [5], "sent_at": [0]})
+    batches = pd.DataFrame({"batch": [0], "end_offsets": [{"0": 2}]})
+    assert latency.figures(sent, batches, {"0": 9.0}) == {
+        "measured": 0, "p50": None, "p95": None, "requested p50": None, "rows/s": None,
+    }  # fmt: skip
+
+
+def test_what_is_sent_at_a_rate_lasts_for_the_time_asked_for():
+    pace = latency.Pace((100,), seconds=3, trigger=1, rounds=1)
+    assert len(latency.events(pace, 100)) == 300 + latency.FIRST
+    assert np.unique([send.send_id for send in latency.events(pace, 100)]).size == 350
+
+
+class KnownRates:
+    """Stands where the three processes are measured; what is judged here is the comparison alone."""
+
+    def __init__(self, rates: dict[tuple[str, str], float]):
+        self.rates = rates
+
+    def measure(self, chosen: RunConfig, say, sinks=SINKS) -> Figures:
+        way = next(
+            way
+            for way, (extra_options, _) in backlog.WAYS.items()
+            if extra_options == chosen.extra_options
+        )
+        figures = Figures(chosen, sinks)
+        for sink in sinks:
+            figures.note(chosen.scenarios[0], sink, 1, **{backlog.RATE: self.rates[sink, way]})
+        return figures
+
+
+def test_a_backlog_is_held_against_files_and_against_other_options():
+    pipeline, quick, parquet = backlog.WAYS
+    bench = KnownRates(
+        {
+            ("json", pipeline): 100.0,
+            ("cow", pipeline): 31.0,
+            ("mor", pipeline): 49.0,
+            ("cow", quick): 10.0,
+            ("mor", quick): 40.0,
+            ("mor", parquet): 98.0,
+        }
+    )
+    compared, problems = backlog.catch_up(
+        bench, backlog.backlog_size(full=False), say=lambda line: None
+    )
+    assert problems == []
+    assert [(row.what, row.against, row.ratio, row.met) for row in compared] == [
+        (f"cow, {pipeline}", "JSON files", 0.31, True),
+        (f"mor, {pipeline}", "JSON files", 0.49, False),
+        (f"cow, {pipeline}", f"cow, {quick}", 3.1, True),
+        (f"mor, {pipeline}", f"mor, {quick}", 1.225, False),
+        (f"mor, {parquet}", f"mor, {pipeline}", 2.0, None),
+    ]
+
+
+def test_a_growing_table_is_drawn_with_a_line_a_type_and_index():
+    run = recorded.delivered("growth")
+    drawn = growth.growth_chart(run)
+    for kind, index in growth.VARIANTS:
+        rows = growth.of(run, kind, index, "commit s")
+        assert [row["factor"] for row in rows] == list(growth.FACTORS)
+        assert drawn.count(f"{NAMES[kind]}, {index} index") == 1
+    assert run["made"][:10] in growth.said_of(run)
+    assert run["problems"] == []
+
+
+@pytest.fixture
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAB_HOME", str(tmp_path))
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+
+
+def test_the_delivered_run_of_the_sinks_says_what_lesson_20_tells_of_it():
+    run = recorded.delivered("sinks")
+    assert run["problems"] == []
+    asked = {row["metric"]: row for row in run["metrics"] if row["scenario"] == "20-uniform"}[
+        "aggregate, fresh: warm s"
+    ]
+    said = asked["verdicts"]
+    assert said["cow against json"]["verdict"] == LOWER
+    assert said["cow against json"]["ratio"] < 0.5
+    assert 0.8 < said["mor against json"]["ratio"] < 1.25
+
+
+@pytest.mark.parametrize("part", ["sinks", "growth"])
+def test_a_labs_own_full_run_takes_the_place_of_the_delivered_one(own_home, part):
+    assert recorded.shown(part) == recorded.delivered(part)
+    own = recorded.delivered(part) | {"made": "2030-01-01"}
+    recorded.keep(part, own)
+    assert recorded.shown(part) == own
+
+
+def test_a_second_benchmark_beside_the_first_is_refused(own_home):
+    report = folder("bench") / "report.json"
+    report.write_text("of the first")
+    with (folder("bench") / "lock").open("w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        with pytest.raises(LabError, match="Another benchmark is running"):
+            command.main(["set-up"])
+    assert report.read_text() == "of the first"

@@ -1,0 +1,97 @@
+"""The first step of set-up, before there is anything but some Python."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab_env.install import bootstrap
+
+# Runs the bootstrap as if Python 3.13 had started it.
+AS_PYTHON_313 = (
+    "import runpy, sys; sys.version_info = (3, 13, 0, 'final', 0);"
+    f" runpy.run_path({bootstrap.__file__!r}, run_name='__main__')"
+)
+
+
+def program(path: Path, script: str) -> None:
+    """An executable shell script."""
+    path.write_text("#!/bin/sh\n" + script)
+    path.chmod(0o755)
+
+
+def bootstrap_as_313(path: Path) -> subprocess.CompletedProcess:
+    """Run it with only one folder on PATH."""
+    environment = {**os.environ, "PATH": str(path)}
+    command = [sys.executable, "-c", AS_PYTHON_313]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_a_wanted_python_is_found_beside_another_one(tmp_path):
+    program(tmp_path / "python3.12", "echo not installed >&2; exit 127\n")
+    program(tmp_path / "python3.11", '[ "$2" = -c ] && echo "(3, 11)" || echo "went on: $2"\n')
+    assert bootstrap_as_313(tmp_path).stdout == f"went on: {bootstrap.__file__}\n"
+
+
+def test_without_a_wanted_python_it_says_so(tmp_path):
+    done = bootstrap_as_313(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Python 3.11 or 3.12 is needed; python3 here is 3.13.\nNext step")
+
+
+def test_what_pip_is_told_is_passed_on_to_uv(monkeypatch):
+    for name in ("UV_DEFAULT_INDEX", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
+    monkeypatch.setenv("PIP_CERT", "/etc/mirror.pem")
+    told = bootstrap._uv_settings()
+    assert told["UV_DEFAULT_INDEX"] == "https://mirror.example/simple"
+    assert told["SSL_CERT_FILE"] == "/etc/mirror.pem"
+
+
+def test_what_uv_is_told_itself_wins(monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "https://other.example/simple")
+    assert "UV_DEFAULT_INDEX" not in bootstrap._uv_settings()
+
+
+def test_variables_of_other_installations_do_not_reach_set_up(monkeypatch):
+    for name in bootstrap.SCRUBBED_ENV:
+        monkeypatch.setenv(name, "/elsewhere")
+    assert [name for name in bootstrap.SCRUBBED_ENV if name in bootstrap._environment()] == []
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch) -> Path:
+    """A repository whose set-up is complete."""
+    (tmp_path / "requirements.lock").write_text("a==1")
+    (tmp_path / "pyproject.toml").write_text("[project]\n[tool.ruff]\n")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(bootstrap, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(bootstrap, "STAMP", tmp_path / ".venv" / "complete")
+    assert not bootstrap.is_complete()
+    bootstrap.STAMP.write_text(bootstrap._stamp_wanted())
+    assert bootstrap.is_complete()
+    return tmp_path
+
+
+@pytest.mark.parametrize("change", ["requirements.lock", "pyproject.toml"])
+def test_a_change_of_the_packages_makes_set_up_run_again(repository, change):
+    (repository / change).write_text("other")
+    assert not bootstrap.is_complete()
+
+
+def test_a_python_that_is_gone_makes_set_up_run_again(repository):
+    (repository / ".venv" / "bin" / "python").unlink()
+    (repository / ".venv" / "bin" / "python").symlink_to("/no/python3.11")
+    assert not bootstrap.is_complete()
+
+
+def test_a_python_that_does_not_run_makes_set_up_run_again(repository):
+    (repository / ".venv" / "bin" / "python").unlink()
+    program(repository / ".venv" / "bin" / "python", "exit 1\n")
+    assert not bootstrap.is_complete()

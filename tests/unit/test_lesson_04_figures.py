@@ -1,0 +1,45 @@
+"""The picture of one order says which events are rows, and what the ledger says of the whole sink."""
+
+import pandas as pd
+
+from lab_env.lessons.l04.figures import OrderTrace, summarize
+from lab_env.shop.reconcile import TABLE, Reconciliation
+
+GOOD = Reconciliation("table", TABLE, rows=1, expected=1)
+BAD = Reconciliation("table", TABLE, rows=3, expected=1, duplicate=2226, ghost=68)
+
+
+def story(**shown: list[str]) -> OrderTrace:
+    """A late payment, sent twice, behind the packing that overtook it."""
+    arrived = pd.DataFrame(
+        [
+            ("e-1", "event", "new", 10_000_000),
+            ("e-3", "event", "packed", 30_000_000),
+            ("e-2", "late", "paid", 20_000_000),
+            ("e-2", "resend", "paid", 20_000_000),
+        ],
+        columns=["event_id", "kind", "status", "order_ts"],
+    )
+    made = OrderTrace("o-1", arrived)
+    made.sinks = {name: (ids, GOOD) for name, ids in shown.items()}
+    return made
+
+
+def test_the_newest_event_is_the_one_with_the_highest_time_not_the_last_to_arrive():
+    assert story(table=["e-3"]).marks("table") == ["", "newest", "", ""]
+
+
+def test_a_resend_is_marked_only_where_it_is_a_row_of_its_own():
+    pictured = story(json=["e-1", "e-2", "e-2", "e-3"], by_event=["e-1", "e-2", "e-3"])
+    assert pictured.marks("json") == ["older", "newest", "older", "older"]
+    assert pictured.marks("by_event") == ["older", "newest", "older", ""]
+
+
+def test_the_drawing_and_its_text_name_events_rows_and_verdict():
+    pictured = story(table=["e-3"])
+    for text in (pictured._repr_html_(), repr(pictured)):
+        assert "late: paid 00:00:20.00" in text and "1 row" in text and "reconciles" in text
+
+
+def test_a_verdict_names_only_what_differs():
+    assert summarize(BAD) == "2,226 duplicate\n68 ghost"

@@ -1,0 +1,83 @@
+"""Lesson 06 judges compactions by what they leave: each way to be wrong has its own reason."""
+
+from dataclasses import replace
+
+import pytest
+
+from lab_env.course.checking import NotYet, Passed
+from lab_env.lessons.l06.checks import (
+    AsFreshAsNeeded,
+    CompactByAJob,
+    CompactedCopy,
+    Freshness,
+    LogCounts,
+    LogsToMerge,
+)
+
+NEVER = LogCounts("never", answer=1, current=1, all_logs=2, deltacommits=9)
+INLINE = LogCounts("inline", answer=1, current=1, all_logs=5, deltacommits=7)
+COPY = CompactedCopy(planned=1, completed=1, logs=0, before=60_000, after=61_000, deltacommits=2)
+
+
+def reason_of(verdict) -> str:
+    assert isinstance(verdict, NotYet)
+    return verdict.reason
+
+
+def test_one_behind_with_two_compactions_passes():
+    assert isinstance(AsFreshAsNeeded.judge(Freshness((0, 0, 1, 0, 1), 2)), Passed)
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (
+            Freshness((0, 1, 0, 1, 2), 1),
+            "After write 4 the read-optimised query was 2 writes behind",
+        ),
+        (Freshness((0, 1, 2, 3, 0), 1), "was 3 writes behind"),
+        (Freshness((0, 0, 0, 0), 3), "3 compactions where 2 do"),
+        (Freshness((0, 0, 0, 0, 0), 0, merge_on_read=False), "no Merge-on-Read table"),
+    ],
+)
+def test_a_table_too_stale_or_too_eager_gets_its_reason(table, reason):
+    assert reason in reason_of(AsFreshAsNeeded.judge(table))
+
+
+def test_the_logs_of_the_current_slices_pass():
+    assert isinstance(LogsToMerge.judge((NEVER, INLINE)), Passed)
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ((2, 5), "For never you say 2, but a query merges 1: you count the logs of older slices"),
+        ((9, 7), "the writes of its whole timeline. Only 1 of them"),
+        ((1, None), "For inline you say None"),
+    ],
+)
+def test_another_count_gets_its_reason(answers, reason):
+    counts = (replace(NEVER, answer=answers[0]), replace(INLINE, answer=answers[1]))
+    assert reason in reason_of(LogsToMerge.judge(counts))
+
+
+def test_a_completed_compaction_passes():
+    verdict = CompactByAJob.judge(COPY)
+    assert isinstance(verdict, Passed) and "filter" not in verdict.note
+
+
+def test_a_job_without_the_writers_options_passes_and_is_told_what_it_cost():
+    verdict = CompactByAJob.judge(replace(COPY, after=490_000))
+    assert isinstance(verdict, Passed) and "key filter for 60,000 keys" in verdict.note
+
+
+@pytest.mark.parametrize(
+    ("copy", "reason"),
+    [
+        (replace(COPY, planned=0, completed=0, logs=2), "last compaction: 2, fewer than the five"),
+        (replace(COPY, completed=0, logs=2), "Scheduling decides; running pays."),
+        (replace(COPY, logs=1), "1 logs are still to be merged"),
+    ],
+)
+def test_a_job_that_falls_short_gets_its_reason(copy, reason):
+    assert reason in reason_of(CompactByAJob.judge(copy))

@@ -1,0 +1,72 @@
+"""Requests are differences of the client's counters; the drawings name every file and request."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from lab_env.hudi.model import DataFile, Instant, Snapshot
+from lab_env.lessons.l07.figures import (
+    current_sizes,
+    draw_files_and_requests,
+    draw_storage,
+    older_sizes,
+)
+from lab_env.probes.requests import COUNTERS, Requests, count_requests
+
+
+class FakeStatistics:
+    """Stands for Hadoop's storage statistics: values by name, or none yet."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def get(self, name):
+        assert name == "S3AStorageStatistics"
+        return self if self.values else None
+
+    def getLong(self, name):
+        return self.values.get(name)
+
+
+def session(statistics):
+    hadoop = SimpleNamespace(
+        FileSystem=SimpleNamespace(getGlobalStorageStatistics=lambda: statistics)
+    )
+    apache = SimpleNamespace(hadoop=SimpleNamespace(fs=hadoop))
+    return SimpleNamespace(_jvm=SimpleNamespace(org=SimpleNamespace(apache=apache)))
+
+
+def test_only_what_was_sent_inside_is_counted():
+    statistics = FakeStatistics({COUNTERS["get"]: 5, COUNTERS["total"]: 9})
+    with count_requests(session(statistics)) as sent:
+        assert sent == Requests()
+        statistics.values = {COUNTERS["get"]: 7, COUNTERS["list"]: 1, COUNTERS["total"]: 12}
+    assert sent == Requests(get=2, list=1, total=3)
+
+
+def test_a_session_that_never_used_the_store_has_sent_nothing():
+    statistics = FakeStatistics({})
+    with count_requests(session(statistics)) as sent:
+        statistics.values = {COUNTERS["head"]: 3, COUNTERS["total"]: 3}
+    assert sent == Requests(head=3, total=3)
+
+
+@pytest.fixture
+def rewritten() -> Snapshot:
+    """Two versions of one file."""
+    instants = tuple(Instant(f"{n}", f"{n}5", "commit", "completed") for n in (1, 2))
+    files = tuple(
+        DataFile("day", "g", f"{n}", "base", f"g_{n}.parquet", 1000 * n, True) for n in (1, 2)
+    )
+    return Snapshot("s3a://b/t", "t", "COPY_ON_WRITE", 9, instants, files)
+
+
+def test_a_file_that_was_rewritten_is_older(rewritten):
+    assert (current_sizes(rewritten), older_sizes(rewritten)) == ([2000], [1000])
+
+
+def test_the_drawings_say_how_many(rewritten):
+    drawn = draw_files_and_requests({"sized": rewritten}, {"sized": Requests(total=1234)})
+    assert ">1 file<" in drawn and "1,234" in drawn and ">sized<" in drawn
+    moments = draw_storage({"written": rewritten, "cleaned": rewritten})
+    assert moments.count("2 files") == 2 and "older, not yet cleaned" in moments

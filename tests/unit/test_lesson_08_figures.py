@@ -1,0 +1,107 @@
+"""What a write did with each file is read from the S3 client's own words and two X-rays."""
+
+import pandas as pd
+import pytest
+
+from lab_env.hudi.reader import snapshot
+from lab_env.lessons.l08.figures import Lookup, lookup_chart, lookup_table
+from lab_env.lessons.l08.ranges import HIT, MISS, range_chart
+from lab_env.probes.reads import Reads
+from lab_env.store import StoredObject
+
+TABLE = "lesson-08/orders"
+PROPERTIES = "hoodie.table.name=orders\nhoodie.table.version=9\n"
+DAY, NEXT = "d=2026-11-20", "d=2026-11-21"
+FIRST, SECOND = "20261121090000000", "20261121090100000"
+
+
+def request(name: str, start: int, size: int = 1000) -> str:
+    return (
+        f"09:00:00 DEBUG S3AInputStream: reopen(s3a://lake/{TABLE}/{name}) for read from new offset "
+        f"range[{start}-{size}], length=1, streamPosition=0, nextReadPosition={start}, policy=normal\n"
+    )
+
+
+def closed(name: str, size: int) -> str:
+    return (
+        f"09:00:00 DEBUG S3AInputStream: Statistics of stream {TABLE}/{name}\n"
+        f"StreamStatistics{{counters=((stream_read_closed=2) (stream_read_bytes={size}) "
+        f"(stream_read_total_bytes=9999));\ngauges=((x=1));\n}}\n"
+    )
+
+
+def base(group: str, instant: str = FIRST) -> str:
+    return f"{group}-0_0-1-1_{instant}.parquet"
+
+
+def table(*names: str, since=None):
+    instants = sorted(
+        {name.rpartition("_")[2].partition(".")[0] for name in names if "parq" in name}
+    )
+    keys = [*names, *(f".hoodie/timeline/{at}_{at[:-1]}9.commit" for at in instants)]
+    objects = {key: StoredObject(f"{TABLE}/{key}", 1000, 0.0) for key in keys}
+    return snapshot(f"s3a://lake/{TABLE}", PROPERTIES, objects, since=since)
+
+
+@pytest.fixture
+def lookup() -> Lookup:
+    """Four files: one rewritten, one read, one asked for its footer, one left alone."""
+    old = [f"{DAY}/{base('a')}", f"{DAY}/{base('b')}", f"{DAY}/{base('c')}", f"{NEXT}/{base('d')}"]
+    before = table(*old)
+    after = table(
+        *old, f"{DAY}/{base('c', SECOND)}", ".hoodie/metadata/record_index/x.log", since=before
+    )
+    log = "".join(
+        request(f"{DAY}/{base(group)}", start)
+        for group, starts in {"a": (992, 500), "b": (992, 500, 4), "c": (992, 500, 4, 90)}.items()
+        for start in starts
+    )
+    log += "".join(closed(f"{DAY}/{base(group)}", 500) for group in ("a", "b", "c", "c"))
+    log += request(".hoodie/metadata/files/y.hfile", 0) + closed(
+        ".hoodie/metadata/files/y.hfile", 7
+    )
+    return Lookup(after, Reads(log), 1.0)
+
+
+def test_reads_counts_places_and_adds_up_the_bytes_of_all_streams_of_an_object():
+    log = (
+        request("f", 992) + request("f", 500) + request("f", 992) + closed("f", 10) + closed("f", 5)
+    )
+    assert Reads(log).frame().to_dict("index") == {f"{TABLE}/f": {"places": 2, "bytes": 15}}
+    assert Reads("nothing of interest\n").frame().empty
+
+
+def test_each_file_is_told_by_the_most_that_was_done_with_it(lookup):
+    found = {row.group[0]: row.found for row in lookup.files.itertuples()}
+    assert found == {"a": "footer", "b": "rows", "c": "rewritten", "d": "none"}
+    assert list(lookup.files["found"]) == ["rewritten", "rows", "footer", "none"]
+    assert lookup.files.set_index("found")["bytes"].to_dict() == {
+        "rewritten": 1000,
+        "rows": 500,
+        "footer": 500,
+        "none": 0,
+    }
+
+
+def test_the_figures_count_data_files_and_the_metadata_table_apart(lookup):
+    assert lookup_table({"BLOOM": lookup}).loc["BLOOM"].to_dict() == {
+        "files opened": 3,
+        "rows read in": 2,
+        "rewritten": 1,
+        "metadata files read": 1,
+        "metadata files written": 1,
+    }
+
+
+def test_the_grid_names_index_partition_and_deed(lookup):
+    drawn = lookup_chart({"BLOOM": lookup})
+    for text in ("BLOOM", "2026-11-20", "2026-11-21", "rewritten", "footer"):
+        assert text in drawn
+
+
+def test_only_bars_that_meet_the_filter_are_marked():
+    bars = pd.DataFrame({"low": [0.0, 10.0, 20.0], "high": [9.0, 19.0, 29.0]})
+    hit_all = range_chart({"keys": bars}, {"keys": (0, 29)})
+    hit_none = range_chart({"keys": bars}, {"keys": (40, 50)})
+    assert HIT.lower() in hit_all and MISS.lower() not in hit_all
+    assert HIT.lower() not in hit_none and MISS.lower() in hit_none

@@ -1,0 +1,79 @@
+"""Lesson 09 judges by what queries really returned: each way to be wrong has its own reason."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from lab_env.course.checking import NotYet, Passed
+from lab_env.lessons.l09.checks import (
+    ALL_FILES,
+    BEFORE,
+    ERASE,
+    NEW_DAY,
+    NOW,
+    READ_OPTIMISED,
+    UPDATE,
+    RevenueOfATrueState,
+    SeenByReadOptimised,
+    ThreeWrites,
+    Totals,
+)
+
+SEEN = {UPDATE: False, ERASE: False, NEW_DAY: True}
+WRITES = ThreeWrites(SEEN, SEEN)
+TOTALS = Totals(NOW, NOW)
+
+
+def reason_of(verdict) -> str:
+    assert isinstance(verdict, NotYet)
+    return verdict.reason
+
+
+def test_only_the_base_file_of_the_new_day_is_seen():
+    assert isinstance(SeenByReadOptimised.judge(WRITES), Passed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (dict.fromkeys(SEEN, False), "as of its last compaction"),
+        (SEEN | {UPDATE: True}, "says that O-17 is new"),
+        (SEEN | {ERASE: True}, "still returns O-18"),
+        ({UPDATE: True, ERASE: False, NEW_DAY: False}, "says that O-17 is new"),
+        (SEEN | {NEW_DAY: "yes"}, "give True or False, not 'yes'"),
+        ({UPDATE: False}, "give True or False, not None"),
+    ],
+)
+def test_another_answer_gets_its_reason(answer, reason):
+    assert reason in reason_of(SeenByReadOptimised.judge(replace(WRITES, answer=answer)))
+
+
+def test_a_new_day_that_is_missed_is_explained_when_something_else_is_seen():
+    seen = {UPDATE: False, ERASE: True, NEW_DAY: True}
+    facts = ThreeWrites(seen | {NEW_DAY: False}, seen)
+    assert "O-1300 is in the answer" in reason_of(SeenByReadOptimised.judge(facts))
+
+
+def test_the_newest_total_for_both_names_passes():
+    assert isinstance(RevenueOfATrueState.judge(TOTALS), Passed)
+
+
+@pytest.mark.parametrize(
+    ("plain", "suffixed", "reason"),
+    [
+        (BEFORE, BEFORE, "For the table you say 210.00"),
+        (BEFORE, NOW, "right before the last commit"),
+        (NOW, BEFORE, "For its _ro name you say 210.00"),
+        (NOW, READ_OPTIMISED, "mixes two commits"),
+        (ALL_FILES, ALL_FILES, "an older base file counts"),
+        (NOW, Decimal("1"), "For its _ro name you say 1; the table says 229.00. Add up"),
+        (None, None, "you say None"),
+    ],
+)
+def test_another_total_gets_its_reason(plain, suffixed, reason):
+    assert reason in reason_of(RevenueOfATrueState.judge(Totals(plain, suffixed)))
+
+
+def test_the_ways_to_be_wrong_give_different_totals():
+    assert len({BEFORE, NOW, READ_OPTIMISED, ALL_FILES}) == 4

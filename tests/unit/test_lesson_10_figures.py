@@ -1,0 +1,42 @@
+"""The as-of picture: readers see a value from its completion, AS OF says it from its request."""
+
+import pytest
+
+from lab_env.lessons.l10.figures import AsOf, Version
+
+FIRST = Version("20261121090000000", "20261121090004000", "27.00")
+SECOND = Version("20261121091000000", "20261121091002000", "31.50")
+BETWEEN = "20261121091001000"
+PICTURE = AsOf("O-17", [FIRST, SECOND], cursor=BETWEEN)
+
+
+@pytest.mark.parametrize(
+    ("moment", "readers", "as_of"),
+    [
+        ("20261121085959999", None, None),
+        (FIRST.requested, None, "27.00"),
+        (FIRST.completed, "27.00", "27.00"),
+        (BETWEEN, "27.00", "31.50"),
+        (SECOND.completed, "31.50", "31.50"),
+        ("20991231000000000", "31.50", "31.50"),
+    ],
+)
+def test_the_two_lanes_change_at_different_ticks(moment, readers, as_of):
+    assert (PICTURE.readers(moment), PICTURE.as_of(moment)) == (readers, as_of)
+
+
+def test_the_cursor_stands_between_its_ticks_clear_of_both_and_outside_beside_them():
+    requested, completed = PICTURE.place(SECOND.requested), PICTURE.place(SECOND.completed)
+    assert PICTURE.place(BETWEEN) == pytest.approx((requested + completed) / 2)
+    just_after = PICTURE.place("20261121091000001")
+    assert just_after == pytest.approx(requested + (completed - requested) / 4)
+    assert PICTURE.place("20200101000000000") < PICTURE.place(FIRST.requested) == 0
+    assert PICTURE.place("20991231000000000") > completed
+
+
+def test_the_drawing_and_its_text_name_the_times_and_both_answers():
+    drawn = PICTURE._repr_html_()
+    assert "as of 09:10:01.000" in drawn and "09:00:04.000" in drawn
+    assert drawn.count(">27.00<") == 2 and drawn.count(">31.50<") == 2
+    assert "at 09:10:01.000: readers saw 27.00, AS OF says 31.50" in repr(PICTURE)
+    assert "as of" not in AsOf("O-17", [FIRST])._repr_html_()

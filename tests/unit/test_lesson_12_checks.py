@@ -1,0 +1,105 @@
+"""Lesson 12 judges by what changes add up to: each way to be wrong has its own reason and figure."""
+
+from dataclasses import replace
+
+import pytest
+
+from lab_env.course.checking import NotYet, Passed
+from lab_env.lessons.l12.checks import (
+    LIVES,
+    Moves,
+    NextRun,
+    OneOrdersLife,
+    RevenueByChanges,
+    WhereTheNextRunBegins,
+)
+
+TRUE_LIVES = {order: list(states) for order, states in LIVES.items()}
+
+
+def reason_of(verdict) -> str:
+    assert isinstance(verdict, NotYet)
+    return verdict.reason
+
+
+def test_every_life_from_its_state_before_to_its_end_passes():
+    assert isinstance(OneOrdersLife.judge(TRUE_LIVES), Passed)
+
+
+@pytest.mark.parametrize(
+    ("lives", "reason"),
+    [
+        ({order: states[1:] for order, states in TRUE_LIVES.items()}, "before the first change"),
+        # Newest first: the start is the newest change's `before`, then the states backwards.
+        ({"O-12": ["paid", "cancelled", "paid"]}, "sort by `ts_ms`"),
+        ({"O-12": ["cancelled", "paid", "new"]}, "sort by `ts_ms`"),
+        ({"O-13": ["new", "paid"]}, "Look in `before`, too"),
+        ({"O-1001": [None, "new"]}, "Look in `before`, too"),
+        ({"O-17": ["new", "paid", "reserved"]}, "it was ['new', 'paid']"),
+    ],
+)
+def test_a_wrong_life_gets_its_reason(lives, reason):
+    assert reason in reason_of(OneOrdersLife.judge(TRUE_LIVES | lives))
+
+
+def test_a_life_of_one_state_too_few_is_not_taken_for_right():
+    assert isinstance(OneOrdersLife.judge(TRUE_LIVES | {"O-17": []}), NotYet)
+
+
+# C-1 paid 250 cents more; C-2's order of 4,000 was cancelled; C-3's of 7,000 erased.
+MOVES = Moves(
+    answer={"C-1": 250, "C-2": -4000, "C-3": -7000},
+    truth={"C-1": 250, "C-2": -4000, "C-3": -7000, "C-4": 0},
+    after_only=17_250,
+    cancelled=4000,
+    erased=7000,
+)
+
+
+def test_the_right_moves_pass_with_a_customer_that_did_not_move_left_out_or_named():
+    assert isinstance(RevenueByChanges.judge(MOVES), Passed)
+    assert isinstance(RevenueByChanges.judge(replace(MOVES, answer=MOVES.truth)), Passed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"C-1": 17_250}, "Too high by 280.00; customers that are wrong: 3. An update brings"),
+        ({"C-1": 250, "C-2": 0, "C-3": -7000}, "Too high by 40.00; customers that are wrong: 1."),
+        ({"C-1": 250, "C-2": 0, "C-3": -7000}, "A cancel is an update"),
+        ({"C-1": 250, "C-2": -4000}, "Too high by 70.00"),
+        ({"C-1": 250, "C-2": -4000}, "An erasure has no image after"),
+        ({"C-1": 250, "C-2": -4000, None: -7000}, "An erasure has no image after"),
+        ({"C-1": 251, "C-2": -4000, "C-3": -7000}, "C-1 for one: too high by 0.01"),
+        (
+            {"C-1": -250, "C-2": -3500, "C-3": -7000},
+            "The total is right; customers that are wrong: 2.",
+        ),
+    ],
+)
+def test_wrong_moves_get_their_figure_and_their_reason(answer, reason):
+    assert reason in reason_of(RevenueByChanges.judge(replace(MOVES, answer=answer)))
+
+
+def test_other_columns_are_named():
+    facts = replace(MOVES, columns=("customer_id", "sum(cents)"))
+    assert "customer_id, sum(cents)" in reason_of(RevenueByChanges.judge(facts))
+
+
+RUN = NextRun("20261120120000000", uncounted=1, missed=0, again=0)
+
+
+def test_a_run_that_reads_what_is_open_and_nothing_else_passes():
+    assert isinstance(WhereTheNextRunBegins.judge(RUN), Passed)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (replace(RUN, missed=1), "1 of the 1 open changes would never be counted"),
+        (replace(RUN, again=14), "14 changes would count twice"),
+        (replace(RUN, begin="earliest", missed=1), "gives nothing at all"),
+    ],
+)
+def test_a_begin_that_misses_or_repeats_gets_the_number(facts, reason):
+    assert reason in reason_of(WhereTheNextRunBegins.judge(facts))

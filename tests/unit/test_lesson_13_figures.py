@@ -1,0 +1,97 @@
+"""The matrix of engines tells same rows from other rows and from none, and no ranking from overlapping times."""
+
+import pandas as pd
+import pytest
+
+from lab_env.lessons.l13.figures import EngineMatrix, Race, Reply, ask, in_its_words, race
+
+PAID = pd.DataFrame({"order_id": ["O-1", "O-2"], "status": ["paid", "new"]})
+STALE = PAID.assign(status="new")
+
+
+def fails(error):
+    def question():
+        raise error
+
+    return question
+
+
+class OfTrino(Exception):
+    """As Trino's client has it: a name and a message beside the text."""
+
+    error_name, message = "NOT_SUPPORTED", "This connector does not support versioned tables"
+
+
+@pytest.fixture
+def matrix():
+    replies = {
+        ("snapshot", "mor", "Spark SQL"): Reply(PAID),
+        ("snapshot", "mor", "Trino"): Reply(STALE),
+        ("snapshot", "mor", "hudi-rs"): Reply(PAID.iloc[::-1][["status", "order_id"]]),
+        ("change feed", "mor", "Spark SQL"): Reply(pd.DataFrame({"op": ["u", "i", "u"]})),
+        ("change feed", "mor", "Trino"): Reply(None, "FUNCTION_NOT_FOUND: " + "x" * 200),
+        ("change feed", "mor", "hudi-rs"): Reply(None, "Config <value>"),
+    }
+    guesses = {"Trino": {"snapshot": "same", "change feed": "none"}, "hudi-rs": {"snapshot": ...}}
+    return EngineMatrix(replies, guesses)
+
+
+def test_rows_are_compared_whatever_their_order_and_that_of_the_columns(matrix):
+    assert matrix.verdict("snapshot", "mor", "hudi-rs") == "same"
+
+
+def test_other_rows_are_no_same_rows_though_they_are_as_many(matrix):
+    assert matrix.verdicts("Trino", "mor") == {"snapshot": "other", "change feed": "none"}
+
+
+def test_a_duplicate_row_is_no_same_answer(matrix):
+    twice = pd.concat([PAID, PAID.iloc[:1]])
+    more = dict(matrix.replies) | {("snapshot", "mor", "Trino"): Reply(twice)}
+    assert EngineMatrix(more).verdict("snapshot", "mor", "Trino") == "other"
+
+
+def test_guesses_are_marked_and_scored_and_dots_are_no_guess(matrix):
+    assert matrix.marks("Trino") == {"snapshot": "✗ same", "change feed": "✓ none"}
+    assert matrix.marks("hudi-rs") == {"snapshot": "", "change feed": ""}
+    assert matrix.score() == "You guessed 1 of 2 right."
+
+
+def test_cells_show_rows_changes_or_the_shortened_error(matrix):
+    told = matrix.frame()
+    assert told.loc[("snapshot", "mor"), "Trino"] == "2 rows, 0 paid"
+    assert told.loc[("change feed", "mor"), "Spark SQL"] == "1 × i, 2 × u"
+    assert told.loc[("change feed", "mor"), "Trino"].endswith("…")
+    page = matrix._repr_html_()
+    assert "x" * 200 in page  # all of it in the hover text
+    assert "Config &lt;value&gt;" in page
+
+
+def test_an_error_is_kept_in_the_engines_own_words():
+    assert in_its_words(OfTrino()) == f"NOT_SUPPORTED: {OfTrino.message}"
+    assert ask(fails(ValueError("line 1:73: no such function"))).error == "no such function"
+    assert ask(fails(ValueError("first line\nsecond"))).error == "first line"
+    assert ask(lambda: PAID).rows is PAID
+
+
+def test_a_ranking_needs_a_margin_and_ranges_that_do_not_overlap():
+    times = Race(
+        {"a": 1.0, "b": 1.0, "c": 1.0},
+        {
+            "a": [0.1, 0.1, 0.1, 0.1, 0.9],  # one slow round is forgiven
+            "b": [0.4, 0.5, 0.5, 0.4, 0.5],
+            "c": [0.3, 0.9, 0.9, 0.3, 0.9],
+        },
+    )
+    assert times.faster("a", "b")
+    assert not times.faster("b", "a")
+    assert times.verdicts().to_dict() == {"a or b": "a", "a or c": "a", "b or c": "inconclusive"}
+    assert list(times.frame().loc["a"]) == [1000, 100, 100, 900]
+
+
+def test_engines_are_asked_in_turns():
+    asked = []
+    times = race(
+        {"a": lambda: asked.append("a"), "b": lambda: asked.append("b")}, {"a": 1, "b": 1}, 2
+    )
+    assert asked == ["a", "b", "a", "b"]
+    assert len(times.rounds["a"]) == 2

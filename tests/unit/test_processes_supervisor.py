@@ -1,0 +1,94 @@
+"""The object store's credentials reach the programs that read the store, and no others."""
+
+import json
+
+import pytest
+
+from lab_env.errors import LabError
+from lab_env.pipeline.handle import Writer
+from lab_env.processes import supervisor
+from lab_env.services import SERVICES, kafka, metastore, trino
+from lab_env.settings import CREDENTIALS, Endpoints, settings
+
+SECRET = "a-secret-of-the-store"
+
+
+@pytest.fixture
+def external(tmp_path, monkeypatch):
+    """A lab on an external store, whose keys come from the environment."""
+    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
+    for name in CREDENTIALS:
+        monkeypatch.setenv(name, SECRET)
+    monkeypatch.setenv("LAB_S3_ENDPOINT", "https://s3.example.org")
+    monkeypatch.setenv("LAB_S3_BUCKET", "passed-on")
+    monkeypatch.setattr(trino, "archive", lambda name: tmp_path)
+    monkeypatch.setattr(trino, "wheel_java_home", lambda version: tmp_path)
+    monkeypatch.setattr(metastore, "_class_path", lambda: "")
+    monkeypatch.setattr(metastore, "java_program", lambda: "java")
+    monkeypatch.setattr(kafka, "_format_storage", lambda folder, ports: None)
+    monkeypatch.setattr(kafka, "_java", lambda *options: ["java"])
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+
+
+def description(name: str) -> str:
+    """What is written for the process that starts a service."""
+    service = SERVICES[name]
+    supervisor._describe(service.program(service.preferred_ports()))
+    return (supervisor._programs() / f"{name}.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["kafka", "kinesis"])
+def test_a_service_that_does_not_read_the_store_gets_no_credentials(external, name):
+    assert SECRET not in description(name)
+    assert json.loads(description(name))["env"]["LAB_S3_BUCKET"] == "passed-on"
+
+
+@pytest.mark.parametrize("name", ["metastore", "trino"])
+@pytest.mark.parametrize("own_keys", [True, False], ids=["keys", "the machine's"])
+def test_a_service_that_reads_the_store_gets_its_credentials_by_name(
+    external, monkeypatch, name, own_keys
+):
+    if not own_keys:
+        monkeypatch.setenv("LAB_S3_ACCESS_KEY", "")
+        settings.cache_clear()
+    given = {key for key, value in json.loads(description(name))["env"].items() if value == SECRET}
+    assert given and not {key for key in given if key.startswith("LAB_")}
+    assert ("AWS_SESSION_TOKEN" in given) is not own_keys
+
+
+@pytest.mark.parametrize("key", [SECRET, ""], ids=["keys", "the machine's"])
+def test_a_writer_gets_its_credentials_by_name(external, monkeypatch, key):
+    started = []
+    monkeypatch.setattr(supervisor, "start", started.append)
+    monkeypatch.setattr(supervisor, "remove", lambda name: None)
+    monkeypatch.setattr("lab_env.pipeline.handle.fetch.jars", lambda name: "jars")
+    monkeypatch.setattr("lab_env.pipeline.handle.java.java_home", lambda: "java")
+    monkeypatch.setattr(
+        "lab_env.pipeline.handle.class_archive.java_options", lambda options: options
+    )
+    endpoints = Endpoints("https://s3.example.org", key, key, "us-east-1", "b", "127.0.0.1:1")
+    Writer("writer-test").start(endpoints, "t", "s3a://b/x")
+    assert started[0].env["AWS_SECRET_ACCESS_KEY"] == SECRET
+    assert ("AWS_SESSION_TOKEN" in started[0].env) is (key == "")
+
+
+def test_the_supervisor_whose_environment_every_program_inherits_has_no_credentials(
+    external, monkeypatch
+):
+    given = {}
+
+    class Ended:
+        def __init__(self, command, env, **_):
+            given.update(env)
+
+        def poll(self):
+            return 1
+
+    monkeypatch.setattr(supervisor.subprocess, "Popen", Ended)
+    monkeypatch.setattr(supervisor, "_make_socket_folder", lambda: None)
+    with pytest.raises(LabError):
+        supervisor._spawn()
+    assert supervisor.SUPERVISED in given
+    assert SECRET not in given.values()

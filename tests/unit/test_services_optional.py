@@ -1,0 +1,83 @@
+"""A service that its user can do without: it starts unless the machine is too small, and says so."""
+
+import pytest
+
+from lab_env import services
+from lab_env.errors import LabError
+from lab_env.processes import supervisor
+
+
+class Large:
+    """A service that is fetched on demand, as `services.start_optional` sees it."""
+
+    name, title, needs, external, fetched_on_demand = "large", "The large one", (), False, True
+
+    def __init__(self):
+        self.started, self.lack, self.offline = False, "", False
+
+    def running(self):
+        return self.started
+
+    def missing_resources(self):
+        return self.lack
+
+    def fetch(self, say):
+        if self.offline:
+            raise LabError("It cannot be fetched.", "run: make setup")
+
+    def start(self):
+        self.started = True
+
+
+@pytest.fixture
+def large(monkeypatch, tmp_path):
+    monkeypatch.setenv("LAB_HOME", str(tmp_path))
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(supervisor, "ensure_supervisor", lambda: None)
+    one = Large()
+    monkeypatch.setattr(services, "SERVICES", {"large": one})
+    return one
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+def test_it_is_started_and_not_waited_for(large, said):
+    assert services.start_optional("large", said.append)
+    assert large.started
+    assert said == []
+
+
+def test_a_small_machine_goes_without_it_and_is_told_the_next_step(large, said):
+    large.lack = "2 GB of memory must be free; there are 0.5 GB"
+    assert not services.start_optional("large", said.append)
+    assert not large.started
+    assert said == [
+        "The large one is left out: 2 GB of memory must be free; there are 0.5 GB. "
+        "Next: when there is more, run: lab up large"
+    ]
+
+
+def test_what_runs_already_is_not_measured_again(large, said):
+    large.started, large.lack = True, "no memory"
+    assert services.start_optional("large", said.append)
+
+
+def test_without_a_network_it_is_left_out(large, said):
+    large.offline = True
+    assert not services.start_optional("large", said.append)
+    assert "It cannot be fetched. Next: run: lab up large" in said[0]
+
+
+@pytest.mark.parametrize("trouble", [{"offline": True}, {"lack": "no memory"}])
+def test_ci_never_goes_without_it(large, said, monkeypatch, trouble):
+    monkeypatch.setenv("CI", "true")
+    vars(large).update(trouble)
+    if large.offline:
+        with pytest.raises(LabError):
+            services.start_optional("large", said.append)
+    else:
+        assert services.start_optional("large", said.append)
+    assert said == []
