@@ -101,7 +101,7 @@ report = summary(figures)
 assert figures.problems == []
 
 # %% name="bytes-written"
-from lab_env.bench import report
+from lab_env.bench.report import bars, frame, freshness_chart
 
 written = {
     sink: figures.of(workload.name, sink, "ingest bytes_written") for sink in ("json", "cow", "mor")
@@ -123,7 +123,7 @@ lab.record_actual("20.p2", "yes")
 from IPython.display import HTML
 
 HTML(
-    report.bars(
+    bars(
         report,
         "Bytes written for each byte of an event",
         ["write amplification", "write amplification, services counted"],
@@ -144,7 +144,7 @@ HTML(
 metrics = ["ingest puts", "ingest lists", "ingest gets", "ingest CPU s", "services CPU s"]
 puts = {sink: figures.of(workload.name, sink, "ingest puts") for sink in ("json", "cow", "mor")}
 assert max(puts["json"]) < min(puts["cow"] + puts["mor"])
-report.frame(report, workload.name, metrics)
+frame(report, workload.name, metrics)
 
 # %% [markdown]
 # Each cell has the median, and the lowest and the highest round in brackets where they differ. The last
@@ -184,7 +184,7 @@ lab.record_actual("20.p3", "json")
 lab.record_actual("20.p4", "same")
 
 # %%
-report.frame(
+frame(
     report,
     workload.name,
     [
@@ -242,7 +242,7 @@ lab.record_actual("20.p7", min(seconds, key=seconds.get))
 
 # %%
 HTML(
-    report.bars(
+    bars(
         full,
         "Seconds of a question, warm and fresh",
         [f"{query}, fresh: warm s" for query in ("point", "aggregate", "incremental")],
@@ -310,7 +310,7 @@ mor_fresh, mor_tidy = (
     verdicts_of(f"aggregate, {state}: warm s", "mor against cow") for state in ("fresh", "tidy")
 )
 assert mor_fresh == ["higher"] * 4 + ["inconclusive"] and mor_tidy.count("inconclusive") == 4
-report.frame(delivered, "20-uniform", ["ingest rows/s", "ingest rows/s, services counted"])
+frame(delivered, "20-uniform", ["ingest rows/s", "ingest rows/s, services counted"])
 
 # %% [markdown]
 # With its services counted, Merge-on-Read wrote *more* than Copy-on-Write in four workloads of five: two batches
@@ -484,7 +484,7 @@ lab.record_actual("20.p5", f"{visible / told:.1f} times")
 # full run from above sent 100, 1,000 and 10,000 events a second to all three sinks:
 
 # %%
-HTML(report.freshness_chart(full))
+HTML(freshness_chart(full))
 
 # %% [markdown]
 # The dotted lines are what the requested times would say. The dots are medians, the strokes go up to the 95th

@@ -304,7 +304,7 @@ class KnownRates:
     def __init__(self, rates: dict[tuple[str, str], float]):
         self.rates = rates
 
-    def measure(self, chosen: RunConfig, say, sinks=SINKS) -> Figures:
+    def measure(self, chosen: RunConfig, report_progress, sinks=SINKS) -> Figures:
         way = next(
             way
             for way, (extra_options, _) in backlog.WAYS.items()
@@ -329,7 +329,7 @@ def test_a_backlog_is_held_against_files_and_against_other_options():
         }
     )
     compared, problems = backlog.catch_up(
-        bench, backlog.backlog_size(full=False), say=lambda line: None
+        bench, backlog.backlog_size(full=False), report_progress=lambda line: None
     )
     assert problems == []
     assert [(row.what, row.against, row.ratio, row.met) for row in compared] == [
