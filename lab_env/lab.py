@@ -99,7 +99,7 @@ class Lab:
         self.needs = needs
         self.namespace = namespace_of(lesson)
         self._session = None
-        self._exercises = Exercises(self)
+        self.exercises = Exercises(self)
 
     @classmethod
     def start(cls, lesson: str, *needs: str, optional: str = "") -> "Lab":
@@ -251,31 +251,31 @@ class Lab:
 
     def check(self, exercise_id: str, answer) -> Outcome:
         """Judge an answer; the outcome is shown as a card."""
-        return self._exercises.check(exercise_id, answer, sys._getframe(1).f_globals)
+        return self.exercises.check(exercise_id, answer)
 
     def hint(self, exercise_id: str) -> Card:
         """The next hint of an exercise."""
-        return self._exercises.hint(exercise_id)
+        return self.exercises.hint(exercise_id)
 
     def solution(self, exercise_id: str) -> Card:
         """The worked code of an exercise, once you have tried it."""
-        return self._exercises.solution(exercise_id)
+        return self.exercises.solution(exercise_id)
 
     def use_reference(self, exercise_id: str) -> Card:
         """Set the reference answer's names in the notebook unless the exercise is solved in it."""
-        return self._exercises.use_reference(exercise_id, sys._getframe(1).f_globals)
+        return self.exercises.use_reference(exercise_id, vars(sys.modules["__main__"]))
 
-    def predict(self, prediction_id: str, expected) -> Card:
-        """Keep what you expect, before the run shows it."""
-        return self._exercises.predict(prediction_id, expected)
+    def predict(self, prediction_id: str, expected, choices=None, tolerance: float = 0) -> Card:
+        """Keep what you expect, before the run shows it: a choice, or a number."""
+        return self.exercises.predict(prediction_id, expected, choices, tolerance)
 
     def record_actual(self, prediction_id: str, value) -> Card:
-        """Set what happened beside what you expected."""
-        return self._exercises.record_actual(prediction_id, value)
+        """Set what was measured beside what you expected."""
+        return self.exercises.record_actual(prediction_id, value)
 
     def progress(self) -> CourseProgress:
         """Your progress over the whole course."""
-        return self._exercises.progress()
+        return self.exercises.progress()
 
     def architecture(self):
         """The course's pipeline as a drawing, with this lab's addresses."""

@@ -103,7 +103,6 @@ class Settings(BaseSettings):
     outcomes: Path | None = Field(
         None, description="a file to which each check appends a line (CI)"
     )
-    try_wrong: bool = Field(False, description="a check also tries the wrong answers (CI)")
 
     # Shares and times of the live load
     late_share: float = Field(0.03, ge=0, le=1, description="share of updates that arrive late")

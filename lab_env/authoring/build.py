@@ -260,6 +260,7 @@ def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
             WrongAnswer(EXPECT.sub("", text).strip(), EXPECT.match(text)["message"].strip())
             for text in wrong
         ),
+        right=tuple(other.text.strip() for other in lesson.cells if other.right == cell.exercise),
     )
 
 

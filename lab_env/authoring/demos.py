@@ -72,7 +72,7 @@ def _cells(demo: Lesson) -> Iterator[Problem]:
     if len(shown) not in CELLS:
         yield demo.problem(1, f"A demo has 8 to 12 cells to show, not {len(shown)}.")
     for cell in demo.cells:
-        if cell.exercise or cell.hint or cell.wrong:
+        if cell.exercise or not cell.shown:
             yield demo.problem(cell.line, "A demo has no exercise.")
 
 

@@ -1,12 +1,14 @@
 """A pytest plugin that makes every notebook prove its exercises while nbmake runs it.
 
 A learner's notebook must leave every exercise not attempted. A worked one must pass every exercise,
-and each declared wrong answer must get its own message. `pyproject.toml` switches the plugin on, so
+each declared right answer in another style must pass, too, and each wrong one must get its own
+message. `pyproject.toml` switches the plugin on, so
 `pytest --nbmake notebooks solutions` is the whole proof.
 """
 
 import json
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -63,6 +65,16 @@ else:
 """
 
 
+# Runs in the kernel of a worked notebook after the cell of an exercise.
+_CHECK = re.compile(r'lab\.check\(\s*"(\d\d\.\d+)"')
+TRIAL_SECONDS = 600  # for all answers of one exercise
+TRY_ANSWERS = """
+from lab_env.authoring.trial import try_answers
+
+try_answers("{id}", globals())
+"""
+
+
 @dataclass(frozen=True)
 class ExecutedNotebook:
     """A notebook that ran to its end.
@@ -92,12 +104,11 @@ def pytest_runtest_call(item: pytest.Item):
             "LAB_OUTCOMES": str(outcomes),
             "LAB_PROGRESS": str(Path(folder) / "progress.json"),
             "LAB_STRICT": str(int(worked)),
-            "LAB_TRY_WRONG": str(int(worked)),
             # A kernel of the user's own must not win over the one of this environment.
             "JUPYTER_PREFER_ENV_PATH": "1",
         }
         runs: list[ExecutedNotebook] = []
-        with _environment(observed), _noted(runs), _processor_seconds() as used:
+        with _environment(observed), _noted(runs, worked), _processor_seconds() as used:
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used()))
@@ -124,30 +135,40 @@ def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[st
     """
     found = []
     known = {exercise.id for exercise in entry.exercises}
-    checks = [fact for fact in facts if "wrong" not in fact]
+    checks = [fact for fact in facts if not {"right", "wrong"} & fact.keys()]
     wanted = "passed" if worked else "not attempted"
     for exercise in entry.exercises:
         kinds = [fact["outcome"] for fact in checks if fact["exercise"] == exercise.id]
         if not kinds or set(kinds) != {wanted}:
             found.append(f"exercise {exercise.id} is {', '.join(kinds) or 'not checked'}")
         if worked:
-            found += _untold(exercise, facts)
+            found += _misjudged(exercise, facts)
     found += [f"{name} is no exercise" for name in {f["exercise"] for f in checks} - known]
     return found
 
 
-def _untold(exercise: Exercise, facts: list[dict]) -> Iterator[str]:
-    """Wrong answers that were not rejected with their own message."""
+def _misjudged(exercise: Exercise, facts: list[dict]) -> Iterator[str]:
+    """Right answers that did not pass, and wrong ones without their own message."""
+    for number in range(len(exercise.right)):
+        for name, fact in _tried(exercise, "right", number, facts):
+            if fact["outcome"] != "passed":
+                yield f"{name}: {fact['outcome']} {fact['text']}".strip()
     for number, wrong in enumerate(exercise.wrong):
-        name = f"wrong answer {number + 1} of {exercise.id}"
-        tried = [f for f in facts if (f["exercise"], f.get("wrong")) == (exercise.id, number)]
-        if not tried:
-            yield f"{name} was not tried"
-        for fact in tried:
+        for name, fact in _tried(exercise, "wrong", number, facts):
             if fact["outcome"] not in ("not yet", "error in your code"):
                 yield f"{name}: {fact['outcome']} {fact['text']}".strip()
             elif wrong.expect not in fact["text"]:
                 yield f"{name} got {fact['text']!r} instead of {wrong.expect!r}"
+
+
+def _tried(
+    exercise: Exercise, kind: str, number: int, facts: list[dict]
+) -> Iterator[tuple[str, dict]]:
+    name = f"{kind} answer {number + 1} of {exercise.id}"
+    never = {"outcome": "was not tried", "text": ""}
+    found = [f for f in facts if (f["exercise"], f.get(kind)) == (exercise.id, number)]
+    for fact in found or [never]:
+        yield name, fact
 
 
 def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
@@ -254,26 +275,38 @@ def _budget_is_strict() -> bool:
 
 
 @contextmanager
-def _noted(runs: list["ExecutedNotebook"]) -> Iterator[None]:
-    """Note what nbmake has executed: it hands it to nobody, and can only overwrite the source with it."""
+def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Iterator[None]:
+    """Note what nbmake executes, and try an exercise's other answers right after its cell.
+
+    nbmake hands the executed notebook to nobody, and can only overwrite the source with it.
+    """
 
     class Noted(NotebookClient):
         async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args, **options):
             executed = await super().async_execute_cell(cell, cell_index, *args, **options)
+            if worked and (check := _CHECK.search(cell.source)):
+                await self._run(TRY_ANSWERS.format(id=check[1]), TRIAL_SECONDS)
             if cell_index == len(self.nb.cells) - 1:  # later its kernel is gone
                 runs.append(ExecutedNotebook(self.nb, await self._memory()))
             return executed
 
         async def _memory(self) -> dict[str, MemoryUse]:
+            printed = await self._run(PRINT_MEMORY, 30)
+            return {name: MemoryUse(*use) for name, use in json.loads(printed).items()}
+
+        async def _run(self, code: str, seconds: int) -> str:
+            """What some code prints in the kernel, beside the notebook's own cells."""
             printed: list[str] = []
 
             def keep_output(message: dict) -> None:
                 printed.append(message["content"].get("text", ""))
 
-            await self.kc.execute_interactive(
-                PRINT_MEMORY, store_history=False, output_hook=keep_output, timeout=30
+            reply = await self.kc.execute_interactive(
+                code, store_history=False, output_hook=keep_output, timeout=seconds
             )
-            return {name: MemoryUse(*use) for name, use in json.loads("".join(printed)).items()}
+            if reply["content"]["status"] == "error":
+                raise NotProven("\n".join(reply["content"]["traceback"]))
+            return "".join(printed)
 
     with patch.object(nb_run, "NotebookClient", Noted):
         yield

@@ -18,7 +18,7 @@ SOURCES = REPOSITORY / "solutions" / "src"
 FILE_NAME = re.compile(r"(?P<number>\d\d)_[a-z0-9_]+")
 EXERCISE_ID = re.compile(r"\d\d\.\d")
 EXERCISE_HEADING = re.compile(r"^### Exercise (?P<id>\S+) · (?P<title>.+)$", re.MULTILINE)
-OPTIONS = {"exercise", "hint", "wrong", "tags", "name", "lines_to_next_cell"}
+OPTIONS = {"exercise", "hint", "right", "wrong", "tags", "name", "lines_to_next_cell"}
 EXPECT = re.compile(r"^# expect: (?P<message>\S.*)\n")
 _CELL = re.compile(r"^# %%(\s|$)")
 
@@ -31,7 +31,7 @@ class Cell:
         kind: markdown or code.
         text: its content as the source has it, comment marks of markdown removed.
         line: line of its `# %%`, from 1.
-        options: what stands behind `# %%`: exercise, hint, wrong, tags, name.
+        options: what stands behind `# %%`: exercise, hint, right, wrong, tags, name.
     """
 
     kind: str
@@ -60,9 +60,14 @@ class Cell:
         return self.options.get("wrong")
 
     @property
+    def right(self) -> str | None:
+        """The exercise that it answers rightly, in another style than the solution."""
+        return self.options.get("right")
+
+    @property
     def shown(self) -> bool:
         """Whether it is a cell of a notebook at all."""
-        return not (self.hint or self.wrong)
+        return not (self.hint or self.right or self.wrong)
 
     @cached_property
     def versions(self) -> Versions:

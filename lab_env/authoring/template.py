@@ -147,11 +147,11 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
                 cell.line, f"A cell before it needs the heading '### Exercise {name} · Title'."
             )
     for cell in cells:
-        target = cell.hint or cell.wrong
+        target = cell.hint or cell.right or cell.wrong
         if target and target not in counts:
             yield lesson.problem(cell.line, f"There is no exercise {target} in this lesson.")
         if (cell.hint and cell.kind != "markdown") or (
-            (cell.exercise or cell.wrong) and cell.kind != "code"
+            (cell.exercise or cell.right or cell.wrong) and cell.kind != "code"
         ):
             yield lesson.problem(cell.line, "Hints are markdown cells, answers are code cells.")
         if cell.hint and not cell.text.strip():

@@ -99,14 +99,14 @@ def checks_of_lesson(number: str) -> dict[str, type[Check]]:
 
 
 def unfilled(answer: Any) -> bool:
-    """Whether an answer is still the stub: `...`, nothing, or something that contains `...`.
+    """Whether an answer is still the stub: `...`, or something that contains `...`.
 
     Args:
         answer: a value, a collection of values (or of collections), or a function.
     """
     if isinstance(answer, FunctionType):
         return _is_empty(answer)
-    return answer is None or _has_dots(answer)
+    return _has_dots(answer)
 
 
 def _has_dots(answer: Any) -> bool:
@@ -122,7 +122,6 @@ def _is_empty(function: FunctionType) -> bool:
     code = [step for step in dis.get_instructions(function) if step.opname not in ("RESUME", "NOP")]
     names = [step.opname for step in code]
     returns_none = names in (["LOAD_CONST", "RETURN_VALUE"], ["RETURN_CONST"])
-    # `return None`, said by the learner, is an empty answer too.
     return returns_none and code[0].argval is None
 
 

@@ -4,13 +4,15 @@
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lab_env.course import progress, registry
-from lab_env.course.checking import Passed, checks_of_lesson, mistake, unfilled
+from lab_env.course.answers import Unreadable, agree, as_choice, as_number
+from lab_env.course.checking import Check, NotYet, Passed, checks_of_lesson, mistake, unfilled
 from lab_env.course.outcomes import Card, Outcome
-from lab_env.course.registry import REGISTRY, Exercise
+from lab_env.course.registry import REGISTRY
 from lab_env.errors import LabError
 from lab_env.settings import settings
 
@@ -30,13 +32,12 @@ class Exercises:
         self.checks = checks
         self.solved: set[str] = set()  # in this notebook's run
 
-    def check(self, exercise_id: str, answer: Any, namespace: dict | None = None) -> Outcome:
-        """Judge an answer.
+    def check(self, exercise_id: str, answer: Any) -> Outcome:
+        """Judge an answer, and count it as an attempt.
 
         Args:
             exercise_id: for example `04.1`.
-            answer: the learner's answer; `...` and None are not attempted.
-            namespace: the notebook's variables, for the trial of the wrong answers in CI.
+            answer: the learner's answer; a stub (`...`) is not attempted.
 
         Returns:
             The outcome, to be shown.
@@ -44,14 +45,11 @@ class Exercises:
         Raises:
             LabError: no such exercise; or, under LAB_STRICT, the exercise is not passed.
         """
-        exercise = registry.exercise(exercise_id, self.folder)
-        outcome = self._judge(exercise, answer)
+        outcome = self.judge(exercise_id, answer)
         if outcome.passed:
             self.solved.add(exercise_id)
         progress.record_outcome(exercise_id, outcome.kind)
-        _report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
-        if outcome.passed and settings().try_wrong and namespace is not None:
-            self._try_wrong_answers(exercise, namespace)
+        report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
         if settings().strict and not outcome.passed:
             raise LabError(f"{outcome.title}. {outcome.text}", outcome.next_step)
         return outcome
@@ -91,43 +89,67 @@ class Exercises:
         exercise = registry.exercise(exercise_id, self.folder)
         if exercise_id in self.solved:
             return Card(f"Exercise {exercise_id}: your own answer is used", tone=True)
-        _run(exercise.solution, f"<reference answer of {exercise_id}>", namespace)
+        run_cell(exercise.solution, f"<reference answer of {exercise_id}>", namespace)
         return Card(
             f"Exercise {exercise_id}: the reference answer is used",
             "You have not solved it here, and the next cells need an answer.",
         )
 
-    def predict(self, prediction_id: str, expected: Any) -> Card:
+    def predict(
+        self,
+        prediction_id: str,
+        expected: Any,
+        choices: Sequence[str] | None = None,
+        tolerance: float = 0,
+    ) -> Card:
         """Keep what the learner expects; `...` is no prediction.
 
         Args:
             prediction_id: for example `05.p1`.
-            expected: the guess.
+            expected: the guess: one of the choices, or a number.
+            choices: what there is to choose from; None for a number.
+            tolerance: how far a number may be off and still count, in its own unit.
         """
+        title = f"Prediction {prediction_id}"
+        offered = f" Choose one of: {', '.join(choices)}." if choices else ""
         if unfilled(expected):
-            return Card(f"Prediction {prediction_id}: put your guess in place of the dots")
-        progress.keep_prediction(prediction_id, expected=expected)
-        return Card(f"Prediction {prediction_id}: you expect {expected}")
+            return Card(f"{title}: put your guess in place of the dots.{offered}")
+        try:
+            guess = as_choice(expected, choices) if choices else as_number(expected)
+        except Unreadable as why:
+            return Card(f"{title}: not kept", str(why), tone="warn")
+        progress.keep_prediction(prediction_id, expected=guess, tolerance=tolerance)
+        return Card(f"{title}: you expect {guess}")
 
     def record_actual(self, prediction_id: str, value: Any) -> Card:
-        """Keep what happened, and set it beside the prediction.
+        """Keep what was measured, and set it beside the prediction.
 
         Args:
             prediction_id: for example `05.p1`.
             value: what the run measured.
         """
-        kept = progress.keep_prediction(prediction_id, record_actual=value)
+        kept = progress.keep_prediction(prediction_id, actual=value)
         if "expected" not in kept:
-            return Card(f"Prediction {prediction_id}: it is {kept['happened']}")
-        same = kept["expected"].casefold() == kept["happened"].casefold()
-        told = f"you expected {kept['expected']}, it is {kept['happened']}"
-        return Card(f"Prediction {prediction_id}: {told}", tone=True if same else "warn")
+            return Card(f"Prediction {prediction_id}: it is {kept['actual']}")
+        right = agree(kept["expected"], kept["actual"], float(kept.get("tolerance", 0)))
+        both = f"you expected {kept['expected']}, it is {kept['actual']}"
+        return Card(f"Prediction {prediction_id}: {both}", tone=True if right else "warn")
 
     def progress(self) -> progress.CourseProgress:
         """Progress over the whole course."""
         return progress.CourseProgress(registry.lessons(self.folder), progress.read())
 
-    def _judge(self, exercise: Exercise, answer: Any) -> Outcome:
+    def judge(self, exercise_id: str, answer: Any) -> Outcome:
+        """What the check says of an answer; nothing is kept.
+
+        Args:
+            exercise_id: for example `04.1`.
+            answer: as for `check`.
+
+        Raises:
+            LabError: no such exercise, or the lab itself is in trouble.
+        """
+        exercise = registry.exercise(exercise_id, self.folder)
         if unfilled(answer):
             step = f'Replace the dots, then run the cell. Stuck? `lab.hint("{exercise.id}")`'
             return Outcome(exercise.id, "not attempted", next_step=step)
@@ -139,38 +161,42 @@ class Exercises:
             facts = check.observe(self.lab, answer)
         except LabError:
             raise  # the lab's trouble, not the learner's
+        except Unreadable as why:
+            return Outcome(exercise.id, "not yet", str(why), step)
         except Exception as error:
             return Outcome(exercise.id, "error in your code", mistake(error, answer), step)
-        verdict = check.judge(facts)
+        verdict = _verdict(check, facts)
         if isinstance(verdict, Passed):
             return Outcome(exercise.id, "passed", verdict.note)
         return Outcome(exercise.id, "not yet", verdict.reason, step)
 
-    def _try_wrong_answers(self, exercise: Exercise, namespace: dict) -> None:
-        for number, wrong in enumerate(exercise.wrong):
-            own = dict(namespace)  # the notebook's own names stay as they are
-            name = f"<wrong answer {number + 1} of {exercise.id}>"
-            try:
-                _run(wrong.code, name, own)
-                outcome = self._judge(exercise, eval(exercise.answer, own))
-                said, kind = outcome.text, outcome.kind
-            except Exception as error:
-                said, kind = mistake(error), "did not run"
-            _report(
-                exercise=exercise.id, wrong=number, expect=wrong.expect, outcome=kind, text=said
-            )
+
+def _verdict(check: type[Check], facts: Any) -> Passed | NotYet:
+    """What the check decides; facts that it cannot compare are not the answer."""
+    try:
+        return check.judge(facts)
+    except Unreadable as why:
+        return NotYet(str(why))
+    except Exception as error:
+        return NotYet(f"Your answer has a form that this exercise cannot compare: {mistake(error)}")
 
 
-def _run(code: str, name: str, namespace: dict) -> None:
-    """Run a cell's code, its magics too when a notebook is there."""
+def run_cell(code: str, name: str, namespace: dict) -> None:
+    """Run a cell's code in a notebook's variables, its magics too when a notebook is there.
+
+    Args:
+        code: of the cell.
+        name: what a traceback calls it.
+        namespace: the variables that it reads and sets.
+    """
     shell = namespace.get("get_ipython")
     if shell:
         code = shell().transform_cell(code)
     exec(compile(code, name, "exec"), namespace)
 
 
-def _report(**facts: object) -> None:
-    """Tell CI what happened, one line a check."""
+def report(**facts: object) -> None:
+    """Tell CI the outcome of a check, one line of JSON each."""
     path = settings().outcomes
     if path:
         with path.open("a", encoding="utf-8") as file:

@@ -108,11 +108,11 @@ def attempted(exercise_id: str) -> bool:
 
 
 def keep_prediction(prediction_id: str, **values: object) -> dict:
-    """Keep what the learner expects, or what happened.
+    """Keep what the learner expects, or what was measured.
 
     Args:
         prediction_id: for example `05.p1`.
-        values: `expected` or `record_actual`.
+        values: `expected` with its `tolerance`, or `actual`.
 
     Returns:
         All that is kept of this prediction, as text.
@@ -144,9 +144,9 @@ class CourseProgress:
         ]
 
     def predictions(self) -> list[tuple[str, str, str]]:
-        """For each prediction: its id, what was expected, what happened."""
+        """For each prediction: its id, what was expected, what was measured."""
         return [
-            (name, entry.get("expected", "nothing"), entry.get("happened", "not seen yet"))
+            (name, entry.get("expected", "nothing"), entry.get("actual", "not seen yet"))
             for name, entry in sorted(self.kept["predictions"].items())
         ]
 
@@ -165,14 +165,14 @@ class CourseProgress:
     def __repr__(self) -> str:
         lines = [f"{number}  {title}\n    {state}" for number, title, state in self.rows()]
         if self.predictions():
-            lines.append("What you expected, and what happened:")
+            lines.append("What you expected, and what was measured:")
             lines += [f"  {name}: {told}; {seen}" for name, told, seen in self.predictions()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         tables = [_table(("lesson", "", "exercises"), self.rows())]
         if self.predictions():
-            heads = ("prediction", "you expected", "what happened")
+            heads = ("prediction", "you expected", "measured")
             tables.append(_table(heads, self.predictions()))
         return "".join(tables)
 

@@ -39,6 +39,7 @@ class Exercise:
         solution: the worked code.
         hints: to be shown one after another.
         wrong: plausible wrong answers.
+        right: code of other right answers, in another style.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Exercise:
     solution: str
     hints: tuple[str, ...]
     wrong: tuple[WrongAnswer, ...]
+    right: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

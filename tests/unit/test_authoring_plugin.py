@@ -5,15 +5,20 @@ import pytest
 from lab_env.authoring.pytest_plugin import over_budget, shortcomings
 from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer
 
-EXERCISE = Exercise("77.1", "A", "b", "x", "x = 1", ("hint",), (WrongAnswer("x = 2", "too many"),))
+EXERCISE = Exercise(
+    "77.1", "A", "b", "x", "x = 1", ("hint",), (WrongAnswer("x = 2", "too many"),), ("x = int(1)",)
+)
 LESSON = LessonEntry("77", "77_a", "A", 1, 1, (), (), (EXERCISE,))
 PASSED = {"exercise": "77.1", "outcome": "passed", "text": ""}
 EMPTY = {"exercise": "77.1", "outcome": "not attempted", "text": ""}
 REJECTED = {"exercise": "77.1", "wrong": 0, "outcome": "not yet", "text": "That is too many."}
 
 
+ALIKE = {"exercise": "77.1", "right": 0, "outcome": "passed", "text": ""}
+
+
 def test_a_worked_notebook_passes_and_rejects():
-    assert shortcomings(LESSON, True, [PASSED, REJECTED]) == []
+    assert shortcomings(LESSON, True, [PASSED, ALIKE, REJECTED]) == []
 
 
 def test_a_learners_notebook_attempts_nothing():
@@ -27,7 +32,13 @@ def test_a_learners_notebook_attempts_nothing():
         (True, [EMPTY, REJECTED], "exercise 77.1 is not attempted"),
         (False, [PASSED], "exercise 77.1 is passed"),
         (False, [], "exercise 77.1 is not checked"),
-        (True, [PASSED], "wrong answer 1 of 77.1 was not tried"),
+        (True, [PASSED], "wrong answer 1 of 77.1: was not tried"),
+        (True, [PASSED, REJECTED], "right answer 1 of 77.1: was not tried"),
+        (
+            True,
+            [PASSED, ALIKE | {"outcome": "not yet", "text": "No."}, REJECTED],
+            "right answer 1 of 77.1: not yet No.",
+        ),
         (True, [PASSED, REJECTED | {"outcome": "passed"}], "wrong answer 1 of 77.1: passed"),
         (True, [PASSED, REJECTED | {"outcome": "did not run"}], "1 of 77.1: did not run"),
         (True, [PASSED, REJECTED | {"text": "Too few."}], "got 'Too few.' instead of 'too many'"),

@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
+from lab_env.authoring.trial import try_answers
 from lab_env.course import progress
 from lab_env.course.checking import NotYet, Passed, check_of, checks_in
 from lab_env.course.exercises import Exercises
@@ -31,6 +33,13 @@ class AddUp:
         return Passed("Right.") if facts.value == 30 else NotYet(f"{facts.value} is not the sum.")
 
 
+class Incomparable:
+    """An answer that cannot be compared with a number."""
+
+    def __eq__(self, other):
+        raise TypeError("incomparable")
+
+
 CHECKS = {"77.1": AddUp}
 ENTRY = LessonEntry(
     "77", "77_sums", "Sums", 1, 1, (), (),
@@ -38,6 +47,7 @@ ENTRY = LessonEntry(
         Exercise(
             "77.1", "Add", "add", "total", "total = sum(amounts)",
             ("Think.", "Use `sum`."), (WrongAnswer("total = amounts[0]", "is not the sum"),),
+            ("total = 0\nfor amount in amounts: total += amount",),
         ),
     ),
 )  # fmt: skip
@@ -84,14 +94,14 @@ def documented_stub(amounts):
 
 
 @pytest.mark.parametrize(
-    "answer", [..., None, {"a": 1, "b": ...}, {"a": [1, ...]}, [1, ...], stub, documented_stub]
+    "answer", [..., {"a": 1, "b": ...}, {"a": [1, ...]}, [1, ...], stub, documented_stub]
 )
 def test_an_unfilled_stub_is_not_attempted(exercises, answer):
     assert exercises.check("77.1", answer).kind == "not attempted"
     assert not progress.attempted("77.1")
 
 
-@pytest.mark.parametrize("answer", [0, "", False, {}, [], lambda amounts: None])
+@pytest.mark.parametrize("answer", [0, "", False, None, {}, [], lambda amounts: None])
 def test_an_answer_that_is_merely_empty_is_judged(exercises, answer):
     empty_function = callable(answer)
     expected = "not attempted" if empty_function else "not yet"
@@ -168,15 +178,24 @@ def test_under_strict_only_what_is_not_passed_raises(exercises, configure):
             exercises.check("77.1", answer)
 
 
-def test_each_check_and_each_wrong_answer_is_reported(exercises, configure, tmp_path):
-    configure(OUTCOMES=tmp_path / "outcomes.jsonl", TRY_WRONG="1")
-    names = {"amounts": [10, 20], "total": 30}
-    exercises.check("77.1", 30, names)
-    first, second = map(json.loads, (tmp_path / "outcomes.jsonl").read_text().splitlines())
+def test_each_check_and_each_other_answer_is_reported(exercises, configure, tmp_path):
+    configure(OUTCOMES=tmp_path / "outcomes.jsonl")
+    names = {"amounts": [10, 20], "total": 30, "lab": SimpleNamespace(exercises=exercises)}
+    exercises.check("77.1", 30)
+    try_answers("77.1", names)
+    reports = map(json.loads, (tmp_path / "outcomes.jsonl").read_text().splitlines())
+    first, right, wrong = reports
     assert (first["exercise"], first["outcome"]) == ("77.1", "passed")
-    assert (second["wrong"], second["outcome"]) == (0, "not yet")
-    assert second["text"] == "10 is not the sum."
+    assert (right["right"], right["outcome"]) == (0, "passed")
+    assert (wrong["wrong"], wrong["outcome"], wrong["text"]) == (0, "not yet", "10 is not the sum.")
     assert names["total"] == 30  # the trial leaves the notebook's names alone
+    assert progress.read()["exercises"]["77.1"]["attempts"] == 1
+
+
+def test_an_answer_that_the_check_cannot_compare_is_a_card(exercises):
+    outcome = exercises.check("77.1", Incomparable())
+    assert outcome.kind == "not yet"
+    assert "a form that this exercise cannot compare" in outcome.text
 
 
 def test_what_was_passed_stays_passed(exercises):
@@ -199,6 +218,28 @@ def test_predictions_are_set_beside_what_happened(exercises):
     exercises.predict("77.p1", 3)
     assert "you expected 3, it is 11" in repr(exercises.record_actual("77.p1", 11))
     assert "77.p1: 3; 11" in repr(exercises.progress())
+
+
+@pytest.mark.parametrize(
+    ("guess", "options", "actual", "won"),
+    [
+        ("29.5", {}, 29.50, True),
+        (400, {"tolerance": 5}, 403, True),
+        (400, {"tolerance": 2}, 403, False),
+        ("MOR", {"choices": ("cow", "mor")}, "mor", True),
+        ("cow", {"choices": ("cow", "mor")}, "mor", False),
+    ],
+)
+def test_a_prediction_can_be_won(exercises, guess, options, actual, won):
+    exercises.predict("77.p1", guess, **options)
+    assert (exercises.record_actual("77.p1", actual).tone is True) is won
+
+
+def test_a_guess_that_is_no_choice_is_not_kept(exercises):
+    assert "One of 'cow', 'mor' is expected" in repr(
+        exercises.predict("77.p1", "both", choices=("cow", "mor"))
+    )
+    assert "Prediction 77.p1: it is cow" in repr(exercises.record_actual("77.p1", "cow"))
 
 
 def test_a_damaged_progress_file_is_named(exercises, tmp_path):

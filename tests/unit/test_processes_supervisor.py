@@ -65,9 +65,7 @@ def test_a_writer_gets_its_credentials_by_name(external, monkeypatch, key):
     monkeypatch.setattr(supervisor, "remove", lambda name: None)
     monkeypatch.setattr("lab_env.pipeline.handle.fetch.jars", lambda name: "jars")
     monkeypatch.setattr("lab_env.pipeline.handle.java.java_home", lambda: "java")
-    monkeypatch.setattr(
-        "lab_env.pipeline.handle.cds_archive.java_options", lambda options: options
-    )
+    monkeypatch.setattr("lab_env.pipeline.handle.cds_archive.java_options", lambda options: options)
     endpoints = Endpoints("https://s3.example.org", key, key, "us-east-1", "b", "127.0.0.1:1")
     Writer("writer-test").start(endpoints, "t", "s3a://b/x")
     assert started[0].env["AWS_SECRET_ACCESS_KEY"] == SECRET

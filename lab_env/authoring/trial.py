@@ -1,0 +1,39 @@
+"""Tries the other answers of an exercise in the kernel of its worked notebook: CI's part of a check.
+
+The pytest plugin runs this in the kernel right after an exercise has passed. A right answer in
+another style must pass, too; a wrong one must be told why it is wrong.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from lab_env.course import registry
+from lab_env.course.checking import mistake
+from lab_env.course.exercises import Exercises, report, run_cell
+
+
+def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:
+    """Run every right and wrong answer in a copy of the notebook's variables, and report each.
+
+    Args:
+        exercise_id: for example `04.1`.
+        namespace: the notebook's variables; they stay as they are.
+    """
+    exercises: Exercises = namespace["lab"].exercises
+    exercise = registry.exercise(exercise_id, exercises.folder)
+    for kind, number, code in _answers(exercise):
+        own = dict(namespace)
+        try:
+            run_cell(code, f"<{kind} answer {number + 1} of {exercise_id}>", own)
+            outcome = exercises.judge(exercise_id, eval(exercise.answer, own))
+            result, text = outcome.kind, outcome.text
+        except Exception as error:
+            result, text = "did not run", mistake(error)
+        report(exercise=exercise_id, **{kind: number}, outcome=result, text=text)
+
+
+def _answers(exercise: registry.Exercise) -> Iterator[tuple[str, int, str]]:
+    for number, code in enumerate(exercise.right):
+        yield "right", number, code
+    for number, wrong in enumerate(exercise.wrong):
+        yield "wrong", number, wrong.code
