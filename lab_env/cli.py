@@ -380,6 +380,26 @@ def author_run(number: Annotated[str, typer.Argument(help="two digits")]) -> Non
     raise typer.Exit(run(number))
 
 
+@author.command("stats")
+def author_stats() -> None:
+    """How much of each lesson the learner writes: uses of Spark, Hudi, Kafka and SQL."""
+    from rich.table import Table
+
+    from lab_env.authoring.stats import course_stats
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("lesson", "lines", "uses", "learner", "share", "longest", "asserts", "seconds"):
+        table.add_column(title, justify="right")
+    rows = course_stats()
+    for row in rows:
+        seconds = "-" if row.seconds is None else f"{row.seconds:.0f}"
+        counts = (row.lines, row.uses, row.learner, f"{row.share:.0%}", row.longest, row.asserts)
+        table.add_row(row.number, *map(str, counts), seconds)
+    out.print(table)
+    uses, learner = sum(row.uses for row in rows), sum(row.learner for row in rows)
+    out.print(f"The learner writes {learner} of {uses} uses, {learner / uses:.0%}.")
+
+
 class _progress:
     """One line that changes in a terminal; plain lines, not too many, elsewhere."""
 

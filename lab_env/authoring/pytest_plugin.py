@@ -118,6 +118,7 @@ def pytest_runtest_call(item: pytest.Item):
         wrong += shortcomings(entry, worked, [json.loads(line) for line in lines])
     if wrong:
         raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
+    runs[-1].nb.metadata["processor_seconds"] = round(used(), 1)
     keep(runs[-1].nb, item.path)
     return result
 
