@@ -3,13 +3,12 @@
 `Lab` delegates to this; it knows the lab only as what it hands to a check's `observe`.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from lab_env.course import progress, registry
 from lab_env.course.checking import Passed, checks_of_lesson, mistake, unfilled
-from lab_env.course.outcomes import Card, Outcome
+from lab_env.course.outcomes import Card, Outcome, report
 from lab_env.course.registry import REGISTRY, Exercise
 from lab_env.errors import LabError
 from lab_env.settings import settings
@@ -49,7 +48,7 @@ class Exercises:
         if outcome.passed:
             self.solved.add(exercise_id)
         progress.record_outcome(exercise_id, outcome.kind)
-        _report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
+        report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
         if outcome.passed and settings().try_wrong and namespace is not None:
             self._try_wrong_answers(exercise, namespace)
         if settings().strict and not outcome.passed:
@@ -156,9 +155,7 @@ class Exercises:
                 said, kind = outcome.text, outcome.kind
             except Exception as error:
                 said, kind = mistake(error), "did not run"
-            _report(
-                exercise=exercise.id, wrong=number, expect=wrong.expect, outcome=kind, text=said
-            )
+            report(exercise=exercise.id, wrong=number, expect=wrong.expect, outcome=kind, text=said)
 
 
 def _run(code: str, name: str, namespace: dict) -> None:
@@ -167,11 +164,3 @@ def _run(code: str, name: str, namespace: dict) -> None:
     if shell:
         code = shell().transform_cell(code)
     exec(compile(code, name, "exec"), namespace)
-
-
-def _report(**facts: object) -> None:
-    """Tell CI what happened, one line a check."""
-    path = settings().outcomes
-    if path:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(facts, ensure_ascii=False) + "\n")
