@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 import sys
+from contextlib import AbstractContextManager
 from html import escape
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from lab_env import services, store
 from lab_env.course.exercises import Exercises
 from lab_env.course.outcomes import Card, Outcome
 from lab_env.course.progress import CourseProgress
+from lab_env.course.proofs import proof
 from lab_env.display.architecture import architecture_svg
 from lab_env.errors import LabError
 from lab_env.install import cds_archive, fetch, java
@@ -272,6 +274,10 @@ class Lab:
     def record_actual(self, prediction_id: str, value) -> Card:
         """Set what was measured beside what you expected."""
         return self.exercises.record_actual(prediction_id, value)
+
+    def proof(self, claim: str) -> AbstractContextManager[None]:
+        """Assert what a lesson's text claims; if it does not hold, a card says how your run differs."""
+        return proof(claim)
 
     def progress(self) -> CourseProgress:
         """Your progress over the whole course."""

@@ -96,12 +96,12 @@ class Settings(BaseSettings):
     )
 
     # The course
-    strict: bool = Field(False, description="an exercise that is not passed raises (CI)")
+    strict: bool = Field(False, description="an exercise or a proof that does not pass raises (CI)")
     progress: Path | None = Field(
         None, description="a file for progress, not progress.json in home"
     )
     outcomes: Path | None = Field(
-        None, description="a file to which each check appends a line (CI)"
+        None, description="a file to which each check and proof appends a line (CI)"
     )
 
     # Shares and times of the live load

@@ -272,6 +272,8 @@ def _hint(text: str) -> str:
 def _notebook_cell(cell: Cell, cell_id: str, worked: bool, slides: bool):
     text = cell.versions.worked if worked else cell.versions.stub
     metadata = {"tags": ["instructor"]} if cell.instructor else {}
+    if cell.proof:  # JupyterLab shows its input collapsed, the site folded
+        metadata = {"tags": ["proof", "hide-input"], "jupyter": {"source_hidden": True}}
     if slides:
         metadata["slideshow"] = {"slide_type": slide_type(cell)}
     if cell.kind == "markdown":

@@ -4,12 +4,12 @@ A demo's source lies in `solutions/src/demos/`. The clean notebook is for the pr
 one has the speaker's notes as well. Both carry what Jupyter's export needs to make slides.
 """
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from lab_env.authoring.problems import Problem
+from lab_env.authoring.proofs import problems_of_proofs
 from lab_env.authoring.source import Cell, Lesson
 
 FOLDER = "demos"
@@ -36,7 +36,8 @@ def problems_of_demo(demo: Lesson) -> list[Problem]:
     Returns:
         Problems, empty when the demo is in order.
     """
-    return [problem for rule in (_front, _cells, _decisive, _notes) for problem in rule(demo)]
+    rules = (_front, _cells, _decisive, _notes, problems_of_proofs)
+    return [problem for rule in rules for problem in rule(demo)]
 
 
 def slide_type(cell: Cell) -> str:
@@ -47,6 +48,8 @@ def slide_type(cell: Cell) -> str:
     """
     if cell.instructor:
         return "notes"
+    if cell.proof:
+        return "skip"
     if cell.kind == "markdown":
         return "slide" if cell.text.startswith("#") else "-"
     return "subslide"
@@ -65,7 +68,7 @@ def _front(demo: Lesson) -> Iterator[Problem]:
 
 
 def _cells(demo: Lesson) -> Iterator[Problem]:
-    shown = [cell for cell in demo.cells if not cell.instructor]
+    shown = [cell for cell in demo.cells if not (cell.instructor or cell.proof)]
     found = [m[1] for c in shown for m in re.finditer(r"^## (.+)$", c.text, re.M)]
     if found != HEADINGS:
         yield demo.problem(1, f"The headings of a demo are: {', '.join(HEADINGS)}.")
@@ -77,16 +80,15 @@ def _cells(demo: Lesson) -> Iterator[Problem]:
 
 
 def _decisive(demo: Lesson) -> Iterator[Problem]:
-    cells = [cell for cell in demo.cells if cell.options.get("name") == "decisive"]
-    asserts = [
-        node
-        for cell in cells
-        if cell.kind == "code"
-        for node in ast.walk(ast.parse(cell.text))
-        if isinstance(node, ast.Assert)
+    pairs = zip(demo.cells, [*demo.cells[1:], None], strict=True)
+    proven = [
+        bool(cell.kind == "code" and after and after.proof)
+        for cell, after in pairs
+        if cell.options.get("name") == "decisive"
     ]
-    if len(cells) != 1 or not asserts:
-        yield demo.problem(1, 'A demo has one code cell with name="decisive", and it asserts.')
+    if proven != [True]:
+        what = 'A demo has one code cell with name="decisive", and a proof cell right after it.'
+        yield demo.problem(1, what)
     if not any(cell.kind == "code" and "lab.xray(" in cell.text for cell in demo.cells):
         yield demo.problem(1, "A demo shows the X-ray: lab.xray(path, since=before).")
 

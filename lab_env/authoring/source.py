@@ -2,10 +2,12 @@
 
 import ast
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import indent
 
 import jupytext
 import yaml
@@ -18,7 +20,9 @@ SOURCES = REPOSITORY / "solutions" / "src"
 FILE_NAME = re.compile(r"(?P<number>\d\d)_[a-z0-9_]+")
 EXERCISE_ID = re.compile(r"\d\d\.\d")
 EXERCISE_HEADING = re.compile(r"^### Exercise (?P<id>\S+) · (?P<title>.+)$", re.MULTILINE)
-OPTIONS = {"exercise", "hint", "right", "wrong", "tags", "name", "lines_to_next_cell"}
+OPTIONS = {"exercise", "hint", "right", "wrong", "proof", "tags", "name", "lines_to_next_cell"}
+TEACHES_ASSERT = "teaches-assert"
+TAGS = ("instructor", TEACHES_ASSERT)
 EXPECT = re.compile(r"^# expect: (?P<message>\S.*)\n")
 _CELL = re.compile(r"^# %%(\s|$)")
 
@@ -31,7 +35,7 @@ class Cell:
         kind: markdown or code.
         text: its content as the source has it, comment marks of markdown removed.
         line: line of its `# %%`, from 1.
-        options: what stands behind `# %%`: exercise, hint, right, wrong, tags, name.
+        options: what stands behind `# %%`: exercise, hint, right, wrong, proof, tags, name.
     """
 
     kind: str
@@ -65,13 +69,27 @@ class Cell:
         return self.options.get("right")
 
     @property
+    def proof(self) -> str | None:
+        """The claim that its assertions establish."""
+        return self.options.get("proof")
+
+    @property
+    def teaches_assert(self) -> bool:
+        """Whether its assertions stay in sight because asserting is what it teaches."""
+        return TEACHES_ASSERT in self.options.get("tags", [])
+
+    @property
     def shown(self) -> bool:
         """Whether it is a cell of a notebook at all."""
         return not (self.hint or self.right or self.wrong)
 
     @cached_property
     def versions(self) -> Versions:
-        """Its worked and its stub version."""
+        """Its worked and its stub version; a proof's code stands inside `with lab.proof(claim):`."""
+        if self.proof:
+            claim = json.dumps(self.proof, ensure_ascii=False)
+            code = f"with lab.proof({claim}):\n{indent(self.text, '    ')}"
+            return Versions(code, code, ())
         return split(self.text) if self.kind == "code" else Versions(self.text, self.text, ())
 
     @property
@@ -186,8 +204,9 @@ def _unreadable(lesson: Lesson, cell: Cell) -> list[Problem]:
         for name in cell.options.keys() - OPTIONS
     ]
     for tag in cell.options.get("tags", []):
-        if tag != "instructor":
-            found.append(lesson.problem(cell.line, f"The only tag is instructor, not {tag!r}."))
+        if tag not in TAGS:
+            what = f"A cell has no tag {tag!r}: {', '.join(TAGS)}."
+            found.append(lesson.problem(cell.line, what))
     try:
         answers = cell.versions.answers
     except MarkerError as error:

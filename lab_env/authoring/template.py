@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lab_env.authoring.problems import Problem
+from lab_env.authoring.proofs import problems_of_proofs
 from lab_env.authoring.source import (
     EXERCISE_HEADING,
     EXERCISE_ID,
@@ -42,7 +43,7 @@ def problems_of(lesson: Lesson) -> list[Problem]:
         Problems, empty when the lesson is in order.
     """
     rules = (_front, _headings, _objectives, _exercises, _start, _stubs, _leaks, _ids, _checks)
-    return [problem for rule in rules for problem in rule(lesson)]
+    return [problem for rule in (*rules, problems_of_proofs) for problem in rule(lesson)]
 
 
 def _front(lesson: Lesson) -> Iterator[Problem]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from lab_env.course import registry
 from lab_env.course.checking import mistake
-from lab_env.course.exercises import Exercises, report, run_cell
+from lab_env.course.exercises import Exercises, run_cell
+from lab_env.course.outcomes import report
 
 
 def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:

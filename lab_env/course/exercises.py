@@ -3,7 +3,6 @@
 `Lab` delegates to this; it knows the lab only as what it hands to a check's `observe`.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from lab_env.course import progress, registry
 from lab_env.course.answers import Unreadable, agree, as_choice, as_number
 from lab_env.course.checking import Check, NotYet, Passed, checks_of_lesson, mistake, unfilled
-from lab_env.course.outcomes import Card, Outcome
+from lab_env.course.outcomes import Card, Outcome, report
 from lab_env.course.registry import REGISTRY
 from lab_env.errors import LabError
 from lab_env.settings import settings
@@ -193,11 +192,3 @@ def run_cell(code: str, name: str, namespace: dict) -> None:
     if shell:
         code = shell().transform_cell(code)
     exec(compile(code, name, "exec"), namespace)
-
-
-def report(**facts: object) -> None:
-    """Tell CI the outcome of a check, one line of JSON each."""
-    path = settings().outcomes
-    if path:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(facts, ensure_ascii=False) + "\n")

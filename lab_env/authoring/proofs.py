@@ -1,0 +1,89 @@
+"""The rules of proof cells: assertions stand nowhere else, and no other cell depends on a proof."""
+
+import ast
+from collections.abc import Iterator
+
+from lab_env.authoring.problems import Problem
+from lab_env.authoring.source import Cell, Lesson
+
+# What a learner sees or answers belongs in a cell in plain sight.
+_VISIBLE = {"print", "display", "predict", "record_actual", "check", "use_reference"}
+
+
+def problems_of_proofs(lesson: Lesson) -> Iterator[Problem]:
+    """Every rule of proof cells that a lesson or a demo breaks."""
+    from_proofs: set[str] = set()  # names that only a proof cell has set so far
+    for cell in lesson.cells:
+        if not cell.shown:
+            continue
+        tree = _parsed(cell)
+        if cell.proof:
+            yield from _problems_of_proof(lesson, cell, tree)
+            from_proofs |= _bound(tree)
+            continue
+        if not cell.teaches_assert and any(map(_asserts, ast.walk(tree))):
+            what = 'Move this assertion to a cell of its own: # %% proof="what it proves".'
+            yield lesson.problem(cell.line, what)
+        if any(map(_raises, tree.body)):
+            yield lesson.problem(cell.line, "A cell in plain sight does not raise by itself.")
+        from_proofs -= _bound(tree)
+        for name in sorted(from_proofs & _names(tree, ast.Load) - _inner(tree)):
+            what = f"This cell uses {name!r} from a proof cell; set it in a visible cell."
+            yield lesson.problem(cell.line, what)
+
+
+def _problems_of_proof(lesson: Lesson, cell: Cell, tree: ast.Module) -> Iterator[Problem]:
+    if cell.kind != "code" or cell.exercise or cell.instructor:
+        yield lesson.problem(cell.line, "A proof is a code cell of its own.")
+    if not any(map(_asserts, ast.walk(tree))):
+        yield lesson.problem(cell.line, "A proof cell asserts something.")
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    for name in sorted({getattr(func, "attr", getattr(func, "id", "")) for func in calls}):
+        if name in _VISIBLE:
+            yield lesson.problem(cell.line, f"A proof cell asserts only; move {name}() out of it.")
+
+
+def _asserts(node: ast.AST) -> bool:
+    """Whether a statement asserts: an `assert`, or a call such as `assert_frame_equal(...)`."""
+    match node:
+        case ast.Assert():
+            return True
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name.startswith("assert")
+    return False
+
+
+def _raises(statement: ast.stmt) -> bool:
+    """Whether a statement raises when its cell runs; what a function raises is its own matter."""
+    made = ast.FunctionDef | ast.ClassDef
+    return not isinstance(statement, made) and any(
+        isinstance(node, ast.Raise) for node in ast.walk(statement)
+    )
+
+
+def _parsed(cell: Cell) -> ast.Module:
+    """A cell's code; empty for text and for a cell magic, which holds the content of a file."""
+    python = cell.kind == "code" and not cell.text.startswith("%%")
+    try:
+        return ast.parse((cell.text if cell.proof else cell.versions.worked) if python else "")
+    except SyntaxError:
+        return ast.parse("")  # in an exercise's cell another rule names it
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """The names that a cell sets for later cells."""
+    made = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    made |= {n.asname or n.name for n in ast.walk(tree) if isinstance(n, ast.alias)}
+    return (_names(tree, ast.Store) | made) - _inner(tree)
+
+
+def _inner(tree: ast.Module) -> set[str]:
+    """The names that end with their comprehension or function."""
+    nodes = list(ast.walk(tree))
+    loops = (_names(n.target, ast.Store) for n in nodes if isinstance(n, ast.comprehension))
+    return {n.arg for n in nodes if isinstance(n, ast.arg)}.union(*loops)
+
+
+def _names(tree: ast.AST, context: type) -> set[str]:
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return {node.id for node in nodes if isinstance(node.ctx, context)}

@@ -1,0 +1,77 @@
+"""Proof cells: they hold the lessons' text to what a run measured, and never stop a learner.
+
+CI reads each result from `LAB_OUTCOMES`; under `LAB_STRICT` a proof that fails also raises.
+"""
+
+import ast
+import linecache
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from textwrap import shorten
+from types import TracebackType
+
+from lab_env.course.checking import mistake
+from lab_env.course.outcomes import Card, report
+from lab_env.settings import settings
+
+WHY = (
+    "The text around this cell describes the course's own run. Yours may differ because you"
+    " changed, skipped or repeated a cell, or because another version is installed."
+    "\n\nYou can go on. To get the described result, restart the kernel and run all cells up to"
+    " this one."
+)
+
+
+@contextmanager
+def proof(claim: str) -> Iterator[None]:
+    """Run the assertions of a claim: one line if they hold, a card if they do not.
+
+    Args:
+        claim: one sentence that the assertions in the body establish.
+
+    Raises:
+        Exception: what the body raised, only under `LAB_STRICT`.
+    """
+    try:
+        yield
+    except Exception as error:
+        difference = _difference(error)
+        report(proof=claim, outcome="differs", text=difference)
+        if settings().strict:
+            raise
+        from IPython.display import display  # only notebooks show it
+
+        display(Card(f"Your run differs from the text: {claim}", f"{difference}\n\n{WHY}", "warn"))
+    else:
+        report(proof=claim, outcome="holds")
+        print(f"✓ {claim}")
+
+
+def _difference(error: Exception) -> str:
+    """The failed assertion with the values of its sides, or else the error in one sentence."""
+    trace = error.__traceback__.tb_next  # the first frame is `proof`, the next one the cell
+    test = _failed_test(trace)
+    if not isinstance(error, AssertionError) or test is None:
+        return mistake(error)
+
+    def value_of(node: ast.expr):
+        code = compile(ast.Expression(node), "<proof>", "eval")
+        return eval(code, trace.tb_frame.f_globals, trace.tb_frame.f_locals)
+
+    values = []
+    with suppress(Exception):  # asking again may fail; the assertion itself is shown anyway
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            test = next(part for part in test.values if not value_of(part))
+        sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
+        for side in sides:
+            spelt, value = ast.unparse(side), shorten(repr(value_of(side)), 200)
+            if spelt != value:  # a literal says its value itself
+                values.append(f"`{spelt}` is `{value}`")
+    return f"Expected `{ast.unparse(test)}`, but {', '.join(values) or 'it is not so'}."
+
+
+def _failed_test(trace: TracebackType) -> ast.expr | None:
+    """The condition of the `assert` that raised in a notebook's cell."""
+    source = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
+    tests = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert))
+    return next((n.test for n in tests if n.lineno <= trace.tb_lineno <= n.end_lineno), None)
