@@ -1,7 +1,7 @@
-"""The register of the articles' claims: each has a lesson, a verdict, and a cell that measures it.
+"""Every proof cell can fail, and every claim of the articles points to one that measures it.
 
-An assert measures something if it can fail: it must ask about a value that comes, by however many
-steps, from the lab. `measured_names` follows the assignments of a notebook to find those values.
+An assertion can fail if it asks about a value that comes, by however many steps, from the lab.
+`measured_names` follows the assignments of a notebook to find those values.
 """
 
 import ast
@@ -9,10 +9,12 @@ import csv
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 
-from lab_env.authoring.source import read_lesson, sources
+from lab_env.authoring.demos import demo_sources
+from lab_env.authoring.source import SOURCES, Cell, read_lesson, sources
 from lab_env.settings import REPOSITORY
 
 with (REPOSITORY / "data" / "claims.csv").open(newline="", encoding="utf-8") as file:
@@ -20,19 +22,23 @@ with (REPOSITORY / "data" / "claims.csv").open(newline="", encoding="utf-8") as 
 COLUMNS = ("claim", "article", "lesson", "verdict", "measured_by", "cell")
 
 
-@pytest.fixture(scope="module")
-def worked_cells():
-    """By lesson and cell id: each cell of a worked notebook, and the code from its top to that cell."""
-    found = {}
-    for lesson in map(read_lesson, sources()):
-        code = []
-        for cell, cell_id in zip(lesson.cells, lesson.cell_ids(), strict=True):
-            if cell.shown:
-                if cell.kind == "code" and not cell.text.startswith("%%"):  # which writes a file
-                    code.append(cell.text)
-                found[lesson.number, cell_id] = cell, list(code)
+def proofs_of(path: Path) -> dict[str, tuple[Cell, list[str]]]:
+    """By cell id: each proof of a lesson or demo, and the code from its top to that proof."""
+    found, code = {}, []
+    lesson = read_lesson(path)
+    for cell, cell_id in zip(lesson.cells, lesson.cell_ids(), strict=True):
+        if cell.shown and cell.kind == "code" and not cell.text.startswith("%%"):  # writes a file
+            code.append(cell.text)
+            if cell.proof:
+                found[cell_id] = cell, list(code)
     return found
 
+
+PROOFS = {
+    (path.stem[:2] if path in sources() else path.stem, cell_id): proof
+    for path in [*sources(), *demo_sources(SOURCES)]
+    for cell_id, proof in proofs_of(path).items()
+}
 
 parse = lru_cache(ast.parse)
 
@@ -117,22 +123,27 @@ def asserts_that_run(statements: list[ast.stmt]) -> Iterator[ast.Assert]:
 
 
 def measures(cells: list[str]) -> bool:
-    """Whether the last of these cells asserts something about what the lab has shown so far."""
+    """Whether the last of these cells asserts, and each assertion asks what the lab has shown."""
     names = measured_names(cells)
-    return any(can_fail(found.test, names) for found in asserts_that_run(parse(cells[-1]).body))
+    tests = [found.test for found in asserts_that_run(parse(cells[-1]).body)]
+    return bool(tests) and all(can_fail(test, names) for test in tests)
+
+
+@pytest.mark.parametrize("place", PROOFS, ids="-".join)
+def test_every_assertion_of_a_proof_can_fail(place):
+    _, code = PROOFS[place]
+    assert measures(code)
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["claim"][:40])
-def test_a_claim_is_measured_by_a_cell_that_asserts(claim, worked_cells):
+def test_a_claim_points_to_a_named_proof(claim):
     assert tuple(claim) == COLUMNS
     assert all(value and value.strip() for value in claim.values())
     assert claim["article"] in ("first", "second", "both")
     place = claim["lesson"], claim["cell"]
-    assert place in worked_cells, f"lesson {place[0]} has no cell named {place[1]!r}"
-    cell, code = worked_cells[place]
+    assert place in PROOFS, f"lesson {place[0]} has no proof named {place[1]!r}"
+    cell, _ = PROOFS[place]
     assert cell.options.get("name") == claim["cell"]  # not an id that changes with the cell's text
-    assert cell.kind == "code"
-    assert measures(code)
 
 
 BEFORE = "from lab_env import Lab\nlab = Lab.start('04')\nrows = lab.spark.range(5)\nlimit = 3"
