@@ -8,7 +8,7 @@ import ast
 import csv
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,16 +40,16 @@ PROOFS = {
     for cell_id, proof in proofs_of(path).items()
 }
 
-parse = lru_cache(ast.parse)
+parse = cache(ast.parse)
 
 
 def refers_to(node: ast.AST, names: set[str]) -> bool:
-    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
+    return bool(names_in([node]) & names)
 
 
-def bound_by(targets: list[ast.AST]) -> set[str]:
-    """The variables that an assignment to these targets sets, or changes: `x`, `x, y` or `x["a"]`."""
-    return {part.id for to in targets for part in ast.walk(to) if isinstance(part, ast.Name)}
+def names_in(nodes: list[ast.AST]) -> set[str]:
+    """The variables in some code; in the targets of an assignment: those that it sets or changes."""
+    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def bindings(tree: ast.AST) -> Iterator[tuple[set[str], ast.AST]]:
@@ -57,34 +57,49 @@ def bindings(tree: ast.AST) -> Iterator[tuple[set[str], ast.AST]]:
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=targets):
-                yield bound_by(targets), node.value
+                yield names_in(targets), node.value
             case ast.AugAssign() | ast.AnnAssign() | ast.NamedExpr():
-                yield bound_by([node.target]), node
+                yield names_in([node.target]), node
             case ast.For():
                 inside = (names for part in node.body for names, _ in bindings(part))
-                yield bound_by([node.target]).union(*inside), node.iter
+                yield names_in([node.target]).union(*inside), node.iter
             case ast.comprehension():
-                yield bound_by([node.target]), node.iter
+                yield names_in([node.target]), node.iter
+            case ast.Try(handlers=handlers):
+                yield {handler.name for handler in handlers if handler.name}, node
             case ast.withitem(optional_vars=ast.AST()):
-                yield bound_by([node.optional_vars]), node.context_expr
+                yield names_in([node.optional_vars]), node.context_expr
             case ast.FunctionDef() | ast.ClassDef():
                 yield {node.name}, node
             case ast.Call(func=ast.Attribute(value=target)):
-                yield bound_by([target]), node  # it may change, as a list does by `append`
+                yield names_in([target]), node  # it may change, as a list does by `append`
+
+
+@cache
+def imports(cell: str) -> tuple[set[str], set[str]]:
+    """The names that a cell imports: from the lab, and from elsewhere."""
+    ours, foreign = set(), set()
+    for node in ast.walk(parse(cell)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            of_lab = getattr(node, "module", "").startswith("lab_env")
+            imported = {alias.asname or alias.name for alias in node.names}
+            (ours if of_lab else foreign).update(imported)
+    return ours, foreign
+
+
+@cache
+def steps(cell: str) -> list[tuple[set[str], set[str]]]:
+    """For each binding of a cell: the names that it sets, and those that its value is made of."""
+    return [(bound, names_in([source])) for bound, source in bindings(parse(cell))]
 
 
 def measured_names(cells: list[str]) -> set[str]:
     """The names that hold something of the lab after these cells: imported from it, or made of that."""
-    trees = [parse(cell) for cell in cells]
-    names, foreign = set(), set()
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            ours = getattr(node, "module", "").startswith("lab_env")
-            imported = {alias.asname or alias.name for alias in node.names}
-            (names if ours else foreign).update(imported)
-    steps = [step for tree in trees for step in bindings(tree)]
+    names = set().union(*(imports(cell)[0] for cell in cells))
+    foreign = set().union(*(imports(cell)[1] for cell in cells))
+    every_step = [step for cell in cells for step in steps(cell)]
     while True:
-        found = [bound for bound, source in steps if refers_to(source, names)]
+        found = [bound for bound, source in every_step if source & names]
         more = set().union(*found) - foreign - names
         if not more:
             return names
@@ -157,6 +172,7 @@ BEFORE = "from lab_env import Lab\nlab = Lab.start('04')\nrows = lab.spark.range
         "sizes = {}\nfor row in rows.collect():\n    sizes[row.id] = 1\nassert len(sizes) == 5",
         "found = []\nfound.append(rows.first())\nassert found",
         "def count():\n    return rows.count()\nassert not count() > 5",
+        "try:\n    rows.count()\nexcept Exception as error:\n    said = str(error)\nassert 'x' in said",
         "for row in rows.collect():\n    assert row.id < 5",
     ],
 )
