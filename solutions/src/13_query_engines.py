@@ -552,7 +552,7 @@ assert times.faster("hudi-rs + DuckDB", "Spark SQL")
 times.verdicts().to_frame()
 
 # %% [markdown]
-# For 1,210 rows the small reader inside the Python process is faster than Spark, and the cell asserts it. That says nothing
+# For 1,210 rows the small reader inside the Python process is faster than Spark, which the proof above checks. That says nothing
 # about a large table: Spark and Trino spread the work over many machines, hudi-rs reads into the memory of
 # one process. Where the verdict is `inconclusive`, the times overlap: look at least and most. And remember
 # that Trino had less to do: it skipped the log.
