@@ -112,15 +112,21 @@ def pytest_runtest_call(item: pytest.Item):
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used()))
-    wrong = nearly_full(runs[-1].memory)
+    facts = [json.loads(line) for line in lines]
+    wrong = nearly_full(runs[-1].memory) + failed_proofs(facts)
     entry = lessons().get(item.path.stem[:2])
     if entry:
-        wrong += shortcomings(entry, worked, [json.loads(line) for line in lines])
+        wrong += shortcomings(entry, worked, [fact for fact in facts if "exercise" in fact])
     if wrong:
         raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
     runs[-1].nb.metadata["processor_seconds"] = round(used(), 1)
     keep(runs[-1].nb, item.path)
     return result
+
+
+def failed_proofs(facts: list[dict]) -> list[str]:
+    """The proof cells that did not hold: in a learner's notebook they only show a card."""
+    return [f"{f['proof']} {f['text']}" for f in facts if f["outcome"] == "differs"]
 
 
 def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
