@@ -28,6 +28,10 @@ CELLS = {
         ),
         new_markdown_cell("Its [group](../docs/glossary.md#file-group)."),
         new_code_cell("draw()"),
+        new_code_cell(
+            "with lab.proof('It is drawn.'):\n    assert drawn",
+            metadata={"tags": ["proof", "hide-input"]},
+        ),
         new_markdown_cell("*For instructors.* Wait.", metadata={"tags": ["instructor"]}),
     ],
     "02_two": [new_markdown_cell("# 02 · Two?\n\nThe zebrafish swims."), new_code_cell("1 + 1")],
