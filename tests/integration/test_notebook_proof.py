@@ -1,4 +1,4 @@
-"""What pytest says of a notebook that it ran: its exercises, its JVM and its time are judged, too."""
+"""What pytest says of a notebook that it ran: exercises, proofs, JVM and time are judged, too."""
 
 import os
 import re

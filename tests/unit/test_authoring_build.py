@@ -1,4 +1,4 @@
-"""From a source to two notebooks: a rule that is broken is named with file and line, bytes are stable."""
+"""From source to notebooks: a violation is named with file and line, and bytes are stable."""
 
 import json
 import sys

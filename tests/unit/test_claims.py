@@ -48,7 +48,7 @@ def refers_to(node: ast.AST, names: set[str]) -> bool:
 
 
 def names_in(nodes: list[ast.AST]) -> set[str]:
-    """The variables in some code; in the targets of an assignment: those that it sets or changes."""
+    """The variables in some code; of an assignment's targets: those that it sets or changes."""
     return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
@@ -94,7 +94,7 @@ def steps(cell: str) -> list[tuple[set[str], set[str]]]:
 
 
 def measured_names(cells: list[str]) -> set[str]:
-    """The names that hold something of the lab after these cells: imported from it, or made of that."""
+    """The names that come from the lab after these cells: imported from it, or made of that."""
     names = set().union(*(imports(cell)[0] for cell in cells))
     foreign = set().union(*(imports(cell)[1] for cell in cells))
     every_step = [step for cell in cells for step in steps(cell)]
@@ -172,7 +172,7 @@ BEFORE = "from lab_env import Lab\nlab = Lab.start('04')\nrows = lab.spark.range
         "sizes = {}\nfor row in rows.collect():\n    sizes[row.id] = 1\nassert len(sizes) == 5",
         "found = []\nfound.append(rows.first())\nassert found",
         "def count():\n    return rows.count()\nassert not count() > 5",
-        "try:\n    rows.count()\nexcept Exception as error:\n    said = str(error)\nassert 'x' in said",
+        "try:\n    rows.count()\nexcept Exception as why:\n    said = str(why)\nassert 'x' in said",
         "for row in rows.collect():\n    assert row.id < 5",
     ],
 )
