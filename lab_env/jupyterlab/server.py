@@ -7,7 +7,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 
 from lab_env.processes.environment import clean_environment
-from lab_env.processes.state import free_port, keep, read_state
+from lab_env.processes.state import free_port, read_state, update_state
 from lab_env.settings import settings
 
 SETTINGS = Path(__file__).parent
@@ -97,5 +97,5 @@ def has_display() -> bool:
 def _token() -> str:
     """The token of this lab's JupyterLab: the same at each start, so an open page stays valid."""
     if "token" not in read_state().get("jupyter", {}):
-        keep("jupyter", token=token_urlsafe(24))
+        update_state("jupyter", token=token_urlsafe(24))
     return read_state()["jupyter"]["token"]

@@ -203,7 +203,7 @@ def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
 
     Args:
         service: its name.
-        wished: for each of its ports the number from the settings.
+        preferred: for each of its ports the number from the settings.
 
     Returns:
         For each of its ports the number to listen on.
@@ -220,7 +220,7 @@ def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
         chosen: dict[str, int] = {}
         for name, wish in preferred.items():
             first = wish
-            if known.get("wished", {}).get(name) == wish:
+            if known.get("preferred", {}).get(name) == wish:
                 first = known["ports"][name]
             taken = others | set(chosen.values())
             chosen[name] = _free_port(first, wish, taken)
