@@ -329,7 +329,7 @@ def site(
     from lab_env.publish.site.build import build_site
 
     built = build_site(partial=partial)
-    for name, why in built.missing_resources.items():
+    for name, why in built.lacks.items():
         out.print(escape(f"not in it: {name} {why}"))
     out.print(escape(f"{len(built.notebooks)} notebooks and the guides: open {built.index}"))
 
