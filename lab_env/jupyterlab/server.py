@@ -7,7 +7,9 @@ from pathlib import Path
 from secrets import token_urlsafe
 
 from lab_env.processes.environment import clean_environment
-from lab_env.processes.state import free_port, read_state, update_state
+from lab_env.processes.ports import free_port
+from lab_env.processes.state import read_state, update_state
+from lab_env.processes.system import has_display
 from lab_env.settings import settings
 
 SETTINGS = Path(__file__).parent
@@ -85,13 +87,6 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
     if not (browser and has_display()):
         command.append("--no-browser")
     return Server(command, environment, f"http://{settings().client_host}:{port}", token)
-
-
-def has_display() -> bool:
-    """Whether a browser can be opened here."""
-    return sys.platform == "darwin" or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
 
 
 def _token() -> str:

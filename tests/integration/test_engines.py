@@ -201,10 +201,10 @@ def test_what_the_settings_name_wrongly_is_said_before_anything_starts(
 
 
 def test_a_download_that_cannot_fit_is_refused_with_the_next_step(monkeypatch, tmp_path):
-    monkeypatch.setattr("lab_env.install.fetch.cache", lambda: tmp_path)
+    monkeypatch.setattr("lab_env.install.archives.cache", lambda: tmp_path)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=10**9))
-    monkeypatch.setattr("lab_env.services.trino.wheel_java_home", lambda version: tmp_path)
+    monkeypatch.setattr("lab_env.services.trino.fetch_java", lambda *arguments: None)
     with pytest.raises(LabError, match=r"2\.1 GB of disk must be free") as refused:
         lab_services._fetch_on_demand(lab_services.service("trino"), lambda line: None)
     assert "lab up trino" in refused.value.next_step

@@ -19,9 +19,10 @@ import pytest
 from instance import Instance, programs_showing, running_instance
 from own_lab import allowed, lab_environment, wait_until
 
+from lab_env.install.cache import cache
 from lab_env.processes import supervisor
 from lab_env.processes.environment import MARK
-from lab_env.processes.state import MARKER, cache
+from lab_env.processes.state import MARKER
 from lab_env.processes.supervisor import Program
 from lab_env.settings import REPOSITORY
 from lab_env.shop.ledger import Ledger

@@ -40,7 +40,7 @@ def built(tmp_path, monkeypatch) -> dict[str, str]:
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(kafka.subprocess, "run", format_storage)
-    monkeypatch.setattr(trino, "archive", lambda name: tmp_path)
+    monkeypatch.setattr(trino, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(trino, "wheel_java_home", lambda version: tmp_path)
     for name, service in SERVICES.items():
         argv = service.program(service.preferred_ports()).argv
