@@ -94,7 +94,7 @@ def forget_copies(target: Path) -> None:
 
 
 def file_name(coordinates: str, extension: str = "jar") -> str:
-    """The name of a fetched file, for example `kafka-clients-4.1.2.jar`."""
+    """The name of a fetched file, for example `commons-pool2-2.11.1.jar`."""
     _, module, revision = coordinates.split(":")
     return f"{module}-{revision}.{extension}"
 

@@ -110,7 +110,7 @@ def test_a_write_registers_its_table_and_a_new_partition_is_synced(lab):
     assert lab.spark.table(f"{DATABASE}.orders").count() == 5
 
 
-@pytest.mark.parametrize("mend", ["a later write", "MSCK REPAIR TABLE", "CALL hive_sync"])
+@pytest.mark.parametrize("fix", ["a later write", "MSCK REPAIR TABLE", "CALL hive_sync"])
 def test_a_partition_written_without_sync_is_unknown_until_somebody_tells(lab, fix):
     name = {"a later write": "later", "MSCK REPAIR TABLE": "repaired"}.get(fix, "called")
     write(lab, name, 0, 3, "2026-11-20")
