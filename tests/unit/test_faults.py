@@ -37,25 +37,29 @@ def family():
         parent.communicate()
 
 
-def states(tree: list[psutil.Process]) -> set[str]:
-    """The states of the processes; a signal takes a moment to act."""
-    time.sleep(0.1)
-    return {process.status() for process in tree}
+def all_are(state: str, processes: list[psutil.Process]) -> bool:
+    """Whether the processes come to a state; a signal takes a moment to act."""
+    deadline = time.monotonic() + 10
+    while {process.status() for process in processes} != {state}:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def test_a_frozen_tree_stands_still_and_goes_on_even_after_an_error():
     with family() as tree:
         with pytest.raises(RuntimeError), frozen(tree[0].pid):
-            assert states(tree) == {psutil.STATUS_STOPPED}
+            assert all_are(psutil.STATUS_STOPPED, tree)
             raise RuntimeError
-        assert states(tree) == {psutil.STATUS_SLEEPING}
+        assert all_are(psutil.STATUS_SLEEPING, tree)
 
 
 def test_a_tree_of_which_one_is_killed_while_frozen_goes_on_otherwise():
     with family() as tree:
         with frozen(tree[0].pid):
             kill(tree[1].pid)
-        assert tree[0].status() == psutil.STATUS_SLEEPING
+        assert all_are(psutil.STATUS_SLEEPING, tree[:1])
 
 
 def test_a_killed_tree_is_gone_children_too():
