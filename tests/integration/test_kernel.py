@@ -18,7 +18,7 @@ from lab_env.settings import REPOSITORY
 
 pytestmark = pytest.mark.services
 
-# The whole way in a minute: services, a Spark session, a Hudi table, live load, Kafka read by Spark.
+# The whole pipeline in a minute: services, Spark, a Hudi table, live load, Kafka read by Spark.
 NOTEBOOK = REPOSITORY / "solutions" / "00_welcome.ipynb"
 SCRIPT = Path(__file__).with_name("kernel_run.py")
 

@@ -109,7 +109,7 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
 
 
 def assert_reset_is_quick_and_leaves_others_alone(services, lab: Lab, spark) -> None:
-    """Reset a lab with four tables, their checkpoints and a running writer, beside another lesson."""
+    """Reset a lab with four tables, checkpoints and a running writer, beside another lesson."""
     other = Lab("97", services)
     reset_lesson("97")
     other.replay(n=500)
@@ -168,7 +168,7 @@ def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]
 
 
 def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, bytes]]:
-    """Send malformed events among good ones; where each malformed one lies, by the broker's word."""
+    """Send malformed events among good ones; the partition and offset of each malformed one."""
     rng, sent = Random(11), {}
     producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
 

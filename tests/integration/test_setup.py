@@ -140,9 +140,9 @@ def machine(tmp_path_factory) -> Machine:
 def clone(machine) -> Path:
     """A clone that is set up: the run was killed while it fetched jars, and resumed.
 
-    The MinIO that this machine's own set-up has built is given to it: with the same Go, flags and
-    sources, and no compiler but Go's, and the build is two thirds of a cold set-up's work. All else is
-    fetched and checked; so is this MinIO run. Where there is none, the bare machine builds it.
+    It gets the MinIO that this machine's own set-up has built with the same Go, flags and sources:
+    that build is two thirds of a cold set-up. If there is none, the bare machine builds it.
+    Everything else is fetched and checked, and this MinIO is run.
     """
     clone = machine.clone("a fresh clone")
     started = time.monotonic()
@@ -267,7 +267,7 @@ sys.exit(tour.returncode)
 
 @pytest.fixture(scope="module")
 def tour(machine, clone, tmp_path_factory):
-    """The tour of a fresh clone, with the network cut where this machine allows it: output, folder."""
+    """The folder of a fresh clone's tour; the network is cut if this machine allows it."""
     home = tmp_path_factory.mktemp("tour") / "a lab"
     python, lab = clone / ".venv" / "bin" / "python", clone / ".venv" / "bin" / "lab"
     modules = [Path(__file__).parent, Path(__file__).parents[1]]
@@ -321,7 +321,7 @@ def test_every_query_type_answers(report):
         assert rows[table, "snapshot"] == snapshot
         assert 0 < changed <= snapshot and 0 < then <= snapshot
         assert changed + then >= snapshot  # each order was there by then, or changed since
-        # On a slow machine there may be so few commits that all orders of the first ones changed again.
+        # On a slow machine there may be so few commits that all the first orders changed again.
         assert commits < 6 or changed < snapshot > then
     # COW has no logs to leave out; of MOR the first orders at least lie in base files.
     assert rows["cow", "read-optimised"] == rows["cow", "snapshot"]

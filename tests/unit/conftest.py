@@ -1,4 +1,4 @@
-"""What unit tests share: a fresh LAB_HOME, and a Spark without services, connectors or a web page."""
+"""What unit tests share: a fresh LAB_HOME, and a Spark without services or a web page."""
 
 from pathlib import Path
 
@@ -23,10 +23,10 @@ def home(tmp_path, monkeypatch) -> Path:
 @pytest.fixture(scope="package")
 def spark():
     """A small local session in UTC."""
-    # A JVM keeps its class path, options and environment, the keys of the store among them. They are
-    # those of the lab's own sessions, so that one of them may follow in this process, or come before.
+    # A JVM keeps its class path, options and environment, the keys of the store among them. Here
+    # they are those of the lab's own sessions, so that both may run in one process, in any order.
     _, access_key, secret_key = credentials()
-    # Nothing answers there: a unit test that asks a service fails.
+    # No service answers at this address, so a unit test that needs one fails.
     nowhere = Endpoints(
         "http://127.0.0.1:1", access_key, secret_key, "us-east-1", "lakehouse", "127.0.0.1:1"
     )

@@ -50,7 +50,7 @@ def test_no_file_names_an_index(text):
 
 
 def digests(kind: str, name: str, pin: dict) -> list[str]:
-    """The checksums by which set-up verifies one artefact of versions.toml, without their prefix."""
+    """The checksums by which set-up verifies an artefact of versions.toml, in hexadecimal."""
     if kind == "wheels":
         return [digest.removeprefix("sha256:") for digest in pin["hashes"]]
     if kind == "archives":

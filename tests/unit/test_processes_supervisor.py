@@ -1,4 +1,4 @@
-"""A failed stop is reported; the store's credentials reach only the programs that read the store."""
+"""A failed stop is reported; the store's credentials reach only programs that read the store."""
 
 import json
 from xmlrpc.client import Fault

@@ -1,4 +1,4 @@
-"""Programs of the lab are ended: asked first, killed when they do not listen, and never waited for in vain."""
+"""Programs are asked to end and, if they ignore it, killed; no zombie is waited for."""
 
 import shlex
 import subprocess
