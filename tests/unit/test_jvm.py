@@ -71,7 +71,7 @@ def test_no_jvm_has_the_quick_compiler_without_room_for_its_code(built):
 
 def test_the_quick_compiler_is_named_in_one_place_and_in_the_lesson_that_teaches_it():
     listing = subprocess.run(
-        [*"git ls-files --cached --others --exclude-standard".split(), *SOURCES],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *SOURCES],
         cwd=REPOSITORY, capture_output=True, text=True, check=True,
     )  # fmt: skip
     holders = set()
