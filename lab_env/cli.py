@@ -275,7 +275,8 @@ def demo(
     import webbrowser
 
     from lab_env import services
-    from lab_env.jupyterlab.server import ENDING, has_display
+    from lab_env.jupyterlab.server import ENDING
+    from lab_env.processes.system import has_display
     from lab_env.publish import demos
 
     demos.notebook_of(name)  # a wrong name is said before anything starts

@@ -18,7 +18,9 @@ from lab_env.course.progress import CourseProgress
 from lab_env.course.proofs import proof
 from lab_env.display.architecture import architecture_svg
 from lab_env.errors import LabError
-from lab_env.install import cds_archive, fetch, java
+from lab_env.faults.services import paused
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
 from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.processes import supervisor
@@ -145,7 +147,7 @@ class Lab:
                 extra |= session.metastore_conf(self.address("metastore"))
             self._session = session.build_session(
                 self.endpoints,
-                fetch.jars("spark"),
+                jar_folder("spark"),
                 java.java_home(),
                 f"lab {self.namespace}",
                 extra,
@@ -209,7 +211,7 @@ class Lab:
 
     def paused(self, service: str):
         """Hold a service still while the body of the `with` runs; it answers nothing then."""
-        return services.paused(service)
+        return paused(service)
 
     def load(self, topic: str | None = None, **options) -> Load:
         """Live load on a topic; use it as a context manager or call its `run()`.

@@ -11,7 +11,8 @@ from lab_env import services
 from lab_env.bench import backlog, growth, machine, recorded, report, rounds
 from lab_env.bench.summary import summary
 from lab_env.errors import LabError
-from lab_env.processes.state import exclusive, folder
+from lab_env.processes.locks import exclusive
+from lab_env.processes.state import folder
 
 PARTS = {
     "set-up": "set-up with nothing to do",

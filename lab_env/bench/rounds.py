@@ -22,14 +22,16 @@ from lab_env import services, store
 from lab_env.bench import latency
 from lab_env.bench.stream import UNIFORM, ZIPF, Scenario, Stream, record
 from lab_env.errors import LabError
-from lab_env.install import cds_archive, fetch, java
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
 from lab_env.jvm import explained
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import session, writer
 from lab_env.pipeline.sinks import table_path
 from lab_env.probes.minio import Bucket, Usage
 from lab_env.processes import supervisor
-from lab_env.processes.environment import clean_environment, end_processes, mark
+from lab_env.processes.environment import clean_environment, mark
+from lab_env.processes.tree import end_processes, process_tree, wait_until_ended
 from lab_env.shop.producer import Sender
 from lab_env.shop.topics import delete_topic, ensure_topic
 
@@ -146,7 +148,7 @@ class WorkerClient:
         self._log = supervisor.log_path(f"bench-{sink}")
         environment = clean_environment() | mark() | writer.environment(bucket.endpoints)
         java_options = cds_archive.java_options(java_options)
-        arguments = [sink, str(fetch.jars("spark")), str(java.java_home()), java_options]
+        arguments = [sink, str(jar_folder("spark")), str(java.java_home()), java_options]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "lab_env.bench.agent", *arguments],
@@ -161,7 +163,7 @@ class WorkerClient:
     def wait(self) -> None:
         """Until it has its session."""
         self._answer()
-        self._tree += self._tree[0].children(recursive=True)
+        self._tree = process_tree(self._process.pid)
 
     def do(self, what: str, **order) -> dict:
         """Have something done; returns the answer.
@@ -190,8 +192,7 @@ class WorkerClient:
         self.hang_up()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(15)
-        _, alive = psutil.wait_procs(self._tree, timeout=15)
-        end_processes(alive)
+        end_processes(wait_until_ended(self._tree, 15))
 
     def _answer(self) -> dict:
         line = self._process.stdout.readline()

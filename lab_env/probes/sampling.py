@@ -9,6 +9,7 @@ import psutil
 
 from lab_env import store
 from lab_env.pipeline.sinks import FOLDERS
+from lab_env.processes.system import memory_of
 from lab_env.settings import Endpoints
 
 
@@ -48,7 +49,7 @@ class Sampler:
 
 @dataclass
 class MemorySamples:
-    """Proportional set size (PSS) of groups of processes over time.
+    """Memory of groups of processes over time: PSS on Linux (see `memory_of`).
 
     Args:
         groups: for each name a function that lists the group's processes at that moment.
@@ -66,7 +67,7 @@ class MemorySamples:
             for process in processes():
                 if process.pid not in seen:
                     seen.add(process.pid)
-                    total += _pss(process)
+                    total += memory_of(process)
             row[name] = total / 1e6
         self.rows.append(row)
 
@@ -76,13 +77,6 @@ class MemorySamples:
             row | {"total": sum(v for k, v in row.items() if k != "at")} for row in self.rows
         ]
         return max(with_totals, key=lambda row: row["total"], default={"total": 0.0})
-
-
-def _pss(process: psutil.Process) -> int:
-    try:
-        return process.memory_full_info().pss
-    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-        return 0
 
 
 @dataclass

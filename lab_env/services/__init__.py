@@ -5,16 +5,14 @@ Kernels attach to services that run elsewhere: nothing here keeps state in this 
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-import psutil
-
 from lab_env.errors import LabError
-from lab_env.install.fetch import cache_lock
+from lab_env.install.cache import cache_lock
 from lab_env.processes import supervisor
 from lab_env.processes.state import lab_lock, purge_home
+from lab_env.processes.tree import resident_bytes
 from lab_env.services.base import NotReady, Service
 from lab_env.services.kafka import Kafka
 from lab_env.services.kinesis import Kinesis
@@ -200,30 +198,6 @@ def exposure() -> str:
     )
 
 
-@contextmanager
-def paused(name: str) -> Iterator[None]:
-    """Hold a service still while the body runs: it lives and listens, but answers nothing.
-
-    Args:
-        name: for example `kafka`.
-
-    Raises:
-        LabError: it does not run here.
-    """
-    program = supervisor.status_of(service(name).name)
-    if program is None or not program.pid:
-        raise LabError(f"{service(name).title} does not run here.", "run: lab up")
-    server = psutil.Process(program.pid)
-    family = [server, *server.children(recursive=True)]
-    for process in family:
-        process.suspend()
-    try:
-        yield
-    finally:
-        for process in family:
-            process.resume()
-
-
 def service(name: str) -> Service:
     """A service by its name.
 
@@ -334,7 +308,7 @@ def _program_row(
 ) -> ServiceStatus:
     if program is None:
         return ServiceStatus(name, state, address, 0, 0.0, 0, 0.0, links)
-    memory = _memory_mb(program.pid)
+    memory = round(resident_bytes(program.pid) / 1e6, 1)
     return ServiceStatus(
         program.name,
         state,
@@ -345,12 +319,3 @@ def _program_row(
         memory,
         links,
     )
-
-
-def _memory_mb(pid: int) -> float:
-    try:
-        process = psutil.Process(pid) if pid else None
-        family = [process, *process.children(recursive=True)] if process else []
-        return round(sum(member.memory_info().rss for member in family) / 1e6, 1)
-    except psutil.Error:
-        return 0.0

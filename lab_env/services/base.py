@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from lab_env.errors import LabError
 from lab_env.processes import supervisor
-from lab_env.processes.state import choose_ports, read_state
+from lab_env.processes.ports import choose_ports
+from lab_env.processes.state import read_state
 from lab_env.processes.supervisor import Program
 
 Progress = Callable[[str], None]

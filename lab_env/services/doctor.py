@@ -15,11 +15,16 @@ import psutil
 
 from lab_env.errors import LabError
 from lab_env.install import bootstrap
-from lab_env.install.fetch import archive, corrupt_jars, jars, versions
+from lab_env.install.archives import archive_folder
+from lab_env.install.cache import cache
+from lab_env.install.jars import corrupt_jars, jar_folder
 from lab_env.install.java import VERSION, find_java, java_version
+from lab_env.install.versions import versions
 from lab_env.jvm import exhaustion_in
 from lab_env.processes import supervisor
-from lab_env.processes.state import cache, folder, home, port_is_free
+from lab_env.processes.ports import port_is_free
+from lab_env.processes.state import folder, home
+from lab_env.processes.tree import resident_bytes
 from lab_env.services import SERVICES, exposure
 from lab_env.services.base import NotReady
 from lab_env.services.minio_program import find_minio, minio_on_path, objection
@@ -98,7 +103,9 @@ def _python() -> Iterator[Finding]:
     if sys.version_info[:2] in bootstrap.SUPPORTED_PYTHONS:
         yield Finding("python", "ok", f"{version} ({sys.executable})")
     else:
-        yield Finding("python", "fail", f"{version}; 3.11 or 3.12 is needed", "run: make setup")
+        yield Finding(
+            "python", "fail", f"{version}; {bootstrap.pythons()} is needed", "run: make setup"
+        )
 
 
 def _packages() -> Iterator[Finding]:
@@ -134,7 +141,7 @@ def _spark_home() -> Iterator[Finding]:
 def _jars() -> Iterator[Finding]:
     sets = ", ".join(f"{name} ({len(pins)})" for name, pins in versions()["jars"].items())
     for name in versions()["jars"]:
-        jars(name)
+        jar_folder(name)
     corrupt = corrupt_jars()
     for jar in corrupt:
         yield Finding("jars", "fail", f"{jar} is damaged", f"rm -r {jar.parent}; make setup")
@@ -144,7 +151,7 @@ def _jars() -> Iterator[Finding]:
 
 def _on_demand() -> Iterator[Finding]:
     for name, pin in versions()["archives"].items():
-        fetched = archive(name)
+        fetched = archive_folder(name)
         size = f"{pin['megabytes'] / 1000:.1f} GB"
         fact = str(fetched) if fetched else f"not fetched; lab up {name} does it once ({size})"
         yield Finding(name, "ok", fact)
@@ -166,7 +173,9 @@ def _minio() -> Iterator[Finding]:
         yield Finding("minio", "fail", f"{found.path} does not run", "remove it, then: make setup")
         return
     built = found.origin == "set-up"
-    version = versions()["minio"]["version"] if built else "".join(answer.stdout.splitlines()[:1])
+    version = (
+        versions()["go"]["minio"]["version"] if built else "".join(answer.stdout.splitlines()[:1])
+    )
     yield Finding("minio", "ok", f"{version} from {found.origin} ({found.path})")
 
 
@@ -181,7 +190,7 @@ def _disk() -> Iterator[Finding]:
 def _memory() -> Iterator[Finding]:
     memory = psutil.virtual_memory()
     free, total = memory.available / GIGABYTE, memory.total / GIGABYTE
-    used_by_lab = sum(row.memory_info().rss for row in _own_processes()) / GIGABYTE
+    used_by_lab = sum(resident_bytes(program.pid) for program in supervisor.status()) / GIGABYTE
     enough = free + used_by_lab >= NEEDED_MEMORY
     fact = f"{free:.1f} of {total:.1f} GB free; services, Spark and load need {NEEDED_MEMORY} GB"
     fix = "" if enough else "close other programs, or set LAB_SPARK_MEMORY=700m."
@@ -240,14 +249,3 @@ def _settings() -> Iterator[Finding]:
     chosen = sorted(name for name in os.environ if name.startswith("LAB_"))
     shown = (n if "SECRET" in n or "KEY" in n else f"{n}={os.environ[n]}" for n in chosen)
     yield Finding("settings", "ok", ", ".join(shown) or "all as they come")
-
-
-def _own_processes() -> list[psutil.Process]:
-    family = []
-    for program in supervisor.status():
-        try:
-            process = psutil.Process(program.pid) if program.pid else None
-            family += [process, *process.children(recursive=True)] if process else []
-        except psutil.Error:
-            continue
-    return family

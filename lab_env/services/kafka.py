@@ -9,7 +9,8 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.install.fetch import Progress, fetch_jars, jars
+from lab_env.install.cache import Progress
+from lab_env.install.jars import fetch_jars, jar_folder
 from lab_env.install.java import java_program
 from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes.environment import clean_environment
@@ -151,7 +152,7 @@ def _cluster_id() -> str:
 
 
 def _java(*options: str) -> list[str]:
-    return [str(java_program()), *options, "-cp", f"{jars('kafka')}/*"]
+    return [str(java_program()), *options, "-cp", f"{jar_folder('kafka')}/*"]
 
 
 def _quiet() -> list[str]:

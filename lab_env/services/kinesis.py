@@ -6,7 +6,7 @@ throughput limits. It keeps everything in memory; a restart empties it.
 
 import sys
 
-from lab_env.install.fetch import Progress
+from lab_env.install.cache import Progress
 from lab_env.processes.state import folder
 from lab_env.processes.supervisor import Program
 from lab_env.services.base import NotReady, Service

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from lab_env.install.fetch import Progress, fetch_jars, jars, pyspark_home
+from lab_env.install.cache import Progress
+from lab_env.install.jars import fetch_jars, jar_folder
 from lab_env.install.java import java_program
+from lab_env.install.maven import pyspark_home
 from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes.state import folder
 from lab_env.processes.supervisor import Program
@@ -148,7 +150,7 @@ def _write_configuration(place: Path) -> None:
 def _class_path() -> str:
     """Hive from PySpark, S3A from the jars of the course's sessions. No Hudi: it brings a Hive, too."""
     spark = pyspark_home() / "jars"
-    s3a = [jar for jar in sorted(jars("spark").glob("*.jar")) if "aws" in jar.name]
+    s3a = [jar for jar in sorted(jar_folder("spark").glob("*.jar")) if "aws" in jar.name]
     (py4j,) = spark.glob("py4j-*.jar")
-    parts = ["conf", py4j, f"{spark}/*", *s3a, f"{jars('metastore')}/*"]
+    parts = ["conf", py4j, f"{spark}/*", *s3a, f"{jar_folder('metastore')}/*"]
     return os.pathsep.join(map(str, parts))

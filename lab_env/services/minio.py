@@ -4,7 +4,8 @@ import urllib.error
 import urllib.request
 
 from lab_env.errors import LabError
-from lab_env.install.fetch import Progress, build_with_go, versions
+from lab_env.install.cache import Progress
+from lab_env.install.go_build import build_program
 from lab_env.processes.state import folder, secrets
 from lab_env.processes.supervisor import Program
 from lab_env.services.base import NotReady, Service
@@ -35,8 +36,7 @@ class MinIO(Service):
     def fetch(self, report_progress: Progress) -> None:
         """Build MinIO, unless this machine has one that is new enough."""
         if find_minio() is None:
-            pin = versions()["minio"]
-            build_with_go(pin["module"], pin["version"], report_progress)
+            build_program(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
         """MinIO on one folder of LAB_HOME."""

@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.install.fetch import built_by_go, versions
+from lab_env.install.cache import cache
+from lab_env.install.go_build import built_program
+from lab_env.install.versions import versions
 from lab_env.processes.environment import clean_environment
-from lab_env.processes.state import cache, write_private
+from lab_env.processes.state import write_private
 from lab_env.settings import settings, without_credentials
 
 START_TIMEOUT_S = 20
@@ -61,7 +63,7 @@ def find_minio() -> MinioProgram | None:
     on_path = minio_on_path()
     if on_path and not objection(on_path):
         return MinioProgram(on_path, "PATH")
-    built = _built_folder() / "minio"
+    built = built_program("minio")
     return MinioProgram(built, "set-up") if built.exists() else None
 
 
@@ -78,7 +80,7 @@ def objection(program: Path, again: bool = False) -> str:
         program: the file.
         again: try it again if it failed before.
     """
-    oldest = versions()["minio"]["oldest_release"]
+    oldest = versions()["go"]["minio"]["oldest_release"]
     facts = program.stat()
     tried = [str(program), facts.st_mtime_ns, facts.st_size, oldest]
     kept = _read(_result_file())
@@ -97,10 +99,6 @@ def _read(path: Path) -> dict:
         return json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-
-
-def _built_folder() -> Path:
-    return built_by_go(versions()["minio"]["module"], versions()["minio"]["version"])
 
 
 def _too_old(program: Path, oldest: str) -> str:

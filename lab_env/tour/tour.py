@@ -5,6 +5,7 @@ at once, then every query type, then the producer's ledger against each sink.
 """
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from lab_env.probes.freshness import event_freshness
 from lab_env.probes.sampling import MemorySamples, Sampler, StoreSamples, is_compaction
 from lab_env.processes import supervisor
 from lab_env.processes.state import folder
+from lab_env.processes.tree import process_tree
 from lab_env.shop.events import EVENT_DDL
 from lab_env.shop.reconcile import Reconciliation
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
@@ -364,27 +366,18 @@ def _result_table(title: str, *columns: str) -> Table:
 
 
 def _program_processes(exclude: str) -> list[psutil.Process]:
-    """The processes of the running services, the supervisor's children but for one."""
-    found = []
-    for program in supervisor.status():
-        if program.pid and program.name != exclude:
-            found += _with_children(program.pid)
-    return found
-
-
-def _with_children(pid: int) -> list[psutil.Process]:
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
+    """The processes of the running services and of every other supervised program but one."""
+    return [
+        process
+        for program in supervisor.status()
+        if program.name != exclude
+        for process in process_tree(program.pid)
+    ]
 
 
 def _own_children(java: bool) -> list[psutil.Process]:
     return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if ("java" in _name(process)) == java
+        process for process in process_tree(os.getpid())[1:] if ("java" in _name(process)) == java
     ]
 
 

@@ -69,9 +69,9 @@ lab.replay(topic, n=4000)
 import pandas as pd
 
 from lab_env.display.card import styled
-from lab_env.install import fetch
+from lab_env.install.jars import jar_folder
 
-jars = sorted(fetch.jars("spark").glob("*.jar"))
+jars = sorted(jar_folder("spark").glob("*.jar"))
 
 WHAT_FOR = {
     "spark-sql-kafka": ("reads topics as tables and streams", "Spark and its Scala"),
@@ -143,7 +143,7 @@ print("it read", records.option("subscribe", topic).load().count(), "messages")
 """
 
 
-brokers_client = next(fetch.jars("kafka").glob("kafka-clients-*.jar"))
+brokers_client = next(jar_folder("kafka").glob("kafka-clients-*.jar"))
 others = [jar for jar in jars if not jar.name.startswith("kafka-clients")]
 class_path = ":".join(map(str, [brokers_client, *others]))
 attempt = subprocess.Popen(

@@ -5,7 +5,6 @@ out, and said so; CI runs it.
 """
 
 import shutil
-import signal
 import time
 from contextlib import closing, contextmanager
 
@@ -16,9 +15,11 @@ from own_lab import lab_environment, wait_until
 
 from lab_env import services as lab_services
 from lab_env.errors import LabError
+from lab_env.faults.processes import kill
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.processes import supervisor
+from lab_env.processes.tree import process_tree
 from lab_env.services import thrift
 
 pytestmark = pytest.mark.services
@@ -109,7 +110,7 @@ def test_a_write_registers_its_table_and_a_new_partition_is_synced(lab):
     assert lab.spark.table(f"{DATABASE}.orders").count() == 5
 
 
-@pytest.mark.parametrize("mend", ["a later write", "MSCK REPAIR TABLE", "CALL hive_sync"])
+@pytest.mark.parametrize("fix", ["a later write", "MSCK REPAIR TABLE", "CALL hive_sync"])
 def test_a_partition_written_without_sync_is_unknown_until_somebody_tells(lab, fix):
     name = {"a later write": "later", "MSCK REPAIR TABLE": "repaired"}.get(fix, "called")
     write(lab, name, 0, 3, "2026-11-20")
@@ -128,10 +129,9 @@ def test_a_partition_written_without_sync_is_unknown_until_somebody_tells(lab, f
 
 def test_the_metastore_listens_on_this_machine_only(lab):
     program = supervisor.status_of("metastore")
-    family = psutil.Process(program.pid)
     listening = {
         connection.laddr.ip.removeprefix("::ffff:")
-        for process in [family, *family.children(recursive=True)]
+        for process in process_tree(program.pid)
         for connection in process.net_connections()
         if connection.status == psutil.CONN_LISTEN
     }
@@ -156,8 +156,8 @@ def test_trino_says_within_seconds_that_the_store_is_gone(trino):
 
 def test_a_killed_metastore_comes_back_with_its_tables(lab):
     before = supervisor.status_of("metastore").pid
-    (java,) = psutil.Process(before).children()
-    java.send_signal(signal.SIGKILL)
+    _, java = process_tree(before)
+    kill(java.pid)
     wait_until(lambda: supervisor.status_of("metastore").pid not in (0, before))
     lab_services.up(["metastore"], progress=lambda line: None)
     assert thrift.tables(uri(), DATABASE) == ["orders"]
@@ -201,10 +201,10 @@ def test_what_the_settings_name_wrongly_is_said_before_anything_starts(
 
 
 def test_a_download_that_cannot_fit_is_refused_with_the_next_step(monkeypatch, tmp_path):
-    monkeypatch.setattr("lab_env.install.fetch.cache", lambda: tmp_path)
+    monkeypatch.setattr("lab_env.install.archives.cache", lambda: tmp_path)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=10**9))
-    monkeypatch.setattr("lab_env.services.trino.wheel_java_home", lambda version: tmp_path)
+    monkeypatch.setattr("lab_env.services.trino.fetch_java", lambda *arguments: None)
     with pytest.raises(LabError, match=r"2\.1 GB of disk must be free") as refused:
         lab_services._fetch_on_demand(lab_services.service("trino"), lambda line: None)
     assert "lab up trino" in refused.value.next_step

@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from lab_env import services as lab_services
+from lab_env.faults.services import paused
 from lab_env.lab import reset_lesson
 from lab_env.services import SERVICES
 
@@ -86,7 +87,7 @@ def test_a_reset_removes_the_streams_of_its_lesson_and_no_other(kinesis):
 
 
 def test_a_paused_service_answers_nothing_and_goes_on_afterwards(kinesis):
-    with lab_services.paused("kinesis"):
+    with paused("kinesis"):
         state = next(row.state for row in lab_services.status() if row.name == "kinesis")
         assert state.startswith("not ready")
     state = next(row.state for row in lab_services.status() if row.name == "kinesis")

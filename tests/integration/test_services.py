@@ -19,10 +19,13 @@ import pytest
 from instance import Instance, programs_showing, running_instance
 from own_lab import allowed, lab_environment, wait_until
 
+from lab_env.faults.processes import kill
+from lab_env.install.cache import cache
 from lab_env.processes import supervisor
 from lab_env.processes.environment import MARK
-from lab_env.processes.state import MARKER, cache
+from lab_env.processes.state import MARKER
 from lab_env.processes.supervisor import Program
+from lab_env.processes.tree import process_tree, wait_until_ended
 from lab_env.settings import REPOSITORY
 from lab_env.shop.ledger import Ledger
 
@@ -69,14 +72,13 @@ def test_up_spares_what_runs_and_down_ends_it_all(running, tmp_path):
     other_lab = subprocess.Popen(["sleep", "600"], env=os.environ | {MARK: str(tmp_path)})
     try:
         next(line for line in load.stdout if "load on lab.orders runs" in line)
-        family = psutil.Process(load.pid).children(recursive=True)
-        assert len(family) >= 2
+        family = process_tree(load.pid)
+        assert len(family) >= 3  # with two worker processes
         running.up()
         assert {name: row["pid"] for name, row in running.status().items()} == before
         assert load.poll() is None
         running.down()
-        _, alive = psutil.wait_procs(family, timeout=1)
-        assert alive == []
+        assert wait_until_ended(family[1:], 1) == []
         load.communicate(timeout=20)
         assert load.returncode is not None
         assert other_lab.poll() is None
@@ -108,7 +110,7 @@ def test_up_from_two_terminals_at_once_starts_one_of_each_with_its_data(stopped)
 def test_killed_services_come_back_by_themselves_and_have_lost_nothing(running):
     before = {name: row["pid"] for name, row in running.status().items()}
     for pid in before.values():
-        os.kill(pid, signal.SIGKILL)
+        kill(pid)
     wait_until(lambda: [p.pid in before.values() for p in running.processes()] == [False] * 3)
     wait_until(lambda: {row["state"] for row in running.status().values()} == {"ready"})
     after = running.status()
@@ -298,7 +300,7 @@ def test_a_program_that_must_not_restart_stays_ended(program):
 def test_a_killed_program_that_must_restart_does_and_is_counted(program):
     program("import time; time.sleep(60)")
     first = wait_for_state("writer-test", "RUNNING").pid
-    os.kill(first, signal.SIGKILL)
+    kill(first)
     wait_until(lambda: supervisor.status_of("writer-test").pid not in (0, first), 20)
     # The new process counts itself as it starts; it has done so when it counts as running.
     assert wait_for_state("writer-test", "RUNNING").restarts == 1

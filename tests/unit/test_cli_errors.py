@@ -1,6 +1,5 @@
 """What a person sees who mistypes: one sentence, the next step, a status that is not zero."""
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import psutil
 import pytest
 
 from lab_env.processes.environment import MARK
+from lab_env.processes.system import environment_of
 from lab_env.settings import settings
 
 
@@ -22,12 +22,7 @@ def lab(*arguments: str, home="/nonexistent", **more: str) -> subprocess.Complet
 
 def left_running(home) -> list[psutil.Process]:
     """Processes of a lab that are still there."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == str(home):
-                found.append(process)
-    return found
+    return [p for p in psutil.process_iter() if environment_of(p).get(MARK) == str(home)]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lab_env.errors import LabError
+from lab_env.install.go_build import built_program
 from lab_env.services import doctor, minio, minio_program
 from lab_env.services.minio_program import MinioProgram
 from lab_env.settings import settings
@@ -27,7 +28,7 @@ def built(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LAB_MINIO_BINARY", raising=False)
     settings.cache_clear()
-    yield program(minio_program._built_folder() / "minio", "DEVELOPMENT.GOGET")
+    yield program(built_program("minio"), "DEVELOPMENT.GOGET")
     settings.cache_clear()
 
 
@@ -138,7 +139,7 @@ def test_a_store_must_write_list_and_refuse_to_overwrite(store, wrong):
 
 
 def test_the_minio_that_set_up_built_passes_the_trial():
-    built = minio_program._built_folder() / "minio"
+    built = built_program("minio")
     if not built.exists():
         pytest.skip("set-up has built no MinIO: this machine has its own")
     assert minio_program._failure(built) == ""
