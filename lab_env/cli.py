@@ -173,9 +173,8 @@ def reset(
     if is_lesson and not yes and copies.was_worked_on(copies.name_of(lesson)):
         _ask_to_discard(lesson)
     removed = summarize(reset_lesson(lesson))
-    out.print(
-        f"{namespace_of(lesson)}: {f'removed {removed}' if removed else 'nothing to remove'}."
-    )
+    outcome = f"removed {removed}" if removed else "nothing to remove"
+    out.print(f"{namespace_of(lesson)}: {outcome}.")
     if is_lesson:
         out.print(escape(f"A fresh copy: {copies.renew(lesson)}"))
 
