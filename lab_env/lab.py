@@ -267,7 +267,7 @@ class Lab:
         return self.exercises.record_actual(prediction_id, value)
 
     def proof(self, claim: str) -> AbstractContextManager[None]:
-        """Assert what a lesson's text claims; if it does not hold, a card says how your run differs."""
+        """Assert a claim of the lesson's text; if it fails, a card says how your run differs."""
         return proof(claim)
 
     def progress(self) -> CourseProgress:
@@ -288,7 +288,7 @@ class Lab:
         return pages
 
     def __repr__(self) -> str:
-        rows = [f"{name:14} {address}" for name, address, _ in self._rows()]
+        rows = [f"{name:18} {address}" for name, address, _ in self._rows()]
         return "\n".join([f"Lesson {self.lesson}: tables in {self.base}", *rows])
 
     def _repr_html_(self) -> str:
