@@ -32,7 +32,9 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 author = typer.Typer(help="For those who write lessons.", no_args_is_help=True)
 app.add_typer(author, name="author")
 
-Names = Annotated[list[str] | None, typer.Argument(help="services; without, the usual ones")]
+Names = Annotated[
+    list[str] | None, typer.Argument(help="services to start; by default minio and kafka")
+]
 
 
 def main() -> None:
@@ -67,7 +69,7 @@ def setup(
 
 @app.command()
 def up(names: Names = None) -> None:
-    """Start the services and wait until they answer."""
+    """Start services and wait until they are ready."""
     from lab_env import services
 
     with _progress() as say:
@@ -78,16 +80,18 @@ def up(names: Names = None) -> None:
 
 @app.command()
 def down(
-    purge: Annotated[bool, typer.Option(help="also remove all tables, topics and logs")] = False,
+    purge: Annotated[
+        bool, typer.Option(help="also remove all tables, topics, logs and progress")
+    ] = False,
 ) -> None:
-    """Stop the services, writers and live loads; JupyterLab ends where it was started."""
+    """Stop services, writers and live loads, but not JupyterLab."""
     from lab_env import services
     from lab_env.processes.state import home
 
     services.down(purge)
     out.print("Services, writers and live loads are stopped.")
     if purge:
-        out.print(escape(f"Removed from {home()}: {services.kept_in_home()}."))
+        out.print(escape(f"Removed from {home()}: {services.purged_contents()}."))
         for service in services.SERVICES.values():
             if service.external:
                 out.print(escape(f"{service.title} at {service.address()} keeps what it has."))
@@ -95,9 +99,9 @@ def down(
 
 @app.command()
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
 ) -> None:
-    """Show what runs where."""
+    """Show what is running, and where."""
     from lab_env import services
 
     rows = services.status()
@@ -124,7 +128,7 @@ def doctor() -> None:
 
 @app.command()
 def logs(
-    name: Annotated[str, typer.Argument(help="a service, or a writer of `lab status`")],
+    name: Annotated[str, typer.Argument(help="a service or writer, as in lab status")],
     lines: Annotated[int, typer.Option("-n", min=1, help="how many lines")] = 50,
 ) -> None:
     """Show the last lines of a service's log."""
@@ -147,13 +151,13 @@ def reset(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="discard answers without asking")] = False,
 ) -> None:
-    """Begin a lesson again: a fresh copy, and no tables, checkpoints, topics or ledgers of it.
+    """Start a lesson over: remove its tables, topics and ledgers, and make a fresh copy.
 
-    tour and bench stand for what those commands wrote, lab for what load and replay sent.
+    tour and bench remove what these commands wrote, lab what load and replay sent.
     """
     from lab_env.course import copies
     from lab_env.lab import (
-        OTHER_SPACES,
+        OTHER_NAMESPACES,
         known_demos,
         known_lessons,
         namespace_of,
@@ -161,15 +165,16 @@ def reset(
         summarize,
     )
 
-    spaces = (*known_lessons(), *OTHER_SPACES, *known_demos())
-    if lesson not in spaces:
-        known = ", ".join(spaces)
+    namespaces = (*known_lessons(), *OTHER_NAMESPACES, *known_demos())
+    if lesson not in namespaces:
+        known = ", ".join(namespaces)
         raise LabError(f"There is no lesson {lesson!r}.", f"choose from: {known}")
     is_lesson = lesson in known_lessons()
     if is_lesson and not yes and copies.was_worked_on(copies.name_of(lesson)):
         _ask_to_discard(lesson)
     removed = summarize(reset_lesson(lesson))
-    out.print(f"{namespace_of(lesson)}: removed {removed}.")
+    outcome = f"removed {removed}" if removed else "nothing to remove"
+    out.print(f"{namespace_of(lesson)}: {outcome}.")
     if is_lesson:
         out.print(escape(f"A fresh copy: {copies.renew(lesson)}"))
 

@@ -1,4 +1,4 @@
-"""Set-up after `.venv` exists: Java, the jars, and what each service runs on."""
+"""The part of set-up that needs `.venv`: Java, the jars, and what each service runs on."""
 
 import time
 
@@ -12,12 +12,12 @@ from lab_env.services import SERVICES
 
 
 def set_up(report_progress: Progress, since: float | None = None, before: int | None = None) -> str:
-    """Fetch and build what the cache lacks, except what is fetched on demand.
+    """Fetch and build everything except what is fetched on demand; the cache is reused.
 
     Args:
-        report_progress: receives one line of progress at a time.
-        since: when set-up began (seconds since 1970), if that was before this call.
-        before: bytes in the cache when set-up began, if that was before this call.
+        report_progress: receives one line at a time.
+        since: when set-up began (seconds since 1970), if before this call.
+        before: size of the cache in bytes when set-up began, if before this call.
 
     Returns:
         One line: seconds and megabytes.

@@ -20,7 +20,7 @@ def known_secrets() -> dict[str, str]:
         if "token" in values
     }
     keys = {
-        "LAB_S3_SECRET_KEY": settings().s3_secret_key,
+        "LAB_S3_SECRET_KEY": settings().s3_secret_key.get_secret_value(),
         "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
     }
     found = _read(home / "secrets.json") | tokens | keys

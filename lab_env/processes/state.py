@@ -6,6 +6,7 @@ Every change happens under one lock file, so two terminals can give commands at 
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from secrets import token_urlsafe
 
@@ -13,22 +14,17 @@ from lab_env.errors import LabError
 from lab_env.processes.locks import exclusive
 from lab_env.settings import settings
 
-# All that the lab writes into LAB_HOME, except `run`, which holds the lock.
+# What the lab itself writes into LAB_HOME, except `run`, which holds the lock.
 PURGED = (
     "bench",
-    "kafka",
-    "kinesis",
     "ledger",
     "lessons",
     "logs",
-    "metastore",
-    "minio",
     "progress.json",
     "progress.lock",
     "slides",
     "spark",
     "tour",
-    "trino",
     "writers",
     "secrets.json",
     "state.json",
@@ -88,18 +84,21 @@ def write_private(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def purge_home() -> None:
-    """Remove what the lab wrote into LAB_HOME: only names that it knows, in a folder it made.
+def purge_home(folders: Iterable[str]) -> None:
+    """Remove what the lab wrote into LAB_HOME, and nothing else that may lie there.
+
+    Args:
+        folders: names of the services' folders.
 
     Raises:
-        LabError: LAB_HOME is a folder of somebody else; nothing was removed.
+        LabError: the lab did not create LAB_HOME; nothing was removed.
     """
     if not (home() / MARKER).exists():
         raise LabError(
             f"LAB_HOME={home()} held other files before the lab came, so nothing was removed.",
             "remove by hand what you do not need, and set LAB_HOME to a folder of its own.",
         )
-    for name in PURGED:
+    for name in (*PURGED, *folders):
         path = home() / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

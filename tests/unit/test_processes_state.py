@@ -36,7 +36,7 @@ def test_purge_removes_only_what_the_lab_wrote(home):
     state.secrets()
     state.folder("minio")
     (home / "thesis.txt").write_text("mine")
-    state.purge_home()
+    state.purge_home(["minio"])
     assert {path.name for path in home.iterdir()} == {"thesis.txt", "run", state.MARKER}
 
 
@@ -45,6 +45,6 @@ def test_purge_spares_a_folder_that_was_there_before_the_lab(home):
     (home / "kafka" / "notes.txt").write_text("mine")
     state.secrets()
     with pytest.raises(LabError, match="nothing was removed"):
-        state.purge_home()
+        state.purge_home(["kafka"])
     assert (home / "kafka" / "notes.txt").read_text() == "mine"
     assert (home / "secrets.json").exists()
