@@ -29,7 +29,7 @@ from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
 from lab_env.shop.topics import delete_topics
-from lab_env.xray import Snapshot, xray
+from lab_env.xray import XRay, xray
 
 # Spaces beside the lessons: of the tour, the benchmark, and `lab load` and `lab replay`.
 OTHER_SPACES = ("tour", "bench", "lab")
@@ -244,7 +244,7 @@ class Lab:
         """Every object below a path of the store, listed without Spark."""
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
-    def xray(self, path: str, since: Snapshot | None = None) -> Snapshot:
+    def xray(self, path: str, since: XRay | None = None) -> XRay:
         """A Hudi table's timeline and files; with an earlier snapshot, what is new is marked.
 
         Its `commit()` tells what a write recorded: operation, records, bytes, files, schema, batch.

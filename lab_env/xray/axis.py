@@ -6,9 +6,11 @@ and a break in the line says that it is an hour or more.
 
 from dataclasses import dataclass
 
+from lab_env.display.text import duration_text
 from lab_env.hudi.model import Instant, Snapshot
-from lab_env.hudi.timeline import clock, date, duration_text, seconds_between
+from lab_env.hudi.timeline import seconds_between
 from lab_env.xray import captions, colours
+from lab_env.xray.captions import clock, date
 from lab_env.xray.shapes import box, hover, line, mark, text, text_width
 
 FULL, MEDIUM, NARROW = 88, 58, 24  # least width of a column with full times, short ones, none

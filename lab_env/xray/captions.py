@@ -1,10 +1,22 @@
 """What the X-ray says of its parts, in words: for the text form and under the pointer."""
 
+from lab_env.display.text import duration_text, size_text
 from lab_env.hudi.model import CleanedFile, DataFile, FileSlice, Instant, Snapshot
-from lab_env.hudi.timeline import clock, duration_text, seconds_between, size_text
+from lab_env.hudi.timeline import seconds_between
 
 SHORT = {"base": "parquet", "log": "log", "cdc": "cdc log"}
 MOST = 200  # names under one pointer
+
+
+def clock(instant: str) -> str:
+    """The time of day of an instant time: `09:15:00.705` for `20261120091500705`."""
+    time = f"{instant[8:10]}:{instant[10:12]}:{instant[12:14]}"
+    return f"{time}.{instant[14:17]}" if len(instant) >= 17 else time
+
+
+def date(instant: str) -> str:
+    """The date of an instant time: `2026-11-20`."""
+    return f"{instant[:4]}-{instant[4:6]}-{instant[6:8]}"
 
 
 def instant(table: Snapshot, told: Instant) -> str:

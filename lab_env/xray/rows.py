@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from lab_env.display.text import size_text
 from lab_env.hudi.model import CleanedFile, DataFile, FileSlice, Snapshot
-from lab_env.hudi.timeline import size_text
 from lab_env.xray import captions, colours
 from lab_env.xray.axis import MEDIUM, Axis
 from lab_env.xray.shapes import box, fitted, hover, text, text_width

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from lab_env.display.text import size_text
 from lab_env.hudi.model import DataFile, FileSlice, Snapshot
-from lab_env.hudi.timeline import size_text
 from lab_env.xray import captions, colours
 from lab_env.xray.rows import UNNAMED
 from lab_env.xray.shapes import box, fitted, hover, text, text_width
