@@ -11,7 +11,7 @@ from lab_env.hudi.model import CommitNotFound, Snapshot
 from lab_env.hudi.reader import TableNotFound, UnsupportedTable, read_table
 from lab_env.settings import Endpoints
 from lab_env.xray.commit import commit_html, commit_text
-from lab_env.xray.drawing import as_svg
+from lab_env.xray.drawing import as_html
 from lab_env.xray.text import as_text
 
 
@@ -26,7 +26,7 @@ class XRay(Snapshot):
     """A snapshot that a notebook shows as a drawing and `print` as text."""
 
     __repr__ = as_text
-    _repr_html_ = as_svg
+    _repr_html_ = as_html
 
     def commit(self, requested: str | None = None) -> CommitCard:
         """The metadata of a completed write, as `Snapshot.commit`.
