@@ -80,7 +80,8 @@ def _panels(
     panels, row = [], HEAD_ROWS + 1
     for partition, ids in groups.items():
         row += 1  # space above the panel
-        panel = {"partition": partition, "begin": row, "rows": []}
+        size = sum(file.size for file in table.files if file.partition == partition)
+        panel = {"partition": partition, "bytes": size, "begin": row, "rows": []}
         row += headed
         for group in ids:
             lanes = lanes_of(table, columns, partition, group)
