@@ -42,7 +42,7 @@ MEASURE = """root => {
     }
     if (seen.right - seen.left < 1 || seen.bottom - seen.top < 1) continue;
     const box = parent.closest('.file, .tile, .chip');
-    texts.push({...seen, words: node.data.trim(), cut: parent.closest('.file') !== null
+    texts.push({...seen, words: node.data.trim(), cut: parent.closest('.file, .group span') !== null
       && seen.right - seen.left + 1 < range.getBoundingClientRect().width,
       box: box && rectangle(box.getBoundingClientRect())});
   }

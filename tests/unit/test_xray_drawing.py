@@ -1,6 +1,6 @@
 """The X-ray's drawing: every name is there, it explains what it uses, one code of colours.
 
-That nothing overlaps or is cut, a browser tells: `tests/browser/test_xray.py`.
+`tests/browser/test_xray.py` proves in a browser that nothing overlaps or is cut.
 """
 
 import re
@@ -8,7 +8,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from xray_pictures import TABLES, at, changed, group, many_groups, many_instants, over_days
+from xray_pictures import TABLES, changed, counted, many_groups, many_instants, over_days
 from xray_tables import DAY, T1, T2, T3, T4, T5, base, committed, done, log, stat, table
 
 import lab_env.xray
@@ -43,13 +43,15 @@ def test_boxes_of_files_are_drawn(picture):
 @pytest.mark.parametrize("count", [1, 7, 60, 200])
 def test_every_full_name_appears_under_the_pointer(count):
     picture = many_groups(count, min(count, 5))
-    told = hovers(picture)
-    assert [file.name for file in picture.files if file.name not in told] == []
-    assert [i for i in picture.instants if i.requested not in told or i.completed not in told] == []
-    assert picture.path in told
+    names = hovers(picture)
+    assert [file.name for file in picture.files if file.name not in names] == []
+    assert [
+        i for i in picture.instants if i.requested not in names or i.completed not in names
+    ] == []
+    assert picture.path in names
 
 
-def test_the_text_form_tells_what_the_pointer_tells(picture):
+def test_the_text_form_names_what_the_pointer_names(picture):
     words = repr(picture)
     for file in (*picture.files, *picture.gone_files):
         assert file.name in words and file.group in words and file.partition in words
@@ -72,31 +74,19 @@ def test_beyond_200_file_groups_it_says_what_is_left_out():
     assert [file for file in picture.files if file.name not in words] == []
 
 
-def test_many_instants_share_the_first_column_and_are_told_there():
+def test_many_instants_share_the_first_column_and_are_named_there():
     picture = many_instants(90)
     assert "earlier" in picture._repr_html_()
-    told = hovers(picture)
-    assert [instant for instant in picture.instants if instant.requested not in told] == []
+    names = hovers(picture)
+    assert [instant for instant in picture.instants if instant.requested not in names] == []
     assert "earlier" not in many_instants(30)._repr_html_()
 
 
-def test_where_room_is_short_the_numbers_of_rows_stay_whole():
-    first, *optional = [at(20, 9, minute) for minute in range(7)]
-    insert = stat(base(first, group(1)), written=1000, inserted=1000, group=group(1))
-    updates = [stat(log(t, group(1)), written=250, updated=250, group=group(1)) for t in optional]
-    contents = {
-        done(instant)[0]: committed("UPSERT", told)
-        for instant, told in zip([first, *optional], [insert, *updates], strict=True)
-    }
-    picture = table(
-        *[key for instant in (first, *optional) for key in done(instant)],
-        *[told["path"] for told in (insert, *updates)],
-        contents=contents,
-    )
-    assert "1,000 rows + 1,500 changes</span>" in picture._repr_html_()
+def test_a_row_states_its_rows_and_changes():
+    assert "<span>1,000 rows + 1,500 changes</span>" in counted()._repr_html_()
 
 
-def test_files_of_one_slice_and_instant_share_a_box_that_tells_them_all():
+def test_files_of_one_slice_and_instant_share_a_box_that_names_them_all():
     logs = [log(T2, version=number) for number in (1, 2)]
     picture = table(*done(T1), *done(T2), base(T1), *logs)
     assert "<b>2 logs</b>" in picture._repr_html_()
@@ -141,7 +131,7 @@ def test_the_legend_explains_only_what_is_there():
         assert words in html
 
 
-def test_the_metadata_tables_partitions_are_told():
+def test_the_metadata_tables_partitions_are_listed():
     folder = ".hoodie/metadata"
     names = (
         f"{folder}/files/a",
@@ -171,7 +161,7 @@ def test_text_takes_its_colour_from_the_page():
     assert colours.INK.startswith("var(--jp-") and colours.FAINT.startswith("var(--jp-")
 
 
-def test_rows_are_told_where_commits_tell_them():
+def test_rows_are_counted_where_commits_record_them():
     contents = {done(T1)[0]: committed("INSERT", stat(base(T1), written=1234, inserted=1234))}
     picture = table(*done(T1), base(T1), contents=contents)
     assert picture.rows == 1234

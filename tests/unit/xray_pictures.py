@@ -1,6 +1,6 @@
 """Made-up tables of every shape that the X-ray's drawing has to cope with."""
 
-from xray_tables import OTHER_DAY, T1, T2, T3, T4, base, done, log, table
+from xray_tables import OTHER_DAY, T1, T2, T3, T4, base, committed, done, log, stat, table
 
 
 def group(number: int) -> str:
@@ -48,6 +48,22 @@ def changed():
     )  # fmt: skip
 
 
+def counted():
+    """A file group with 1,000 rows and six logs of 250 changes each."""
+    first, *later = [at(20, 9, minute) for minute in range(7)]
+    insert = stat(base(first, group(1)), written=1000, inserted=1000, group=group(1))
+    updates = [stat(log(t, group(1)), written=250, updated=250, group=group(1)) for t in later]
+    contents = {
+        done(instant)[0]: committed("UPSERT", file)
+        for instant, file in zip([first, *later], [insert, *updates], strict=True)
+    }
+    return table(
+        *[key for instant in (first, *later) for key in done(instant)],
+        *[file["path"] for file in (insert, *updates)],
+        contents=contents,
+    )
+
+
 def long_names():
     day = "region=the-far-north-of-the-country/warehouse=number-two/day=2026-11-20/hour=13"
     properties = f"hoodie.table.name={'orders_' * 20}\nhoodie.table.version=9\n"
@@ -71,6 +87,7 @@ TABLES = {
     **{f"{n} instants": lambda n=n: many_instants(n) for n in (1, 8, 14, 30, 90)},
     "days": over_days,
     "changed": changed,
+    "counted": counted,
     "long names": long_names,
     "empty": table,
 }
