@@ -157,7 +157,7 @@ def test_colours_come_from_one_place():
 
 def test_text_takes_its_colour_from_the_page():
     used = set(re.findall(r"[ {;]color: ([^;]+);", style_of(changed())))
-    assert used == {"var(--ink)", "var(--faint)", "var(--on-file)", "var(--on-new)", "inherit"}
+    assert used == {"var(--ink)", "var(--faint)", "var(--on-file)", "var(--on-new)"}
     assert colours.INK.startswith("var(--jp-") and colours.FAINT.startswith("var(--jp-")
 
 
