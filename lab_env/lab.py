@@ -30,7 +30,7 @@ from lab_env.settings import REPOSITORY, Endpoints
 from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
-from lab_env.xray import Snapshot, xray
+from lab_env.xray import XRay, xray
 
 # Namespaces other than lessons: the tour, the benchmark, and `lab load` and `lab replay` (`lab`).
 OTHER_NAMESPACES = ("tour", "bench", "lab")
@@ -235,7 +235,7 @@ class Lab:
         """Every object below a path of the object store, listed without Spark."""
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
-    def xray(self, path: str, since: Snapshot | None = None) -> Snapshot:
+    def xray(self, path: str, since: XRay | None = None) -> XRay:
         """A Hudi table's timeline and files; with an earlier snapshot, new files are marked.
 
         Its `commit()` has what a write recorded: operation, records, bytes, files, schema, batch.

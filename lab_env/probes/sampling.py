@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from lab_env import store
+from lab_env.hudi.timeline import parse_timeline_key, to_seconds
 from lab_env.pipeline.sinks import FOLDERS
 from lab_env.processes.system import memory_of
 from lab_env.settings import Endpoints
@@ -122,25 +123,14 @@ def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
         # `9.compact` stands in for batch 9 and repeats the older ones; temporary files do not count.
         batch = name.removesuffix(".compact")
         return (batch, entry.modified.timestamp()) if batch.isdigit() else None
-    if folder.endswith("/.hoodie/timeline") and "/.hoodie/metadata/" not in entry.key:
-        instant, _, action = name.partition(".")
-        requested, _, completed = instant.partition("_")
-        ingestion = "deltacommit" if "orders_mor" in entry.key else "commit"
-        if completed and action == ingestion:
-            return requested, instant_seconds(completed)
+    instant = parse_timeline_key(entry.key)
+    ingestion = "deltacommit" if "orders_mor" in entry.key else "commit"
+    if instant and instant.completed and instant.action == ingestion:
+        return instant.requested, to_seconds(instant.completed)
     return None
 
 
 def is_compaction(entry: store.StoredObject) -> bool:
     """Whether an object announces a finished compaction of the MOR table: it ends as a `commit`."""
-    own_timeline = "orders_mor/.hoodie/timeline/" in entry.key
-    name = entry.key.rpartition("/")[2]
-    return own_timeline and "_" in name and name.endswith(".commit")
-
-
-def instant_seconds(instant: str) -> float:
-    """Seconds since 1970 of a Hudi instant such as `20261121001501123` (UTC)."""
-    import calendar
-
-    whole = time.strptime(instant[:14], "%Y%m%d%H%M%S")
-    return calendar.timegm(whole) + int(instant[14:17] or 0) / 1000
+    instant = parse_timeline_key(entry.key) if "/orders_mor/" in entry.key else None
+    return bool(instant and instant.completed and instant.action == "commit")

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import pandas as pd
 import psutil
 from rich.console import Console
 from rich.table import Table
 
 from lab_env import services
+from lab_env.hudi.timeline import from_seconds
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.sinks import FOLDERS, SINKS
 from lab_env.probes.freshness import event_freshness
@@ -213,7 +213,7 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
         path = lab.path(FOLDERS[sink])
         commits = sorted(store.completions[sink])
         middle = commits[(len(commits) - 1) // 2]  # of two commits the first: one follows it
-        since = _as_instant(store.completions[sink][middle])
+        since = from_seconds(store.completions[sink][middle])
         yield timed(sink, "snapshot", spark.read.format("hudi").load(path))
         yield timed(
             sink,
@@ -236,12 +236,6 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
             spark.read.format("hudi").option("as.of.instant", middle).load(path),
         )
     yield timed("json", "all files", spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"])))
-
-
-def _as_instant(seconds: float) -> str:
-    # To the nearest millisecond: one too early would ask for the commit itself again.
-    moment = pd.Timestamp(round(seconds * 1000), unit="ms", tz="UTC")
-    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
 
 
 def _reconcile(spark, lab: Lab, topic: str, tour: Tour) -> None:

@@ -110,7 +110,7 @@ def test_a_demo_is_ready_when_its_page_is_opened(services):
         ]
         prepared = [cell for cell in cells if cell["execution_count"]]
         assert cells[: len(prepared)] == prepared and len(prepared) < len(cells)
-        assert "<svg" in str(prepared[-1]["outputs"])
+        assert 'class="xray"' in str(prepared[-1]["outputs"])
         # What the speaker has left to run, runs in the kernel that is there.
         with demos.kernel_client(session["kernel"]["id"]) as kernel:
             for cell in cells[len(prepared) :]:

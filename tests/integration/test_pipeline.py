@@ -231,8 +231,8 @@ def test_a_table_of_the_pipeline_is_cleaned_after_each_fifth_commit(lab, spark):
     cleans = []
     for _ in range(6):
         row.write.format("hudi").options(**wanted).mode("append").save(table)
-        timeline = lab.files(f"{table}/.hoodie/timeline")
-        cleans.append(sum(file.key.endswith(".clean") for file in timeline))
+        actions = [instant.action for instant in lab.xray(table).instants if instant.completed]
+        cleans.append(actions.count("clean"))
     assert cleans == [0, 0, 0, 0, 1, 1]
 
 
