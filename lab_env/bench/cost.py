@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab_env.bench.rounds import SINKS
-from lab_env.bench.verdict import INCONCLUSIVE, Spread
 from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
 from lab_env.errors import LabError
+from lab_env.probes.verdict import INCONCLUSIVE, Spread
 from lab_env.shop.model import DATA
 
 PRICES = DATA / "prices.csv"

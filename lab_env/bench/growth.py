@@ -13,10 +13,10 @@ from lab_env import services
 from lab_env.bench.growth_worker import INDEXES, TYPES
 from lab_env.bench.machine import Comparison
 from lab_env.bench.rounds import Progress, WorkerClient, rotated
-from lab_env.bench.verdict import Spread
 from lab_env.display.chart import COLOURS, NAMES, new_panels, svg
 from lab_env.pipeline import session
 from lab_env.probes.minio import Bucket
+from lab_env.probes.verdict import Spread
 
 FACTORS = (1, 4, 16)
 COMMIT_GOAL = 1.5  # seconds for a commit of 1,000 rows, when all is warm

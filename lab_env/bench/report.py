@@ -8,8 +8,8 @@ from rich.table import Table
 from lab_env.bench import cost, growth
 from lab_env.bench.rounds import ALL_QUERIES, BEFORE_TABLE_SERVICES, SINKS
 from lab_env.bench.summary import PAIRS
-from lab_env.bench.verdict import EQUAL, INCONCLUSIVE
 from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, new_panels, svg
+from lab_env.probes.verdict import EQUAL, INCONCLUSIVE
 from lab_env.tour.report import STYLE
 
 HEIGHT = 0.24  # of a bar, in units of one group

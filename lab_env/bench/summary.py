@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from lab_env.bench.rounds import Figures, machine
-from lab_env.bench.verdict import INCONCLUSIVE, Spread, verdict
+from lab_env.probes.verdict import INCONCLUSIVE, Spread, verdict
 
 # Each against the baseline, and the two tables against each other.
 PAIRS = (("cow", "json"), ("mor", "json"), ("mor", "cow"))

@@ -391,9 +391,10 @@ pd.DataFrame(break_even | sums, index=sizes).T.round(1)
 # 1. all its rounds lie on one side of all rounds of the other, and
 # 2. the medians are farther apart than either way varies by itself, from its lowest to its highest round.
 #
-# Everything else is `"inconclusive"`. Write the rule. Both arguments are lists of figures, one a round. (With two rounds
-# each, chance alone meets the first condition in one case of three, and both in about one of five. So a verdict of two
-# rounds, as all of this lesson are, is a hint. The benchmark also says `equal`, where all rounds gave the same figure.)
+# Everything else is `"inconclusive"`. Write the rule. Both arguments are lists of at least two figures, one per round.
+# (With two rounds each, chance alone meets the first condition in one case of three, and both in about one of five. So a
+# verdict of two rounds, as all of this lesson are, is a hint. The benchmark says `"equal"` if every round of both gave the
+# same figure, and `"inconclusive"` for a single round; the check accepts both words for figures that are all the same.)
 
 # %%
 from statistics import median

@@ -12,11 +12,11 @@ from lab_env.bench.report import frame, page
 from lab_env.bench.rounds import SINKS, Figures, RunConfig, differences, size
 from lab_env.bench.stream import UNIFORM, ZIPF, Scenario, record
 from lab_env.bench.summary import summarize, summary
-from lab_env.bench.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 from lab_env.display.chart import NAMES
 from lab_env.errors import LabError
 from lab_env.pipeline import options
 from lab_env.probes.minio import Usage, usage_in
+from lab_env.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 from lab_env.processes.state import folder
 from lab_env.settings import settings
 
