@@ -15,7 +15,7 @@ from lab_env.bench.machine import Comparison
 from lab_env.bench.rounds import Progress, WorkerClient, rotated
 from lab_env.display.chart import COLOURS, NAMES, new_panels, svg
 from lab_env.pipeline import session
-from lab_env.probes.minio import Bucket
+from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.probes.verdict import Spread
 
 FACTORS = (1, 4, 16)
@@ -69,7 +69,7 @@ def grow(chosen: GrowthSize, report_progress: Progress = print) -> dict:
         LabError: a write or a query failed, or the store tells no metrics.
     """
     services.up(progress=lambda line: None)
-    bucket = Bucket(services.endpoints(), "growth")
+    bucket = MeteredBucket(services.endpoints(), "growth")
     with ExitStack() as left:
         left.callback(bucket.remove)
         bucket.make()
@@ -80,7 +80,7 @@ def grow(chosen: GrowthSize, report_progress: Progress = print) -> dict:
 
 
 class _Run:
-    def __init__(self, agent: WorkerClient, bucket: Bucket, chosen: GrowthSize):
+    def __init__(self, agent: WorkerClient, bucket: MeteredBucket, chosen: GrowthSize):
         self._agent, self._bucket, self._chosen = agent, bucket, chosen
         self._found: dict[tuple, list[float]] = {}
         self._problems: list[str] = []

@@ -27,7 +27,7 @@ from lab_env.jvm import explained
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import session, writer
 from lab_env.pipeline.sinks import table_path
-from lab_env.probes.minio import Bucket, Usage
+from lab_env.probes.bucket_usage import BucketUsage, MeteredBucket
 from lab_env.processes import supervisor
 from lab_env.processes.environment import clean_environment, end_processes, mark
 from lab_env.shop.producer import Sender
@@ -141,7 +141,7 @@ class WorkerClient:
         java_options: of its JVM.
     """
 
-    def __init__(self, sink: str, bucket: Bucket, java_options: str):
+    def __init__(self, sink: str, bucket: MeteredBucket, java_options: str):
         self.sink, self.bucket = sink, bucket
         self._log = supervisor.log_path(f"bench-{sink}")
         environment = clean_environment() | mark() | writer.environment(bucket.endpoints)
@@ -215,7 +215,7 @@ class ResourceUsage:
     seconds: float
     cpu_seconds: float
     store_cpu_seconds: float
-    usage: Usage
+    usage: BucketUsage
 
 
 class Meter:
@@ -239,7 +239,7 @@ class Meter:
             after[3] - before[3],
         )
 
-    def _read(self) -> tuple[float, float, float, Usage]:
+    def _read(self) -> tuple[float, float, float, BucketUsage]:
         store = sum(self._store.cpu_times()[:2])
         return time.monotonic(), self._agent.cpu_seconds(), store, self._agent.bucket.usage()
 
@@ -333,7 +333,7 @@ class Bench:
         return figures
 
     def _start(self, chosen: RunConfig, report_progress: Progress) -> dict[str, WorkerClient]:
-        buckets = {sink: Bucket(self._lab.endpoints, sink) for sink in SINKS}
+        buckets = {sink: MeteredBucket(self._lab.endpoints, sink) for sink in SINKS}
         for bucket in buckets.values():
             self._left.callback(bucket.remove)
             bucket.make()

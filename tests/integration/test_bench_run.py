@@ -12,7 +12,7 @@ from lab_env.bench import rounds
 from lab_env.bench.growth import VARIANTS, grow, growth_size, of
 from lab_env.bench.machine import SESSION_GOAL, session_start
 from lab_env.errors import LabError
-from lab_env.probes.minio import Bucket
+from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.processes.environment import marked_processes
 
 
@@ -28,7 +28,7 @@ def grown(services, before):
 
 def test_a_process_that_is_gone_is_told_and_ends_without_another_error(services, monkeypatch):
     monkeypatch.setattr(rounds.sys, "executable", "/bin/true")
-    gone = rounds.WorkerClient("json", Bucket(services, "json"), "")
+    gone = rounds.WorkerClient("json", MeteredBucket(services, "json"), "")
     gone._process.wait(10)
     with pytest.raises(LabError, match="The process of the json sink ended"):
         gone.do("settle")
@@ -56,6 +56,6 @@ def test_a_growing_table_answers_rightly_and_its_copies_grow_with_it(grown):
 
 def test_nothing_is_left_behind(grown, services, before):
     assert {process.pid for process in marked_processes()} <= before
-    bucket = Bucket(services, "growth")
+    bucket = MeteredBucket(services, "growth")
     with pytest.raises(ClientError, match="NoSuchBucket"):
         list(store.list_objects(bucket.endpoints, "bench/"))

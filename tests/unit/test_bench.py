@@ -15,7 +15,7 @@ from lab_env.bench.summary import summarize, summary
 from lab_env.display.chart import NAMES
 from lab_env.errors import LabError
 from lab_env.pipeline import options
-from lab_env.probes.minio import Usage, usage_in
+from lab_env.probes.bucket_usage import BucketUsage, usage_in
 from lab_env.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 from lab_env.processes.state import folder
 from lab_env.settings import settings
@@ -126,9 +126,11 @@ minio_bucket_api_traffic_sent_bytes{bucket="b",server="s",type="s3"} 5000
 
 def test_requests_are_told_apart_as_a_bill_does():
     usage = usage_in(METRICS, written="sent")
-    assert usage == Usage(6, 4, 9, 3, bytes_written=5000, bytes_read=1_300_000)
+    assert usage == BucketUsage(6, 4, 9, 3, bytes_written=5000, bytes_read=1_300_000)
     assert usage_in(METRICS, written="received").bytes_written == 1_300_000
-    assert usage - Usage(puts=1, bytes_read=300_000) == Usage(5, 4, 9, 3, 5000, 1_000_000)
+    assert usage - BucketUsage(puts=1, bytes_read=300_000) == BucketUsage(
+        5, 4, 9, 3, 5000, 1_000_000
+    )
 
 
 def test_a_sink_that_answers_otherwise_makes_the_figures_worthless():
