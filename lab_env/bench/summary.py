@@ -1,10 +1,13 @@
 """From the figures of all rounds to the report: medians, ranges, and what they allow to say."""
 
 import importlib.metadata
+import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from lab_env.bench.rounds import Figures, machine
+import psutil
+
+from lab_env.bench.results import Figures
 from lab_env.probes.verdict import INCONCLUSIVE, Spread, verdict
 
 # Each against the baseline, and the two tables against each other.
@@ -49,27 +52,35 @@ def summary(figures: Figures) -> dict:
     """
     return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine() | {"pyspark": importlib.metadata.version("pyspark")},
+        "machine": _machine(),
         "rules": list(RULES),
         "size": {
-            "rounds": figures.size.rounds,
-            "knob": figures.size.extra_options,
-            "warm_up": figures.size.warm_up,
-            "scenarios": {s.name: asdict(s) | {"title": s.title} for s in figures.size.scenarios},
+            "rounds": figures.config.rounds,
+            "knob": figures.config.extra_options,
+            "warm_up": figures.config.warm_up,
+            "scenarios": {s.name: asdict(s) | {"title": s.title} for s in figures.config.scenarios},
         },
         "problems": figures.problems,
         "metrics": [
             _metric(figures, scenario.name, metric)
-            for scenario in figures.size.scenarios
+            for scenario in figures.config.scenarios
             for metric in figures.metrics()
         ],
         "freshness": [
             _freshness(figures, rate, sink)
-            for rate in figures.size.pace.rates
+            for rate in figures.config.pace.rates
             for sink in figures.sinks
         ],
         "cpu_seconds": figures.cpu_seconds,
         "figures": figures.rows,
+    }
+
+
+def _machine() -> dict[str, object]:
+    return {
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "pyspark": importlib.metadata.version("pyspark"),
     }
 
 

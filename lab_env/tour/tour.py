@@ -340,11 +340,7 @@ def _print_report(console: Console, tour: Tour, target: Path) -> None:
         )
     console.print(queries)
     for sink, account in tour.accounting.items():
-        console.print(
-            f"{sink}: {account['acked']:,} acknowledged = {account['applied']:,} applied"
-            f" + {account['superseded']:,} superseded + {account['duplicate']:,} duplicate"
-            f" + {account['dead']:,} dead"
-        )
+        console.print(f"{sink}: {report.sentence(account)}")
     memory = ", ".join(f"{k} {v:,}" for k, v in tour.memory_peak_mb.items() if k != "total")
     console.print(f"Peak memory {tour.memory_peak_mb['total']:,} MB ({memory})")
     code = tour.writer_memory.get("code cache")

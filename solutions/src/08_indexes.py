@@ -292,7 +292,7 @@ for kind in ("cow", "mor"):
     )
     print(f"{kind}, largest table, requests of a commit: {bucket:.0f} BUCKET, {bloom:.0f} BLOOM")
     assert bloom > 1.3 * bucket
-print(growth.said_of(run))
+print(growth.caption_of(run))
 HTML(growth.growth_chart(run))
 
 # %% [markdown]

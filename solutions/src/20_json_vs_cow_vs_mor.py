@@ -42,8 +42,8 @@ from dataclasses import replace
 
 import pandas as pd
 from lab_env import Lab
-from lab_env.bench.latency import Pace
-from lab_env.bench.rounds import Bench, size
+from lab_env.bench.config import Pace, sinks_config
+from lab_env.bench.rounds import Bench
 from lab_env.bench.stream import Scenario
 
 lab = Lab.start("20")
@@ -52,7 +52,7 @@ lab = Lab.start("20")
 # Zipf keys the n-th order gets 1/n of the first one's updates: few are hot, most are quiet.
 workload = Scenario(update_percent=80, keys="zipf", load=2_000, batch=1_000, batches=2)
 rounds_of_two = replace(
-    size(full=False),
+    sinks_config(full=False),
     scenarios=(workload,),
     rounds=2,
     warm=0,
@@ -126,7 +126,10 @@ HTML(
     bars(
         report,
         "Bytes written for each byte of an event",
-        ["write amplification", "write amplification, services counted"],
+        {
+            "batches": "write amplification",
+            "table services counted": "write amplification, services counted",
+        },
     )
 )
 
@@ -245,7 +248,7 @@ HTML(
     bars(
         full,
         "Seconds of a question, warm and fresh",
-        [f"{query}, fresh: warm s" for query in ("point", "aggregate", "incremental")],
+        {query: f"{query}, fresh: warm s" for query in ("point", "aggregate", "incremental")},
     )
 )
 
@@ -342,7 +345,7 @@ assert max(times_as_many["mor", index] for index in ("bucket", "bloom")) < 2
 lab.record_actual("20.p6", "cow")
 
 # %%
-print(growth.said_of(run))
+print(growth.caption_of(run))
 HTML(growth.growth_chart(run))
 
 # %% [markdown]
@@ -505,7 +508,7 @@ found = cost.costs(report)[workload.name]
 bills, crossings = found["bills"], found["crossings"]
 assert bills["json"].write < min(bills["cow"].write, bills["mor"].write)
 for sink, crossing in crossings.items():
-    print(f"{sink} cheaper than the files: {crossing.said}")
+    print(f"{sink} cheaper than the files: {crossing.text}")
 HTML(cost.cost_chart(bills, "This run in a cloud, with queries", crossings))
 
 # %% [markdown]

@@ -1,0 +1,92 @@
+"""Starts a worker, the process of one sink, and calls it."""
+
+import contextlib
+import json
+import subprocess
+import sys
+
+import psutil
+
+from lab_env.errors import LabError
+from lab_env.install import cds_archive, fetch, java
+from lab_env.jvm import explained
+from lab_env.pipeline import writer
+from lab_env.probes.bucket_usage import MeteredBucket
+from lab_env.processes import supervisor
+from lab_env.processes.environment import clean_environment, end_processes, mark
+
+
+class WorkerClient:
+    """A worker process and its JVM; see `worker`.
+
+    Args:
+        sink: its sink.
+        bucket: the sink's bucket.
+        java_options: of its JVM.
+    """
+
+    def __init__(self, sink: str, bucket: MeteredBucket, java_options: str):
+        self.sink, self.bucket = sink, bucket
+        self._log = supervisor.log_path(f"bench-{sink}")
+        environment = clean_environment() | mark() | writer.environment(bucket.endpoints)
+        java_options = cds_archive.java_options(java_options)
+        arguments = [sink, str(fetch.jars("spark")), str(java.java_home()), java_options]
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "lab_env.bench.worker", *arguments],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._tree = [psutil.Process(self._process.pid)]
+
+    def wait(self) -> None:
+        """Wait until the worker has its Spark session."""
+        self._reply()
+        self._tree += self._tree[0].children(recursive=True)
+
+    def call(self, task: str, **arguments) -> dict:
+        """Have the worker do a task; returns its reply.
+
+        Raises:
+            LabError: the task failed, or the worker has ended.
+        """
+        try:
+            self._process.stdin.write(json.dumps({"task": task} | arguments) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+        return self._reply()
+
+    def cpu_seconds(self) -> float:
+        """Processor time of the driver and its JVM since their start."""
+        return sum(sum(process.cpu_times()[:2]) for process in self._tree)
+
+    def ask_to_exit(self) -> None:
+        """Ask the worker to exit after its current task; do not wait."""
+        with contextlib.suppress(BrokenPipeError):  # it ended before it read its last task
+            self._process.stdin.close()
+
+    def stop(self) -> None:
+        """End the worker, and wait until its JVM has ended, which is a moment later."""
+        self.ask_to_exit()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(15)
+        _, alive = psutil.wait_procs(self._tree, timeout=15)
+        end_processes(alive)
+
+    def _reply(self) -> dict:
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._ended()
+        reply = json.loads(line)
+        if "error" in reply:
+            raise LabError(f"The {self.sink} sink failed: {reply['error']}", f"read {self._log}")
+        return reply
+
+    def _ended(self) -> LabError:
+        tail = supervisor.log_tail(f"bench-{self.sink}")
+        what = explained(f"The process of the {self.sink} sink ended.", self._log)
+        return LabError(what, f"read {self._log}", tail)
