@@ -1,7 +1,7 @@
 """How many rows per second each table takes when it catches up on a backlog.
 
-The tables are compared with files, and the options of the course's pipeline with Hudi's defaults. The
-only query is the one that proves the answer.
+The tables are compared with files, and the options of the course's pipeline with Hudi's defaults.
+The only query is the one that proves the answer.
 """
 
 from dataclasses import replace
@@ -53,7 +53,8 @@ def catch_up(
     """Measure all sinks, and the tables with other options, in turn.
 
     Returns:
-        The comparisons, and the problems that make them worthless: answers that differ from the stream.
+        The comparisons, and the problems that make them worthless: answers that differ from the
+        stream.
 
     Raises:
         LabError: a sink failed.

@@ -34,8 +34,8 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
         console: receives tables and progress.
 
     Returns:
-        0; 1 if a sink gave wrong answers, which make all figures worthless. A missed goal is shown, but
-        is no error.
+        0; 1 if a sink gave wrong answers, which make all figures worthless. A missed goal is shown,
+        but is no error.
 
     Raises:
         LabError: a part is unknown, or another benchmark is running.

@@ -58,7 +58,7 @@ class RunConfig:
 
 
 def sinks_config(full: bool) -> RunConfig:
-    """The comparison of the sinks: a small run that shows that all works, or one for conclusions."""
+    """The comparison of the sinks: a small run that shows that all works, or a full one."""
     kinds = [(0, UNIFORM), (20, UNIFORM), (20, ZIPF), (80, UNIFORM), (80, ZIPF)]
     if full:
         return RunConfig(

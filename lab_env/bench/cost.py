@@ -1,8 +1,8 @@
 """What the measured run would cost in a cloud: requests, storage and processor time.
 
-Nothing is extrapolated. The bill covers the run that was measured: its batches, its table services, one
-month of what it stores, and queries of its table. The prices are in `data/prices.csv`, each with date and
-source; edit them there.
+Nothing is extrapolated. The bill covers the run that was measured: its batches, its table services,
+one month of what it stores, and queries of its table. The prices are in `data/prices.csv`, each
+with date and source; edit them there.
 """
 
 import csv
@@ -62,7 +62,8 @@ def read_prices(path: Path = PRICES) -> dict[str, float]:
         US dollars by item.
 
     Raises:
-        LabError: an item is missing or repeated, or has another unit, no date, no source or no price.
+        LabError: an item is missing or repeated, or has another unit, no date, no source or no
+            price.
     """
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -183,8 +184,8 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
         prices: what `read_prices` returned; by default it is read.
 
     Returns:
-        For each scenario `bills` by sink, from the medians, and the `crossings` of each table with the
-        files.
+        For each scenario `bills` by sink, from the medians, and the `crossings` of each table with
+        the files.
     """
     prices = read_prices() if prices is None else prices
     rounds: dict[tuple, dict] = {}

@@ -1,7 +1,7 @@
 """How cost grows with the table: the same change while a table becomes 4 and 16 times as large.
 
-Both table types are measured in turn under two kinds of index. At each size a table takes several changes
-of fixed size and is queried after each.
+Both table types are measured in turn under two kinds of index. At each size a table takes several
+changes of fixed size and is queried after each.
 """
 
 import os
@@ -193,7 +193,8 @@ def growth_chart(run: dict) -> str:
         run: what `grow` or `recorded.shown` returned.
 
     Returns:
-        SVG text: one line per table type and index; thin lines go from the lowest to the highest round.
+        SVG text: one line per table type and index; thin lines go from the lowest to the highest
+        round.
     """
     figure, panels = new_panels(
         [title for _, title, _ in PANELS], width=9.6, height=3.4, one_unit=False
@@ -224,7 +225,7 @@ def caption_of(run: dict) -> str:
     """When, where and how a run was measured, in one sentence."""
     size = run["size"]
     return (
-        f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} changed orders per"
-        f" commit, {size['rounds']} commits per point. Lines join medians; thin lines go from the lowest"
-        " to the highest."
+        f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} changed orders"
+        f" per commit, {size['rounds']} commits per point. Lines join medians; thin lines go from the"
+        " lowest to the highest."
     )

@@ -84,7 +84,8 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
         completions: the sink's commits, name to completion time (s since 1970).
 
     Returns:
-        As in `Follower.measure`, and `measured`, the number of events; None where no event is visible.
+        As in `Follower.measure`, and `measured`, the number of events; None where no event is
+        visible.
     """
     seconds = event_freshness(sent, batches, completions).dropna()
     found = {"measured": len(seconds)}

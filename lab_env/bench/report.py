@@ -49,8 +49,8 @@ def page(report: dict) -> str:
     """The page as an HTML document without scripts, for light and dark.
 
     Args:
-        report: `problems` of a run, and the results that it has: `sinks`, as `summary` returned it, and
-            `growth`, as `growth.grow` returned it.
+        report: `problems` of a run, and the results that it has: `sinks`, as `summary` returned it,
+            and `growth`, as `growth.grow` returned it.
     """
     sinks, grown = report.get("sinks"), report.get("growth")
     return render(

@@ -1,7 +1,7 @@
 """Runs the three sinks on one stream in turn, several rounds, and collects every figure.
 
-Each sink has its own process and bucket, and only one sink works while it is measured, so all that is
-counted belongs to it. Each round begins with another sink.
+Each sink has its own process and bucket, and only one sink works while it is measured, so all that
+is counted belongs to it. Each round begins with another sink.
 """
 
 import statistics
@@ -161,7 +161,8 @@ def _round(
         worker.call("begin", base=base, extra_options=figures.config.extra_options)
         worker.call("ingest", topic=topic, batch=2 * scenario.load)
 
-    # All at once: the load is not measured, and starting a stream into a new table is mostly waiting.
+    # All at once: the load is not measured, and starting a stream into a new table is mostly
+    # waiting.
     with ThreadPoolExecutor(len(workers)) as pool:
         list(pool.map(load, workers.values()))
     _send(lab, topic, stream.changes)

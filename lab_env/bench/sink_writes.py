@@ -1,7 +1,7 @@
 """The three sinks of the benchmark: how each is written, maintained and queried.
 
-JSON files have the same duties as the tables. A query returns the newest state of each order, a question
-about some batches reads those batches only, and the files have a compaction of their own.
+JSON files have the same duties as the tables. A query returns the newest state of each order, a
+question about some batches reads those batches only, and the files have a compaction of their own.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The worker process of one sink: `python -m lab_env.bench.worker SINK`.
 
 Each sink has its own process, which stays warm for all rounds, so its processor time is its own; so
-does `growth`, whose tables grow. Each line of input is a task as a JSON object, each line of output its
-reply. What the JVM prints goes to the log.
+does `growth`, whose tables grow. Each line of input is a task as a JSON object, each line of output
+its reply. What the JVM prints goes to the log.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Requests and bytes of one bucket, counted by MinIO: every program that uses the bucket, and exact.
+"""Requests and bytes of one bucket, counted by MinIO: exact, for all programs that use it.
 
 The benchmark uses it. It gives each sink a bucket of its own and charges requests as a cloud would.
 """

@@ -45,8 +45,8 @@ def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> n
         completions: the sink's commits, name to completion time.
 
     Returns:
-        Completion times (s since 1970) in the order of `batches`; NaN where unknown. All are unknown
-        if the table's number of commits differs from the stream's number of batches.
+        Completion times (s since 1970) in the order of `batches`; NaN where unknown. All are
+        unknown if the table's number of commits differs from the stream's number of batches.
     """
     if all(len(name) < 14 for name in completions):  # batch numbers, not instants
         return np.array([completions.get(str(batch), np.nan) for batch in batches["batch"]])

@@ -1,7 +1,7 @@
-"""The tour: the whole pipeline on live load, queried in every way, and reconciled to the event.
+"""The tour: runs the whole pipeline on live load, queries the tables, and reconciles every event.
 
-It is the proof that this machine runs a real streaming lakehouse: one minute of load, three sinks
-at once, then every query type, then the producer's ledger against each sink.
+It proves that this machine runs a real streaming lakehouse: one minute of load into all sinks at
+once, then every query type, then each sink against the producer's ledger.
 """
 
 import json
@@ -28,18 +28,18 @@ from lab_env.shop.reconcile import Reconciliation
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 from lab_env.tour import report
 
-SPACE = "tour"
+NAMESPACE = "tour"
 TABLES = ("cow", "mor")
-SHORT_SECONDS = 120  # of load: up to here the quick compiler alone is the better one
+SHORT_SECONDS = 120  # of load: up to here the quick compiler alone is faster
 
 
 @dataclass
 class Tour:
-    """What one tour measured; `report.json` is this, and the page is drawn from it.
+    """What a tour measured: the content of `report.json` and the source of the page.
 
     Args:
-        rate: events/s asked for.
-        load_seconds: length of the load.
+        rate: requested events/s.
+        load_seconds: duration of the load.
         seconds: duration of each phase.
     """
 
@@ -64,7 +64,7 @@ class Tour:
         return not self.problems
 
     def judge(self, sink: str, verdict: Reconciliation) -> None:
-        """Keep what the ledger says of a sink; a difference is a problem of the tour."""
+        """Add the ledger's verdict on a sink; a difference is a problem of the tour."""
         self.sinks[sink] = verdict.as_dict()
         if not verdict.ok:
             self.problems.append(str(verdict))
@@ -74,23 +74,23 @@ def main(seconds: int = 60, rate: int = 500, console: Console | None = None) -> 
     """Run the tour and write its report to `LAB_HOME/tour`.
 
     Args:
-        seconds: length of the live load.
+        seconds: duration of the live load.
         rate: events/s.
-        console: where progress goes.
+        console: receives the progress.
 
     Returns:
-        0 only when every sink reconciles with the ledger.
+        0 only if every sink reconciles with the ledger.
     """
     console = console or Console()
     target = folder("tour")
-    for stale in target.iterdir():  # a tour that breaks off must not leave an older one's success
+    for stale in target.iterdir():  # an aborted tour must not leave the success of an older one
         stale.unlink()
     tour = Tour(rate, seconds)
     began = time.monotonic()
     try:
         _run(tour, console)
     except Exception as error:
-        tour.problems.append(f"The tour broke off: {error}")
+        tour.problems.append(f"The tour was aborted: {error}")
         _write_json(tour, target)
         raise
     tour.seconds["total"] = round(time.monotonic() - began, 1)
@@ -103,12 +103,12 @@ def main(seconds: int = 60, rate: int = 500, console: Console | None = None) -> 
 def _run(tour: Tour, console: Console) -> None:
     with _phase(tour, console, "services up"):
         services.up(progress=lambda line: console.print(f"  {line}"))
-        reset_lesson(SPACE)
-        lab = Lab(SPACE, services.endpoints())
+        reset_lesson(NAMESPACE)
+        lab = Lab(NAMESPACE, services.endpoints())
         topic = lab.topic("orders")
         ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=3)
     writer = lab.writer()
-    store = StoreSamples(lab.endpoints, SPACE)
+    store = StoreSamples(lab.endpoints, NAMESPACE)
     memory = MemorySamples(
         {
             "services": lambda: _program_processes(exclude=writer.name),
@@ -137,7 +137,7 @@ def _write_json(tour: Tour, target: Path) -> None:
 
 
 def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, console) -> None:
-    """Live load into all sinks at once, until every sink has committed everything."""
+    """Send live load into all sinks at once, until every sink has committed everything."""
     try:
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
@@ -195,7 +195,7 @@ def _ticker(console: Console, lab: Lab, writer, ends: dict[int, int]):
 
 
 def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
-    """Every query type of Hudi that both tables answer, in Spark's own API."""
+    """Run every query type of Hudi on both tables, with plain Spark."""
 
     def timed(sink: str, query: str, frame) -> dict:
         began = time.monotonic()
@@ -210,7 +210,9 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
     for sink in TABLES:
         path = lab.path(FOLDERS[sink])
         commits = sorted(store.completions[sink])
-        middle = commits[(len(commits) - 1) // 2]  # of two commits the first: one follows it
+        middle = commits[
+            (len(commits) - 1) // 2
+        ]  # of two commits the first, so that one follows it
         since = _as_instant(store.completions[sink][middle])
         yield timed(sink, "snapshot", spark.read.format("hudi").load(path))
         yield timed(
@@ -237,7 +239,7 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
 
 
 def _as_instant(seconds: float) -> str:
-    # To the nearest millisecond: one too early would ask for the commit itself again.
+    # To the nearest millisecond: one too early would return the commit itself again.
     moment = pd.Timestamp(round(seconds * 1000), unit="ms", tz="UTC")
     return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
 
@@ -332,7 +334,7 @@ def _print_report(console: Console, tour: Tour, target: Path) -> None:
     compactions = tour.sinks["mor"]["compactions"]
     console.print(table)
     console.print(costs)
-    console.print(f"The MOR table was compacted {compactions} times beside the stream.")
+    console.print(f"The MOR table was compacted {compactions} times during the stream.")
     queries = _result_table("Queries with plain Spark", "sink", "query", "rows", "seconds")
     for query in tour.queries:
         queries.add_row(
@@ -360,7 +362,7 @@ def _result_table(title: str, *columns: str) -> Table:
 
 
 def _program_processes(exclude: str) -> list[psutil.Process]:
-    """The processes of the running services, the supervisor's children but for one."""
+    """The processes of the running services: the supervisor's programs except one."""
     found = []
     for program in supervisor.status():
         if program.pid and program.name != exclude:

@@ -126,7 +126,7 @@ def at_rest(page) -> bool:
 
 @pytest.fixture(scope="module")
 def run(page):
-    """The lesson, run from its menu to its end: its code cells, and whether the load showed life."""
+    """Runs the lesson from the menu: its code cells, and whether the load showed progress."""
     page.get_by_text("| Idle").wait_for(timeout=60_000)
     menu(page, "Run", "Run All Cells")
     page.get_by_text("| Busy").wait_for(timeout=30_000)

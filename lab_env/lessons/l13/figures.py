@@ -1,4 +1,4 @@
-"""What several engines reply to the same questions: a matrix of answers, and of the engines' own errors.
+"""What several engines reply to the same questions: a matrix of answers and errors.
 
 And a comparison of their times by the benchmark's rule, which allows for noise.
 """
@@ -66,7 +66,7 @@ def query_engine(question: Callable[[], pd.DataFrame]) -> Reply:
 
 
 def in_its_words(refusal: Exception) -> str:
-    """An engine's error as one line, without the plan, the place and the query's number around it."""
+    """An engine's error as one line, without the plan, the place and the query's number."""
     text = getattr(refusal, "message", None) or getattr(refusal, "desc", None) or str(refusal)
     first = " ".join(_PLACE.sub("", str(text).strip()).split("\n")[0].split())
     name = getattr(refusal, "error_name", None)  # Trino's

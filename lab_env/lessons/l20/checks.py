@@ -42,7 +42,7 @@ class WhenIsItADifference:
 
     @staticmethod
     def judge(facts: Judged) -> Passed | NotYet:
-        """Each verdict is the benchmark's; `inconclusive` also passes where the benchmark says `equal`."""
+        """Each verdict is the benchmark's; `inconclusive` also passes for `equal`."""
         for found, (this, other, why) in zip(facts.verdicts, CASES, strict=True):
             right = verdict(Spread.of(this), Spread.of(other))
             if found != right and (right, found) != (EQUAL, INCONCLUSIVE):
