@@ -20,7 +20,7 @@ from lab_env.errors import LabError
 from lab_env.settings import Endpoints, settings
 
 METRICS = "/minio/metrics/v3/bucket/api/"  # followed by the name of the bucket
-REQUESTS = "minio_bucket_api_total"
+REQUESTS = "minio_bucket_api"  # the parser drops `_total` from the names of counters
 TRAFFIC = "minio_bucket_api_traffic_{}_bytes"
 PROBE = b"x" * 4321
 
@@ -73,8 +73,8 @@ def usage_in(metrics: str, written: str) -> BucketUsage:
     totals = Counter()
     for family in text_string_to_metric_families(metrics):
         for sample in family.samples:
-            of_requests = sample.name == REQUESTS
-            key = kinds.get(sample.labels["name"], "gets") if of_requests else sample.name
+            of_requests = family.name == REQUESTS
+            key = kinds.get(sample.labels["name"], "gets") if of_requests else family.name
             totals[key] += sample.value
     read = {"sent": "received", "received": "sent"}[written]
     counters = (

@@ -122,7 +122,9 @@ minio_bucket_api_total{bucket="b",name="ListObjectsV2",server="s",type="s3"} 4
 minio_bucket_api_total{bucket="b",name="GetObject",server="s",type="s3"} 7
 minio_bucket_api_total{bucket="b",name="HeadObject",server="s",type="s3"} 2
 minio_bucket_api_total{bucket="b",name="DeleteMultipleObjects",server="s",type="s3"} 3
+# TYPE minio_bucket_api_traffic_received_bytes counter
 minio_bucket_api_traffic_received_bytes{bucket="b",server="s",type="s3"} 1.3e+06
+# TYPE minio_bucket_api_traffic_sent_bytes counter
 minio_bucket_api_traffic_sent_bytes{bucket="b",server="s",type="s3"} 5000
 """
 
