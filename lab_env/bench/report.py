@@ -7,7 +7,7 @@ from lab_env.bench import cost, growth
 from lab_env.bench.config import ALL_QUERIES, BEFORE_TABLE_SERVICES, SINKS
 from lab_env.bench.summary import PAIRS
 from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, new_panels, svg
-from lab_env.display.html import number, render, table
+from lab_env.display.html import frame_table, number, render
 from lab_env.probes.verdict import EQUAL, INCONCLUSIVE
 
 HEIGHT = 0.24  # of a bar, in units of one group
@@ -78,11 +78,11 @@ def _sinks(report: dict) -> dict:
             cost.cost_chart(facts["bills"], titles[name], facts["crossings"])
             for name, facts in costs.items()
         ],
-        "cheaper": table(_cheaper(costs, titles)),
-        "prices": table(cost.price_table(), align="left"),
+        "cheaper": frame_table(_cheaper(costs, titles)),
+        "prices": frame_table(cost.price_table(), align="left"),
         "gb_per_vcpu": cost.GB_PER_VCPU,
         "scenarios": {
-            title.capitalize(): table(frame(report, name, list(dict.fromkeys(known))))
+            title.capitalize(): frame_table(frame(report, name, list(dict.fromkeys(known))))
             for name, title in titles.items()
         },
     }
@@ -114,7 +114,7 @@ def _freshness(report: dict) -> dict | None:
     ]
     return {
         "chart": freshness_chart(report),
-        "table": table(pd.DataFrame(rows).set_index("rate")),
+        "table": frame_table(pd.DataFrame(rows).set_index("rate")),
     }
 
 

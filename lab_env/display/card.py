@@ -42,7 +42,7 @@ def card(
         "display/card.html.j2",
         title=title,
         colour=COLOURS[ok],
-        table="" if table is None else html.table(table),
+        table="" if table is None else html.frame_table(table),
         paragraphs=[_inline(part) for part in note.split("\n\n") if part],
         code=code,
         link=link,

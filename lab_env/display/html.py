@@ -1,10 +1,13 @@
-"""HTML from Jinja templates and pandas tables; text is escaped everywhere."""
+"""HTML from Jinja templates, in which all text is escaped: tables here, cards and pages elsewhere."""
 
+from collections.abc import Iterable, Sequence
 from functools import cache
 from numbers import Number
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -32,20 +35,22 @@ def _templates():
     )
 
 
-def table(frame: pd.DataFrame, align: str = "right") -> str:
-    """A table with the frame's index as the first column; it reads in light and dark.
+def table(head: Sequence[object], rows: Iterable[Sequence[object]], align: str = "right") -> str:
+    """A table that reads in light and dark.
 
     Args:
-        frame: numbers and text; a missing number is an empty cell.
+        head: the headings.
+        rows: numbers and text; a missing number is an empty cell.
         align: of all columns but the first, which is left-aligned.
     """
-    rows = zip(frame.index, frame.to_numpy(dtype=object), strict=True)
-    return render(
-        "display/table.html.j2",
-        head=[frame.index.name or "", *frame.columns],
-        rows=[[name, *map(_text, row)] for name, row in rows],
-        align=align,
-    )
+    texts = [[_text(cell) for cell in row] for row in rows]
+    return render("display/table.html.j2", rows=[[str(name) for name in head], *texts], align=align)
+
+
+def frame_table(frame: "DataFrame", align: str = "right") -> str:
+    """A data frame as a `table`, with its index as the first column."""
+    rows = zip(frame.index, *(frame[name].tolist() for name in frame), strict=True)
+    return table([frame.index.name or "", *frame.columns], rows, align)
 
 
 def _text(value: object) -> object:

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from lab_env.display.chart import COLOURS, NAMES, new_chart, svg
-from lab_env.display.html import render, table
+from lab_env.display.html import frame_table, render
 from lab_env.display.palette import VERMILION
 
 VERDICTS = ["rows", "expected", "missing", "duplicate", "stale", "ghost", "unexpected"]
@@ -26,12 +26,12 @@ def tour_page(tour) -> str:
         "tour/report.html.j2",
         tour=tour,
         problems=tour.problems,
-        verdicts=table(sinks[VERDICTS]),
+        verdicts=frame_table(sinks[VERDICTS]),
         accounting=[f"{NAMES[sink]}: {sentence(a)}." for sink, a in tour.accounting.items()],
-        costs=table(costs.where(costs.notna(), "not measured")),
+        costs=frame_table(costs.where(costs.notna(), "not measured")),
         charts=[draw(tour) for draw in (rate_chart, freshness_chart, files_chart, bytes_chart)],
-        queries=table(queries[["rows", "seconds"]].rename_axis("query")),
-        seconds=table(pd.DataFrame({"seconds": tour.seconds}).rename_axis("phase")),
+        queries=frame_table(queries[["rows", "seconds"]].rename_axis("query")),
+        seconds=frame_table(pd.DataFrame({"seconds": tour.seconds}).rename_axis("phase")),
     )
 
 

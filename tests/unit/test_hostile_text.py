@@ -9,7 +9,7 @@ import pytest
 from lab_env.bench import report as bench_report
 from lab_env.display.card import card, styled
 from lab_env.display.chart import new_chart, svg
-from lab_env.display.html import table
+from lab_env.display.html import frame_table, table
 from lab_env.lessons.l13.figures import EngineMatrix, Reply
 from lab_env.settings import REPOSITORY
 from lab_env.tour import report as tour_report
@@ -57,7 +57,8 @@ SHOWN = {
     "styled with left columns": lambda: styled(FRAME).set_table_styles([]).to_html(),
     "chart": chart,
     "engines": engines,
-    "table": lambda: table(FRAME),
+    "table": lambda: table([HOSTILE], [[HOSTILE]]),
+    "table of a frame": lambda: frame_table(FRAME),
     "page of the tour": page_of_a_tour,
     "page of the benchmark": lambda: bench_report.page({"problems": [HOSTILE]}),
 }
