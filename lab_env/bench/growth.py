@@ -226,6 +226,6 @@ def caption_of(run: dict) -> str:
     size = run["size"]
     return (
         f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} changed orders"
-        f" per commit, {size['rounds']} commits per point. Lines join medians; thin lines go from the"
-        " lowest to the highest."
+        f" per commit, {size['rounds']} commits per point. Lines join medians; thin"
+        " lines go from the lowest to the highest."
     )

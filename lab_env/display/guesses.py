@@ -1,4 +1,4 @@
-"""Tables of measured values whose colour shows their size, with the learner's guesses beside them."""
+"""Tables whose colours show the size of measured values, with the learner's guesses."""
 
 from collections.abc import Iterable
 from html import escape

@@ -1,4 +1,4 @@
-"""HTML from Jinja templates, in which all text is escaped: tables here, cards and pages elsewhere."""
+"""HTML from Jinja templates, in which all text is escaped."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache

@@ -1,6 +1,6 @@
-"""`lab demo`: prepares a demo, so that it continues at its question with data written and Spark warm.
+"""`lab demo`: prepares a demo, so that it can be shown at once: data written, Spark warm.
 
-It starts JupyterLab and runs the cells under "Prepare" in the kernel that the notebook's page will use.
+It starts JupyterLab and runs the cells under "Prepare" in the kernel of the notebook's page.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A learner's browser: JupyterLab as `make lab` starts it, lesson 00 run from its menu, both themes.
+"""A learner's browser: JupyterLab as `make lab` starts it, with lesson 00 run in both themes.
 
 Needs Chromium on PATH. Screenshots are kept in `.lab/screenshots`.
 """

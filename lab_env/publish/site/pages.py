@@ -1,7 +1,7 @@
 """A Sphinx extension that prepares the repository's pages for the site.
 
-Notebooks are read as executed. The README becomes the front page, with a list of all others. "Lesson 04"
-in any text becomes a link to that lesson.
+Notebooks are read as executed. The README becomes the front page, with a list of all others.
+"Lesson 04" in any text becomes a link to that lesson.
 """
 
 import re
@@ -61,8 +61,8 @@ def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbfor
         lacks: the notebooks without a page on the site.
 
     Returns:
-        The notebook: with the day of its execution, with the instructor's notes set apart, and without
-        links to the lab's servers, which ended with the run.
+        The notebook: with the day of its execution, with the instructor's notes set apart, and
+        without links to the lab's servers, which ended with the run.
     """
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -89,8 +89,8 @@ def linked(text: str, lacks: dict[str, str]) -> str:
         lacks: the notebooks without a page on the site.
 
     Returns:
-        Markdown: links to a learner's notebook lead to the worked one; links to a missing page become
-        plain text.
+        Markdown: links to a learner's notebook lead to the worked one; links to a missing page
+        become plain text.
     """
     text = _LEARNERS.sub(rf"\1{LESSONS}\2", text)
     return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
