@@ -1,27 +1,22 @@
-"""A backlog to catch up on: how many rows a second each table takes, held against files and against defaults.
+"""How many rows per second each table takes when it catches up on a backlog.
 
-One stream, no queries but the one that proves the answer. In each round the tables are written with the
-options of the course's pipeline, then with others.
+The tables are compared with files, and the options of the course's pipeline with Hudi's defaults.
+The only query is the one that proves the answer.
 """
 
 from dataclasses import replace
 
+from lab_env.bench.config import BEFORE_TABLE_SERVICES, SINKS, RunConfig
 from lab_env.bench.machine import Comparison
-from lab_env.bench.rounds import (
-    BEFORE_TABLE_SERVICES,
-    SINKS,
-    Bench,
-    Figures,
-    Progress,
-    RunConfig,
-    rotated,
-)
+from lab_env.bench.results import Figures
+from lab_env.bench.rounds import Bench, rotated
 from lab_env.bench.stream import UNIFORM, Scenario
+from lab_env.install.cache import Progress
 from lab_env.pipeline import options, session
 
 TABLES = ("cow", "mor")
-GOALS = {"cow": 0.3, "mor": 0.5}  # of the files' rows a second
-QUICK_START = 2.0  # times its rows a second
+GOALS = {"cow": 0.3, "mor": 0.5}  # of the files' rows/s
+QUICK_START = 2.0  # times its rows/s
 RATE = "ingest rows/s"
 
 PIPELINE, QUICK, PARQUET = "the pipeline's options", "quick-start options", "Parquet logs"
@@ -33,18 +28,18 @@ WAYS = {
 }
 
 
-def backlog_size(full: bool) -> RunConfig:
-    """The two sizes: a small one that shows that all works, and one to draw conclusions from."""
-    size = RunConfig(
+def backlog_config(full: bool) -> RunConfig:
+    """A small run that shows that all works, or one to draw conclusions from."""
+    config = RunConfig(
         (Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),),
         rounds=2,
         warm=0,
         queries={BEFORE_TABLE_SERVICES: ("aggregate",)},
     )
     if full:
-        return size
+        return config
     return replace(
-        size,
+        config,
         scenarios=(Scenario(20, UNIFORM, load=1_000, batch=2_500, batches=1),),
         rounds=1,
         java_options=session.LESSON_JAVA_OPTIONS,
@@ -53,35 +48,31 @@ def backlog_size(full: bool) -> RunConfig:
 
 
 def catch_up(
-    bench: Bench, chosen: RunConfig, report_progress: Progress = print
+    bench: Bench, config: RunConfig, report_progress: Progress = print
 ) -> tuple[list[Comparison], list[str]]:
     """Measure all sinks, and the tables with other options, in turn.
 
-    Args:
-        bench: the processes.
-        chosen: how much.
-        say: told what is going on.
-
     Returns:
-        The comparisons, and what makes them worthless: answers that differ from the stream's.
+        The comparisons, and the problems that make them worthless: answers that differ from the
+        stream.
 
     Raises:
         LabError: a sink failed.
     """
-    (scenario,) = chosen.scenarios
-    said = f"{scenario.batches} x {scenario.batch:,} events"
-    if chosen.warm_up:
-        # On batches of this kind a JVM still becomes faster for a minute.
+    (scenario,) = config.scenarios
+    size = f"{scenario.batches} x {scenario.batch:,} events"
+    if config.warm_up:
+        # On batches of this size a JVM keeps becoming faster for a minute.
         report_progress("a quarter of it that does not count ...")
         quarter = replace(scenario, batch=scenario.batch // 4)
-        bench.measure(replace(chosen, rounds=1, scenarios=(quarter,)), _quiet)
+        bench.measure(replace(config, rounds=1, scenarios=(quarter,)), _quiet)
     found: list[dict[str, Figures]] = []
-    for number in range(chosen.rounds):
-        report_progress(f"round {number + 1} of {chosen.rounds}: {said}, {len(WAYS)} ways")
+    for number in range(config.rounds):
+        report_progress(f"round {number + 1} of {config.rounds}: {size}, {len(WAYS)} ways")
         found.append(
             {
                 way: bench.measure(
-                    replace(chosen, rounds=1, extra_options=extra_options), _quiet, sinks
+                    replace(config, rounds=1, extra_options=extra_options), _quiet, sinks
                 )
                 for way, (extra_options, sinks) in rotated(number, tuple(WAYS.items()))
             }
@@ -96,7 +87,7 @@ def catch_up(
             for sink, way in (this, other)
         ]
         return Comparison.of(
-            f"backlog of {said}",
+            f"backlog of {size}",
             ", ".join(this),
             "JSON files" if other[0] == "json" else ", ".join(other),
             "rows/s",

@@ -1,4 +1,4 @@
-"""`lab bench`: what of this machine and of the three sinks is measured, and where the report goes."""
+"""`lab bench`: runs the parts of the benchmark and writes the report."""
 
 import json
 import time
@@ -8,7 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from lab_env import services
-from lab_env.bench import backlog, growth, machine, recorded, report, rounds
+from lab_env.bench import backlog, growth, machine, recorded, report
+from lab_env.bench.config import sinks_config
+from lab_env.bench.rounds import Bench
 from lab_env.bench.summary import summary
 from lab_env.errors import LabError
 from lab_env.processes.locks import exclusive
@@ -25,32 +27,32 @@ PARTS = {
 
 
 def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
-    """Measure, print what was found, and write `report.json` and a page to `LAB_HOME/bench`.
+    """Measure, print the results, and write `report.json` and a page to `LAB_HOME/bench`.
 
     Args:
-        parts: of `PARTS`; all when none is given.
+        parts: keys of `PARTS`; by default all.
         full: larger data and more repetitions.
-        console: where the tables go.
+        console: receives tables and progress.
 
     Returns:
-        0; 1 when the sinks do not give the right answers, which makes their figures worthless. A goal
-        that is missed is shown, not an error.
+        0; 1 if a sink gave wrong answers, which make all figures worthless. A missed goal is shown,
+        but is no error.
 
     Raises:
-        LabError: there is no such part, or another benchmark is running.
+        LabError: a part is unknown, or another benchmark is running.
     """
     unknown = set(parts or ()) - set(PARTS)
     if unknown:
         raise LabError(
-            f"There is nothing to measure called {', '.join(sorted(unknown))}.",
+            f"The benchmark has no part {', '.join(sorted(unknown))}.",
             f"choose from: {', '.join(PARTS)}",
         )
     chosen = parts or list(PARTS)
     console = console or Console()
     target = folder("bench")
-    # Two at once would take each other's buckets, topics and time.
+    # Two at once would share buckets, topics and processor time.
     with exclusive(target / "lock", on_wait=_refuse):
-        for stale in ("report.json", "index.html"):  # a run that breaks off leaves no older report
+        for stale in ("report.json", "index.html"):  # an aborted run must not leave an older report
             (target / stale).unlink(missing_ok=True)
         began = time.monotonic()
         console.print("services up ...")
@@ -62,16 +64,16 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
 
 
 def _refuse() -> None:
-    raise LabError("Another benchmark is running in this lab.", "wait for its end.")
+    raise LabError("Another benchmark is running in this lab.", "wait until it ends.")
 
 
 class Run:
-    """The parts of one run, and the report that they make.
+    """One run: measures parts and collects the report.
 
     Args:
         full: larger data and more repetitions.
-        console: where the tables go.
-        target: the folder for what is written.
+        console: receives tables and progress.
+        target: the folder of the page.
     """
 
     def __init__(self, full: bool, console: Console, target: Path):
@@ -104,21 +106,23 @@ class Run:
             self._console.print(f"Page: {self._target / 'index.html'}", markup=False)
         return self._report
 
-    def _say(self, line: str) -> None:
+    def _print_progress(self, line: str) -> None:
         self._console.print(f"  {line}", markup=False)
 
     def _compare(self, compared: list[machine.Comparison]) -> None:
         self._compared += compared
 
     def _backlog(self) -> None:
-        size = backlog.backlog_size(self._full)
-        with rounds.Bench(size, self._say) as bench:
-            compared, problems = backlog.catch_up(bench, size, self._say)
+        config = backlog.backlog_config(self._full)
+        with Bench(config, self._print_progress) as bench:
+            compared, problems = backlog.catch_up(bench, config, self._print_progress)
         self._compare(compared)
         self._report["problems"] += problems
 
     def _sinks(self) -> None:
-        figures = rounds.compare(rounds.size(self._full), self._say)
+        config = sinks_config(self._full)
+        with Bench(config, self._print_progress) as bench:
+            figures = bench.measure(config, self._print_progress)
         self._report["sinks"] = summary(figures)
         self._report["problems"] += figures.problems
         self._keep("sinks", self._report["sinks"])
@@ -129,7 +133,7 @@ class Run:
             recorded.keep(part, found)
 
     def _growth(self) -> None:
-        found = growth.grow(growth.growth_size(self._full), self._say)
+        found = growth.grow(growth.growth_config(self._full), self._print_progress)
         self._report["growth"] = found
         self._report["problems"] += found["problems"]
         self._keep("growth", found)

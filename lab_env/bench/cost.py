@@ -1,8 +1,8 @@
-"""What the measured run would cost in a cloud: requests, storage and processor time, at prices of a table.
+"""What the measured run would cost in a cloud: requests, storage and processor time.
 
-Nothing is extrapolated. The bill is for the very run that was measured: its batches, its table services,
-a month of what it stores, and queries of its table. Prices are an input, `data/prices.csv`, each with its
-date and source: change them there.
+Nothing is extrapolated. The bill covers the run that was measured: its batches, its table services,
+one month of what it stores, and queries of its table. The prices are in `data/prices.csv`, each
+with date and source; edit them there.
 """
 
 import csv
@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab_env.bench.rounds import SINKS
-from lab_env.bench.verdict import INCONCLUSIVE, Spread
+import pandas as pd
+
+from lab_env.bench.config import SINKS
 from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
 from lab_env.errors import LabError
+from lab_env.probes.verdict import INCONCLUSIVE, Spread
 from lab_env.shop.model import DATA
 
 PRICES = DATA / "prices.csv"
@@ -26,9 +28,9 @@ ITEMS = {
     "vcpu": "vCPU-hour",
     "memory": "GB-hour",
 }
-# Memory that is rented with each processor. Processor time is taken as fully used: a lower bound.
-GB_A_VCPU = 2
-MOST_QUERIES = 1_000_000  # what the chart looks at
+# Memory rented with each processor. All rented processor time counts as used: a lower bound.
+GB_PER_VCPU = 2
+MOST_QUERIES = 1_000_000  # end of the chart
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Bill:
     query: float
 
     def total(self, queries: float) -> float:
-        """With so many queries a run."""
+        """The whole run with this number of queries."""
         return self.write + self.storage + self.query * queries
 
 
@@ -60,43 +62,45 @@ def read_prices(path: Path = PRICES) -> dict[str, float]:
         US dollars by item.
 
     Raises:
-        LabError: an item is missing, twice there, in another unit, without a date or source, or no price.
+        LabError: an item is missing or repeated, or has another unit, no date, no source or no
+            price.
     """
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    mend = f"mend {path.name}."
+    fix = f"fix {path.name}."
     if sorted(row.get("item", "") for row in rows) != sorted(ITEMS):
-        raise LabError(f"{path.name} must price each of {', '.join(ITEMS)} once.", mend)
+        raise LabError(f"{path.name} must price each of {', '.join(ITEMS)} once.", fix)
     prices = {}
     for row in rows:
         if row["unit"] != ITEMS[row["item"]]:
-            raise LabError(f"The price of {row['item']} must be for {ITEMS[row['item']]}.", mend)
+            raise LabError(f"The price of {row['item']} must be for {ITEMS[row['item']]}.", fix)
         if not (row["as_of"] and row["source"]):
-            raise LabError(f"The price of {row['item']} has no date or no source.", mend)
+            raise LabError(f"The price of {row['item']} has no date or no source.", fix)
         try:
             prices[row["item"]] = float(row["usd"])
         except ValueError:
-            raise LabError(f"{row['usd']!r} is no price of {row['item']}.", mend) from None
+            raise LabError(f"{row['usd']!r} is no price of {row['item']}.", fix) from None
         if not 0 <= prices[row["item"]] < math.inf:
-            raise LabError(f"{row['usd']!r} is no price of {row['item']}.", mend)
+            raise LabError(f"{row['usd']!r} is no price of {row['item']}.", fix)
     return prices
 
 
-def price_rows(path: Path = PRICES) -> list[list[str]]:
-    """The price table as it stands in its file, without the head."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))[1:]
+def price_table(path: Path = PRICES) -> pd.DataFrame:
+    """The prices with region, date and source, one row per item."""
+    return pd.read_csv(path, dtype=str, index_col="item").rename(
+        columns={"usd": "US dollars", "as_of": "as of"}
+    )
 
 
 def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bill:
     """What a sink costs.
 
     Args:
-        figures: its measured medians in one scenario, by metric.
-        query: which query is asked, for example `aggregate`.
+        figures: its figures in one scenario, by metric.
+        query: the query, for example `aggregate`.
         prices: what `read_prices` returned.
     """
-    hour = prices["vcpu"] + GB_A_VCPU * prices["memory"]
+    hour = prices["vcpu"] + GB_PER_VCPU * prices["memory"]
 
     def work(cpu_seconds: float, puts: float, lists: float, gets: float) -> float:
         requests = puts * prices["put"] + lists * prices["list"] + gets * prices["get"]
@@ -112,27 +116,27 @@ def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bil
         for part in ("ingest", "services")
     ]
     stored = (figures["bytes stored, fresh"] + figures["bytes stored, tidy"]) / 2
-    asked = f"{query}, fresh"
-    lists = figures[f"{asked}: lists"]
+    fresh = f"{query}, fresh"
+    lists = figures[f"{fresh}: lists"]
     return Bill(
         sum(parts),
         stored / 1e9 * prices["storage"],
-        work(figures[f"{asked}: CPU s"], 0, lists, figures[f"{asked}: requests"] - lists),
+        work(figures[f"{fresh}: CPU s"], 0, lists, figures[f"{fresh}: requests"] - lists),
     )
 
 
-def break_even(dear_to_write: Bill, dear_to_ask: Bill) -> float | None:
-    """From how many queries a run on the first is the cheaper one.
+def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | None:
+    """The number of queries per run from which the first is cheaper.
 
     Args:
-        dear_to_write: usually a table.
-        dear_to_ask: usually files.
+        expensive_to_write: usually a table.
+        expensive_to_query: usually files.
 
     Returns:
-        The number; 0 when it is cheaper even without a query, None when it never is.
+        The number; 0 if it is cheaper even without a query, None if it never is.
     """
-    more = dear_to_write.total(0) - dear_to_ask.total(0)
-    saved = dear_to_ask.query - dear_to_write.query
+    more = expensive_to_write.total(0) - expensive_to_query.total(0)
+    saved = expensive_to_query.query - expensive_to_write.query
     if more <= 0 and saved >= 0:
         return 0.0
     return more / saved if more > 0 and saved > 0 else None
@@ -140,21 +144,21 @@ def break_even(dear_to_write: Bill, dear_to_ask: Bill) -> float | None:
 
 @dataclass(frozen=True)
 class Crossing:
-    """From how many queries a run on a table is cheaper than the files, over the rounds.
+    """The number of queries per run from which a table is cheaper than the files, over the rounds.
 
     Args:
-        rounds: what each round says, as `break_even` does.
-        at: the median, where the rounds agree on a number; else None.
-        said: in words.
+        rounds: the result of `break_even` in each round.
+        at: the median if the rounds agree on a number, else None.
+        text: the same in words.
     """
 
     rounds: tuple[float | None, ...]
     at: float | None
-    said: str
+    text: str
 
     @classmethod
     def of(cls, rounds: Sequence[float | None]) -> "Crossing":
-        """What the rounds say together; two at least, and a spread not wider than their median."""
+        """Combine at least two rounds whose spread is not wider than their median."""
         found = [n for n in rounds if n is not None]
         if len(rounds) < 2 or len(found) not in (0, len(rounds)):
             return cls(tuple(rounds), None, INCONCLUSIVE)
@@ -165,8 +169,10 @@ class Crossing:
         spread = Spread.of(found)
         if spread.low == 0 or spread.width > spread.median:
             return cls(tuple(rounds), None, INCONCLUSIVE)
-        said = f"from {spread.median:,.0f} queries a run ({spread.low:,.0f} to {spread.high:,.0f})"
-        return cls(tuple(rounds), spread.median, said)
+        text = (
+            f"from {spread.median:,.0f} queries per run ({spread.low:,.0f} to {spread.high:,.0f})"
+        )
+        return cls(tuple(rounds), spread.median, text)
 
 
 def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | None = None) -> dict:
@@ -174,52 +180,52 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
 
     Args:
         report: what `summary` returned.
-        query: which query is asked.
-        prices: what `read_prices` returned; read when left out.
+        query: the query, for example `aggregate`.
+        prices: what `read_prices` returned; by default it is read.
 
     Returns:
-        For each scenario `bills` by sink, from the medians, and for each table its `crossings` with the
-        files.
+        For each scenario `bills` by sink, from the medians, and the `crossings` of each table with
+        the files.
     """
     prices = read_prices() if prices is None else prices
-    found = {}
-    for scenario in report["size"]["scenarios"]:
-        rows = [row for row in report["metrics"] if row["scenario"] == scenario]
-        bills = {
-            sink: bill({row["metric"]: row["sinks"][sink]["median"] for row in rows}, query, prices)
-            for sink in SINKS
-        }
-        each = [
-            {sink: bill(_round(report, scenario, sink, n), query, prices) for sink in SINKS}
-            for n in range(1, report["size"]["rounds"] + 1)
-        ]
-        crossings = {
-            sink: Crossing.of([break_even(bills_[sink], bills_["json"]) for bills_ in each])
-            for sink in SINKS
-            if sink != "json"
-        }
-        found[scenario] = {"bills": bills, "crossings": crossings}
-    return found
+    rounds: dict[tuple, dict] = {}
+    medians: dict[tuple, dict] = {}
+    for row in report["figures"]:
+        key = row["scenario"], row["sink"], row["round"]
+        rounds.setdefault(key, {})[row["metric"]] = row["value"]
+    for row in report["metrics"]:
+        for sink, spread in row["sinks"].items():
+            medians.setdefault((row["scenario"], sink), {})[row["metric"]] = spread["median"]
 
+    def of_round(scenario: str, sink: str, number: int) -> Bill:
+        return bill(rounds[scenario, sink, number], query, prices)
 
-def _round(report: dict, scenario: str, sink: str, number: int) -> dict[str, float]:
-    wanted = {"scenario": scenario, "sink": sink, "round": number}
-    rows = (row for row in report["figures"] if wanted.items() <= row.items())
-    return {row["metric"]: row["value"] for row in rows}
+    return {
+        scenario: {
+            "bills": {sink: bill(medians[scenario, sink], query, prices) for sink in SINKS},
+            "crossings": {
+                table: Crossing.of(
+                    [
+                        break_even(of_round(scenario, table, n), of_round(scenario, "json", n))
+                        for n in range(1, report["size"]["rounds"] + 1)
+                    ]
+                )
+                for table in ("cow", "mor")
+            },
+        }
+        for scenario in report["size"]["scenarios"]
+    }
 
 
 def cost_chart(bills: dict[str, Bill], title: str, crossings: dict[str, Crossing]) -> str:
-    """US dollars over queries a run, a line a sink; where the rounds agree on a crossing it is marked.
+    """Cost over queries per run as SVG text, one line per sink; a dot marks each crossing.
 
     Args:
         bills: by sink.
         title: what the chart shows.
-        crossings: by table.
-
-    Returns:
-        SVG text.
+        crossings: by table; those on which the rounds agree are marked.
     """
-    figure, axes = new_chart(title, "queries a run", "US cents a run")
+    figure, axes = new_chart(title, "queries per run", "US cents per run")
     places = {sink: found.at for sink, found in crossings.items() if found.at}
     most = min(MOST_QUERIES, 4 * max([25, *places.values()]))
     queries = [most ** (step / 60) for step in range(61)]

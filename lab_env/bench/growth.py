@@ -1,7 +1,7 @@
 """How cost grows with the table: the same change while a table becomes 4 and 16 times as large.
 
-Both table types under two kinds of index, in turn: each gets so many orders, then a change of fixed size
-several times, and is asked. Only the size of the table differs from one step to the next.
+Both table types are measured in turn under two kinds of index. At each size a table takes several
+changes of fixed size and is queried after each.
 """
 
 import os
@@ -12,17 +12,19 @@ from datetime import UTC, datetime
 from lab_env import services
 from lab_env.bench.growth_worker import INDEXES, TYPES
 from lab_env.bench.machine import Comparison
-from lab_env.bench.rounds import Progress, WorkerClient, rotated
-from lab_env.bench.verdict import Spread
+from lab_env.bench.rounds import rotated
+from lab_env.bench.worker_client import WorkerClient
 from lab_env.display.chart import COLOURS, NAMES, new_panels, svg
+from lab_env.install.cache import Progress
 from lab_env.pipeline import session
-from lab_env.probes.minio import Bucket
+from lab_env.probes.bucket_usage import MeteredBucket
+from lab_env.probes.verdict import Spread
 
 FACTORS = (1, 4, 16)
 COMMIT_GOAL = 1.5  # seconds for a commit of 1,000 rows, when all is warm
-WARM_UP = 6  # changes of each table until the JVM has compiled what counts
+WARM_UP = 6  # changes of each table until the JVM has compiled the hot code
 VARIANTS = tuple((kind, index) for index in INDEXES for kind in TYPES)
-# Metric, title of its panel, and what a figure is divided by to get the title's unit.
+# Metric, title of its panel, and the divisor from the metric's unit to the title's.
 PANELS = (
     ("commit s", "commit, s", 1),
     ("bytes written", "written by a commit, MB", 1e6),
@@ -31,13 +33,13 @@ PANELS = (
 
 
 @dataclass(frozen=True)
-class GrowthSize:
+class GrowthConfig:
     """How much is measured.
 
     Args:
-        orders: in a table at the beginning.
-        changes: orders that a commit updates, at each size.
-        rounds: how many such commits each table takes at each size.
+        orders: number of orders in a table at its first size.
+        changes: number of orders that a commit updates.
+        rounds: number of such commits per table and size.
         java_options: of the JVM.
     """
 
@@ -47,63 +49,59 @@ class GrowthSize:
     java_options: str = session.JAVA_OPTIONS
 
 
-def growth_size(full: bool) -> GrowthSize:
-    """The two sizes: a small one that shows that all works, and one to draw conclusions from."""
+def growth_config(full: bool) -> GrowthConfig:
+    """A small run that shows that all works, or one to draw conclusions from."""
     if full:
-        return GrowthSize(20_000, 1_000, rounds=4)
-    return GrowthSize(1_000, 100, rounds=1, java_options=session.LESSON_JAVA_OPTIONS)
+        return GrowthConfig(20_000, 1_000, rounds=4)
+    return GrowthConfig(1_000, 100, rounds=1, java_options=session.LESSON_JAVA_OPTIONS)
 
 
-def grow(chosen: GrowthSize, report_progress: Progress = print) -> dict:
+def grow(config: GrowthConfig, report_progress: Progress = print) -> dict:
     """Grow the tables and measure them at each size.
 
-    Args:
-        chosen: how much.
-        say: told what is going on.
-
     Returns:
-        `made`, `cores`, `size`, `problems` (wrong answers), and `rows`: table type, index, factor, metric
-        and its spread over the rounds.
+        `made`, `cores`, `size`, `problems` (wrong answers), and `rows`: table type, index, factor,
+        metric and its spread over the rounds.
 
     Raises:
-        LabError: a write or a query failed, or the store tells no metrics.
+        LabError: a write or a query failed, or the store returns no metrics.
     """
     services.up(progress=lambda line: None)
-    bucket = Bucket(services.endpoints(), "growth")
-    with ExitStack() as left:
-        left.callback(bucket.remove)
+    bucket = MeteredBucket(services.endpoints(), "growth")
+    with ExitStack() as cleanup:
+        cleanup.callback(bucket.remove)
         bucket.make()
-        agent = WorkerClient("growth", bucket, chosen.java_options)
-        left.callback(agent.end)
-        agent.wait()
-        return _Run(agent, bucket, chosen).all(report_progress)
+        worker = WorkerClient("growth", bucket, config.java_options)
+        cleanup.callback(worker.stop)
+        worker.wait()
+        return _Run(worker, bucket, config).all(report_progress)
 
 
 class _Run:
-    def __init__(self, agent: WorkerClient, bucket: Bucket, chosen: GrowthSize):
-        self._agent, self._bucket, self._chosen = agent, bucket, chosen
+    def __init__(self, worker: WorkerClient, bucket: MeteredBucket, config: GrowthConfig):
+        self._worker, self._bucket, self._config = worker, bucket, config
         self._found: dict[tuple, list[float]] = {}
         self._problems: list[str] = []
         self._version = 0
 
     def all(self, report_progress: Progress) -> dict:
-        if self._chosen.rounds > 1:
+        if self._config.rounds > 1:
             report_progress("a first round that does not count ...")
             for variant in VARIANTS:
                 self._begin(variant, "warm")
-                self._agent.do("grow", first=0, end=100)
+                self._worker.call("grow", first=0, end=100)
                 for version in range(1, WARM_UP + 1):
-                    self._agent.do("change", rows=50, size=100, version=version)
-                    self._agent.do("ask")
+                    self._worker.call("change", rows=50, size=100, version=version)
+                    self._worker.call("run_query")
         size = 0
         for factor in FACTORS:
-            grown = factor * self._chosen.orders
+            grown = factor * self._config.orders
             report_progress(f"{grown:,} orders: both table types, {' and '.join(INDEXES)} index")
             for variant in VARIANTS:
                 self._begin(variant)
-                self._agent.do("grow", first=size, end=grown)
+                self._worker.call("grow", first=size, end=grown)
             size = grown
-            for number in range(self._chosen.rounds):
+            for number in range(self._config.rounds):
                 self._version += 1
                 for variant in rotated(number, VARIANTS):
                     self._change(variant, factor, size)
@@ -113,7 +111,7 @@ class _Run:
         return {
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "cores": os.cpu_count(),
-            "size": {k: v for k, v in asdict(self._chosen).items() if k != "java_options"},
+            "size": {k: v for k, v in asdict(self._config).items() if k != "java_options"},
             "problems": self._problems,
             "rows": [
                 {"type": kind, "index": index, "factor": factor, "metric": metric}
@@ -125,15 +123,17 @@ class _Run:
     def _begin(self, variant: tuple[str, str], name: str = "orders") -> None:
         kind, index = variant
         path = f"s3a://{self._bucket.name}/bench/{name}_{kind}_{index}"
-        self._agent.do("begin", path=path, kind=kind, index=index)
+        self._worker.call("begin", path=path, kind=kind, index=index)
 
     def _change(self, variant: tuple[str, str], factor: int, size: int) -> None:
         self._begin(variant)
         before = self._bucket.usage()
-        rows = self._chosen.changes
-        seconds = self._agent.do("change", rows=rows, size=size, version=self._version)["seconds"]
+        rows = self._config.changes
+        seconds = self._worker.call("change", rows=rows, size=size, version=self._version)[
+            "seconds"
+        ]
         spent = self._bucket.usage() - before
-        everything, one = self._agent.do("ask"), self._agent.do("ask", order=0)
+        everything, one = self._worker.call("run_query"), self._worker.call("run_query", order=0)
         self._note(
             variant, factor, **{
                 "commit s": seconds,
@@ -143,13 +143,13 @@ class _Run:
                 "point s": one["seconds"],
             }
         )  # fmt: skip
-        said = (everything["answer"][0], one["answer"][1])
-        if said != (size, self._version):  # order 0 is changed by each commit
-            self._problems.append(f"{variant} at {size:,} orders says {said}")
+        answer = (everything["answer"][0], one["answer"][1])
+        if answer != (size, self._version):  # each commit changes order 0
+            self._problems.append(f"{variant} at {size:,} orders answers {answer}")
 
     def _compact(self, variant: tuple[str, str], factor: int) -> None:
         before = self._bucket.usage()
-        self._agent.do("compact")
+        self._worker.call("compact")
         self._note(
             variant, factor, **{
                 "compaction bytes": (self._bucket.usage() - before).bytes_written
@@ -162,7 +162,7 @@ class _Run:
 
 
 def commit_time(run: dict) -> Comparison:
-    """The commit of a small change, on the table at its first size, against its goal in seconds."""
+    """The time of a small commit to the table at its first size, compared with the goal."""
     times = of(run, "mor", "bucket", "commit s")[0]
     return Comparison.with_goal(
         "commit",
@@ -187,13 +187,14 @@ def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:
 
 
 def growth_chart(run: dict) -> str:
-    """A panel each for commit time, bytes written and query time over the size of the table.
+    """Commit time, bytes written and query time over the size of the table, one panel each.
 
     Args:
         run: what `grow` or `recorded.shown` returned.
 
     Returns:
-        SVG text: a line a table type and index; thin lines go from the lowest to the highest round.
+        SVG text: one line per table type and index; thin lines go from the lowest to the highest
+        round.
     """
     figure, panels = new_panels(
         [title for _, title, _ in PANELS], width=9.6, height=3.4, one_unit=False
@@ -220,10 +221,11 @@ def growth_chart(run: dict) -> str:
     return svg(figure)
 
 
-def said_of(run: dict) -> str:
-    """Where a run's figures come from, in a sentence."""
+def caption_of(run: dict) -> str:
+    """When, where and how a run was measured, in one sentence."""
     size = run["size"]
     return (
-        f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} changed orders a"
-        f" commit, {size['rounds']} commits a point, medians; thin lines from the lowest to the highest."
+        f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} changed orders"
+        f" per commit, {size['rounds']} commits per point. Lines join medians; thin"
+        " lines go from the lowest to the highest."
     )

@@ -1,4 +1,4 @@
-"""The process of the growing tables: `growth` has it write the same change to tables of growing size."""
+"""The tasks of the worker `growth`: the same change on tables of growing size."""
 
 import time
 
@@ -7,14 +7,14 @@ from pyspark.sql import DataFrame, SparkSession
 from lab_env.bench.sink_writes import as_text, compact
 from lab_env.pipeline import options
 
-# Small files, so that a table that grows under an index that may add file groups gets some.
+# Small files, so that a growing table gets more file groups if its index allows more.
 FILES = {"hoodie.parquet.max.file.size": "2000000", "hoodie.parquet.small.file.limit": "1500000"}
 INDEXES = {"bucket": options.INDEX, "bloom": {"hoodie.index.type": "BLOOM"}}
 TYPES = {"cow": options.COW, "mor": options.MOR}
 
 
 class GrowingTables:
-    """Does what it is told with tables of both types under two kinds of index.
+    """Tables of both types under two kinds of index; each method is a task.
 
     Args:
         spark: the session.
@@ -24,10 +24,10 @@ class GrowingTables:
         self.spark = spark
 
     def begin(self, path: str, kind: str, index: str) -> dict:
-        """The table that the next orders are about.
+        """Choose the table of the next tasks.
 
         Args:
-            path: where it lies.
+            path: of the table.
             kind: `cow` or `mor`.
             index: one of `INDEXES`.
         """
@@ -38,22 +38,22 @@ class GrowingTables:
         return {}
 
     def grow(self, first: int, end: int) -> dict:
-        """Insert the orders with these numbers, the last one left out."""
+        """Insert the orders with these numbers, excluding `end`."""
         return self._write(self._orders(self.spark.range(first, end), 0), "insert")
 
     def change(self, rows: int, size: int, version: int) -> dict:
-        """Update so many orders, spread evenly over all; `seconds` from the call to its return."""
+        """Update `rows` orders, spread evenly over the table; returns `seconds`."""
         spread = self.spark.range(rows).selectExpr(f"id * {size} div {rows} AS id")
         return self._write(self._orders(spread, version), "upsert")
 
     def compact(self) -> dict:
-        """Compact a Merge-on-Read table; there is nothing to do for the other type."""
+        """Compact a Merge-on-Read table; do nothing for Copy-on-Write."""
         if self.kind == "mor":
             compact(self.spark, self.path, as_text(options.METADATA))
         return {}
 
-    def ask(self, order: int | None = None) -> dict:
-        """Sum up one order or all of the newly opened table: `seconds`, and the `answer`."""
+    def run_query(self, order: int | None = None) -> dict:
+        """Open the table and sum up one order or all; returns `seconds` and the `answer`."""
         began = time.monotonic()
         table = self.spark.read.format("hudi").load(self.path)
         if order is not None:

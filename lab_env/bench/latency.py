@@ -1,16 +1,17 @@
-"""Freshness: how old an event is when a reader can first see it, at fixed rates of sending.
+"""Freshness at fixed rates: the age of an event when a reader can first see it.
 
-It ends at the completion of the commit that holds the event. The source articles end it at the commit's
-requested time, which stands in each row: a moment at which nobody can read the row yet.
+The interval ends when the commit that holds the event completes. The source articles end it at the
+commit's requested time, which each row carries; at that time nobody can read the row yet.
 """
 
 import time
-from dataclasses import dataclass
 
 import pandas as pd
 
 from lab_env import store
+from lab_env.bench.config import Pace
 from lab_env.bench.stream import UNIFORM, Scenario, record
+from lab_env.bench.worker_client import WorkerClient
 from lab_env.hudi.timeline import is_instant, to_seconds
 from lab_env.lab import Lab
 from lab_env.probes.freshness import event_freshness
@@ -20,73 +21,58 @@ from lab_env.shop.producer import Sender
 from lab_env.shop.topics import ensure_topic
 
 TICK = 0.02  # seconds between bursts of sends
-FIRST = 50  # events that make the table before the clock runs
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How freshness is measured; without rates it is not.
-
-    Args:
-        rates: events a second.
-        seconds: of sending at each.
-        trigger: seconds between the starts of two batches.
-        rounds: how often.
-    """
-
-    rates: tuple[int, ...] = ()
-    seconds: float = 0
-    trigger: float = 1
-    rounds: int = 0
+FIRST = 50  # events that create the table before the clock starts
 
 
 def events(pace: Pace, rate: int) -> list[Send]:
-    """What is sent at a rate: the first orders, and then one update in five events."""
+    """What is sent at a rate: the first orders, then events of which one in five is an update."""
     changes = max(10, round(rate * pace.seconds))
     stream = record(Scenario(20, UNIFORM, FIRST, changes, 1))
     return stream.load + stream.changes
 
 
 class Follower:
-    """One sink that follows a topic and has made its table of the first events.
+    """A sink that follows a topic and has created its table from the first events.
 
-    Several may be made at once: no clock runs yet, and starting a stream into a new table is mostly
-    waiting. Those that wait for their turn ask the broker once a trigger for events, and get none.
+    Several can be created at once: no clock runs yet, and starting a stream into a new table is
+    mostly waiting. While a sink waits for its turn, it polls the broker once per trigger.
 
     Args:
-        lab: whose broker.
-        agent: the sink's `WorkerClient`, begun in a folder of its own.
-        topic: an empty topic of its own.
+        lab: the lab with the broker.
+        worker: the sink's worker, after `begin`.
+        topic: an empty topic for this sink alone.
         sends: what to send.
         trigger: seconds between the starts of two batches.
     """
 
-    def __init__(self, lab: Lab, agent, topic: str, sends: list[Send], trigger: float):
-        self._lab, self._agent, self._topic, self._sends = lab, agent, topic, sends
+    def __init__(
+        self, lab: Lab, worker: WorkerClient, topic: str, sends: list[Send], trigger: float
+    ):
+        self._lab, self._worker, self._topic, self._sends = lab, worker, topic, sends
         ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=2)
         self._sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
         self._sender.send_all(sends[:FIRST])
         self._sender.flush()
-        agent.do("follow", topic=topic, trigger=trigger)
-        agent.do("settle")
+        worker.call("follow", topic=topic, trigger=trigger)
+        worker.call("settle")
 
     def measure(self, rate: int) -> dict:
-        """Freshness while the other events are sent.
+        """Send the other events and measure their freshness.
 
         Args:
-            rate: events a second.
+            rate: events/s.
 
         Returns:
-            Seconds `p50` and `p95`; `requested p50`, the same by requested times (None for files, which
-            have none); `rows/s` that became visible from the first event sent to the last commit.
+            Seconds `p50` and `p95`; `requested p50`, the median by requested times (None for files,
+            which have none); `rows/s` that became visible from the first event to the last commit.
         """
         _send_paced(self._sender, self._sends[FIRST:], rate)
         self._sender.close()
-        batches = pd.DataFrame(self._agent.do("halt")["batches"])
+        batches = pd.DataFrame(self._worker.call("stop_following")["batches"])
         frame = self._lab.ledger(self._topic).frame()
         timed = {send.send_id for send in self._sends[FIRST:]}
         sent = frame[(frame["state"] == "acked") & frame["send_id"].isin(timed)]
-        listed = store.list_objects(self._agent.bucket.endpoints, "bench/")
+        listed = store.list_objects(self._worker.bucket.endpoints, "bench/")
         return figures(sent, batches, dict(filter(None, map(commit_of, listed))))
 
 
@@ -99,16 +85,12 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
         completions: the sink's commits, name to completion time (s since 1970).
 
     Returns:
-        As `Follower.measure`, and `measured`, the number of events.
+        As in `Follower.measure`, and `measured`, the number of events; None where no event is
+        visible.
     """
     seconds = event_freshness(sent, batches, completions).dropna()
-    found = {
-        "measured": len(seconds),
-        "p50": None,
-        "p95": None,
-        "requested p50": None,
-        "rows/s": None,
-    }
+    found = {"measured": len(seconds)}
+    found |= dict.fromkeys(("p50", "p95", "requested p50", "rows/s"))
     if seconds.empty:
         return found
     last_visible = max(completions.values())

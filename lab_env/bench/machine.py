@@ -1,7 +1,7 @@
-"""This machine: set-up, start-up and load, as ratios measured in one run.
+"""Measures this machine: set-up, start-up and load, as ratios within one run.
 
-A single figure says little on a shared machine. So each row compares two ways to do the same work in
-one run: interleaved and repeated, with the median ratio and its range.
+A single figure says little on a shared machine. So each row compares two ways to do the same work,
+interleaved and repeated, by the median ratio and its range.
 """
 
 import json
@@ -24,7 +24,7 @@ from lab_env.pipeline import session
 from lab_env.processes.environment import clean_environment
 from lab_env.shop.ceiling import measure_ceiling
 
-SESSION_GOAL = 6  # seconds until a lesson has its session
+SESSION_GOAL = 6  # seconds until a lesson has its Spark session
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Comparison:
     """Two ways to do the same work, measured in turn.
 
     Args:
-        part: what of the lab it is about.
-        what: the way measured.
-        against: the way it is compared with.
+        part: the part of the benchmark.
+        what: the way that is measured.
+        against: the way that it is compared with.
         unit: unit of the two figures.
-        figure: median of the way measured.
+        figure: median of the way that is measured.
         baseline: median of the other.
-        ratios: figure over baseline, pair by pair.
-        goal: what the ratio should be, in words; empty where none is set.
-        met: whether the median ratio meets the goal; None where none is set.
+        ratios: figure divided by baseline, pair by pair.
+        goal: the desired ratio in words; empty without a goal.
+        met: whether the median ratio meets the goal; None without a goal.
     """
 
     part: str
@@ -68,14 +68,14 @@ class Comparison:
         pairs: list[tuple[float, float]],
         goal: tuple[str, Callable[[float], bool]] | None = None,
     ) -> "Comparison":
-        """The comparison that some pairs of figures make.
+        """The comparison of pairs of figures, each pair measured one after the other.
 
         Args:
-            part: what of the lab it is about.
-            what: the way measured.
-            against: the way it is compared with.
+            part: the part of the benchmark.
+            what: the way that is measured.
+            against: the way that it is compared with.
             unit: unit of the figures.
-            pairs: a figure of each way, measured one after the other.
+            pairs: one figure of each way.
             goal: the goal in words, and its test on the median ratio.
         """
         ratios = [round(figure / baseline, 3) for figure, baseline in pairs]
@@ -93,14 +93,7 @@ class Comparison:
 
     @classmethod
     def with_goal(cls, part: str, what: str, times: list[float], goal: float) -> "Comparison":
-        """Some times, held against the time that they should not exceed.
-
-        Args:
-            part: what of the lab it is about.
-            what: what took these times.
-            times: seconds.
-            goal: seconds.
-        """
+        """Compare times in seconds with the time that they should not exceed."""
         pairs = [(time, goal) for time in times]
         small_enough = ("1 or less", lambda ratio: ratio <= 1)
         return cls.of(part, what, f"the goal, {goal:g} s", "s", pairs, small_enough)
@@ -117,15 +110,12 @@ def compare(
     """Measure two ways in turn, A B A B.
 
     Args:
-        part: what of the lab it is about.
+        part: the part of the benchmark.
         what: name and measurement of the first way.
         against: name and measurement of the second.
         unit: unit of what the measurements return.
-        repeat: pairs.
+        repeat: number of pairs.
         goal: the goal in words, and its test on the median ratio.
-
-    Returns:
-        The comparison.
     """
     pairs = [(what[1](), against[1]()) for _ in range(repeat)]
     return Comparison.of(part, what[0], against[0], unit, pairs, goal)
@@ -140,7 +130,7 @@ def _seconds(argv: list[str], **environment: str) -> float:
 
 
 def set_up(repeat: int) -> Comparison:
-    """A set-up that finds all in place, against a Python that does nothing; `repeat` pairs."""
+    """A set-up with nothing to do, compared with an empty Python; `repeat` pairs."""
     lab = [sys.executable, "-m", "lab_env.cli", "setup"]
     return compare(
         "set-up",
@@ -156,26 +146,27 @@ import json, sys, time
 from pathlib import Path
 from lab_env.pipeline.session import build_session
 from lab_env.settings import Endpoints
-jars, home, extra, told = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]), Path(sys.argv[4])
+jars, home, extra, times = sys.argv[1:]
+jars, home, extra, times = Path(jars), Path(home), json.loads(extra), Path(times)
 endpoints = Endpoints("http://127.0.0.1:1", "a", "b", "us-east-1", "lakehouse", "127.0.0.1:1")
 began = time.monotonic()
 spark = build_session(endpoints, jars, home, "bench", {"spark.ui.enabled": "false"} | extra)
 session = time.monotonic() - began
 spark.range(1).count()
-told.write_text(json.dumps([session, time.monotonic() - began]))
+times.write_text(json.dumps([session, time.monotonic() - began]))
 spark.stop()
 """
 
 
 def session_start(repeat: int) -> list[Comparison]:
-    """A lesson's session against one that copies its jars, without the rest of what makes it quick.
+    """A lesson's session, compared with one that copies its jars and lacks all that makes it quick.
 
     Args:
-        repeat: pairs.
+        repeat: number of pairs.
 
     Returns:
-        The session; the same and its first answer, for which Spark loads its SQL; the session against its
-        goal.
+        The session; the session and its first answer, for which Spark loads its SQL; the session
+        compared with its goal.
     """
     quick = {"spark.driver.extraJavaOptions": cds_archive.java_options(session.LESSON_JAVA_OPTIONS)}
     plain = {
@@ -185,10 +176,10 @@ def session_start(repeat: int) -> list[Comparison]:
 
     def start(extra: dict[str, str]) -> tuple[float, float]:
         with tempfile.TemporaryDirectory() as scratch:
-            told = Path(scratch) / "seconds"
-            places = [str(jar_folder("spark")), str(java.java_home())]
-            _seconds([sys.executable, "-c", _SESSION, *places, json.dumps(extra), str(told)])
-            return tuple(json.loads(told.read_text()))
+            times = Path(scratch) / "seconds"
+            folders = [str(jar_folder("spark")), str(java.java_home())]
+            _seconds([sys.executable, "-c", _SESSION, *folders, json.dumps(extra), str(times)])
+            return tuple(json.loads(times.read_text()))
 
     pairs = [(start(quick), start(plain)) for _ in range(repeat)]
     below_one = ("below 1", lambda ratio: ratio < 1)
@@ -210,7 +201,7 @@ def session_start(repeat: int) -> list[Comparison]:
 
 
 def load_ceiling(seconds: float) -> Comparison:
-    """One process of the load generator, against a plain loop; `seconds` in all for each."""
+    """One process of the load generator, compared with a plain loop; `seconds` in all for each."""
     return Comparison.of(
         "load",
         "Locust user, one process",
@@ -222,7 +213,7 @@ def load_ceiling(seconds: float) -> Comparison:
 
 
 def table(measured: list[Comparison]) -> Table:
-    """The comparisons for a terminal."""
+    """The comparisons as a table for the terminal."""
     table = Table(
         title=f"This machine, {os.cpu_count()} cores: medians and ratios of one run",
         title_justify="left",

@@ -1,4 +1,4 @@
-"""Full runs that are kept: those that come with the course, each until this lab has made its own."""
+"""Recorded full runs: the last one of this lab, or else the one that comes with the course."""
 
 import gzip
 import json
@@ -9,17 +9,17 @@ from lab_env.shop.model import DATA
 
 
 def keep(part: str, found: dict) -> None:
-    """Keep a full run of this lab: from now on it is the one that is shown.
+    """Keep a full run of this lab, to be shown from now on.
 
     Args:
         part: `sinks` or `growth`.
-        found: what it found, as plain data.
+        found: its report, as plain data.
     """
     _own(part).write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
 
 
 def shown(part: str) -> dict:
-    """The last full run of this lab; before the first one the run that comes with the course.
+    """The last full run of this lab; before the first, the run that comes with the course.
 
     Args:
         part: `sinks` or `growth`.

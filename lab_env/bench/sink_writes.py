@@ -1,8 +1,7 @@
-"""The three sinks as the benchmark uses them: how each is written, tidied up and asked.
+"""The three sinks of the benchmark: how each is written, maintained and queried.
 
-JSON files have their fair duty: they answer for the newest state of each order by a query, as the tables
-do, they are read by the batch where a question is about some batches only, and they have a compaction of
-their own.
+JSON files have the same duties as the tables. A query returns the newest state of each order, a
+question about some batches reads those batches only, and the files have a compaction of their own.
 """
 
 import json
@@ -46,7 +45,7 @@ class Sink(ABC):
 
     @abstractmethod
     def table(self) -> DataFrame:
-        """The newest state, one row an order."""
+        """The newest state, one row per order."""
 
     @abstractmethod
     def changed_since(self, batch: int) -> DataFrame:
@@ -54,21 +53,21 @@ class Sink(ABC):
 
     @abstractmethod
     def as_of(self, batch: int) -> DataFrame:
-        """The state after a batch, one row an order."""
+        """The state after a batch, one row per order."""
 
     @abstractmethod
-    def tidy(self) -> None:
-        """Run what keeps this sink quick to read, and remove what no reader of the newest state needs."""
+    def run_table_services(self) -> None:
+        """Compact what is slow to read; remove what no reader of the newest state needs."""
 
-    def ask(self, query: str, table: DataFrame) -> DataFrame:
-        """A question to an opened table.
+    def run_query(self, query: str, table: DataFrame) -> DataFrame:
+        """Apply a query to an open table.
 
         Args:
-            query: `point:<order_id>`, `range` or `aggregate`; others ask for everything.
-            table: one row an order.
+            query: `point:<order_id>`, `range` or `aggregate`; others sum up the whole table.
+            table: one row per order.
 
         Returns:
-            One row: `rows`, and `cents` in sum.
+            One row: `rows`, and the sum of `cents`.
         """
         kind, _, order = query.partition(":")
         if kind == "point":
@@ -85,13 +84,13 @@ class Sink(ABC):
 
 
 class JsonFiles(Sink):
-    """One line of JSON an event; readers find the newest line of each order."""
+    """One line of JSON per event; readers find the newest line of each order."""
 
     def writer(self, parsed: DataFrame) -> DataStreamWriter:
         return WRITERS["json"](parsed, self.path).option("compression", options.CODEC)
 
     def table(self) -> DataFrame:
-        if self._exists(self._tidied):  # by `tidy`: one line an order is left
+        if self._exists(self._tidied):  # by the table services: one line per order is left
             return self._read(self._tidied)
         return newest(self._read(self.path))
 
@@ -101,7 +100,7 @@ class JsonFiles(Sink):
     def as_of(self, batch: int) -> DataFrame:
         return newest(self._read(*self._files(lambda number: number <= batch)))
 
-    def tidy(self) -> None:
+    def run_table_services(self) -> None:
         (
             self.table()
             .write.partitionBy("partition_date")
@@ -115,10 +114,11 @@ class JsonFiles(Sink):
         return f"{self.path}_tidied"
 
     def _read(self, *paths: str) -> DataFrame:
-        return self.spark.read.schema(SCHEMA).option("basePath", paths[0].split("/partition_date=")[0]).json(list(paths))  # fmt: skip
+        base = paths[0].split("/partition_date=")[0]
+        return self.spark.read.schema(SCHEMA).option("basePath", base).json(list(paths))
 
     def _files(self, wanted) -> list[str]:
-        """The files of some batches, as the sink's own log lists them: an entry a batch."""
+        """The files of some batches; the sink's own log has one entry per batch."""
         endpoints = endpoints_of_environment()
         paths = []
         for entry in store.list_objects(endpoints, f"{store.key_of(self.path)}/_spark_metadata/"):
@@ -159,7 +159,7 @@ class HudiTable(Sink):
         instant = self._instants()[batch][0]
         return self.spark.read.format("hudi").option("as.of.instant", instant).load(self.path)
 
-    def tidy(self) -> None:
+    def run_table_services(self) -> None:
         jobs = as_text(options.METADATA | self.extra_options)
         if self.name == "mor":
             compact(self.spark, self.path, jobs)
@@ -185,16 +185,16 @@ SINKS = {"json": JsonFiles, "cow": HudiTable, "mor": HudiTable}
 
 
 def as_text(table_options: dict[str, str]) -> str:
-    """Options as Hudi's procedures take them."""
+    """Options in the form that Hudi's procedures take."""
     return ",".join(f"{key}={value}" for key, value in table_options.items())
 
 
 def compact(spark: SparkSession, path: str, jobs: str) -> None:
-    """Turn the log files of a Merge-on-Read table into base files, however few commits wait.
+    """Compact a Merge-on-Read table, however few commits wait.
 
     Args:
         spark: the session.
-        path: where the table lies.
+        path: of the table.
         jobs: options of the job, from `as_text`.
     """
     spark.sql(

@@ -1,8 +1,8 @@
-"""The benchmark's streams: the same bytes for every sink and every round, made from a seed.
+"""The benchmark's streams: the same bytes for every sink and every round, generated from a seed.
 
-A stream has a load, which creates orders, and changes: new orders and updates of the loaded ones in the
-scenario's share. There are no erasures, resends or late events, so that the newest state of every order
-is known here, and the answer of each sink can be held against it.
+A stream has a load, which creates orders, and changes: new orders, and updates of loaded ones in
+the scenario's share. It has no erasures, resends or late events, so the newest state of every order
+is known here and each sink's answers can be checked.
 """
 
 from bisect import bisect
@@ -17,19 +17,20 @@ from lab_env.shop.events import encode
 from lab_env.shop.model import SECOND, STEPS, Send, Timestamps
 
 UNIFORM, ZIPF = "uniform", "zipf"
-DAYS = ("2026-01-05", "2026-01-06")  # of creation: two table partitions
-RANGE = (20_000, 40_000)  # cents: the orders that the range query looks for
+DAYS = ("2026-01-05", "2026-01-06")  # of creation, one per table partition
+RANGE = (20_000, 40_000)  # cents: the amounts of the range query
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a stream is like.
+    """The properties of a stream.
 
     Args:
         update_percent: share of the changes that are updates, 0 to 100; the others are new orders.
-        keys: which orders are updated: `uniform`, or `zipf`, where the n-th gets 1/n of the first's.
+        keys: which orders are updated: `uniform`, or `zipf`, where the n-th gets 1/n of the
+            first's.
         load: orders in the table before the changes.
-        batch: events a batch of changes.
+        batch: events per batch of changes.
         batches: number of batches of changes.
     """
 
@@ -41,10 +42,11 @@ class Scenario:
 
     def __post_init__(self):
         if not 0 <= self.update_percent <= 100:
-            raise LabError(f"{self.update_percent} is no share of updates.", "use 0 to 100.")
+            raise LabError(f"The share of updates is {self.update_percent}.", "use 0 to 100.")
         if self.keys not in (UNIFORM, ZIPF):
             raise LabError(f"There are no {self.keys!r} keys.", f"use {UNIFORM} or {ZIPF}.")
-        # From ten batches on, Spark's file sink folds its log, which `queries` does not read.
+        # From ten batches on, Spark's file sink compacts its log, and `sink_writes` reads single
+        # entries.
         if min(self.load, self.batch) < 10 or not 1 <= self.batches <= 8:
             raise LabError(
                 "A scenario needs ten orders, ten events a batch, and one to eight batches.",
@@ -58,7 +60,7 @@ class Scenario:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """In words, for example `80 % updates, zipf keys`."""
         if not self.update_percent:
             return "no updates"
         return f"{self.update_percent} % updates, {self.keys} keys"
@@ -66,7 +68,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Stream:
-    """The sends of a scenario and what a table must hold after them.
+    """The sends of a scenario and the table that they must result in.
 
     Args:
         load: creates the orders.
@@ -89,7 +91,7 @@ class Stream:
         return self.load[0].order_id
 
     def answers(self) -> dict[str, tuple[int, int]]:
-        """What point, range and aggregate queries must say: rows, and the sum of their cents."""
+        """The right answers of point, range and aggregate queries: rows, and the sum of cents."""
         rows = self.newest.values()
         low, high = RANGE
         found = [cents for _, cents, day in rows if day == DAYS[1] and low <= cents <= high]
@@ -101,15 +103,7 @@ class Stream:
 
 
 def record(scenario: Scenario, seed: int = 20) -> Stream:
-    """Make a scenario's stream.
-
-    Args:
-        scenario: what it is like.
-        seed: the same seed gives the same bytes.
-
-    Returns:
-        The stream.
-    """
+    """Generate a scenario's stream; the same seed gives the same bytes."""
     rng = Random(f"{seed} {scenario.name}")
     writer = _Writer(rng)
     load = [writer.create() for _ in range(scenario.load)]
@@ -125,14 +119,14 @@ def record(scenario: Scenario, seed: int = 20) -> Stream:
 
 
 def _shares(keys: str, n: int) -> Iterator[float]:
-    """Cumulative shares of n orders, without the last one's."""
+    """Cumulative shares of n orders, without the last order's."""
     weights = [1 / rank if keys == ZIPF else 1.0 for rank in range(1, n + 1)]
     total = sum(weights)
     return accumulate(weight / total for weight in weights[:-1])
 
 
 class _Writer:
-    """Writes events one after the other, a millisecond apart, and remembers the newest of each order."""
+    """Writes events one millisecond apart, and remembers the newest event of each order."""
 
     def __init__(self, rng: Random):
         self._rng = rng

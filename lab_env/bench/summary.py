@@ -1,71 +1,74 @@
-"""From the figures of all rounds to the report: medians, ranges, and what they allow to say."""
+"""Summarizes the figures of all rounds: medians, ranges and verdicts."""
 
 import importlib.metadata
+import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from lab_env.bench.rounds import Figures, machine
-from lab_env.bench.verdict import INCONCLUSIVE, Spread, verdict
+import psutil
 
-# Each against the baseline, and the two tables against each other.
+from lab_env.bench.results import Figures
+from lab_env.probes.verdict import INCONCLUSIVE, Spread, verdict
+
+# Each table against the baseline, and the two tables against each other.
 PAIRS = (("cow", "json"), ("mor", "json"), ("mor", "cow"))
 
 RULES = (
-    "One recorded stream a scenario, the same bytes for every sink and every round, from one Kafka topic"
-    " of two partitions. Batches hold the same messages in every sink.",
-    "The sinks take turns: while one is measured the others rest; which one begins turns with the round. Each"
-    " has a process and a bucket of its own, on the same cores with the same memory and Spark settings.",
-    "All files are compressed with gzip. Both tables have a bucket index of two buckets a partition, the"
-    " file listing in the metadata table, and no column statistics: the options of the course's pipeline."
-    " Each of their base files carries a bloom filter of some 430 KB, a default that this index does not"
-    " use and that weighs much in small tables.",
-    "JSON answers for the newest state of each order, by a window over all lines; incremental questions"
-    " and time travel read the batches concerned only, from the sink's own log. Its compaction writes the"
-    " newest lines anew and deletes the rest.",
-    "Table services are measured apart and counted: cleaning for both tables, compaction for MOR and JSON."
-    " Fresh is before, tidy after them. Cleaning keeps the version before the newest, for readers that"
-    " still use it; the files have no such grace. Tidying takes history away, so time travel and incremental"
-    " questions are asked before it only.",
-    "Cold is the first question to a table just opened; warm the same question again. All is in the"
-    " memory of one machine: a network and a disk would slow every sink down.",
-    "Freshness ends at the completion of the commit that holds the event, with a batch each second at"
-    " most, and no compaction beside the stream.",
-    "Not in the streams: erasures, late events and malformed ones.",
-    "The answers are held against the stream itself. Where one is wrong, all figures are worthless.",
-    "A difference counts when all rounds of one sink lie on one side of the other's, and the medians are"
-    " farther apart than either sink varies. Otherwise: inconclusive.",
+    "One recorded stream per scenario: the same bytes for every sink and every round, from one"
+    " Kafka topic with two partitions. Batches hold the same messages in every sink.",
+    "The sinks take turns: while one is measured, the others rest. Each round begins with"
+    " another sink. Each sink has its own process and bucket, on the same cores, with the same"
+    " memory and Spark settings.",
+    "All files are compressed with gzip. Both tables use the options of the course's pipeline:"
+    " a bucket index with two buckets per partition, the file listing in the metadata table, and"
+    " no column statistics. Each base file carries a bloom filter of some 430 KB, a default that"
+    " this index does not use and that is heavy in small tables.",
+    "JSON returns the newest state of each order by a window over all lines. Incremental and"
+    " time-travel queries read only the batches that they need, as listed in the sink's own log."
+    " Its compaction rewrites the newest lines and deletes the rest.",
+    "Table services are measured separately and counted: cleaning for both tables, compaction"
+    " for MOR and JSON. Fresh means before them, tidy after them. Cleaning keeps the previous"
+    " version for readers that still use it; the files keep none. Table services remove history,"
+    " so time-travel and incremental queries run before them only.",
+    "Cold is the first query of a table that was just opened; warm is the same query again. All"
+    " data is in the memory of one machine: a network and a disk would slow every sink down.",
+    "Freshness ends when the commit that holds the event completes, with at most one batch per"
+    " second and no compaction during the stream.",
+    "The streams have no erasures, late events or malformed events.",
+    "The answers are compared with the stream itself. One wrong answer makes all figures"
+    " worthless.",
+    "A difference counts if all rounds of one sink lie on one side of the other's, and the"
+    " medians are farther apart than either sink varies. Otherwise the verdict is inconclusive.",
 )
 
 
 def summary(figures: Figures) -> dict:
     """The report as plain data.
 
-    Args:
-        figures: of all rounds.
-
     Returns:
-        `machine`, `rules`, `size`, `problems`; `figures`: each one; `metrics`: for each scenario and
-        metric the spread of each sink and the verdicts; `freshness`: for each rate and sink its spreads.
+        `machine`, `rules`, `size`, `problems`; `figures`: every one; `metrics`: for each scenario
+        and metric the spread of each sink and the verdicts; `freshness`: for each rate and sink its
+        spreads.
     """
     return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine() | {"pyspark": importlib.metadata.version("pyspark")},
+        "machine": _machine(),
         "rules": list(RULES),
         "size": {
-            "rounds": figures.size.rounds,
-            "knob": figures.size.extra_options,
-            "warm_up": figures.size.warm_up,
-            "scenarios": {s.name: asdict(s) | {"title": s.title} for s in figures.size.scenarios},
+            "rounds": figures.config.rounds,
+            "knob": figures.config.extra_options,
+            "warm_up": figures.config.warm_up,
+            "scenarios": {s.name: asdict(s) | {"title": s.title} for s in figures.config.scenarios},
         },
         "problems": figures.problems,
         "metrics": [
             _metric(figures, scenario.name, metric)
-            for scenario in figures.size.scenarios
+            for scenario in figures.config.scenarios
             for metric in figures.metrics()
         ],
         "freshness": [
             _freshness(figures, rate, sink)
-            for rate in figures.size.pace.rates
+            for rate in figures.config.pace.rates
             for sink in figures.sinks
         ],
         "cpu_seconds": figures.cpu_seconds,
@@ -73,8 +76,16 @@ def summary(figures: Figures) -> dict:
     }
 
 
+def _machine() -> dict[str, object]:
+    return {
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "pyspark": importlib.metadata.version("pyspark"),
+    }
+
+
 def _freshness(figures: Figures, rate: int, sink: str) -> dict:
-    """The spread of one sink's freshness at one rate; None for what could not be measured."""
+    """The spread of one sink's freshness at one rate; None where nothing was measured."""
     rounds = [row for row in figures.freshness if (row["rate"], row["sink"]) == (rate, sink)]
     found = {"rate": rate, "sink": sink}
     for name in ("p50", "p95", "requested p50", "rows/s"):

@@ -9,10 +9,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 
 from lab_env.course.registry import LessonEntry
+from lab_env.display.html import table
 from lab_env.errors import LabError
 from lab_env.settings import settings
 
@@ -170,21 +170,11 @@ class CourseProgress:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        tables = [_table(("lesson", "", "exercises"), self.rows())]
+        tables = [table(("lesson", "", "exercises"), self.rows(), align="left")]
         if self.predictions():
             heads = ("prediction", "you expected", "measured")
-            tables.append(_table(heads, self.predictions()))
+            tables.append(table(heads, self.predictions(), align="left"))
         return "".join(tables)
-
-
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    left = "style='text-align:left'"
-    head = "".join(f"<th {left}>{escape(name)}</th>" for name in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td {left}>{escape(value)}</td>" for value in row) + "</tr>"
-        for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def _now() -> str:

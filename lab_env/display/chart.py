@@ -1,15 +1,16 @@
-"""Charts as inline SVG that follow the page's colours: drawn once by Matplotlib, read in both themes."""
+"""Charts as inline SVG that follow the colours of the page, in its light and its dark theme.
+
+They are made without pyplot, whose backend and open figures belong to the learner.
+"""
 
 import io
 
 import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 from lab_env.display.palette import AMBER, BLUE, GREEN, PINK
 
-# One for each sink everywhere.
+# A sink has the same colour and name everywhere.
 COLOURS = {"json": AMBER, "cow": BLUE, "mor": GREEN, "dead": PINK}
 NAMES = {"json": "JSON files", "cow": "Hudi COW", "mor": "Hudi MOR", "dead": "dead letters"}
 INK = "#010203"  # stands for the page's text colour until the SVG is written
@@ -40,23 +41,22 @@ def new_panels(
     height: float = 2.8,
     one_unit: bool = True,
 ):
-    """Several empty charts in one figure, with a common scale in each column, and in each row of one unit.
+    """Several empty charts in one figure; the charts of a column share the horizontal scale.
 
     Args:
         titles: what each chart shows, row by row.
         rows: number of rows.
         width: inches.
         height: inches.
-        one_unit: whether the charts of a row have one unit and so one scale.
+        one_unit: whether the charts of a row have the same unit and so share the vertical scale.
 
     Returns:
         Matplotlib's figure and the list of axes.
     """
-    figure, grid = plt.subplots(
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(
         rows,
         len(titles) // rows,
-        figsize=(width, height),
-        layout="constrained",
         squeeze=False,
         sharex="col",
         sharey="row" if one_unit else False,
@@ -76,14 +76,7 @@ def new_panels(
 
 
 def svg(figure) -> str:
-    """The chart as SVG text for a page or a notebook; the figure is closed.
-
-    Args:
-        figure: Matplotlib's figure.
-
-    Returns:
-        An `<svg>` element whose text follows the page's text colour.
-    """
+    """The chart as an `<svg>` element whose text follows the page's text colour."""
     for axes in figure.axes:
         legend = axes.get_legend()
         if legend:
@@ -93,7 +86,6 @@ def svg(figure) -> str:
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lab"}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    plt.close(figure)
     text = buffer.getvalue()
     element = text[text.index("<svg") :]
     return element.replace(INK, "var(--jp-content-font-color1, currentColor)")

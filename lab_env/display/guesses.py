@@ -1,4 +1,4 @@
-"""Guesses beside what was measured: their marks, their score, and the cells of the table with both."""
+"""Tables whose colours show the size of measured values, with the learner's guesses."""
 
 from collections.abc import Iterable
 from html import escape
@@ -9,11 +9,11 @@ STYLE = "padding:4px 9px;text-align:{};border-bottom:1px solid var(--jp-border-c
 
 
 def mark(guess: object, truth: object) -> str:
-    """A guess, marked: `✓ log`, `✗ log`, or nothing where there is no guess.
+    """A guess, marked: `✓ log` or `✗ log`; empty without a guess.
 
     Args:
         guess: what the learner expects; `...` is no guess.
-        truth: what the run measured; upper and lower case are the same.
+        truth: what was measured; upper and lower case are equal.
     """
     if guess is ...:
         return ""
@@ -22,34 +22,19 @@ def mark(guess: object, truth: object) -> str:
 
 
 def score(marks: Iterable[str]) -> str:
-    """How many guesses were right, or nothing when there is none.
-
-    Args:
-        marks: what `mark` returned.
-    """
+    """How many guesses were right, by what `mark` returned; empty without a guess."""
     given = [text for text in marks if text]
     right = sum(text.startswith("✓") for text in given)
     return f"You guessed {right} of {len(given)} right." if given else ""
 
 
 def heading(text: str, align: str = "center", span: int = 1) -> str:
-    """The heading of one column, or of several.
-
-    Args:
-        text: is escaped.
-        align: left, center or right.
-        span: number of columns.
-    """
+    """The heading of `span` columns; the text is escaped."""
     return f"<th colspan='{span}' style='{STYLE.format(align)}'>{escape(text)}</th>"
 
 
 def tint(colour: str, strength: float) -> str:
-    """The CSS of a background through which either theme of the page shows.
-
-    Args:
-        colour: `#rrggbb`.
-        strength: from 0 to 1.
-    """
+    """The CSS of a translucent background: a `#rrggbb` colour with a strength from 0 to 1."""
     parts = ", ".join(map(str, bytes.fromhex(colour.removeprefix("#"))))  # red, green, blue
     return f"background:rgba({parts}, {strength:.2f})"
 
@@ -60,7 +45,7 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
     Args:
         inside: HTML.
         align: left, center or right.
-        heat: how strong its colour is, from 0 to 1; None is no colour.
+        heat: strength of its colour, from 0 to 1; None for no colour.
     """
     style = STYLE.format(align) + ";white-space:nowrap"
     if heat is not None:
@@ -68,13 +53,13 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
     return f"<td style='{style}'>{inside}</td>"
 
 
-def table(rows: Iterable[str], note: str, score: str) -> str:
-    """Rows of cells as a table that reads in both themes of the page.
+def table(rows: Iterable[str], note: str, score: str = "") -> str:
+    """A table that reads in both themes of the page.
 
     Args:
-        rows: each the HTML of its headings and cells.
-        note: a sentence below it, as text.
-        score: the learner's score, or nothing.
+        rows: the HTML of the headings and cells of each row.
+        note: a sentence below the table.
+        score: the learner's score.
     """
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (

@@ -1,7 +1,7 @@
-"""Freshness: how long after an event was sent could a reader see it in a sink?
+"""Freshness: how long after an event was sent can a reader see it in a sink?
 
-The end of the interval is the completion of the commit that holds the event, as the store shows
-it, not the commit's requested time, at which nobody could read the rows yet.
+The interval ends when the commit that holds the event completes, as the store shows it. At the
+commit's requested time nobody can read its rows yet.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from lab_env.hudi.timeline import is_instant
 def event_freshness(
     sends: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]
 ) -> pd.Series:
-    """Seconds from sent to visible, for each acknowledged send that a commit is known for.
+    """Seconds from sent to visible, one value per acknowledged send.
 
     Args:
         sends: the ledger's acknowledged sends: partition, offset, sent_at (µs since 1970).
@@ -21,7 +21,7 @@ def event_freshness(
         completions: the sink's commits, name to completion time (s since 1970).
 
     Returns:
-        Seconds, one value a send, in the order of `sends`; NaN where no commit is known.
+        In the order of `sends`; NaN where no commit is known.
     """
     visible = batch_completions(batches, completions)
     seconds = pd.Series(np.nan, index=sends.index)
@@ -39,7 +39,7 @@ def event_freshness(
 def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> np.ndarray:
     """When each batch became visible.
 
-    A file sink names its log entries by batch number. A Hudi table has one completed write for each
+    A file sink names its log entries by batch number. A Hudi table has one completed write per
     batch, in the same order.
 
     Args:
@@ -47,8 +47,8 @@ def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> n
         completions: the sink's commits, name to completion time.
 
     Returns:
-        Completion times (s since 1970) in the order of `batches`; NaN where unknown, which is
-        everywhere when a table has another number of commits than the stream had batches.
+        Completion times (s since 1970) in the order of `batches`; NaN where unknown. All are
+        unknown if the table's number of commits differs from the stream's number of batches.
     """
     if not any(map(is_instant, completions)):  # batch numbers of a file sink
         return np.array([completions.get(str(batch), np.nan) for batch in batches["batch"]])

@@ -1,10 +1,9 @@
-"""The bytes that Spark's tasks read, as the Spark UI shows them in the column *Input*.
+"""Bytes that Spark's tasks read, as in the Spark UI's column *Input*: the data a query processed.
 
-Spark counts what its tasks take from the file system. The log files of a Merge-on-Read table are in
-it, each about once; the driver's own reads (timeline, settings, schema) are not. Held against the
-ranges that the store was asked for, it says less than what went over the wire: the reader opens each
-log twice, first for its header, and S3A asks for the rest of the file each time. S3A's own counter
-`stream_read_total_bytes` has that, for the reads of this Java process.
+The count includes the log files of a Merge-on-Read table, each about once. It excludes what the
+driver reads (timeline, settings, schema). More bytes go over the wire: the reader opens each log
+twice, first for its header, and S3A requests the rest of the file each time. S3A's own counter
+`stream_read_total_bytes` counts those for this Java process.
 """
 
 import json
@@ -16,8 +15,8 @@ class InputBytes:
     """Counts the input of the jobs that run inside a `with` block.
 
     Args:
-        spark: the session; its UI must be on, because the numbers are asked of its REST pages.
-        path: of the table; the counters of S3A are those of its bucket.
+        spark: the session; its UI must be on, because the numbers come from its REST API.
+        path: path of the table; S3A counts per bucket.
     """
 
     def __init__(self, spark, path: str):
@@ -26,7 +25,7 @@ class InputBytes:
         self._group = f"input-{uuid.uuid4().hex[:8]}"
         #: Bytes that the tasks read, known after the block.
         self.bytes = 0
-        #: Bytes that the store sent to this Java process: with executors elsewhere, to the driver.
+        #: Bytes that the store sent to this Java process: on a cluster, to the driver only.
         self.sent = 0
 
     def __enter__(self) -> "InputBytes":
@@ -36,7 +35,7 @@ class InputBytes:
 
     def __exit__(self, *raised) -> None:
         self._context._jsc.clearJobGroup()
-        # The UI learns of finished tasks by events; wait until it has heard of all.
+        # Events tell the UI about finished tasks; wait until all have arrived.
         self._context._jsc.sc().listenerBus().waitUntilEmpty()
         self.bytes = input_of(self._group, self._page("jobs"), self._page("stages"))
         self.sent += self._sent_so_far()
@@ -57,8 +56,8 @@ def input_of(group: str, jobs: list[dict], stages: list[dict]) -> int:
 
     Args:
         group: its id.
-        jobs: the page `jobs` of Spark's REST interface.
-        stages: the page `stages`; an attempt that failed counts too, because it has read.
+        jobs: what Spark's REST API returns for `jobs`.
+        stages: and for `stages`; failed attempts count too, because they have read.
 
     Returns:
         Bytes.

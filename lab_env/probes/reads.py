@@ -1,4 +1,4 @@
-"""What Spark reads from the store while it works: taken from what its S3 client says of itself."""
+"""Objects that this Spark driver read: how many offsets and bytes of each, from S3A's debug log."""
 
 import re
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ _BYTES = re.compile(r"\(stream_read_bytes=(\d+)\)")
 
 
 class Reads:
-    """What was read; filled when the body of `watch` has ended.
+    """What was read; filled in at the end of the block of `watch`.
 
     Args:
-        log: the client's own words.
+        log: the debug log of the S3A client.
     """
 
     def __init__(self, log: str = ""):
         self.log = log
 
     def frame(self) -> pd.DataFrame:
-        """Each object that was read, by its key: places (different offsets asked for), bytes."""
+        """One row per object, by its key: places (number of different offsets requested), bytes."""
         places: dict[str, set[str]] = {}
         for key, start in _REQUEST.findall(self.log):
             places.setdefault(key, set()).add(start)
@@ -39,13 +39,13 @@ class Reads:
 
 @contextmanager
 def watch(lab: Lab) -> Iterator[Reads]:
-    """Note what this lesson's Spark driver reads from the store while the body runs.
+    """Record what a lab's Spark driver reads from the store in a `with` block.
 
     Args:
-        lab: whose session; on a cluster the executors' requests are not seen.
+        lab: the lab; on a cluster the executors' requests are not recorded.
 
     Yields:
-        The reads, to be asked afterwards.
+        The reads, complete after the block.
     """
     reads = Reads()
     begin = lab.spark_log.stat().st_size

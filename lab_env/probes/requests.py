@@ -1,7 +1,7 @@
-"""Counts what this Spark process asks of the object store, with the counters of its S3A client.
+"""HTTP requests of this Spark process to the object store, by the counters of its S3A client.
 
-The client counts each HTTP request that it sends, so the figures are exact and there at once. Spark
-runs driver and tasks in one JVM here; on a cluster each executor has counters of its own.
+The client counts each request that it sends, so the figures are exact and available at once. Here
+Spark runs driver and tasks in one JVM; on a cluster each executor has its own counters.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ COUNTERS = {
 
 @dataclass
 class Requests:
-    """What was sent between two moments; all 0 until the counting has ended.
+    """Requests sent between two moments; all 0 until the counting has ended.
 
     Args:
         get: requests for (a part of) an object.
         head: requests for an object's size and date.
         list: requests for a listing.
-        total: all requests, those that write or delete included.
+        total: all requests, including those that write or delete.
         bytes: bytes read from objects.
     """
 
@@ -39,13 +39,10 @@ class Requests:
 
 @contextmanager
 def count_requests(spark) -> Iterator[Requests]:
-    """Count the requests that a session sends while the body of the `with` runs.
-
-    Args:
-        spark: the session; anything else that uses it meanwhile is counted too.
+    """Count the requests of a session in a `with` block, including those of other threads.
 
     Yields:
-        The counts, filled in at the end of the body.
+        The counts, filled in at the end of the block.
     """
     before = _counters(spark)
     sent = Requests()

@@ -1,4 +1,4 @@
-"""Samplers that run beside a measurement: memory each second, the store's files every few seconds."""
+"""Samplers that run during a measurement: memory, and the files of each sink, over time."""
 
 import threading
 import time
@@ -15,11 +15,11 @@ from lab_env.settings import Endpoints
 
 
 class Sampler:
-    """Calls a function at a fixed pace in a thread of its own, as a context manager.
+    """Calls a function at a fixed interval in a thread of its own; a context manager.
 
     Args:
-        seconds: pace.
-        sample: what to call; an exception ends up in `error` and ends the sampling.
+        seconds: the interval.
+        sample: the function; an exception is stored in `error` and ends the sampling.
     """
 
     def __init__(self, seconds: float, sample: Callable[[], None]):
@@ -42,7 +42,7 @@ class Sampler:
             began = time.monotonic()
             try:
                 self._sample()
-            except Exception as error:  # shown by whoever needs the samples
+            except Exception as error:  # raised by the caller, who needs the samples
                 self.error = error
                 return
             self._stop.wait(max(0.0, self._seconds - (time.monotonic() - began)))
@@ -109,18 +109,15 @@ class StoreSamples:
 
 
 def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
-    """Which commit of a sink an object announces, and when readers could see it.
-
-    Args:
-        entry: any object of a sink.
+    """The commit that an object of a sink announces, and when readers could see it.
 
     Returns:
-        For a completed write on a Hudi timeline its requested instant, for a file sink's log entry
-        the batch number, each with the completion time (s since 1970); None for other objects.
+        The requested instant of a completed write on a Hudi timeline, or the batch number of a file
+        sink's log entry, with the completion time (s since 1970); None for other objects.
     """
     folder, _, name = entry.key.rpartition("/")
     if folder.endswith("/_spark_metadata"):
-        # `9.compact` stands in for batch 9 and repeats the older ones; temporary files do not count.
+        # `9.compact` replaces batch 9 and repeats the older ones; temporary files are no commits.
         batch = name.removesuffix(".compact")
         return (batch, entry.modified.timestamp()) if batch.isdigit() else None
     instant = parse_timeline_key(entry.key)
@@ -131,6 +128,6 @@ def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
 
 
 def is_compaction(entry: store.StoredObject) -> bool:
-    """Whether an object announces a finished compaction of the MOR table: it ends as a `commit`."""
+    """Whether an object announces a finished compaction of the MOR table, a `commit` there."""
     instant = parse_timeline_key(entry.key) if "/orders_mor/" in entry.key else None
     return bool(instant and instant.completed and instant.action == "commit")

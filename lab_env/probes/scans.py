@@ -1,6 +1,6 @@
-"""What a query's scans measured: Spark counts in its plan how many files it read.
+"""Files that a query's scans read, as Spark counts them in the executed plan.
 
-The Spark UI shows the same numbers in its SQL tab. `DataFrame.inputFiles` does not serve here: it
+The Spark UI shows the same numbers in its SQL tab. `DataFrame.inputFiles` is no substitute: it
 lists the files of the table before any filter has skipped one.
 """
 
@@ -24,9 +24,9 @@ def rows_and_files_read(query) -> tuple[list, int]:
         query: a Spark DataFrame.
 
     Returns:
-        All its rows, and the number that `files_read` gives.
+        All its rows, and the number of files as in `files_read`.
     """
-    # A plan counts its files at its first run only, so a copy of the query is run.
+    # A plan counts its files in its first run only, so a copy of the query is run.
     query = query.select("*")
     rows = query.collect()
     scans = _leaves(query._jdf.queryExecution().executedPlan())
@@ -35,7 +35,7 @@ def rows_and_files_read(query) -> tuple[list, int]:
 
 
 def _leaves(node) -> list:
-    """The ends of a plan; an adaptive plan and its finished stages hide theirs."""
+    """The leaves of a plan, including those inside an adaptive plan and its finished stages."""
     name = node.getClass().getSimpleName()
     if name == "AdaptiveSparkPlanExec":
         return _leaves(node.executedPlan())

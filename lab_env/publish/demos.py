@@ -1,7 +1,6 @@
-"""`lab demo`: a demo that is ready to be shown: services up, data written, Spark warm.
+"""`lab demo`: prepares a demo, so that it can be shown at once: data written, Spark warm.
 
-JupyterLab is started, and the cells under "Prepare" are run in the kernel that the notebook's page
-will use. Whoever opens the page goes on at the question.
+It starts JupyterLab and runs the cells under "Prepare" in the kernel of the notebook's page.
 """
 
 import json
@@ -20,6 +19,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 
 from lab_env.course import copies
 from lab_env.errors import LabError
+from lab_env.install.cache import Progress
 from lab_env.install.wheels import reveal
 from lab_env.jupyterlab.server import Server, jupyterlab
 from lab_env.lab import known_demos
@@ -31,7 +31,7 @@ QUESTION = "## The question"
 
 
 def notebook_of(name: str) -> str:
-    """The notebook of a demo, as a path below its folder.
+    """The path of a demo's notebook in its folder.
 
     Args:
         name: for example `time-travel`.
@@ -47,12 +47,12 @@ def notebook_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class RunningDemo:
-    """A demo in a JupyterLab that runs.
+    """A demo that is open in a running JupyterLab.
 
     Args:
         process: JupyterLab.
         address: the demo's page.
-        notes: the notebook with the speaker's notes, below the repository.
+        notes: path in the repository of the notebook with the speaker's notes.
     """
 
     process: subprocess.Popen
@@ -60,37 +60,40 @@ class RunningDemo:
     notes: str
 
     def wait(self) -> int:
-        """Wait until JupyterLab ends, as Ctrl-C or its own menu tell it to.
+        """Wait until JupyterLab ends, by Ctrl-C, its own menu or SIGTERM to this process.
 
         Returns:
             Its exit status.
         """
-        signal.signal(signal.SIGTERM, lambda *_: self.process.terminate())
-        while True:
-            try:
-                return self.process.wait()
-            except KeyboardInterrupt:
-                continue  # JupyterLab had it too, and asks
+        previous = signal.signal(signal.SIGTERM, lambda *_: self.process.terminate())
+        try:
+            while True:
+                try:
+                    return self.process.wait()
+                except KeyboardInterrupt:
+                    continue  # JupyterLab received it too, and asks for confirmation
+        finally:
+            signal.signal(signal.SIGTERM, previous)
 
 
-def show(name: str, say) -> RunningDemo:
+def show(name: str, report_progress: Progress) -> RunningDemo:
     """Start JupyterLab with a fresh copy of a demo, and run the cells that prepare it.
 
     Args:
         name: of the demo.
-        say: receives one line of progress at a time.
+        report_progress: receives lines of progress.
 
     Raises:
-        LabError: JupyterLab does not answer, or a cell that prepares fails.
+        LabError: JupyterLab does not answer, or a cell that prepares the demo fails.
     """
     copy = copies.take(notebook_of(name))
     path = str(copy.relative_to(settings().work.parent))
     server = jupyterlab(path, browser=False)
     process = subprocess.Popen(server.command, env=server.environment)
     try:
-        say("JupyterLab starts")
+        report_progress("JupyterLab starts")
         _wait_for(server, process)
-        say("Spark starts, and the table is written")
+        report_progress("Spark starts, and the table is written")
         prepare(server, copy, path)
     except BaseException:
         process.terminate()
@@ -100,18 +103,18 @@ def show(name: str, say) -> RunningDemo:
 
 
 def prepare(server: Server, copy: Path, path: str) -> None:
-    """Run the cells before the question in the notebook's own kernel, and keep what they show.
+    """Run the cells before the question in the notebook's own kernel, and store their outputs.
 
     Args:
-        server: a JupyterLab that answers.
+        server: a running JupyterLab.
         copy: the notebook.
-        path: the same below the folder that JupyterLab shows.
+        path: its path in the folder that JupyterLab shows.
 
     Raises:
         LabError: a cell fails.
     """
     session = {"path": path, "name": copy.name, "type": "notebook", "kernel": {"name": "python3"}}
-    answer = _ask(server, "/api/sessions", session)
+    answer = _request(server, "/api/sessions", session)
     notebook = nbformat.read(copy, as_version=4)
     with kernel_client(answer["kernel"]["id"]) as client:
         for cell in notebook.cells:
@@ -127,7 +130,7 @@ def kernel_client(kernel: str):
     """A client of a kernel that runs on this machine.
 
     Args:
-        kernel: its id, as JupyterLab's API has it.
+        kernel: its id in JupyterLab's API.
 
     Raises:
         LabError: it does not answer.
@@ -148,17 +151,17 @@ def _wait_until_it_answers(client: BlockingKernelClient, seconds: float = 60) ->
     while True:
         try:
             return client.wait_for_ready(timeout=seconds)
-        except RuntimeError:  # a kernel that is still starting counts as dead, too
+        except RuntimeError:  # also raised while the kernel is still starting
             if time.monotonic() > deadline:
                 raise LabError("The demo's kernel does not answer.", "run: lab doctor") from None
 
 
-def slides(name: str, say) -> Path:
-    """Run a demo and make its slides, with the speaker's notes.
+def slides(name: str, report_progress: Progress) -> Path:
+    """Run a demo and build its slides, with the speaker's notes.
 
     Args:
         name: of the demo.
-        say: receives one line of progress at a time.
+        report_progress: receives lines of progress.
 
     Returns:
         The HTML file.
@@ -168,14 +171,14 @@ def slides(name: str, say) -> Path:
     """
     from lab_env.publish.slides import make_slides
 
-    say(f"{name}: the demo runs")
+    report_progress(f"{name}: the demo runs")
     target = folder("slides") / f"{name}.html"
     make_slides(REPOSITORY / "solutions" / notebook_of(name), reveal(), target)
     return target
 
 
 def _run(client, cell) -> None:
-    """Run one cell and keep its outputs in it."""
+    """Run one cell and store its outputs in it."""
     cell.outputs = []
 
     def keep(message) -> None:
@@ -193,7 +196,7 @@ def _wait_for(server: Server, process: subprocess.Popen, seconds: float = 90) ->
     deadline = time.monotonic() + seconds
     while True:
         try:
-            _ask(server, "/api/status")
+            _request(server, "/api/status")
             return
         except (URLError, ConnectionError, TimeoutError):
             if process.poll() is not None or time.monotonic() > deadline:
@@ -201,8 +204,8 @@ def _wait_for(server: Server, process: subprocess.Popen, seconds: float = 90) ->
             time.sleep(0.3)
 
 
-def _ask(server: Server, path: str, body: dict | None = None) -> dict:
-    """What JupyterLab's API answers."""
+def _request(server: Server, path: str, body: dict | None = None) -> dict:
+    """Call JupyterLab's API."""
     request = Request(
         server.url + path,
         data=json.dumps(body).encode() if body else None,

@@ -1,7 +1,7 @@
-"""The tour: the whole pipeline on live load, queried in every way, and reconciled to the event.
+"""The tour: runs the whole pipeline on live load, queries the tables, and reconciles every event.
 
-It is the proof that this machine runs a real streaming lakehouse: one minute of load, three sinks
-at once, then every query type, then the producer's ledger against each sink.
+It proves that this machine runs a real streaming lakehouse: one minute of load into all sinks at
+once, then every query type, then each sink against the producer's ledger.
 """
 
 import json
@@ -30,18 +30,18 @@ from lab_env.shop.reconcile import Reconciliation
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 from lab_env.tour import report
 
-SPACE = "tour"
+NAMESPACE = "tour"
 TABLES = ("cow", "mor")
-SHORT_SECONDS = 120  # of load: up to here the quick compiler alone is the better one
+SHORT_SECONDS = 120  # of load: up to here the quick compiler alone is faster
 
 
 @dataclass
 class Tour:
-    """What one tour measured; `report.json` is this, and the page is drawn from it.
+    """What a tour measured: the content of `report.json` and the source of the page.
 
     Args:
-        rate: events/s asked for.
-        load_seconds: length of the load.
+        rate: requested events/s.
+        load_seconds: duration of the load.
         seconds: duration of each phase.
     """
 
@@ -66,7 +66,7 @@ class Tour:
         return not self.problems
 
     def judge(self, sink: str, verdict: Reconciliation) -> None:
-        """Keep what the ledger says of a sink; a difference is a problem of the tour."""
+        """Add the ledger's verdict on a sink; a difference is a problem of the tour."""
         self.sinks[sink] = verdict.as_dict()
         if not verdict.ok:
             self.problems.append(str(verdict))
@@ -76,23 +76,23 @@ def main(seconds: int = 60, rate: int = 500, console: Console | None = None) -> 
     """Run the tour and write its report to `LAB_HOME/tour`.
 
     Args:
-        seconds: length of the live load.
+        seconds: duration of the live load.
         rate: events/s.
-        console: where progress goes.
+        console: receives the progress.
 
     Returns:
-        0 only when every sink reconciles with the ledger.
+        0 only if every sink reconciles with the ledger.
     """
     console = console or Console()
     target = folder("tour")
-    for stale in target.iterdir():  # a tour that breaks off must not leave an older one's success
+    for stale in target.iterdir():  # an aborted tour must not leave the success of an older one
         stale.unlink()
     tour = Tour(rate, seconds)
     began = time.monotonic()
     try:
         _run(tour, console)
     except Exception as error:
-        tour.problems.append(f"The tour broke off: {error}")
+        tour.problems.append(f"The tour was aborted: {error}")
         _write_json(tour, target)
         raise
     tour.seconds["total"] = round(time.monotonic() - began, 1)
@@ -105,12 +105,12 @@ def main(seconds: int = 60, rate: int = 500, console: Console | None = None) -> 
 def _run(tour: Tour, console: Console) -> None:
     with _phase(tour, console, "services up"):
         services.up(progress=lambda line: console.print(f"  {line}"))
-        reset_lesson(SPACE)
-        lab = Lab(SPACE, services.endpoints())
+        reset_lesson(NAMESPACE)
+        lab = Lab(NAMESPACE, services.endpoints())
         topic = lab.topic("orders")
         ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=3)
     writer = lab.writer()
-    store = StoreSamples(lab.endpoints, SPACE)
+    store = StoreSamples(lab.endpoints, NAMESPACE)
     memory = MemorySamples(
         {
             "services": lambda: _program_processes(exclude=writer.name),
@@ -139,7 +139,7 @@ def _write_json(tour: Tour, target: Path) -> None:
 
 
 def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, console) -> None:
-    """Live load into all sinks at once, until every sink has committed everything."""
+    """Send live load into all sinks at once, until every sink has committed everything."""
     try:
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
@@ -197,7 +197,7 @@ def _ticker(console: Console, lab: Lab, writer, ends: dict[int, int]):
 
 
 def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
-    """Every query type of Hudi that both tables answer, in Spark's own API."""
+    """Run every query type of Hudi on both tables, with plain Spark."""
 
     def timed(sink: str, query: str, frame) -> dict:
         began = time.monotonic()
@@ -328,7 +328,7 @@ def _print_report(console: Console, tour: Tour, target: Path) -> None:
     compactions = tour.sinks["mor"]["compactions"]
     console.print(table)
     console.print(costs)
-    console.print(f"The MOR table was compacted {compactions} times beside the stream.")
+    console.print(f"The MOR table was compacted {compactions} times during the stream.")
     queries = _result_table("Queries with plain Spark", "sink", "query", "rows", "seconds")
     for query in tour.queries:
         queries.add_row(
@@ -336,11 +336,7 @@ def _print_report(console: Console, tour: Tour, target: Path) -> None:
         )
     console.print(queries)
     for sink, account in tour.accounting.items():
-        console.print(
-            f"{sink}: {account['acked']:,} acknowledged = {account['applied']:,} applied"
-            f" + {account['superseded']:,} superseded + {account['duplicate']:,} duplicate"
-            f" + {account['dead']:,} dead"
-        )
+        console.print(f"{sink}: {report.sentence(account)}")
     memory = ", ".join(f"{k} {v:,}" for k, v in tour.memory_peak_mb.items() if k != "total")
     console.print(f"Peak memory {tour.memory_peak_mb['total']:,} MB ({memory})")
     code = tour.writer_memory.get("code cache")

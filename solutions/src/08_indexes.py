@@ -299,7 +299,7 @@ for kind in ("cow", "mor"):
         growth.of(run, kind, index, "requests")[-1]["median"] for index in ("bucket", "bloom")
     )
     print(f"{kind}, largest table, requests of a commit: {bucket:.0f} BUCKET, {bloom:.0f} BLOOM")
-print(growth.said_of(run))
+print(growth.caption_of(run))
 HTML(growth.growth_chart(run))
 
 # %% proof="On the largest table, BLOOM sends over 1.3 times the requests of BUCKET."

@@ -1,4 +1,4 @@
-"""A learner's browser: JupyterLab as `make lab` starts it, lesson 00 run from its menu, both themes.
+"""A learner's browser: JupyterLab as `make lab` starts it, with lesson 00 run in both themes.
 
 Needs Chromium on PATH. Screenshots are kept in `.lab/screenshots`.
 """
@@ -124,7 +124,7 @@ def at_rest(page) -> bool:
 
 @pytest.fixture(scope="module")
 def run(page):
-    """The lesson, run from its menu to its end: its code cells, and whether the load showed life."""
+    """Runs the lesson from the menu: its code cells, and whether the load showed progress."""
     page.get_by_text("| Idle").wait_for(timeout=60_000)
     menu(page, "Run", "Run All Cells")
     page.get_by_text("| Busy").wait_for(timeout=30_000)

@@ -1,6 +1,6 @@
 """The benchmark on the running services: right answers, exact counts, nothing left behind.
 
-What it says of the three sinks is proven where it is taught: lesson 20 runs its small size and asserts.
+Lesson 20 proves what the benchmark says about the three sinks: it runs a small size and asserts.
 """
 
 import pytest
@@ -8,11 +8,11 @@ from botocore.exceptions import ClientError
 from own_lab import allowed
 
 from lab_env import store
-from lab_env.bench import rounds
-from lab_env.bench.growth import VARIANTS, grow, growth_size, of
+from lab_env.bench import worker_client
+from lab_env.bench.growth import VARIANTS, grow, growth_config, of
 from lab_env.bench.machine import SESSION_GOAL, session_start
 from lab_env.errors import LabError
-from lab_env.probes.minio import Bucket
+from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.processes.environment import marked_processes
 
 
@@ -23,16 +23,16 @@ def before(services):
 
 @pytest.fixture(scope="module")
 def grown(services, before):
-    return grow(growth_size(full=False))
+    return grow(growth_config(full=False))
 
 
 def test_a_process_that_is_gone_is_told_and_ends_without_another_error(services, monkeypatch):
-    monkeypatch.setattr(rounds.sys, "executable", "/bin/true")
-    gone = rounds.WorkerClient("json", Bucket(services, "json"), "")
+    monkeypatch.setattr(worker_client.sys, "executable", "/bin/true")
+    gone = worker_client.WorkerClient("json", MeteredBucket(services, "json"), "")
     gone._process.wait(10)
     with pytest.raises(LabError, match="The process of the json sink ended"):
-        gone.do("settle")
-    gone.end()
+        gone.call("settle")
+    gone.stop()
 
 
 def test_a_lesson_has_its_session_sooner_than_one_that_copies_its_jars():
@@ -56,6 +56,6 @@ def test_a_growing_table_answers_rightly_and_its_copies_grow_with_it(grown):
 
 def test_nothing_is_left_behind(grown, services, before):
     assert {process.pid for process in marked_processes()} <= before
-    bucket = Bucket(services, "growth")
+    bucket = MeteredBucket(services, "growth")
     with pytest.raises(ClientError, match="NoSuchBucket"):
         list(store.list_objects(bucket.endpoints, "bench/"))

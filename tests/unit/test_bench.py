@@ -1,4 +1,4 @@
-"""The benchmark's streams are the same for every sink, and a verdict needs a difference beyond the noise."""
+"""The benchmark's streams are the same for every sink, and a verdict needs more than noise."""
 
 import fcntl
 import json
@@ -8,15 +8,16 @@ import pandas as pd
 import pytest
 
 from lab_env.bench import backlog, command, cost, growth, latency, recorded
+from lab_env.bench.config import SINKS, Pace, RunConfig, sinks_config
 from lab_env.bench.report import frame, page
-from lab_env.bench.rounds import SINKS, Figures, RunConfig, differences, size
+from lab_env.bench.results import Figures, wrong_answers
 from lab_env.bench.stream import UNIFORM, ZIPF, Scenario, record
 from lab_env.bench.summary import summarize, summary
-from lab_env.bench.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 from lab_env.display.chart import NAMES
 from lab_env.errors import LabError
 from lab_env.pipeline import options
-from lab_env.probes.minio import Usage, usage_in
+from lab_env.probes.bucket_usage import BucketUsage, usage_in
+from lab_env.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 from lab_env.processes.state import folder
 from lab_env.settings import settings
 
@@ -78,9 +79,9 @@ def test_an_impossible_scenario_is_refused(wrong):
 
 
 def test_the_full_size_has_all_shares_and_both_kinds_of_keys():
-    named = {scenario.name for scenario in size(full=True).scenarios}
+    named = {scenario.name for scenario in sinks_config(full=True).scenarios}
     assert named == {"0-uniform", "20-uniform", "20-zipf", "80-uniform", "80-zipf"}
-    assert size(full=True).rounds >= 2 and size(full=False).rounds >= 2
+    assert sinks_config(full=True).rounds >= 2 and sinks_config(full=False).rounds >= 2
 
 
 def test_the_quick_start_takes_back_what_the_pipeline_sets_for_speed():
@@ -108,8 +109,10 @@ def test_a_verdict_needs_a_difference_that_is_wider_than_the_spread(this, other,
 
 
 PRICED = [
-    *(f"{part} {what}" for part in ("ingest", "services") for what in ("CPU s", "puts", "lists", "gets")),
-    "bytes stored, fresh", "bytes stored, tidy", "aggregate, fresh: lists", "aggregate, fresh: requests",
+    *(f"ingest {what}" for what in ("CPU s", "puts", "lists", "gets")),
+    *(f"services {what}" for what in ("CPU s", "puts", "lists", "gets")),
+    *(f"bytes stored, {state}" for state in ("fresh", "tidy")),
+    *(f"aggregate, fresh: {what}" for what in ("lists", "requests")),
 ]  # fmt: skip
 METRICS = """
 # TYPE minio_bucket_api_total counter
@@ -119,33 +122,37 @@ minio_bucket_api_total{bucket="b",name="ListObjectsV2",server="s",type="s3"} 4
 minio_bucket_api_total{bucket="b",name="GetObject",server="s",type="s3"} 7
 minio_bucket_api_total{bucket="b",name="HeadObject",server="s",type="s3"} 2
 minio_bucket_api_total{bucket="b",name="DeleteMultipleObjects",server="s",type="s3"} 3
+# TYPE minio_bucket_api_traffic_received_bytes counter
 minio_bucket_api_traffic_received_bytes{bucket="b",server="s",type="s3"} 1.3e+06
+# TYPE minio_bucket_api_traffic_sent_bytes counter
 minio_bucket_api_traffic_sent_bytes{bucket="b",server="s",type="s3"} 5000
 """
 
 
 def test_requests_are_told_apart_as_a_bill_does():
     usage = usage_in(METRICS, written="sent")
-    assert usage == Usage(6, 4, 9, 3, bytes_written=5000, bytes_read=1_300_000)
+    assert usage == BucketUsage(6, 4, 9, 3, bytes_written=5000, bytes_read=1_300_000)
     assert usage_in(METRICS, written="received").bytes_written == 1_300_000
-    assert usage - Usage(puts=1, bytes_read=300_000) == Usage(5, 4, 9, 3, 5000, 1_000_000)
+    assert usage - BucketUsage(puts=1, bytes_read=300_000) == BucketUsage(
+        5, 4, 9, 3, 5000, 1_000_000
+    )
 
 
 def test_a_sink_that_answers_otherwise_makes_the_figures_worthless():
     stream = record(EVEN)
     right = {f"{query}, fresh": list(answer) for query, answer in stream.answers().items()}
     right["incremental, fresh"] = [3, 300]
-    assert differences(stream, dict.fromkeys(SINKS, right)) == []
+    assert wrong_answers(stream, dict.fromkeys(SINKS, right)) == []
     stale = right | {"aggregate, fresh": [1, 1]}
-    assert "aggregate" in differences(stream, {"json": right, "cow": right, "mor": stale})[0]
+    assert "aggregate" in wrong_answers(stream, {"json": right, "cow": right, "mor": stale})[0]
     fewer = right | {"incremental, fresh": [2, 200]}
-    assert "differ" in differences(stream, {"json": right, "cow": fewer, "mor": right})[0]
+    assert "differ" in wrong_answers(stream, {"json": right, "cow": fewer, "mor": right})[0]
     # All wrong alike is wrong, too.
-    assert differences(stream, dict.fromkeys(SINKS, stale))
+    assert wrong_answers(stream, dict.fromkeys(SINKS, stale))
 
 
 def figures(problems: list[str] | None = None) -> Figures:
-    pace = latency.Pace((100, 1000), seconds=1, trigger=1, rounds=2)
+    pace = Pace((100, 1000), seconds=1, trigger=1, rounds=2)
     made = Figures(RunConfig((EVEN, ZIPFS), rounds=2, warm=1, pace=pace), problems=problems or [])
     for rate in pace.rates:
         for sink in SINKS:
@@ -154,7 +161,7 @@ def figures(problems: list[str] | None = None) -> Figures:
     for scenario in (EVEN, ZIPFS):
         for number in (1, 2):
             for place, sink in enumerate(SINKS):
-                made.note(
+                made.add(
                     scenario, sink, number, **{
                         "ingest rows/s": 1000 / (place + 1) + number,
                         "write amplification": 2.0,
@@ -180,7 +187,7 @@ def test_a_report_says_what_the_rounds_allow_to_say():
 def test_the_page_shows_each_figure_and_what_is_inconclusive():
     report = summary(figures())
     html = page({"problems": [], "sinks": report})
-    assert html.count("<svg") >= 5 and html.count("<table>") == 5
+    assert html.count("<svg") >= 5 and html.count("<table") == 5
     assert "inconclusive" in html and "All answers were right." in html
     assert all(rule[:40] in html for rule in report["rules"])
     assert "worthless.</p>" in page({"problems": ["point: 3 is not 4"]})
@@ -225,7 +232,7 @@ def test_the_break_even_is_where_the_totals_meet():
 @pytest.mark.parametrize(
     ("rounds", "at", "said"),
     [
-        ([10.0, 12.0, 14.0], 12.0, "from 12 queries a run (10 to 14)"),
+        ([10.0, 12.0, 14.0], 12.0, "from 12 queries per run (10 to 14)"),
         ([None, None], None, "never at this size"),
         ([0.0, 0.0], None, "cheaper without any query"),
         ([10.0, None], None, INCONCLUSIVE),
@@ -236,7 +243,7 @@ def test_the_break_even_is_where_the_totals_meet():
 )
 def test_a_break_even_is_a_number_only_where_the_rounds_agree(rounds, at, said):
     found = cost.Crossing.of(rounds)
-    assert (found.at, found.said) == (at, said)
+    assert (found.at, found.text) == (at, said)
 
 
 def test_the_price_table_is_dated_and_complete():
@@ -293,26 +300,26 @@ def test_freshness_that_no_commit_tells_is_not_made_up():
 
 
 def test_what_is_sent_at_a_rate_lasts_for_the_time_asked_for():
-    pace = latency.Pace((100,), seconds=3, trigger=1, rounds=1)
+    pace = Pace((100,), seconds=3, trigger=1, rounds=1)
     assert len(latency.events(pace, 100)) == 300 + latency.FIRST
     assert np.unique([send.send_id for send in latency.events(pace, 100)]).size == 350
 
 
 class KnownRates:
-    """Stands where the three processes are measured; what is judged here is the comparison alone."""
+    """Replaces the measurement of the three workers, so that only the comparison is tested."""
 
     def __init__(self, rates: dict[tuple[str, str], float]):
         self.rates = rates
 
-    def measure(self, chosen: RunConfig, report_progress, sinks=SINKS) -> Figures:
+    def measure(self, config: RunConfig, report_progress, sinks=SINKS) -> Figures:
         way = next(
             way
             for way, (extra_options, _) in backlog.WAYS.items()
-            if extra_options == chosen.extra_options
+            if extra_options == config.extra_options
         )
-        figures = Figures(chosen, sinks)
+        figures = Figures(config, sinks)
         for sink in sinks:
-            figures.note(chosen.scenarios[0], sink, 1, **{backlog.RATE: self.rates[sink, way]})
+            figures.add(config.scenarios[0], sink, 1, **{backlog.RATE: self.rates[sink, way]})
         return figures
 
 
@@ -329,7 +336,7 @@ def test_a_backlog_is_held_against_files_and_against_other_options():
         }
     )
     compared, problems = backlog.catch_up(
-        bench, backlog.backlog_size(full=False), report_progress=lambda line: None
+        bench, backlog.backlog_config(full=False), report_progress=lambda line: None
     )
     assert problems == []
     assert [(row.what, row.against, row.ratio, row.met) for row in compared] == [
@@ -348,7 +355,7 @@ def test_a_growing_table_is_drawn_with_a_line_a_type_and_index():
         rows = growth.of(run, kind, index, "commit s")
         assert [row["factor"] for row in rows] == list(growth.FACTORS)
         assert drawn.count(f"{NAMES[kind]}, {index} index") == 1
-    assert run["made"][:10] in growth.said_of(run)
+    assert run["made"][:10] in growth.caption_of(run)
     assert run["problems"] == []
 
 

@@ -9,9 +9,11 @@ import pytest
 from lab_env.bench import report as bench_report
 from lab_env.display.card import card, styled
 from lab_env.display.chart import new_chart, svg
+from lab_env.display.html import frame_table, table
 from lab_env.lessons.l13.figures import EngineMatrix, Reply
 from lab_env.settings import REPOSITORY
 from lab_env.tour import report as tour_report
+from lab_env.tour.tour import Tour
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 FRAME = pd.DataFrame({HOSTILE: [HOSTILE, "O-17"], "n": [1, 2]}, index=[HOSTILE, "b"])
@@ -35,6 +37,19 @@ def engines() -> str:
     return EngineMatrix(replies)._repr_html_()
 
 
+def page_of_a_tour() -> str:
+    """The page of a tour that found the text in a query and in a problem."""
+    tour = Tour(500, 60, problems=[HOSTILE])
+    sink = dict.fromkeys(
+        [*tour_report.VERDICTS, "commits", "files", "bytes", "freshness_p50_s", "freshness_p95_s"],
+        1,
+    )
+    tour.sinks = {"cow": sink}
+    tour.queries = [{"sink": "cow", "query": HOSTILE, "rows": 1, "seconds": 0.5}]
+    tour.series = {"store": [{"at": 1, "sink": "cow", "files": 1, "bytes": 1}], "began_at": 1}
+    return tour_report.tour_page(tour)
+
+
 SHOWN = {
     "card": lambda: card(HOSTILE, None, FRAME, f"`{HOSTILE}` **{HOSTILE}**", HOSTILE, HOSTILE),
     "styled": lambda: styled(FRAME).to_html(),
@@ -42,8 +57,10 @@ SHOWN = {
     "styled with left columns": lambda: styled(FRAME).set_table_styles([]).to_html(),
     "chart": chart,
     "engines": engines,
-    "page of the tour": lambda: tour_report._table([HOSTILE], [[HOSTILE]]),
-    "page of the benchmark": lambda: bench_report._html_table([HOSTILE], [[HOSTILE]]),
+    "table": lambda: table([HOSTILE], [[HOSTILE]]),
+    "table of a frame": lambda: frame_table(FRAME),
+    "page of the tour": page_of_a_tour,
+    "page of the benchmark": lambda: bench_report.page({"problems": [HOSTILE]}),
 }
 
 

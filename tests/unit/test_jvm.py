@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab_env.bench import backlog, growth, rounds
+from lab_env.bench import backlog, config, growth
 from lab_env.jvm import MemoryUse, exhaustion_in, explained, nearly_full, start_mark
 from lab_env.lab import Lab
 from lab_env.pipeline import session
@@ -57,7 +57,7 @@ def built(tmp_path, monkeypatch) -> dict[str, str]:
     _ = Lab("00", ENDPOINTS).spark
     found["lesson"] = sessions[0][4]["spark.driver.extraJavaOptions"]
     for full in (True, False):
-        for part in (rounds.size, growth.growth_size, backlog.backlog_size):
+        for part in (config.sinks_config, growth.growth_config, backlog.backlog_config):
             found[f"{part.__name__}, full={full}"] = part(full=full).java_options
     settings.cache_clear()
     return found

@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 
 from lab_env.cli import app
-from lab_env.display.architecture import architecture_svg
+from lab_env.display.architecture import DRAWING, KAFKA, S3, architecture_svg
 from lab_env.settings import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -31,6 +31,9 @@ def test_every_lab_command_it_names_exists():
     assert {"up", "reset", "bench", "doctor"} <= named <= known
 
 
-def test_its_picture_is_the_one_that_the_lessons_draw():
-    picture = (REPOSITORY / "docs" / "architecture.svg").read_text(encoding="utf-8")
-    assert picture == architecture_svg() + "\n"
+def test_its_picture_is_the_one_that_a_lesson_draws_with_the_addresses_of_its_lab():
+    assert str(DRAWING.relative_to(REPOSITORY)) in LINKS
+    # One address in the place of the other: each is replaced once, and no replacement is replaced.
+    drawn = architecture_svg(kafka=S3, s3=f"http://{KAFKA}")
+    assert f">{S3}<" in drawn and f"MinIO · {KAFKA}<" in drawn
+    assert "&lt;b&gt;:9092" in architecture_svg("<b>:9092", S3)

@@ -1,6 +1,6 @@
-"""What several engines reply to the same questions: a matrix of answers, and of the engines' own errors.
+"""What several engines reply to the same questions: a matrix of answers and errors.
 
-And a fair comparison of their times, which says "inconclusive" where the spread is wider than the difference.
+And a comparison of their times by the benchmark's rule, which allows for noise.
 """
 
 import re
@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from statistics import median
+from itertools import combinations
 
 import pandas as pd
 
 from lab_env.display import guesses as shown
 from lab_env.display.palette import AMBER, GREEN, GREY
+from lab_env.probes.verdict import HIGHER, LOWER, Spread, verdict
 
 SAME, OTHER, NONE = "same", "other", "none"
 MAX_STRING_BYTES = 90  # letters of an error that a cell shows; all of it stands in its hover text
@@ -65,7 +66,7 @@ def query_engine(question: Callable[[], pd.DataFrame]) -> Reply:
 
 
 def in_its_words(refusal: Exception) -> str:
-    """An engine's error as one line, without the plan, the place and the query's number around it."""
+    """An engine's error as one line, without the plan, the place and the query's number."""
     text = getattr(refusal, "message", None) or getattr(refusal, "desc", None) or str(refusal)
     first = " ".join(_PLACE.sub("", str(text).strip()).split("\n")[0].split())
     name = getattr(refusal, "error_name", None)  # Trino's
@@ -184,39 +185,26 @@ class Race:
 
     def frame(self) -> pd.DataFrame:
         """Milliseconds: the first query, then the median, the least and the most of the rounds."""
+        spreads = {engine: Spread.of(times) for engine, times in self.rounds.items()}
         rows = {
             engine: {
                 "first": self.first[engine],
-                "median": median(times),
-                "least": min(times),
-                "most": max(times),
+                "median": spread.median,
+                "least": spread.low,
+                "most": spread.high,
             }
-            for engine, times in self.rounds.items()
+            for engine, spread in spreads.items()
         }
         return (pd.DataFrame(rows).T * 1000).round().astype(int)
 
-    def faster(self, one: str, other: str, margin: float = 1.5) -> bool:
-        """Whether one engine's median is below the other's by this factor, and their ranges do not overlap.
-
-        Of four rounds or more, the slowest of the one and the quickest of the other are left out.
-
-        Args:
-            one: an engine.
-            other: another one.
-            margin: how many times as long the other's median must be.
-        """
-        mine, others = sorted(self.rounds[one]), sorted(self.rounds[other])
-        apart = mine[-2] < others[1] if len(mine) > 3 else mine[-1] < others[0]
-        return apart and margin * median(mine) < median(others)
-
     def verdicts(self) -> pd.Series:
-        """For each pair of engines which one was faster, or `inconclusive`."""
-        told, engines = {}, list(self.rounds)
-        for number, one in enumerate(engines):
-            for other in engines[number + 1 :]:
-                quicker = [a for a, b in ((one, other), (other, one)) if self.faster(a, b)]
-                told[f"{one} or {other}"] = quicker[0] if quicker else "inconclusive"
-        return pd.Series(told, name="faster")
+        """For each pair of engines the faster one, or the verdict if the rounds do not tell."""
+        spreads = {engine: Spread.of(times) for engine, times in self.rounds.items()}
+        found = {}
+        for one, other in combinations(spreads, 2):
+            result = verdict(spreads[one], spreads[other])
+            found[f"{one} or {other}"] = {LOWER: one, HIGHER: other}.get(result, result)
+        return pd.Series(found, name="faster")
 
 
 def race(

@@ -3,22 +3,21 @@
 from dataclasses import dataclass
 
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.probes.verdict import EQUAL, INCONCLUSIVE, Spread, verdict
 
-# this, other, what the rule says; what somebody who fails it may have forgotten.
+# Rounds of one way and of another, and what a wrong verdict may have overlooked.
 CASES = (
-    ((1.0, 1.1, 1.2), (2.0, 2.1, 2.2), "lower", ""),
-    ((2.0, 2.1, 2.2), (1.0, 1.1, 1.2), "higher", ""),
-    ((5, 5, 5), (5, 5, 5), "inconclusive", ""),
+    ((1.0, 1.1, 1.2), (2.0, 2.1, 2.2), ""),
+    ((2.0, 2.1, 2.2), (1.0, 1.1, 1.2), ""),
+    ((5, 5, 5), (5, 5, 5), ""),
     (
         (1.0, 1.1, 2.1),
         (2.0, 2.1, 2.2),
-        "inconclusive",
         "A round of the first lies among those of the second. You compare the medians alone.",
     ),
     (
         (1.0, 1.8, 1.9),
         (2.0, 2.1, 2.2),
-        "inconclusive",
         "The medians are 0.3 apart, but the first varies by itself by 0.9.",
     ),
 )
@@ -27,27 +26,29 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Judged:
-    """What the learner's rule said to each of `CASES`."""
+    """The verdicts of the learner's rule on `CASES`, in their order."""
 
-    said: tuple[object, ...]
+    verdicts: tuple[object, ...]
 
 
 @check_of("20.1")
 class WhenIsItADifference:
-    """Both halves of the rule."""
+    """The rule agrees with the benchmark's own."""
 
     @staticmethod
     def observe(lab, answer) -> Judged:
-        """Ask the rule about each case."""
-        return Judged(tuple(answer(list(this), list(other)) for this, other, _, _ in CASES))
+        """Apply the rule to each case."""
+        return Judged(tuple(answer(list(this), list(other)) for this, other, _ in CASES))
 
     @staticmethod
     def judge(facts: Judged) -> Passed | NotYet:
-        """The rule says what each case allows to say."""
-        for said, (this, other, right, why) in zip(facts.said, CASES, strict=True):
-            if said != right:
+        """Each verdict is the benchmark's; `inconclusive` also passes for `equal`."""
+        for found, (this, other, why) in zip(facts.verdicts, CASES, strict=True):
+            right = verdict(Spread.of(this), Spread.of(other))
+            if found != right and (right, found) != (EQUAL, INCONCLUSIVE):
                 return NotYet(
-                    f"For {list(this)} against {list(other)} you say {said!r}, it is {right!r}. {why}".strip()
+                    f"For {list(this)} against {list(other)} you say {found!r},"
+                    f" it is {right!r}. {why}".strip()
                 )
         return Passed("Two of the five cases are no differences, though their medians differ.")
 

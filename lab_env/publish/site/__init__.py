@@ -1,1 +1,1 @@
-"""The course as a static site: every worked lesson as it was executed, and the guides, for reading without a lab."""
+"""The course as a static site: the guides and every worked lesson as executed."""

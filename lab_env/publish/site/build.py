@@ -1,4 +1,4 @@
-"""Builds the site from the repository's pages and the notebooks that the tests have executed."""
+"""Builds the site from the repository's pages and the notebooks that the tests executed."""
 
 import io
 import re
@@ -25,7 +25,7 @@ class Site:
     Args:
         index: the file to open.
         notebooks: paths of the notebooks that it shows.
-        lacks: why it lacks a notebook, by the notebook's path.
+        lacks: why a notebook is missing, by its path.
     """
 
     index: Path
@@ -37,8 +37,8 @@ def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
     """Build the site anew, whole or not at all.
 
     Args:
-        tree: where pages and notebooks lie, and the site goes.
-        partial: build it also when notebooks are not executed; its front page says which it lacks.
+        tree: the folders of the pages, the notebooks and the site.
+        partial: build the site even if notebooks are missing; its front page lists them.
 
     Returns:
         What was built.
@@ -49,43 +49,44 @@ def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
     """
     lacks = shortfall(tree)
     names = [str(path.relative_to(tree.root)) for path in shown(tree)]
-    has = tuple(name for name in names if name not in lacks)
-    if not has or (lacks and not partial):
+    executed = tuple(name for name in names if name not in lacks)
+    if not executed or (lacks and not partial):
         raise LabError(
             f"The site would lack {len(lacks)} of {len(names)} notebooks:\n"
             + "\n".join(f"  {name} {why}" for name, why in lacks.items()),
-            "run: make test   (one lesson: lab author run NN; a site without them: lab site --partial)",
+            "run: make test"
+            "   (one lesson: lab author run NN; a site without them: lab site --partial)",
         )
     new = tree.site.with_name("site.new")
     shutil.rmtree(new, ignore_errors=True)
     try:
-        mistakes = _sphinx(tree, new, [*GUIDES, *has], lacks)
+        mistakes = _sphinx(tree, new, [*GUIDES, *executed], lacks)
         if mistakes:
-            raise LabError("The site has mistakes:\n" + "\n".join(mistakes), "mend these places")
+            raise LabError("The site has mistakes:\n" + "\n".join(mistakes), "fix these places")
         _refuse_secrets(new)
-        _lead_to_the_front_page(new)
+        _redirect_to_the_front_page(new)
         shutil.rmtree(tree.site, ignore_errors=True)
         new.rename(tree.site)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return Site(tree.site / "index.html", has, lacks)
+    return Site(tree.site / "index.html", executed, lacks)
 
 
 def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -> list[str]:
-    """Let Sphinx make the pages; what it complains of."""
-    # Costs a second that no other command needs.
+    """Let Sphinx build the pages; returns its warnings."""
+    # Takes a second to import.
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    said = io.StringIO()
-    memory = target / ".doctrees"
+    warnings = io.StringIO()
+    doctrees = target / ".doctrees"
     # Sphinx registers with docutils for the whole process; these undo it, so that it can run twice.
     with patch_docutils(SETTINGS), docutils_namespace():
         app = Sphinx(
             srcdir=tree.root,
             confdir=SETTINGS,
             outdir=target,
-            doctreedir=memory,
+            doctreedir=doctrees,
             buildername="html",
             confoverrides={
                 "include_patterns": pages,
@@ -94,17 +95,17 @@ def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -
                 "lacks": lacks,
             },
             status=None,
-            warning=said,
+            warning=warnings,
             freshenv=True,
         )
         app.build()
-    shutil.rmtree(memory)
-    text = _COLOUR.sub("", said.getvalue()).replace(f"{tree.root}/", "")
+    shutil.rmtree(doctrees)
+    text = _COLOUR.sub("", warnings.getvalue()).replace(f"{tree.root}/", "")
     return _CELL.sub(r".ipynb, cell \1:", text).splitlines()
 
 
 def _folders_without(pages: list[str], tree: Tree) -> list[str]:
-    """Top folders that hold no page: else Sphinx would walk through all of `.venv`."""
+    """Top folders without a page, or else Sphinx would walk through all of `.venv`."""
     used = {Path(page).parts[0] for page in pages}
     return [path.name for path in tree.root.iterdir() if path.is_dir() and path.name not in used]
 
@@ -120,7 +121,7 @@ def _refuse_secrets(site: Path) -> None:
         )
 
 
-def _lead_to_the_front_page(site: Path) -> None:
+def _redirect_to_the_front_page(site: Path) -> None:
     link = f'<a href="{FRONT_PAGE}">The streaming lakehouse</a>'
     refresh = f'<meta http-equiv="refresh" content="0; url={FRONT_PAGE}">'
     (site / "index.html").write_text(f"<!doctype html>{refresh}{link}\n", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""What the site makes of the repository's pages: an extension of Sphinx.
+"""A Sphinx extension that prepares the repository's pages for the site.
 
-A notebook is read as it was executed. The README is the front page and knows all the others.
-"Lesson 04" in any text leads to that lesson.
+Notebooks are read as executed. The README becomes the front page, with a list of all others.
+"Lesson 04" in any text becomes a link to that lesson.
 """
 
 import re
@@ -27,7 +27,7 @@ _NO_LINKS_IN = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title
 
 
 def setup(app: Sphinx) -> dict:
-    """Register the parts; Sphinx calls this."""
+    """Register the extension; Sphinx calls this."""
     app.add_config_value("executed", "", "env", str)
     app.add_config_value("lacks", {}, "env", dict)
     app.connect("source-read", _read)
@@ -36,7 +36,7 @@ def setup(app: Sphinx) -> dict:
 
 
 def _read(app: Sphinx, page: str, content: list[str]) -> None:
-    """Replace a page's text by what the site shows."""
+    """Replace the source of a page with what the site shows."""
     path = Path(app.env.doc2path(page))
     if path.suffix == ".ipynb":
         executed = Path(app.config.executed) / f"{page}.ipynb"
@@ -49,7 +49,7 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
         text = "\n\n".join(
             [title, _note(app.config.lacks), rest, contents(app.env.found_docs - {page})]
         )
-    # Inside the page a drawing takes the page's colours; as an image it could not.
+    # An inline drawing takes the page's colours; an image could not.
     content[0] = _PICTURE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)
 
 
@@ -58,11 +58,11 @@ def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbfor
 
     Args:
         notebook: with its outputs; it is changed.
-        lacks: the notebooks that the site has no page for.
+        lacks: the notebooks without a page on the site.
 
     Returns:
-        The notebook. It says when it was executed, the instructor's notes are marked off, and its
-        outputs have no links to the lab's servers, which ended with the run.
+        The notebook: with the day of its execution, with the instructor's notes set apart, and
+        without links to the lab's servers, which ended with the run.
     """
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -75,28 +75,29 @@ def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbfor
                 output.data["text/html"] = _LOCAL_LINK.sub(r"\2", html)
     if notebook.cells and (day := _executed_on(notebook)):
         title, _, rest = notebook.cells[0].source.partition("\n")
-        said = f"```{{container}} executed\nExecuted on {day}. Another run has other times and ids.\n```"
-        notebook.cells[0].source = f"{title}\n\n{said}\n{rest}"
+        note = f"Executed on {day}. Another run has other times and ids."
+        container = f"```{{container}} executed\n{note}\n```"
+        notebook.cells[0].source = f"{title}\n\n{container}\n{rest}"
     return notebook
 
 
 def linked(text: str, lacks: dict[str, str]) -> str:
-    """A text of the repository with its links to lessons as the site needs them.
+    """A text of the repository with its links to lessons adapted to the site.
 
     Args:
         text: Markdown.
-        lacks: the notebooks that the site has no page for.
+        lacks: the notebooks without a page on the site.
 
     Returns:
-        Markdown: links to a learner's notebook lead to the worked one, those to a page that is
-        lacking are plain text.
+        Markdown: links to a learner's notebook lead to the worked one; links to a missing page
+        become plain text.
     """
     text = _LEARNERS.sub(rf"\1{LESSONS}\2", text)
     return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
 
 
 def contents(pages: set[str]) -> str:
-    """The lists of pages for the sidebar, as MyST text.
+    """The lists of pages for the sidebar, as MyST Markdown.
 
     Args:
         pages: all pages but the front page.
@@ -114,14 +115,15 @@ def contents(pages: set[str]) -> str:
 
 
 def _note(lacks: dict[str, str]) -> str:
-    """What the front page says of the pages that are not there."""
+    """What the front page says about missing pages."""
     if not lacks:
         return ""
     return "\n".join(
         [
             "```{admonition} This site is not complete",
             ":class: warning",
-            "`make test` executes every notebook, `lab author run NN` one lesson; then run `make site`.",
+            "`make test` executes every notebook, `lab author run NN` one lesson. Then run"
+            " `make site`.",
             "",
             *(f"- `{name}` {why}" for name, why in lacks.items()),
             "```",
@@ -130,7 +132,7 @@ def _note(lacks: dict[str, str]) -> str:
 
 
 def _executed_on(notebook: nbformat.NotebookNode) -> str:
-    """The day of the run as nbmake notes it, in words; empty when it did not."""
+    """The day of the run in words, as nbmake recorded it; empty if it did not."""
     for cell in notebook.cells:
         at = cell.metadata.get("execution", {}).get("iopub.execute_input")
         if at:
@@ -140,13 +142,13 @@ def _executed_on(notebook: nbformat.NotebookNode) -> str:
 
 
 class LessonLinks(SphinxPostTransform):
-    """Makes "lesson 04" in a text a link, where the site has that lesson."""
+    """Turns "lesson 04" in a text into a link if the site has that lesson."""
 
     default_priority = 5
     formats = ("html",)
 
     def run(self, **_) -> None:
-        """Replace the mentions of one page."""
+        """Replace the mentions on one page."""
         here = self.env.current_document.docname
         pages = {
             page.removeprefix(LESSONS)[:2]: page
@@ -154,15 +156,15 @@ class LessonLinks(SphinxPostTransform):
             if page.startswith(LESSONS) and page != here
         }
         for text in list(self.document.findall(nodes.Text)):
-            if _MENTION.search(text) and not _stands_in(text, _NO_LINKS_IN):
+            if _MENTION.search(text) and not _is_inside(text, _NO_LINKS_IN):
                 text.parent.replace(text, self._linked(text.astext(), here, pages))
 
     def _linked(self, text: str, here: str, pages: dict[str, str]) -> list[nodes.Node]:
-        made, done = [], 0
+        parts, done = [], 0
         for mention in _MENTION.finditer(text):
             for number in _NUMBER.finditer(text, mention.start(), mention.end()):
                 if page := pages.get(number[1]):
-                    made += [
+                    parts += [
                         nodes.Text(text[done : number.start()]),
                         nodes.reference(
                             "",
@@ -172,10 +174,10 @@ class LessonLinks(SphinxPostTransform):
                         ),
                     ]
                     done = number.end()
-        return [*made, nodes.Text(text[done:])]
+        return [*parts, nodes.Text(text[done:])]
 
 
-def _stands_in(node: nodes.Node, kinds: tuple[type[nodes.Node], ...]) -> bool:
+def _is_inside(node: nodes.Node, kinds: tuple[type[nodes.Node], ...]) -> bool:
     while node := node.parent:
         if isinstance(node, kinds):
             return True

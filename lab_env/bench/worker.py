@@ -1,8 +1,8 @@
-"""The process of one sink: `python -m lab_env.bench.agent SINK`, told what to do line by line.
+"""The worker process of one sink: `python -m lab_env.bench.worker SINK`.
 
-Each sink has a process of its own, warm for all rounds, so that its processor time is its own; so has
-`growth`, which makes tables that grow. It reads one JSON object a line and answers with one; what the JVM
-prints goes to its log.
+Each sink has its own process, which stays warm for all rounds, so its processor time is its own; so
+does `growth`, whose tables grow. Each line of input is a task as a JSON object, each line of output
+its reply. What the JVM prints goes to the log.
 """
 
 import json
@@ -19,12 +19,12 @@ from lab_env.bench.sink_writes import SINKS
 from lab_env.pipeline import parsing, session
 from lab_env.pipeline.writer import endpoints_of_environment
 
-# Nobody looks at these pages, and three of them would compete for ports.
+# Nobody opens these pages, and three of them would compete for ports.
 SPARK = {"spark.ui.enabled": "false"}
 
 
-class Agent:
-    """Does what it is told with one sink.
+class SinkWorker:
+    """The tasks of one sink; each method is one, and returns its reply.
 
     Args:
         spark: the session.
@@ -37,36 +37,36 @@ class Agent:
         self.sink = self.query = None
 
     def begin(self, base: str, extra_options: dict[str, str]) -> dict:
-        """A new round: another folder, and Hudi options on top of the pipeline's."""
+        """Begin a round in a new folder, with Hudi options on top of the pipeline's."""
         self.sink = SINKS[self.name](self.spark, self.name, base, extra_options)
         return {}
 
     def ingest(self, topic: str, batch: int) -> dict:
-        """Write all that the topic holds and was not yet written, in batches.
+        """Write the messages of the topic that are not yet written.
 
         Args:
-            topic: what to read.
-            batch: most messages a batch.
+            topic: the topic.
+            batch: most messages per batch.
 
         Returns:
-            `batches`, as `_batches` tells them.
+            `batches`, as in `_batches`.
         """
         query = self._start(topic, {"availableNow": True}, maxOffsetsPerTrigger=str(batch))
         query.awaitTermination()
         return {"batches": _batches(query)}
 
     def follow(self, topic: str, trigger: float) -> dict:
-        """Begin to write what the topic gets, a batch each `trigger` seconds."""
+        """Start to write what arrives in the topic, one batch per `trigger` seconds."""
         self.query = self._start(topic, {"processingTime": f"{trigger} seconds"})
         return {}
 
     def settle(self) -> dict:
-        """Wait until all that the topic holds is committed."""
+        """Wait until all messages of the topic are committed."""
         self.query.processAllAvailable()
         return {}
 
-    def halt(self) -> dict:
-        """Settle, then end; returns the `batches`."""
+    def stop_following(self) -> dict:
+        """Settle, then stop writing; returns the `batches`."""
         self.settle()
         self.query.stop()
         return {"batches": _batches(self.query)}
@@ -81,43 +81,42 @@ class Agent:
             .start()
         )
 
-    def tidy(self) -> dict:
+    def run_table_services(self) -> dict:
         """Run the sink's table services."""
-        self.sink.tidy()
+        self.sink.run_table_services()
         return {}
 
-    def ask(self, query: str, batch: int = 0, warm: int = 2) -> dict:
-        """Ask a query, first of a table opened anew, then again of the opened one.
+    def run_query(self, query: str, batch: int = 0, warm: int = 2) -> dict:
+        """Open the table and run a query, then repeat it on the open table.
 
         Args:
-            query: as in `Sink.ask`, or `incremental` or `time travel`.
-            batch: the batch that the last two are about.
-            warm: how often to ask again.
+            query: as in `Sink.run_query`, or `incremental` or `time travel`.
+            batch: the batch since which, or as of which, these two ask.
+            warm: how often to repeat it.
 
         Returns:
-            `cold`: seconds of the first time; `warm`: seconds of the others; `answer`: what they say.
+            `cold`: seconds of the first run; `warm`: seconds of the others; `answer`.
         """
-        opening = {
+        open_table = {
             "incremental": lambda: self.sink.changed_since(batch),
             "time travel": lambda: self.sink.as_of(batch),
         }.get(query, self.sink.table)
         began = time.monotonic()
-        table = opening()
-        answers = [tuple(self.sink.ask(query, table).collect()[0])]
+        table = open_table()
+        answers = [tuple(self.sink.run_query(query, table).collect()[0])]
         cold = time.monotonic() - began
         seconds = []
         for _ in range(warm):
             began = time.monotonic()
-            answers.append(tuple(self.sink.ask(query, table).collect()[0]))
+            answers.append(tuple(self.sink.run_query(query, table).collect()[0]))
             seconds.append(time.monotonic() - began)
         if len(set(answers)) > 1:
-            raise RuntimeError(f"{query} answered {answers} in a row")
+            raise RuntimeError(f"{query} gave different answers: {answers}")
         return {"cold": cold, "warm": seconds, "answer": list(answers[0])}
 
 
 def _batches(query) -> list[dict]:
-    """The batches of a query that wrote something: rows, seconds and the offsets behind the last ones."""
-    done = [report for report in query.recentProgress if report["numInputRows"]]
+    """The batches of a query that wrote something: their rows, seconds and end offsets."""
     return [
         {
             "batch": report["batchId"],
@@ -125,21 +124,22 @@ def _batches(query) -> list[dict]:
             "seconds": report["durationMs"]["triggerExecution"] / 1000,
             "end_offsets": next(iter(report["sources"][0]["endOffset"].values())),
         }
-        for report in done
+        for report in query.recentProgress
+        if report["numInputRows"]
     ]
 
 
 def main(name: str, jars: str, java_home: str, java_options: str) -> None:
-    """Answer until the other end hangs up.
+    """Do the tasks until the input ends.
 
     Args:
         name: a sink, or `growth`.
         jars: folder of the connector jars.
         java_home: the Java to run on.
-        java_options: of its JVM.
+        java_options: of the JVM.
     """
     replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # all that the JVM prints
+    os.dup2(2, 1)  # what the JVM prints goes to the log
     spark = session.build_session(
         endpoints_of_environment(),
         Path(jars),
@@ -147,12 +147,12 @@ def main(name: str, jars: str, java_home: str, java_options: str) -> None:
         f"bench {name}",
         SPARK | {"spark.driver.extraJavaOptions": java_options},
     )
-    agent = GrowingTables(spark) if name == "growth" else Agent(spark, name)
+    worker = GrowingTables(spark) if name == "growth" else SinkWorker(spark, name)
     replies.write("{}\n")
     for line in sys.stdin:
-        order = json.loads(line)
+        arguments = json.loads(line)
         try:
-            reply = getattr(agent, order.pop("do"))(**order)
+            reply = getattr(worker, arguments.pop("task"))(**arguments)
         except Exception as error:
             traceback.print_exc()
             reply = {"error": f"{type(error).__name__}: {error}"[:2000]}

@@ -1,7 +1,8 @@
-"""What may be said of two measured ways: one is lower, or the rounds do not tell.
+"""Compares two ways by their rounds: lower, higher, equal or inconclusive.
 
-A difference counts only where it stands clear of the noise: the rounds of one way lie all on one side
-of the rounds of the other, and their medians are farther apart than either way varies by itself.
+A difference counts only if it exceeds the noise: all rounds of one way lie on one side of all
+rounds of the other, and the medians are farther apart than either way varies. Exercise 20.1 teaches
+the rule.
 """
 
 import statistics
@@ -13,7 +14,7 @@ LOWER, HIGHER, EQUAL, INCONCLUSIVE = "lower", "higher", "equal", "inconclusive"
 
 @dataclass(frozen=True)
 class Spread:
-    """The figures of one way over the rounds.
+    """The figures of one way over the rounds, summarized.
 
     Args:
         median: of all rounds.
@@ -29,25 +30,22 @@ class Spread:
 
     @classmethod
     def of(cls, figures: Sequence[float]) -> "Spread":
-        """The spread of some figures, one at least."""
+        """The spread of at least one figure."""
         return cls(statistics.median(figures), min(figures), max(figures), len(figures))
 
     @property
     def width(self) -> float:
-        """From the lowest to the highest."""
+        """From the lowest to the highest round."""
         return self.high - self.low
 
 
 def verdict(this: Spread, other: Spread) -> str:
-    """What the rounds say of one way against another.
-
-    Args:
-        this: the way that the verdict is about.
-        other: what it is held against.
+    """Compare one way with another.
 
     Returns:
-        `LOWER`, `HIGHER`, `EQUAL` (the same figure in every round) or `INCONCLUSIVE`; the last
-        always where one of them has a single round, since noise cannot be told from it.
+        `LOWER` or `HIGHER` if `this` differs from `other` by more than the noise; `EQUAL` if every
+        round of both gave the same figure; otherwise `INCONCLUSIVE`. A single round is always
+        inconclusive, because it does not show how much the way varies.
     """
     if min(this.rounds, other.rounds) < 2:
         return INCONCLUSIVE

@@ -1,30 +1,30 @@
-"""What each sink asks of the store, counted by the store itself: one bucket a sink, MinIO's own metrics.
+"""Requests and bytes of one bucket, counted by MinIO: exact, for all programs that use it.
 
-The counters are exact and there at once, they see every program that uses the bucket, and they tell
-requests apart as a cloud's bill does.
+The benchmark uses it. It gives each sink a bucket of its own and charges requests as a cloud would.
 """
 
 import base64
 import hashlib
 import hmac
 import json
-import re
 import time
 import urllib.request
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 
 from botocore.exceptions import ClientError
+from prometheus_client.parser import text_string_to_metric_families
 
 from lab_env import store
 from lab_env.errors import LabError
 from lab_env.settings import Endpoints, settings
 
-METRICS = "/minio/metrics/v3/bucket/api/"  # and the bucket
-TOTAL = re.compile(r'^minio_bucket_api_total\{.*?name="(\w+)".*\} (\S+)$', re.M)
-TRAFFIC = re.compile(r"^minio_bucket_api_traffic_(received|sent)_bytes\{.*\} (\S+)$", re.M)
+METRICS = "/minio/metrics/v3/bucket/api/"  # followed by the name of the bucket
+REQUESTS = "minio_bucket_api"  # the parser drops `_total` from the names of counters
+TRAFFIC = "minio_bucket_api_traffic_{}_bytes"
 PROBE = b"x" * 4321
 
-# A bill knows three kinds. What is in none of them is a read, the cheapest that is paid for.
+# A bill knows three kinds. Every other request is a read, the cheapest kind that is charged.
 WRITES = (
     "PutObject",
     "PutObjectPart",
@@ -37,8 +37,8 @@ DELETES = ("DeleteObject", "DeleteMultipleObjects", "AbortMultipartUpload")
 
 
 @dataclass(frozen=True)
-class Usage:
-    """What was asked of a bucket.
+class BucketUsage:
+    """Requests to a bucket, and their bytes.
 
     Args:
         puts: requests that write an object or a part of one.
@@ -56,34 +56,39 @@ class Usage:
     bytes_written: int = 0
     bytes_read: int = 0
 
-    def __sub__(self, earlier: "Usage") -> "Usage":
+    def __sub__(self, earlier: "BucketUsage") -> "BucketUsage":
         before = asdict(earlier)
-        return Usage(**{name: value - before[name] for name, value in asdict(self).items()})
+        return BucketUsage(**{name: value - before[name] for name, value in asdict(self).items()})
 
 
-def usage_in(metrics: str, written: str) -> Usage:
-    """The usage that a bucket's metrics tell.
+def usage_in(metrics: str, written: str) -> BucketUsage:
+    """The usage in a bucket's metrics.
 
     Args:
-        metrics: the text in Prometheus' form.
-        written: which of the two traffic counters, `sent` or `received`, counts what is written.
+        metrics: text in the format of Prometheus.
+        written: which traffic counter counts the bytes written, `sent` or `received`.
     """
-    counts = {"puts": 0, "lists": 0, "gets": 0, "deletes": 0}
-    for name, count in TOTAL.findall(metrics):
-        kinds = {"puts": WRITES, "lists": LISTS, "deletes": DELETES}
-        kind = next((kind for kind, names in kinds.items() if name in names), "gets")
-        counts[kind] += int(float(count))
-    traffic = {name: int(float(count)) for name, count in TRAFFIC.findall(metrics)}
-    other = {"sent": "received", "received": "sent"}[written]
-    return Usage(**counts, bytes_written=traffic.get(written, 0), bytes_read=traffic.get(other, 0))
+    kinds = {**dict.fromkeys(WRITES, "puts"), **dict.fromkeys(LISTS, "lists")}
+    kinds |= dict.fromkeys(DELETES, "deletes")
+    totals = Counter()
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples:
+            of_requests = family.name == REQUESTS
+            key = kinds.get(sample.labels["name"], "gets") if of_requests else family.name
+            totals[key] += sample.value
+    read = {"sent": "received", "received": "sent"}[written]
+    counters = (
+        "puts", "lists", "gets", "deletes", TRAFFIC.format(written), TRAFFIC.format(read)
+    )  # fmt: skip
+    return BucketUsage(*(int(totals[name]) for name in counters))
 
 
-class Bucket:
-    """A sink's own bucket.
+class MeteredBucket:
+    """A bucket of one sink alone, whose usage MinIO counts.
 
     Args:
         endpoints: where the store is.
-        sink: whose; it is the end of the bucket's name.
+        sink: the sink; the name of the bucket ends with it.
     """
 
     def __init__(self, endpoints: Endpoints, sink: str):
@@ -96,10 +101,10 @@ class Bucket:
         return self.endpoints.bucket
 
     def make(self) -> None:
-        """Have the bucket, empty, and find out how its store counts.
+        """Create the bucket anew, and find out which counter of its store counts the bytes written.
 
         Raises:
-            LabError: the store does not tell what is asked of it.
+            LabError: the store has no such metrics.
         """
         self.remove()
         s3 = store.client(self.endpoints)
@@ -107,7 +112,7 @@ class Bucket:
         before = self._metrics()
         s3.put_object(Bucket=self.name, Key="probe/put", Body=PROBE)
         after = self._metrics()
-        # Releases of MinIO differ in which end of the line "sent" and "received" are seen from.
+        # Releases of MinIO differ in whether "sent" means sent by the client or by the server.
         for counter in ("sent", "received"):
             grown = usage_in(after, counter).bytes_written - usage_in(before, counter).bytes_written
             if grown == len(PROBE):
@@ -119,19 +124,19 @@ class Bucket:
             )
         self.clear()
 
-    def usage(self) -> Usage:
-        """What was asked of it since it, or the store, began."""
+    def usage(self) -> BucketUsage:
+        """The usage since the bucket was created or MinIO was started."""
         return usage_in(self._metrics(), self._written)
 
     def clear(self) -> None:
-        """Delete what is in it."""
+        """Delete all objects."""
         pages = store.client(self.endpoints).get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self.name, Delimiter="/"):
             for folder in page.get("CommonPrefixes", ()):
                 store.delete_prefix(self.endpoints, folder["Prefix"])
 
     def remove(self) -> None:
-        """Delete the bucket with all that is in it, when it is there."""
+        """Delete the bucket with its objects, if it exists."""
         try:
             self.clear()
             store.client(self.endpoints).delete_bucket(Bucket=self.name)
@@ -150,7 +155,7 @@ class Bucket:
                 return answer.read().decode()
         except OSError as error:
             raise LabError(
-                f"The store at {self.endpoints.s3_endpoint} tells no metrics ({error}).",
+                f"The store at {self.endpoints.s3_endpoint} does not return metrics ({error}).",
                 "run it on the lab's own MinIO: unset LAB_S3_ENDPOINT."
                 if settings().s3_endpoint
                 else "look at `lab status`.",

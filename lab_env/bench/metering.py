@@ -1,0 +1,50 @@
+"""Meters one task of a worker: time, processor time of the worker and of MinIO, requests, bytes."""
+
+import time
+from dataclasses import dataclass
+
+import psutil
+
+from lab_env.bench.worker_client import WorkerClient
+from lab_env.probes.bucket_usage import BucketUsage
+from lab_env.processes import supervisor
+
+
+@dataclass(frozen=True)
+class ResourceUsage:
+    """What a task used; or, as a reading, what was used since the start of the processes."""
+
+    seconds: float
+    cpu_seconds: float
+    store_cpu_seconds: float
+    bucket: BucketUsage
+
+    def __sub__(self, earlier: "ResourceUsage") -> "ResourceUsage":
+        return ResourceUsage(
+            round(self.seconds - earlier.seconds, 4),
+            round(self.cpu_seconds - earlier.cpu_seconds, 4),
+            round(self.store_cpu_seconds - earlier.store_cpu_seconds, 4),
+            self.bucket - earlier.bucket,
+        )
+
+
+class Meter:
+    """Meters the tasks of one worker."""
+
+    def __init__(self, worker: WorkerClient):
+        self._worker = worker
+        self._minio = psutil.Process(supervisor.status_of("minio").pid)
+
+    def call(self, task: str, **arguments) -> tuple[dict, ResourceUsage]:
+        """Have a task done; returns the worker's reply and what the task used."""
+        before = self._read()
+        reply = self._worker.call(task, **arguments)
+        return reply, self._read() - before
+
+    def _read(self) -> ResourceUsage:
+        return ResourceUsage(
+            time.monotonic(),
+            self._worker.cpu_seconds(),
+            sum(self._minio.cpu_times()[:2]),
+            self._worker.bucket.usage(),
+        )
