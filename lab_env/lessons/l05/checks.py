@@ -159,7 +159,8 @@ class Forgets:
         """No base file holds O-3, and the table lost nothing else."""
         if facts.holding and not facts.compacted:
             return NotYet(
-                "A base file still holds O-3, because nothing was compacted: the delete is in a log, "
+                "A base file still holds O-3, because nothing was compacted: the delete is in a "
+                "log, "
                 "and the base file below it is the current one. How many deltacommits does a plan "
                 "wait for?"
             )
@@ -226,10 +227,12 @@ class TypeForAWorkload:
     def judge(facts: Sizes) -> Passed | NotYet:
         """Fewer bytes win; within 5 percent Copy-on-Write does."""
         reasons = {
-            "archive": "An insert makes base files on both types, so Merge-on-Read saves nothing, and "
+            "archive": "An insert makes base files on both types, so Merge-on-Read saves nothing, "
+            "and "
             "has a compaction to watch.",
             "status feed": "Each minute Copy-on-Write copies 990 orders that did not change.",
-            "repricing": "When all rows change, the log alone is larger than the base file, and the "
+            "repricing": "When all rows change, the log alone is larger than the base file, and "
+            "the "
             "compaction writes the base file as well.",
         }
         for name, cost in facts.workloads().items():

@@ -1,6 +1,7 @@
 """Pictures of lesson 05: bytes written by each operation, bytes by changed rows, the verdicts.
 
-The table of operations is made from X-rays alone: each is compared with the one before it (`since`).
+The table of operations is made from X-rays alone: each is compared with the one before it
+(`since`).
 """
 
 from collections.abc import Mapping
