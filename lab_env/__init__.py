@@ -1,4 +1,4 @@
-"""The lab behind the streaming lakehouse course: real servers, live load, and proof that nothing was lost."""
+"""The streaming lakehouse course's lab: real servers, live load, proof that nothing is lost."""
 
 from importlib import import_module
 
@@ -6,7 +6,7 @@ __all__ = ["Lab"]
 
 
 def __getattr__(name: str):
-    # Lazy: `lab status` must not pay for importing PySpark.
+    # Lazy, so that `lab status` does not import PySpark.
     if name == "Lab":
         return import_module("lab_env.lab").Lab
     raise AttributeError(name)

@@ -1,4 +1,4 @@
-"""The `lab` command: a thin door to what services, shop and measure do.
+"""The `lab` command; every subcommand delegates to the room that does the work.
 
 Heavy imports happen inside the commands, so that `lab status` answers at once.
 """
@@ -57,7 +57,7 @@ def setup(
     since: Annotated[float | None, typer.Option(hidden=True)] = None,
     before: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Fetch and build all that the lab runs on (once; later runs find it in the cache)."""
+    """Fetch and build everything that the lab runs on; later runs find it in the cache."""
     from lab_env.setup import set_up
 
     with _progress() as say:
@@ -109,7 +109,7 @@ def status(
 
 @app.command()
 def doctor() -> None:
-    """Check this machine and the lab, and say how to mend what is wrong."""
+    """Check this machine and the lab, and say how to fix what is wrong."""
     from lab_env.services.doctor import run_checks
 
     marks = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
@@ -300,7 +300,7 @@ def demo(
 def bundle(
     target: Annotated[str, typer.Argument(help="the archive")] = "streaming-lakehouse-bundle.tar",
 ) -> None:
-    """Pack all that set-up fetched into one archive, for machines without a network."""
+    """Pack everything that set-up fetched into one archive, for machines without a network."""
     from lab_env.install.bundle import make_bundle
     from lab_env.setup import set_up
 
@@ -325,11 +325,11 @@ def site(
         bool, typer.Option("--partial", help="also when notebooks were not executed")
     ] = False,
 ) -> None:
-    """Build the course as web pages, from the notebooks that the tests have executed."""
+    """Build the course's web pages from the notebooks that the tests have executed."""
     from lab_env.publish.site.build import build_site
 
     built = build_site(partial=partial)
-    for name, why in built.missing_resources.items():
+    for name, why in built.lacks.items():
         out.print(escape(f"not in it: {name} {why}"))
     out.print(escape(f"{len(built.notebooks)} notebooks and the guides: open {built.index}"))
 
@@ -362,7 +362,7 @@ def author_new(
     number: Annotated[str, typer.Argument(help="two digits")],
     slug: Annotated[str, typer.Argument(help="for example cow_and_mor")],
 ) -> None:
-    """Begin a lesson: a source and its checks that pass every rule as they are."""
+    """Create a new lesson: a source and checks that pass every rule as they are."""
     from lab_env.authoring.build import COURSE, build
     from lab_env.authoring.new import new_lesson
 
@@ -401,7 +401,7 @@ def author_stats() -> None:
 
 
 class _progress:
-    """One line that changes in a terminal; plain lines, not too many, elsewhere."""
+    """One line that changes in a terminal; elsewhere plain lines, but not too many."""
 
     def __enter__(self):
         self.spinner = err.status("") if err.is_terminal else None
@@ -471,7 +471,7 @@ def _fail(error: LabError) -> None:
 
 
 def _unexpected() -> LabError:
-    """Keep the traceback in a file; the person gets one sentence."""
+    """Write the traceback to a file; the user gets one sentence."""
     summary = traceback.format_exception_only(sys.exc_info()[1])[-1].strip()
     what = f"Something unexpected happened: {summary.splitlines()[0]}"
     details = f"{datetime.now().isoformat()} {sys.argv[1:]}\n{traceback.format_exc()}\n"

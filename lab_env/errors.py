@@ -1,12 +1,12 @@
-"""One kind of error for everything that a person can mend: what happened, and the next step."""
+"""The error that a person can act on: what happened, and the next step."""
 
 
 class LabError(Exception):
-    """Something went wrong that its reader can mend.
+    """Something went wrong that the reader can fix.
 
     Args:
         what: one sentence that says what happened.
-        next_step: the one command or change to try.
+        next_step: the one command or change to try first.
         log: the last lines of the log that explains it, if there is one.
     """
 

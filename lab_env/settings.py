@@ -130,7 +130,7 @@ class Settings(BaseSettings):
 
     @property
     def places(self) -> dict[str, str]:
-        """The folders and files among the settings as variables, for a program that runs elsewhere."""
+        """The settings that are paths, as variables for a program that runs elsewhere."""
         return {_variable(name): str(path) for name, path in self if isinstance(path, Path)}
 
     @field_validator("home", "cache", "work", "minio_binary", "ivy_settings")

@@ -1,4 +1,4 @@
-"""The object store as the lab itself sees it: listing, sizes and clearing, beside Spark and not through it."""
+"""The object store as the lab itself uses it: list, read, copy, delete; without Spark."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class StoredObject:
 
 @lru_cache(maxsize=4)
 def s3_client(endpoint: str, access_key: str, secret_key: str, region: str):
-    """A boto3 client for an object store that gives up quickly when nobody answers.
+    """A boto3 client that gives up quickly when the store does not answer.
 
-    Clients are safe to share between threads and take long to make, so they are kept.
+    Clients are thread-safe and slow to make, so they are cached.
 
     Args:
         endpoint: its URL.
@@ -58,7 +58,7 @@ def s3_client(endpoint: str, access_key: str, secret_key: str, region: str):
 
 
 def client(endpoints: Endpoints):
-    """The client of the lab's own store."""
+    """The client of the lab's object store."""
     return s3_client(
         endpoints.s3_endpoint,
         endpoints.s3_access_key,
@@ -103,7 +103,7 @@ def read(endpoints: Endpoints, key: str) -> bytes:
 
 
 def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
-    """Copy everything below a prefix, inside the store.
+    """Copy every object below a prefix to another prefix.
 
     Args:
         endpoints: where the store is.
@@ -127,11 +127,11 @@ def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
 
 
 def delete_prefix(endpoints: Endpoints, prefix: str) -> int:
-    """Delete everything below a prefix.
+    """Delete every object below a prefix.
 
     Args:
         endpoints: where the store is.
-        prefix: what to clear; must end with `/`, so that a neighbour with a longer name is spared.
+        prefix: must end with `/`, so that a sibling with a longer name is spared.
 
     Returns:
         How many objects were deleted, folder markers included.

@@ -176,11 +176,13 @@ def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
     """What used more of the processor than a notebook may.
 
     Args:
-        seconds: processor seconds of each notebook that ran, by its path from the repository's root.
+        seconds: processor seconds of each notebook that ran, by its path from the repository's
+            root.
         margin: how many times the limits are allowed.
 
     Returns:
-        One sentence each: a notebook over its own limit, and the average of a folder over its limit.
+        One sentence each: a notebook over its own limit, and the average of a folder over its
+        limit.
     """
     found = [
         f"{name} used {value:.0f} s; {most:g} s is the most."
@@ -209,7 +211,8 @@ def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
     """The average of the lessons in each folder; demos are short and must not make room for long ones.
 
     Args:
-        seconds: processor seconds of each notebook that ran, by its path from the repository's root.
+        seconds: processor seconds of each notebook that ran, by its path from the repository's
+            root.
     """
     kinds = {
         folder: [

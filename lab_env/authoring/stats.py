@@ -1,8 +1,9 @@
 """How much of each lesson the learner writes, counted in the syntax tree of its source.
 
-What counts is a use of the systems that the course teaches: a method call in a chain of Spark, Kafka,
-DuckDB or Trino, a SQL statement, a Hudi option. A chain is recognised by where it begins (`spark`,
-`F`, a name that holds the result of such a chain) or by a method that only these systems have.
+What counts is a use of the systems that the course teaches: a method call in a chain of Spark,
+Kafka, DuckDB or Trino, a SQL statement, a Hudi option. A chain is recognised by where it begins
+(`spark`, `F`, a name that holds the result of such a chain) or by a method that only these systems
+have.
 """
 
 import ast
@@ -151,7 +152,7 @@ def _is_text_of_system(node: ast.AST) -> bool:
 
 @cache
 def _methods() -> frozenset[str]:
-    """Methods, and the properties that begin a read or a write, that only the taught systems have."""
+    """Methods, and properties that begin a read or a write, that only the taught systems have."""
     found = {
         name
         for kind in _TAUGHT

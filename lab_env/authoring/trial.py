@@ -1,4 +1,4 @@
-"""Tries the other answers of an exercise in the kernel of its worked notebook: CI's part of a check.
+"""Tries the other answers of an exercise in its worked notebook's kernel: CI's part of a check.
 
 The pytest plugin runs this in the kernel right after an exercise has passed. A right answer in
 another style must pass, too; a wrong one must be told why it is wrong.

@@ -1,1 +1,1 @@
-"""The finished pipeline that the course builds: Kafka to JSON files and Hudi tables, with dead letters."""
+"""The pipeline that the course builds: Kafka to JSON files, Hudi tables and dead letters."""

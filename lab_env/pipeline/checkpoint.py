@@ -1,6 +1,7 @@
-"""A streaming query's checkpoint as facts: what each batch read, and whether it was committed.
+"""A streaming query's checkpoint: what each batch read, and whether it was committed.
 
-Read from the object store and not through Spark, so it works while the query runs and after it died.
+It is read from the object store, not through Spark, so it works while the query runs and after it
+died.
 """
 
 import json
@@ -21,8 +22,8 @@ class Batch:
     Args:
         number: counted from 0.
         start: partition to the first offset it reads.
-        end: partition to the offset behind the last one it reads.
-        committed: whether the query noted that it is done.
+        end: partition to the offset after the last one it reads.
+        committed: whether the query recorded that it is done.
     """
 
     number: int
@@ -39,7 +40,7 @@ def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
         path: the query's `checkpointLocation`, `s3a://...`.
 
     Returns:
-        The batches; the last one may be planned only.
+        The batches; the last one may only be planned.
 
     Raises:
         LabError: there is no checkpoint, or its stream does not read one Kafka topic.
@@ -62,8 +63,8 @@ def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
         read: gives a file's content by its name.
 
     Returns:
-        The batches. Spark drops old ones after a hundred; then the first one left is not among
-        them, because nobody knows any more where it began.
+        The batches. Spark keeps about a hundred; once it has dropped older ones, the first one kept
+        is left out, because its start offsets are no longer known.
     """
     planned, done = sorted(_numbers(names, "offsets")), _numbers(names, "commits")
     start = offsets_in(read(FIRST_OFFSETS)) if planned[:1] == [0] else None

@@ -1,7 +1,7 @@
 """Streaming writers as supervised processes: start one, follow its progress, stop or kill it.
 
-A writer's process is `lab_env.pipeline.writer`; this is the handle that notebooks, tests and the
-tour hold on it. The handle can be lost and made again: all it knows lies in the writer's folder.
+The process itself is `lab_env.pipeline.writer`. Notebooks, tests and the tour use this handle. It
+can be lost and made again: everything it knows is in the writer's folder.
 """
 
 import contextlib
@@ -40,14 +40,14 @@ class Writer:
     def start(
         self, endpoints: Endpoints, topic: str, base: str, short: bool = False, **job
     ) -> "Writer":
-        """Start the writer; one of this name that still runs is stopped first.
+        """Start the writer; a running writer of the same name is stopped first.
 
         Args:
             endpoints: where the services are.
             topic: Kafka topic to read.
             base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
-            short: whether it lives a minute or two, as a lesson's session does: then its JVM stays
-                with the quick compiler, too.
+            short: whether it lives only a minute or two, like a lesson's session; its JVM then uses
+                the quick compiler.
             job: further fields of `lab_env.pipeline.writer.Job`.
 
         Returns:
@@ -66,7 +66,7 @@ class Writer:
             java_options=cds_archive.java_options(java_options),
             **job,
         ).save()
-        # Without keys of the store, the machine's own role or variables count.
+        # Without keys of the object store, the machine's own role or variables apply.
         keys = {} if endpoints.s3_access_key else machine_credentials()
         supervisor.start(
             supervisor.Program(
@@ -80,11 +80,11 @@ class Writer:
         return self
 
     def state(self) -> dict:
-        """What the writer last said of itself, corrected by whether its process is still there.
+        """The writer's last reported state, corrected if its process is gone.
 
         Returns:
-            `state` is one of starting, running, stopped, failed, stalled or ended (it left without
-            a word, for example killed); the rest explains it.
+            `state` is one of starting, running, stopped, failed, stalled or ended (without a
+            report, for example after a kill); the other keys explain it.
         """
         try:
             told = json.loads((self.folder / "state.json").read_text())
@@ -99,8 +99,8 @@ class Writer:
         """The committed batches.
 
         Returns:
-            A row a batch: sink, batch, started (UTC), rows, seconds, start_offsets and end_offsets
-            (dicts from partition number to offset).
+            One row per batch: sink, batch, started (UTC), rows, seconds, start_offsets and
+            end_offsets (dicts from partition number to offset).
         """
         columns = ["sink", "batch", "started", "rows", "seconds", "start_offsets", "end_offsets"]
         with contextlib.suppress(FileNotFoundError):
@@ -111,13 +111,13 @@ class Writer:
         return pd.DataFrame(columns=columns)
 
     def committed(self, endpoints: Endpoints) -> dict[str, dict[int, int]]:
-        """How far each sink has read, as its checkpoint on the store says.
+        """How far each sink has read, from its checkpoint in the object store.
 
-        The checkpoint is the only truth over restarts: a batch may be committed although the writer
+        Only the checkpoint is right across restarts: a batch may be committed although the writer
         was killed before it could report it.
 
         Args:
-            endpoints: where the store is.
+            endpoints: where the object store is.
 
         Returns:
             For each sink, by partition, the offset of the next message to read; empty without a
@@ -127,10 +127,10 @@ class Writer:
         return {sink: _committed(endpoints, job.base, sink) for sink in job.sinks}
 
     def lag(self, endpoints: Endpoints, end_offsets: dict[int, int]) -> dict[str, int]:
-        """How many messages each sink has still to commit.
+        """How many messages each sink has yet to commit.
 
         Args:
-            endpoints: where the store is.
+            endpoints: where the object store is.
             end_offsets: for each partition of the topic the offset of its next message.
 
         Returns:
@@ -148,16 +148,16 @@ class Writer:
         seconds: float = 120,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
-        """Wait for a condition; a writer that ends before it is an error with its log.
+        """Wait for a condition; if the writer ends first, raise an error with its log.
 
         Args:
             condition: what to wait for.
             what: the condition in words, for the error.
-            seconds: longest wait.
+            seconds: timeout.
             on_tick: called twice a second, for progress output.
 
         Raises:
-            LabError: the writer ended or the time is over.
+            LabError: the writer ended, or the timeout expired.
         """
         deadline = time.monotonic() + seconds
         while not condition():
@@ -173,7 +173,7 @@ class Writer:
                 )
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"The writer {self.name} did not get there in {seconds:.0f} s: {what}.",
+                    f"The writer {self.name} did not reach this in {seconds:.0f} s: {what}.",
                     f"look at its log: lab logs {self.name}",
                     supervisor.log_tail(self.name),
                 )
@@ -181,11 +181,11 @@ class Writer:
             time.sleep(0.5)
 
     def wait_running(self, seconds: float = 90) -> None:
-        """Wait until its queries are started."""
+        """Wait until its queries have started."""
         self.wait_until(lambda: self.state()["state"] == RUNNING, "its queries started", seconds)
 
     def wait_first_batches(self, seconds: float = 120) -> None:
-        """Wait until every sink has committed a batch; on an empty topic it is an empty one."""
+        """Wait until every sink has committed a batch, which is empty if the topic is."""
         job = process.Job.load(self.folder / "job.json")
         self.wait_until(
             lambda: set(job.sinks) <= set(self.progress()["sink"]),
@@ -199,13 +199,13 @@ class Writer:
         """Wait until every sink has committed all messages below the given offsets.
 
         Args:
-            endpoints: where the store is.
+            endpoints: where the object store is.
             end_offsets: for each partition of the topic the offset of its next message.
-            seconds: longest wait.
+            seconds: timeout.
             kwargs: further arguments of `wait_until`.
 
         Raises:
-            LabError: the writer ended or the time is over.
+            LabError: the writer ended, or the timeout expired.
         """
         self.wait_until(
             lambda: not any(self.lag(endpoints, end_offsets).values()),
@@ -215,11 +215,11 @@ class Writer:
         )
 
     def stop(self) -> None:
-        """Ask the writer to end; it finishes cleanly or is killed after a minute."""
+        """Ask the writer to stop; it is killed if it has not stopped after a minute."""
         supervisor.stop(self.name)
 
     def kill(self) -> None:
-        """Kill the writer and its JVM at once (SIGKILL), as a crash would; nothing restarts it."""
+        """Kill the writer and its JVM (SIGKILL), as a crash would; nothing restarts it."""
         status = supervisor.status_of(self.name)
         if not status or not status.pid:
             return

@@ -1,6 +1,6 @@
-"""The Hudi options of the course's tables: each that is away from its default says why.
+"""The one place for Hudi options of the course's tables; each that departs from a default says why.
 
-The ratios are medians of interleaved runs on two cores against the default (1.0). Those of small commits:
+Ratios are medians of interleaved runs on two cores against the default (1.0). A small commit is
 1,000 rows into 20,000 orders in four partitions, with the quick compiler and its whole code cache.
 """
 
@@ -18,21 +18,22 @@ KEYS = {
 INDEX = {
     # The key's hash names its file group: no look-up. Measured 1.1 to 1.5 times the rows/s.
     "hoodie.index.type": "BUCKET",
-    # Buckets a partition: one for each core here. Fixed when the table is created.
+    # Buckets per partition: one for each core here. Fixed when the table is created.
     "hoodie.bucket.index.num.buckets": "2",
 }
 
 METADATA = {
-    # The file listing stays in the metadata table; column statistics cost up to half of each small
-    # commit (without them 0.52 of its time on COW, 0.61 on MOR) and only serve data skipping, which
-    # lesson 08 switches on.
+    # The file listing stays in the metadata table. Column statistics only serve data skipping,
+    # which lesson 08 switches on, and cost up to half of each small commit: without them it takes
+    # 0.52 of the time on COW and 0.61 on MOR.
     "hoodie.metadata.index.column.stats.enable": "false",
     "hoodie.metadata.index.partition.stats.enable": "false",
 }
 
 CLEANING = {
-    # Old file versions go after each fifth commit, not after each: a clean is a commit of its own, to the
-    # metadata table, too. Measured on small commits with cleaning at work: 0.71 (COW), 1.0 (MOR).
+    # Clean after every fifth commit, not after each: a clean is itself a commit, also to the
+    # metadata table. Measured on small commits while there is something to clean: 0.71 (COW), 1.0
+    # (MOR).
     "hoodie.clean.trigger.max.commits": "5",
 }
 
@@ -54,14 +55,14 @@ MOR = ORDERS | {
 }
 
 DEMO_OPTIONS = {
-    # For tables of a few rows, in demonstrations: a small commit takes 0.7 of the time that it takes with
-    # the pipeline's options, and every answer is the same. A table that grows needs the metadata table,
-    # cleaning and more than one task.
+    # For demonstration tables of a few rows: a small commit takes 0.7 of the time that it takes
+    # with the pipeline's options, and every answer is the same. A table that grows needs the
+    # metadata table, cleaning and more than one task.
     "hoodie.metadata.enable": "false",
     "hoodie.clean.automatic": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.upsert.shuffle.parallelism": "1",
-    # Where a global index moves a row: by default 60 tasks in each of five steps.
+    # When a global index moves a row: by default 60 tasks in each of five steps.
     "hoodie.global.index.reconcile.parallelism": "1",
 }
 
@@ -73,7 +74,7 @@ COMPACTION_OFF = {
 }
 
 QUICK_START = {
-    # What a table gets that says nothing of these, as in Hudi's quick start: the benchmark's baseline.
+    # Hudi's defaults, as in its quick start: the benchmark's baseline.
     "hoodie.index.type": "SIMPLE",
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.index.partition.stats.enable": "true",
@@ -81,9 +82,9 @@ QUICK_START = {
 }
 
 PARQUET_LOGS = {
-    # Log files of Parquet blocks, which Spark writes from its own rows; Avro is the default. Measured on
-    # large batches: an eighth of the bytes, the same rows/s (1.00). The course's tables keep Avro, which
-    # the X-ray and the engines of lesson 13 are tested with.
+    # Log files of Parquet blocks, which Spark writes from its own rows; the default is Avro.
+    # Measured on large batches: an eighth of the bytes, the same rows/s (1.00). The course's tables
+    # keep Avro, which the X-ray and the engines of lesson 13 are tested with.
     "hoodie.logfile.data.block.format": "parquet",
     "hoodie.write.record.merge.custom.implementation.classes": (
         "org.apache.hudi.DefaultSparkRecordMerger"

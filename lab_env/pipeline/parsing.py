@@ -1,7 +1,6 @@
-"""From Kafka's bytes to typed order events, and for each malformed one the reason.
+"""Parses Kafka records into typed order events, or gives the reason why a record is malformed.
 
-Every message goes one of two ways: `valid_events` or `dead_letters`. The two filters are each
-other's complement, so that no message is lost between them.
+Every message is in exactly one of `valid_events` and `dead_letters`: the filters are complementary.
 """
 
 from functools import reduce
@@ -34,9 +33,9 @@ def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) 
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
-        # The default of a stream is `latest`: what was sent before its first start would be lost.
+        # A stream defaults to `latest` and would lose what was sent before its first start.
         .option("startingOffsets", "earliest")
-        # Offsets that the broker no longer has stop the query, they are not skipped silently.
+        # Offsets that the broker no longer has stop the query instead of being skipped silently.
         .option("failOnDataLoss", "true")
         .options(**options)
         .load()
@@ -44,7 +43,7 @@ def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) 
 
 
 def parse(records: DataFrame) -> DataFrame:
-    """Parse each record's value and name what is wrong with it.
+    """Parse each record's value, and find the reason if it is malformed.
 
     Args:
         records: Kafka records with `value` (binary), `partition`, `offset` and `timestamp`.
@@ -65,17 +64,17 @@ def parse(records: DataFrame) -> DataFrame:
 
 
 def _once(column: Column) -> Column:
-    """The same column, computed once a row.
+    """The same column, computed once per row.
 
-    Spark's optimizer copies an expression to each place that uses it, so a filter on `reason` parsed
-    each message dozens of times: 7,000 messages took 13 s instead of 3. It copies nothing through
-    `explode`, which here makes one row of one.
+    Spark's optimizer inlines an expression wherever it is used, so a filter on `reason` parsed each
+    message dozens of times: 7,000 messages took 13 s instead of 3. It inlines nothing through
+    `explode`, which here turns one row into one row.
     """
     return F.explode(F.array(column))
 
 
 def _reason() -> Column:
-    """The first thing that is wrong with a record, from the outside in; null when nothing is."""
+    """The first problem of a record, checked from the outside in; null if there is none."""
     text, event = F.col("text"), F.col("event")
     keys = F.json_object_keys(text)
     return (
@@ -103,14 +102,14 @@ def _reason() -> Column:
 def _is_one_object(text: Column) -> Column:
     """Whether a text is one JSON object and nothing else.
 
-    Alone, `from_json` would take the first object and drop what follows without a word.
+    `from_json` alone would take the first object and silently drop what follows.
     """
     wrapped = F.concat(F.lit("["), text, F.lit("]"))
     return F.size(F.from_json(wrapped, "array<map<string,string>>", STRICT)) == 1
 
 
 def _has_other_type(field: str) -> Column:
-    """Whether a field is there in another JSON type: `from_json` turns most types into text."""
+    """Whether a field has another JSON type: `from_json` turns most types into text."""
     token = r"-?\d" if field == "amount" else '"'
     typed = F.col("text").rlike(rf'"{field}"\s*:\s*{token}')
     return F.col("event")[field].isNotNull() & ~typed
@@ -121,7 +120,7 @@ def _raw_amount() -> Column:
 
 
 def _is_impossible_time() -> Column:
-    """Whether a time cannot be read, or lies where no order of this shop can lie."""
+    """Whether a time cannot be parsed, or is out of range for an order of this shop."""
     event = F.col("event")
     unreadable = ~event["partition_date"].rlike(DATE) | F.to_date(event["partition_date"]).isNull()
     for field in ("order_ts", "sent_at"):
@@ -141,7 +140,7 @@ def _any(condition, fields: tuple[str, ...]) -> Column:
 
 
 def valid_events(parsed: DataFrame) -> DataFrame:
-    """The valid events as typed rows, one row a message.
+    """The valid events as typed rows, one row per message.
 
     Args:
         parsed: what `parse` returned.
@@ -158,13 +157,14 @@ def valid_events(parsed: DataFrame) -> DataFrame:
 
 
 def dead_letters(parsed: DataFrame) -> DataFrame:
-    """The malformed messages, each with its reason, its raw bytes and where it lies in the topic.
+    """The malformed messages, each with its reason, its raw bytes and its position in the topic.
 
     Args:
         parsed: what `parse` returned.
 
     Returns:
-        Columns `reason`, `value` (the raw bytes), `key`, `topic`, `partition`, `offset`, `timestamp`.
+        Columns `reason`, `value` (the raw bytes), `key`, `topic`, `partition`, `offset`,
+        `timestamp`.
     """
     return parsed.where(F.col("reason").isNotNull()).select(
         "reason", "value", "key", "topic", "partition", "offset", "timestamp"
@@ -172,7 +172,7 @@ def dead_letters(parsed: DataFrame) -> DataFrame:
 
 
 def with_deletes(events: DataFrame) -> DataFrame:
-    """Mark erase events as deletes for Hudi, which compares their `order_ts` like any other's.
+    """Mark erase events as deletes for Hudi, which orders them by `order_ts` like any other event.
 
     Args:
         events: what `valid_events` returned.

@@ -1,6 +1,6 @@
-"""A SparkSession for this lab: the pinned jars, the object store, and the Hudi extensions.
+"""The one place for Spark settings: pinned jars, object store, Hudi extensions, JVM options.
 
-Lesson 03 assembles the same session by hand; here it serves the tour, the writers and the notebooks.
+Lesson 03 builds the same session by hand; this one serves the tour, the writers and the notebooks.
 """
 
 import os
@@ -15,27 +15,27 @@ from lab_env.settings import Endpoints, settings
 
 JAVA_OPTIONS = " ".join(
     (
-        # Hudi names its instants by the JVM's clock face: the same everywhere, on every laptop.
+        # Hudi formats instant times in the JVM's time zone; it must be the same on every laptop.
         "-Duser.timezone=UTC",
         # Hudi measures object sizes through JOL, which otherwise attaches to its own JVM.
         "-Djdk.attach.allowAttachSelf=true",
         "-Djol.skipHotspotSAAttach=true",
-        # Warnings hide errors in a learner's notebook: only errors are logged.
+        # Warnings would bury errors in a learner's notebook, so only errors are logged.
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
     )
 )
 
-# A lesson's session lives a minute or two, so it stays with the quick compiler. Measured, processor time
-# of session, first Hudi write, later small write: 4.7, 4.5, 1.0 s with it; 6.3, 9.3, 1.9 s without.
-# Long streams are faster without it.
+# A lesson's session lives a minute or two, so it uses the quick compiler. Measured processor time
+# of session, first Hudi write and later small write: 4.7, 4.5 and 1.0 s with it; 6.3, 9.3 and 1.9 s
+# without. Long streams are faster without it.
 LESSON_JAVA_OPTIONS = " ".join((JAVA_OPTIONS, *QUICK_COMPILER))
 
 
 def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
     """The configuration of a session that reads Kafka and writes Hudi tables to the object store.
 
-    The keys of the object store are not in it: S3A takes them from the environment
-    (see `prepare_environment`), so they show in no page and no log.
+    The keys of the object store are not part of it: S3A takes them from the environment
+    (`prepare_environment`), so that they appear in no page and no log.
 
     Args:
         endpoints: where the services are.
@@ -58,7 +58,7 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         "spark.ui.port": str(chosen.spark_ui_port),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        # Tables without a LOCATION go to the store too, not into the notebook's folder.
+        # Tables without a LOCATION also go to the store, not to the notebook's folder.
         "spark.sql.warehouse.dir": f"s3a://{endpoints.bucket}/warehouse",
         # The default of 200 shuffle partitions is for clusters; two cores need two.
         "spark.sql.shuffle.partitions": "2",
@@ -67,7 +67,7 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
-        # Several streaming queries in one process share the cores fairly, none waits for another.
+        # Streaming queries in one process share the cores, so that none waits for another.
         "spark.scheduler.mode": "FAIR",
         "spark.hadoop.fs.s3a.endpoint": endpoints.s3_endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": endpoints.s3_region,
@@ -77,7 +77,7 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         ).lower(),
         # Keeping directory markers saves the deletes that S3A otherwise sends after each write.
         "spark.hadoop.fs.s3a.directory.marker.retention": "keep",
-        # A store that is down is an error within a minute; by default S3A tries for many.
+        # A store that is down must be an error within a minute; by default S3A retries for many.
         "spark.hadoop.fs.s3a.attempts.maximum": "5",
         "spark.hadoop.fs.s3a.connection.timeout": "20000",
     }
@@ -102,12 +102,12 @@ def metastore_conf(uri: str) -> dict[str, str]:
 
 
 def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
-    """Set what a Spark driver in this process takes from the environment.
+    """Set the environment variables that a Spark driver in this process reads.
 
-    An old SPARK_HOME, another Java or another Python on the machine must not be picked up.
+    Another SPARK_HOME, Java or Python of this machine must not be picked up.
 
     Args:
-        endpoints: where the services are; the keys of the object store go to the environment.
+        endpoints: where the services are; the object store's keys are put into the environment.
         java_home: the Java 17 to run on.
     """
     os.environ["SPARK_HOME"] = str(Path(find_spec("pyspark").origin).parent)
@@ -137,7 +137,7 @@ def build_session(
         java_home: the Java 17 to run on.
         app: name shown in the Spark UI.
         extra: further Spark properties; they win.
-        log: file for what the JVM prints; without one it prints where this process does.
+        log: file for the JVM's output; without one it goes where this process's output goes.
 
     Returns:
         A plain `pyspark.sql.SparkSession`.
@@ -154,7 +154,7 @@ def build_session(
 
 @contextmanager
 def _output_to(log: Path | None) -> Iterator[None]:
-    """Let processes started inside write to a file: the JVM inherits its output for life."""
+    """Redirect the output of processes that start inside; the JVM keeps what it inherits."""
     if log is None:
         yield
         return

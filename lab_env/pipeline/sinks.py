@@ -1,4 +1,4 @@
-"""The four streaming queries of the pipeline, each with a checkpoint of its own on the object store.
+"""The four streaming queries of the pipeline, each with its own checkpoint in the object store.
 
 One query owns the dead letters; the other three write the same valid events as JSON files, as a
 Copy-on-Write table and as a Merge-on-Read table.

@@ -1,8 +1,8 @@
 """A streaming writer as a process of its own: `python -m lab_env.pipeline.writer JOB.json`.
 
-The Hudi sink can end its JVM or hang without a word, so it never runs in a learner's kernel. The
-writer notes each committed batch in `progress.jsonl` and what it is doing in `state.json`; its
-watchdog ends it, with the reason written down, when a query reports no progress any more.
+The Hudi sink can end its JVM or hang silently, so it never runs in a learner's kernel. The writer
+records each committed batch in `progress.jsonl` and its own state in `state.json`. When a query
+stops reporting progress, a watchdog records the reason and ends the process.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ from lab_env.settings import Endpoints
 STALLED_EXIT = 75  # sysexits.h: temporary failure
 ENDED = ("stopped", "failed", "stalled")
 POLL_SECONDS = 1.0
-# Each look fetches all that Spark keeps, each by a call of its own: enough for a second, not more.
+# Every poll fetches all reports that Spark keeps, one call each, so it keeps only a few.
 KEPT_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "20"}
-START_SECONDS = 180.0  # a session, its first tables and the first batches, on a busy machine
+START_SECONDS = 180.0  # session, first tables and first batches, on a busy machine
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Job:
         jars: folder of the connector jars.
         java_home: the Java to run on.
         sinks: which queries to run.
-        trigger_seconds: time between the starts of two batches; 0 reads what is there and ends.
-        max_offsets: most messages a batch, over all partitions; 0 for no bound.
-        stall_seconds: silence of a running query after which the watchdog ends the writer.
+        trigger_seconds: time between the starts of two batches; 0 reads what is there, then stops.
+        max_offsets: most messages per batch, over all partitions; 0 for no limit.
+        stall_seconds: how long a running query may stay silent before the watchdog ends the writer.
         java_options: of its JVM.
         spark: further Spark properties.
     """
@@ -105,7 +105,7 @@ def environment(endpoints: Endpoints) -> dict[str, str]:
 
 
 def endpoints_of_environment() -> Endpoints:
-    """The other end of `environment`."""
+    """The endpoints that `environment` has put into this process."""
     return Endpoints(
         s3_endpoint=os.environ["STREAM_S3_ENDPOINT"],
         s3_access_key=os.environ.get("AWS_ACCESS_KEY_ID", ""),
@@ -117,11 +117,11 @@ def endpoints_of_environment() -> Endpoints:
 
 
 class ProgressLog:
-    """What a writer tells the world: one line a batch, and its present state.
+    """A writer's own record: one line per batch, and its current state.
 
     Args:
         folder: where its two files lie.
-        clock: seconds that only grow.
+        clock: monotonic seconds.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
@@ -135,7 +135,7 @@ class ProgressLog:
         self.patience = START_SECONDS
 
     def running(self, sinks: tuple[str, ...], patience: float, **facts) -> None:
-        """The queries run: from now on each of them must report within `patience` seconds."""
+        """Note that the queries run; from now on each must report within `patience` seconds."""
         self._heard = dict.fromkeys(sinks, self._clock())
         self.patience = patience
         self.state("running", **facts)
@@ -152,11 +152,11 @@ class ProgressLog:
         return name, self._clock() - heard[name]
 
     def ended(self, sink: str) -> None:
-        """A query has ended, for example at the end of what there was: it need not report."""
+        """Note that a query has ended, for example after the last message; it need not report."""
         self._heard.pop(sink, None)
 
     def note(self, progress: dict) -> None:
-        """Record a query's progress report, once, and only where it ran a batch (it may be empty)."""
+        """Record a query's progress report once, and only if it ran a batch, even an empty one."""
         name, report = progress["name"], (progress["batchId"], progress["timestamp"])
         if report <= self._newest.get(name, (-1, "")):
             return
@@ -166,18 +166,18 @@ class ProgressLog:
             self._progress.write(json.dumps(_short(progress)) + "\n")
 
     def state(self, state: str, **facts) -> None:
-        """Replace the state file, atomically; the first word on how the writer ended stands.
+        """Replace the state file atomically; the first reason why the writer ended is kept.
 
-        What the watchdog kills makes the main thread fail a moment later: that is no reason.
+        A process killed by the watchdog makes the main thread fail a moment later.
         """
         text = json.dumps({"state": state, "pid": os.getpid(), "at": time.time(), **facts})
         with self._lock:
             if self._over:
                 return
             self._over = state in ENDED
-            fresh = self._state.with_suffix(".new")
-            fresh.write_text(text)
-            fresh.replace(self._state)
+            partial_file = self._state.with_suffix(".new")
+            partial_file.write_text(text)
+            partial_file.replace(self._state)
 
 
 def _short(progress: dict) -> dict:
@@ -196,22 +196,22 @@ def _short(progress: dict) -> dict:
     }
 
 
-def run(job: Job, diary: ProgressLog) -> int:
-    """Run the job's queries until it is told to stop, all are done, or one fails.
+def run(job: Job, progress_log: ProgressLog) -> int:
+    """Run the job's queries until they are stopped, all are done, or one fails.
 
     Args:
         job: what to do.
-        diary: where to tell of it.
+        progress_log: where to record it.
 
     Returns:
         Exit status: 0 when stopped or done, 1 when a query failed.
     """
     endpoints = endpoints_of_environment()
-    diary.state("starting")
+    progress_log.state("starting")
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
-    _watch(job, diary)
+    _watch(job, progress_log)
     java_options = {"spark.driver.extraJavaOptions": job.java_options}
     extra = KEPT_REPORTS | java_options | job.spark
     spark = session.build_session(endpoints, Path(job.jars), Path(job.java_home), job.name, extra)
@@ -224,60 +224,60 @@ def run(job: Job, diary: ProgressLog) -> int:
         if job.trigger_seconds
         else {"availableNow": True}
     )
-    # Together: before a stream into a new table starts, Hudi looks for that table for five seconds.
+    # In parallel: before a stream into a new table starts, Hudi waits five seconds for that table.
     with ThreadPoolExecutor(len(job.sinks)) as together:
         start = partial(sinks.start_query, parsed, base=job.base, trigger=trigger)
         queries = list(together.map(start, job.sinks))
-    diary.running(job.sinks, job.stall_seconds, ui=spark.sparkContext.uiWebUrl)
+    progress_log.running(job.sinks, job.stall_seconds, ui=spark.sparkContext.uiWebUrl)
     while not stop.is_set() and any(query.isActive for query in queries):
-        _note_progress(diary, queries)
+        _note_progress(progress_log, queries)
         failed = [query for query in queries if not query.isActive and query.exception()]
         if failed:
-            return _failed(job, diary, failed[0])
+            return _failed(job, progress_log, failed[0])
         stop.wait(POLL_SECONDS)
     for query in queries:
         query.stop()
-    _note_progress(diary, queries)
+    _note_progress(progress_log, queries)
     failed = [query for query in queries if query.exception()]
     if failed:
-        return _failed(job, diary, failed[0])
+        return _failed(job, progress_log, failed[0])
     memory = memory_use(spark.sparkContext._jvm)
-    diary.state("stopped", memory={name: asdict(use) for name, use in memory.items()})
+    progress_log.state("stopped", memory={name: asdict(use) for name, use in memory.items()})
     spark.stop()
     return 0
 
 
-def _failed(job: Job, diary: ProgressLog, query) -> int:
+def _failed(job: Job, progress_log: ProgressLog, query) -> int:
     error = explained(query.exception(), Path(job.log))
-    diary.state("failed", sink=query.name, error=error[:4000])
+    progress_log.state("failed", sink=query.name, error=error[:4000])
     print(f"query {query.name} failed: {error}", flush=True)
     return 1
 
 
-def _note_progress(diary: ProgressLog, queries: list) -> None:
-    """Record every report since the last look; Spark keeps the newest few, see `KEPT_REPORTS`."""
+def _note_progress(progress_log: ProgressLog, queries: list) -> None:
+    """Record every report since the last poll; Spark keeps the newest few (`KEPT_REPORTS`)."""
     for query in queries:
         for progress in query.recentProgress:
-            diary.note(progress)
+            progress_log.note(progress)
         if not query.isActive:
-            diary.ended(query.name)
+            progress_log.ended(query.name)
 
 
-def _watch(job: Job, diary: ProgressLog) -> None:
-    """End this process, with the reason and a thread dump, when a query reports no more.
+def _watch(job: Job, progress_log: ProgressLog) -> None:
+    """End this process, with a reason and a thread dump, when a query stops reporting.
 
-    An idle query still reports every ten seconds, so silence means that it hangs. The watchdog has
-    a thread of its own and does not call into the JVM, which may be what hangs.
+    An idle query still reports every ten seconds, so a silent one hangs. The watchdog runs in its
+    own thread and never calls the JVM, which may be what hangs.
     """
 
     def watch() -> None:
-        while diary.silence()[1] < diary.patience:
+        while progress_log.silence()[1] < progress_log.patience:
             time.sleep(0.5)
-        sink, seconds = diary.silence()
+        sink, seconds = progress_log.silence()
         dump = Path(job.folder) / "threads.txt"
         _dump_threads(job, dump)
         why = explained(f"no progress of {sink} for {seconds:.0f} s", Path(job.log))
-        diary.state("stalled", error=why, sink=sink, threads=str(dump))
+        progress_log.state("stalled", error=why, sink=sink, threads=str(dump))
         print(f"{why}: ended; threads in {dump}", flush=True)
         _kill_children()
         os._exit(STALLED_EXIT)
@@ -286,7 +286,7 @@ def _watch(job: Job, diary: ProgressLog) -> None:
 
 
 def _dump_threads(job: Job, target: Path) -> None:
-    """Write where the JVM's threads stand; one that is stopped altogether cannot say."""
+    """Write the JVM's thread dump; a JVM that is stopped altogether gives none."""
     jstack = Path(job.java_home) / "bin" / "jstack"
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -305,7 +305,7 @@ def _kill_children() -> None:
 
 
 def main(job_file: Path) -> int:
-    """Run a job; what ends it early is written to its state file.
+    """Run a job; if it ends early, the reason is in its state file.
 
     Args:
         job_file: what `Job.save` wrote.
@@ -314,15 +314,15 @@ def main(job_file: Path) -> int:
         Exit status.
     """
     job = Job.load(job_file)
-    diary = ProgressLog(Path(job.folder))
+    progress_log = ProgressLog(Path(job.folder))
     try:
-        return run(job, diary)
+        return run(job, progress_log)
     except Exception as error:
-        # Py4J reports a dead JVM in many forms, none of which names it.
+        # Py4J reports a dead JVM in many ways, and none of them says so.
         dead = all(p.status() == psutil.STATUS_ZOMBIE for p in psutil.Process().children())
         what = "The JVM of Spark ended" if dead else "The writer failed"
         why = explained(f"{type(error).__name__}: {error}", Path(job.log))
-        diary.state("failed", error=f"{what}: {why}"[:4000])
+        progress_log.state("failed", error=f"{what}: {why}"[:4000])
         traceback.print_exc()
         return 1
     finally:

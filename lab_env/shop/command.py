@@ -1,4 +1,4 @@
-"""What `lab load`, `lab replay` and `lab ledger` do; the commands only hand their arguments over."""
+"""What `lab load`, `lab replay` and `lab ledger` do; the commands only pass their arguments."""
 
 from lab_env.errors import LabError
 from lab_env.settings import Endpoints, settings

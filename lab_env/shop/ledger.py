@@ -1,4 +1,4 @@
-"""The ledger: what was handed to the broker and what became of it, in files outside Kafka and Spark.
+"""The ledger: every event handed to the broker and its outcome, in files outside Kafka and Spark.
 
 Each sending process appends to two files of its own: a line before a send is handed to the client,
 and a line when its fate is known. So a killed process leaves a send unknown, never forgotten.

@@ -42,8 +42,8 @@ class LocustRun:
         command: what was started, as one would type it.
     """
 
-    # Not with `--run-time`: its clock already runs while Locust loads the file, so that a run of two
-    # seconds was found to be one second long.
+    # Not with `--run-time`: its clock already runs while Locust loads the file, so that a run of
+    # two seconds was found to be one second long.
     def __init__(
         self,
         locustfile: Path,
@@ -59,7 +59,8 @@ class LocustRun:
         if seconds is not None:
             arguments += ["--users", str(users), "--spawn-rate", str(users)]
         self.command = shlex.join(["locust", *arguments])
-        # Should this process die, Locust ends by itself a minute later. A shape ends by itself anyway.
+        # Should this process die, Locust ends by itself a minute later. A shape ends by itself
+        # anyway.
         net = [] if seconds is None else ["--run-time", f"{seconds + 60:.0f}s"]
         self._arguments = [sys.executable, "-P", "-m", "locust", *arguments, *net]
         self._process: subprocess.Popen | None = None

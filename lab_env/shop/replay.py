@@ -1,4 +1,4 @@
-"""Replays the recorded order stream: the same events every time, through the same sender and ledger."""
+"""Replays the recorded stream of orders: the same events, through the same sender and ledger."""
 
 import itertools
 import time
