@@ -28,7 +28,8 @@ def _upsert(rows, path: str, options: dict) -> None:
 HIDDEN_PAYMENT = """
     SELECT 'P-5', 'O-34', state, day, day, day || ' ' || changed, day || ' ' || received
     FROM VALUES ('captured', '2026-11-21', '10:00', '10:01'),
-                ('cancelled', '2026-11-21', '10:30', '10:31') AS events(state, day, changed, received)
+                ('cancelled', '2026-11-21', '10:30', '10:31')
+         AS events(state, day, changed, received)
 """
 
 
