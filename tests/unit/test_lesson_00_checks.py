@@ -1,6 +1,6 @@
 """Lesson 00 judges file names and times as a learner would write them."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -38,8 +38,10 @@ def test_a_time_counts_as_the_picture_shows_it_and_as_an_instant(answer):
     assert isinstance(SinceWhenVisible.judge(facts), Passed)
 
 
-def test_a_time_counts_as_a_datetime():
-    facts = SinceWhenVisible.observe(lab_with(), datetime(2026, 11, 20, 9, 15, 11, 333_000))
+@pytest.mark.parametrize("zone", [None, UTC])
+def test_a_time_counts_as_a_datetime(zone):
+    answer = datetime(2026, 11, 20, 9, 15, 11, 333_000, tzinfo=zone)
+    facts = SinceWhenVisible.observe(lab_with(), answer)
     assert isinstance(SinceWhenVisible.judge(facts), Passed)
 
 

@@ -80,7 +80,7 @@ class TimeNamed:
         return [time for time in (*self.insert, *self.update) if self._names(time)]
 
     def _names(self, instant: str) -> bool:
-        digits = instant + "000"  # clocks with microseconds
+        digits = instant + "000" + "0000"  # an answer may have microseconds and UTC's +00:00
         if len(self.answer) < 14:
             return len(self.answer) >= 6 and digits[8:].startswith(self.answer)
         return digits.startswith(self.answer)
