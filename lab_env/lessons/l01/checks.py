@@ -35,7 +35,7 @@ class Answer(shop_user.Shopper):
 @locust.events.test_start.add_listener
 def report_pace(environment, **_):
     # A pace may be random: take many users. A pace corrects itself: take new users.
-    waits = [Answer(environment).wait_time() for _ in range(5000)]
+    waits = [Answer(environment).wait_time() for _ in range(100_000)]
     print("WAIT", sum(waits) / len(waits), flush=True)
 """
 TASK = "{name} = locust.task({weight})(pickle.loads(base64.b64decode({pickled!r})))"
