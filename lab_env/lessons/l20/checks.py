@@ -1,25 +1,42 @@
-"""Checks of lesson 20: a rule for differences, and a knob that must leave the answers right."""
+"""Checks of lesson 20: a rule for differences, and an option that must leave the answers right."""
 
 from dataclasses import dataclass
 
+from lab_env.course.answers import as_choice, as_list, as_number
 from lab_env.course.checking import NotYet, Passed, check_of
 
-# this, other, what the rule says; what somebody who fails it may have forgotten.
+LOWER, HIGHER, EQUAL, INCONCLUSIVE = "lower", "higher", "equal", "inconclusive"
+# Rounds of this and of the other, the verdict of the benchmark's rule, and what it depends on.
 CASES = (
-    ((1.0, 1.1, 1.2), (2.0, 2.1, 2.2), "lower", ""),
-    ((2.0, 2.1, 2.2), (1.0, 1.1, 1.2), "higher", ""),
-    ((5, 5, 5), (5, 5, 5), "inconclusive", ""),
+    ((1.0, 1.1, 1.2), (2.0, 2.1, 2.2), LOWER, ""),
+    ((2.0, 2.1, 2.2), (1.0, 1.1, 1.2), HIGHER, ""),
+    ((5, 5, 5), (5, 5, 5), EQUAL, "All rounds gave the same figure."),
+    ((5, 5, 6), (5, 5, 5), INCONCLUSIVE, "The medians are the same, the rounds are not."),
     (
         (1.0, 1.1, 2.1),
         (2.0, 2.1, 2.2),
-        "inconclusive",
+        INCONCLUSIVE,
         "A round of the first lies among those of the second. You compare the medians alone.",
     ),
     (
         (1.0, 1.8, 1.9),
         (2.0, 2.1, 2.2),
-        "inconclusive",
+        INCONCLUSIVE,
         "The medians are 0.3 apart, but the first varies by itself by 0.9.",
+    ),
+    (
+        (1.0, 1.0, 3.0),
+        (2.9, 3.1, 3.2),
+        INCONCLUSIVE,
+        "The medians are farther apart than either varies, but a round of the first lies above one "
+        "of the second.",
+    ),
+    (
+        (2.9, 3.1, 3.2),
+        (1.0, 1.0, 3.0),
+        INCONCLUSIVE,
+        "The medians are farther apart than either varies, but a round of the first lies below one "
+        "of the second.",
     ),
 )
 HALF = 0.5
@@ -27,14 +44,14 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Judged:
-    """What the learner's rule said to each of `CASES`."""
+    """The answers of the learner's rule to each of `CASES`."""
 
-    said: tuple[object, ...]
+    answers: tuple[object, ...]
 
 
 @check_of("20.1")
 class WhenIsItADifference:
-    """Both halves of the rule."""
+    """Both halves of the rule, and what is equal."""
 
     @staticmethod
     def observe(lab, answer) -> Judged:
@@ -43,13 +60,13 @@ class WhenIsItADifference:
 
     @staticmethod
     def judge(facts: Judged) -> Passed | NotYet:
-        """The rule says what each case allows to say."""
-        for said, (this, other, right, why) in zip(facts.said, CASES, strict=True):
-            if said != right:
-                return NotYet(
-                    f"For {list(this)} against {list(other)} you say {said!r}, it is {right!r}. {why}".strip()
-                )
-        return Passed("Two of the five cases are no differences, though their medians differ.")
+        """The rule has the benchmark's verdict on each case."""
+        for answer, (this, other, right, why) in zip(facts.answers, CASES, strict=True):
+            verdict = as_choice(answer, (LOWER, HIGHER, EQUAL, INCONCLUSIVE))
+            if verdict != right:
+                reason = f"For {list(this)} against {list(other)} you say {verdict!r}, it is "
+                return NotYet(f"{reason}{right!r}. {why}".strip())
+        return Passed("Four of the eight cases are no differences, though their medians differ.")
 
 
 @dataclass(frozen=True)
@@ -58,13 +75,13 @@ class Lighter:
 
     Args:
         before: bytes that its batches wrote without them.
-        after: and with them.
+        after: bytes that its batches wrote with them.
         wrong: answers that differ from the stream's.
     """
 
-    before: float
-    after: float
-    wrong: tuple[str, ...]
+    before: object
+    after: object
+    wrong: object
 
 
 @check_of("20.2")
@@ -74,20 +91,22 @@ class TheSameAnswersForLess:
     @staticmethod
     def observe(lab, answer) -> Lighter:
         """Take what the notebook's function measured."""
-        return Lighter(answer["before"], answer["with"], tuple(answer["wrong answers"]))
+        return Lighter(answer["before"], answer["with"], answer["wrong answers"])
 
     @staticmethod
     def judge(facts: Lighter) -> Passed | NotYet:
-        """The answers first."""
-        share = f"{facts.after / facts.before:.0%} of the bytes"
-        if facts.wrong:
+        """Wrong answers count before bytes."""
+        ratio = float(as_number(facts.after) / as_number(facts.before))
+        share = f"{ratio:.0%} of the bytes"
+        wrong = as_list(facts.wrong)
+        if wrong:
             return NotYet(
-                f"The table writes {share}, and gives wrong answers: {facts.wrong[0]}. A figure of a"
-                " table that answers wrongly is worth nothing."
+                f"The table writes {share}, and gives wrong answers: {wrong[0]}. A figure of a "
+                "table that answers wrongly is worth nothing."
             )
-        if facts.after >= HALF * facts.before:
+        if ratio >= HALF:
             return NotYet(
-                f"The answers are right, but the table still writes {share}: not half. The filter"
-                " of the keys is still in each base file."
+                f"The answers are right, but the table still writes {share}: not half. The filter "
+                "of the keys is still in each base file."
             )
         return Passed(f"Right answers, and {share}.")
