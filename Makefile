@@ -52,4 +52,4 @@ clean: ## the same, and remove the lab's data, .venv and build; the cache stays
 	@rm -rf .venv build
 
 lock: ## resolve requirements.lock anew
-	@.venv/bin/python -m lab_env.install.fetch --lock
+	@.venv/bin/python -m lab_env.install.pin --packages

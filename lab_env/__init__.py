@@ -1,4 +1,4 @@
-"""The lab of the streaming lakehouse course: real servers, live load, proof that nothing is lost."""
+"""The streaming lakehouse course's lab: real servers, live load, proof that nothing is lost."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""The `lab` command: a thin door to what services, shop and measure do.
+"""The `lab` command; every subcommand delegates to the room that does the work.
 
 Heavy imports happen inside the commands, so that `lab status` answers at once.
 """
@@ -32,7 +32,9 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 author = typer.Typer(help="For those who write lessons.", no_args_is_help=True)
 app.add_typer(author, name="author")
 
-Names = Annotated[list[str] | None, typer.Argument(help="services; without, the usual ones")]
+Names = Annotated[
+    list[str] | None, typer.Argument(help="services to start; by default minio and kafka")
+]
 
 
 def main() -> None:
@@ -57,7 +59,7 @@ def setup(
     since: Annotated[float | None, typer.Option(hidden=True)] = None,
     before: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Fetch and build all that the lab runs on (once; later runs find it in the cache)."""
+    """Fetch and build everything that the lab runs on; later runs find it in the cache."""
     from lab_env.setup import set_up
 
     with _progress() as say:
@@ -67,7 +69,7 @@ def setup(
 
 @app.command()
 def up(names: Names = None) -> None:
-    """Start the services and wait until they answer."""
+    """Start services and wait until they are ready."""
     from lab_env import services
 
     with _progress() as say:
@@ -78,16 +80,18 @@ def up(names: Names = None) -> None:
 
 @app.command()
 def down(
-    purge: Annotated[bool, typer.Option(help="also remove all tables, topics and logs")] = False,
+    purge: Annotated[
+        bool, typer.Option(help="also remove all tables, topics, logs and progress")
+    ] = False,
 ) -> None:
-    """Stop the services, writers and live loads; JupyterLab ends where it was started."""
+    """Stop services, writers and live loads, but not JupyterLab."""
     from lab_env import services
     from lab_env.processes.state import home
 
     services.down(purge)
     out.print("Services, writers and live loads are stopped.")
     if purge:
-        out.print(escape(f"Removed from {home()}: {services.kept_in_home()}."))
+        out.print(escape(f"Removed from {home()}: {services.purged_contents()}."))
         for service in services.SERVICES.values():
             if service.external:
                 out.print(escape(f"{service.title} at {service.address()} keeps what it has."))
@@ -95,9 +99,9 @@ def down(
 
 @app.command()
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
 ) -> None:
-    """Show what runs where."""
+    """Show what is running, and where."""
     from lab_env import services
 
     rows = services.status()
@@ -109,7 +113,7 @@ def status(
 
 @app.command()
 def doctor() -> None:
-    """Check this machine and the lab, and say how to mend what is wrong."""
+    """Check this machine and the lab, and say how to fix what is wrong."""
     from lab_env.services.doctor import run_checks
 
     marks = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
@@ -124,7 +128,7 @@ def doctor() -> None:
 
 @app.command()
 def logs(
-    name: Annotated[str, typer.Argument(help="a service, or a writer of `lab status`")],
+    name: Annotated[str, typer.Argument(help="a service or writer, as in lab status")],
     lines: Annotated[int, typer.Option("-n", min=1, help="how many lines")] = 50,
 ) -> None:
     """Show the last lines of a service's log."""
@@ -147,13 +151,13 @@ def reset(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="discard answers without asking")] = False,
 ) -> None:
-    """Begin a lesson again: a fresh copy, and no tables, checkpoints, topics or ledgers of it.
+    """Start a lesson over: remove its tables, topics and ledgers, and make a fresh copy.
 
-    tour and bench stand for what those commands wrote, lab for what load and replay sent.
+    tour and bench remove what these commands wrote, lab what load and replay sent.
     """
     from lab_env.course import copies
     from lab_env.lab import (
-        OTHER_SPACES,
+        OTHER_NAMESPACES,
         known_demos,
         known_lessons,
         namespace_of,
@@ -161,15 +165,16 @@ def reset(
         summarize,
     )
 
-    spaces = (*known_lessons(), *OTHER_SPACES, *known_demos())
-    if lesson not in spaces:
-        known = ", ".join(spaces)
+    namespaces = (*known_lessons(), *OTHER_NAMESPACES, *known_demos())
+    if lesson not in namespaces:
+        known = ", ".join(namespaces)
         raise LabError(f"There is no lesson {lesson!r}.", f"choose from: {known}")
     is_lesson = lesson in known_lessons()
     if is_lesson and not yes and copies.was_worked_on(copies.name_of(lesson)):
         _ask_to_discard(lesson)
     removed = summarize(reset_lesson(lesson))
-    out.print(f"{namespace_of(lesson)}: removed {removed}.")
+    outcome = f"removed {removed}" if removed else "nothing to remove"
+    out.print(f"{namespace_of(lesson)}: {outcome}.")
     if is_lesson:
         out.print(escape(f"A fresh copy: {copies.renew(lesson)}"))
 
@@ -275,7 +280,8 @@ def demo(
     import webbrowser
 
     from lab_env import services
-    from lab_env.jupyterlab.server import ENDING, has_display
+    from lab_env.jupyterlab.server import ENDING
+    from lab_env.processes.system import has_display
     from lab_env.publish import demos
 
     demos.notebook_of(name)  # a wrong name is said before anything starts
@@ -300,7 +306,7 @@ def demo(
 def bundle(
     target: Annotated[str, typer.Argument(help="the archive")] = "streaming-lakehouse-bundle.tar",
 ) -> None:
-    """Pack all that set-up fetched into one archive, for machines without a network."""
+    """Pack everything that set-up fetched into one archive, for machines without a network."""
     from lab_env.install.bundle import make_bundle
     from lab_env.setup import set_up
 
@@ -325,11 +331,11 @@ def site(
         bool, typer.Option("--partial", help="also when notebooks were not executed")
     ] = False,
 ) -> None:
-    """Build the course as web pages, from the notebooks that the tests have executed."""
+    """Build the course's web pages from the notebooks that the tests have executed."""
     from lab_env.publish.site.build import build_site
 
     built = build_site(partial=partial)
-    for name, why in built.missing_resources.items():
+    for name, why in built.lacks.items():
         out.print(escape(f"not in it: {name} {why}"))
     out.print(escape(f"{len(built.notebooks)} notebooks and the guides: open {built.index}"))
 
@@ -362,7 +368,7 @@ def author_new(
     number: Annotated[str, typer.Argument(help="two digits")],
     slug: Annotated[str, typer.Argument(help="for example cow_and_mor")],
 ) -> None:
-    """Begin a lesson: a source and its checks that pass every rule as they are."""
+    """Create a new lesson: a source and checks that pass every rule as they are."""
     from lab_env.authoring.build import COURSE, build
     from lab_env.authoring.new import new_lesson
 
@@ -401,7 +407,7 @@ def author_stats() -> None:
 
 
 class _progress:
-    """One line that changes in a terminal; plain lines, not too many, elsewhere."""
+    """One line that changes in a terminal; elsewhere plain lines, but not too many."""
 
     def __enter__(self):
         self.spinner = err.status("") if err.is_terminal else None
@@ -471,7 +477,7 @@ def _fail(error: LabError) -> None:
 
 
 def _unexpected() -> LabError:
-    """Keep the traceback in a file; the person gets one sentence."""
+    """Write the traceback to a file; the user gets one sentence."""
     summary = traceback.format_exception_only(sys.exc_info()[1])[-1].strip()
     what = f"Something unexpected happened: {summary.splitlines()[0]}"
     details = f"{datetime.now().isoformat()} {sys.argv[1:]}\n{traceback.format_exc()}\n"

@@ -1,4 +1,4 @@
-"""Java virtual machines: the options that belong together, what memory one uses, and what killed one.
+"""Java virtual machines: options that belong together, memory in use, and what one ran out of.
 
 Plain Python without the lab, because everything that starts a JVM needs it.
 """
@@ -8,12 +8,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-# A JVM that lives for minutes is better off with the quick compiler alone (C1): on two cores the
-# optimizing one takes processor time from Spark and repays it later than the JVM lives. But
-# `TieredStopAtLevel=1` alone also lowers the code cache from 240 MB to 48 MB, which the tour's writer
-# fills in about a minute: then the JVM stops compiling, falls behind and fails with a
-# `NoSuchMethodException`. So both options stand here, and nowhere one without the other.
+# A JVM that lives for minutes is better off with the quick compiler (C1) alone: on two cores the
+# optimizing compiler takes processor time from Spark and never repays it. But `TieredStopAtLevel=1`
+# also lowers the code cache from 240 MB to 48 MB, which the tour's writer fills in about a minute;
+# then the JVM stops compiling, falls behind and fails with a `NoSuchMethodException`. So the two
+# options are always used together.
 QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+
+# Hudi and Trino measure object sizes through JOL, which otherwise attaches to its own JVM.
+JOL_OPTIONS = ("-Djdk.attach.allowAttachSelf=true", "-Djol.skipHotspotSAAttach=true")
 
 START_MARK = "=== started"
 
@@ -31,8 +34,8 @@ class Exhaustion:
     next_step: str
 
 
-# What a JVM prints when it runs out of something, and what that means. The first match in a log is the
-# cause; the exceptions after it are consequences.
+# What a JVM prints when it runs out of something, and what that means. The first match in a log is
+# the cause; the exceptions after it are consequences.
 EXHAUSTED = {
     r"CodeCache is full|Out of space in CodeCache": Exhaustion(
         "the JVM's code cache is full, so it no longer compiles",
@@ -59,13 +62,10 @@ def start_mark() -> str:
 
 
 def exhaustion_in(log: Path) -> Exhaustion | None:
-    """What the JVM of a log's newest run ran out of.
+    """The first thing that a JVM ran out of in the newest run of its log; None if nothing.
 
     Args:
-        log: a file with the output of a JVM, runs separated by `start_mark()`.
-
-    Returns:
-        The first thing that was exhausted; None if nothing was, or there is no log.
+        log: its output, runs separated by `start_mark()`; it need not exist.
     """
     found = None
     try:
@@ -81,12 +81,7 @@ def exhaustion_in(log: Path) -> Exhaustion | None:
 
 
 def explained(error: object, log: Path) -> str:
-    """An error's text, preceded by what the JVM ran out of if its log says so.
-
-    Args:
-        error: what was raised.
-        log: the log of the JVM that raised it.
-    """
+    """An error's text, preceded by what the JVM ran out of if the error or its log says so."""
     found = _exhaustion(str(error)) or exhaustion_in(log)
     return f"{found.cause}: {found.next_step} Reported as: {error}" if found else str(error)
 
@@ -100,30 +95,25 @@ def _exhaustion(text: str) -> Exhaustion | None:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """How much of one kind of its memory a JVM uses.
-
-    Args:
-        used: bytes.
-        limit: the most it may use, in bytes; 0 where there is no limit.
-    """
+    """How much of one kind of memory a JVM uses, in bytes; a limit of 0 means no limit."""
 
     used: int
     limit: int
 
     @property
     def share(self) -> float:
-        """The used part of the limit, from 0 to 1; 0 without a limit."""
+        """Used memory divided by its limit; 0 without a limit."""
         return self.used / self.limit if self.limit else 0.0
 
 
 def memory_use(jvm) -> dict[str, MemoryUse]:
-    """What a JVM's memory holds after a full garbage collection.
+    """The memory that a JVM uses after a full garbage collection, as its `MemoryPoolMXBean`s say.
 
     Args:
         jvm: a Py4J view of it, for example `spark.sparkContext._jvm`.
 
     Returns:
-        By name: code cache, metaspace, class space, heap. Source: its own `MemoryPoolMXBean`s.
+        By kind: code cache, metaspace, class space, heap.
     """
     jvm.java.lang.System.gc()
     management = jvm.java.lang.management.ManagementFactory
@@ -143,15 +133,7 @@ def memory_use(jvm) -> dict[str, MemoryUse]:
 
 
 def nearly_full(memory: dict[str, MemoryUse], share: float = 0.8) -> list[str]:
-    """The kinds of memory of which a JVM uses more than a share of its limit.
-
-    Args:
-        memory: what `memory_use` returned.
-        share: of the limit, from 0 to 1.
-
-    Returns:
-        One sentence for each; empty if there is room.
-    """
+    """One sentence for each kind of memory that is fuller than a share of its limit, 0 to 1."""
     return [
         f"The {name} of the JVM holds {use.used / 1e6:.0f} of {use.limit / 1e6:.0f} MB."
         for name, use in memory.items()

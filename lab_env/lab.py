@@ -1,6 +1,6 @@
-"""`Lab`: one lesson's handle, all that a notebook imports. It only delegates.
+"""`Lab`: one lesson's handle, the only name that a notebook imports. It only delegates.
 
-What the course teaches (reads, writes, streams, SQL) stands in the notebook, in Spark's own API.
+What the course teaches (reads, writes, streams, SQL) is in the notebook, in Spark's own API.
 """
 
 import re
@@ -18,7 +18,9 @@ from lab_env.course.progress import CourseProgress
 from lab_env.course.proofs import proof
 from lab_env.display.architecture import architecture_svg
 from lab_env.errors import LabError
-from lab_env.install import cds_archive, fetch, java
+from lab_env.faults.services import paused
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
 from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.processes import supervisor
@@ -28,24 +30,21 @@ from lab_env.settings import REPOSITORY, Endpoints
 from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
-from lab_env.shop.topics import delete_topics
-from lab_env.xray import Snapshot, xray
+from lab_env.xray import XRay, xray
 
-# Spaces beside the lessons: of the tour, the benchmark, and `lab load` and `lab replay`.
-OTHER_SPACES = ("tour", "bench", "lab")
+# Namespaces other than lessons: the tour, the benchmark, and `lab load` and `lab replay` (`lab`).
+OTHER_NAMESPACES = ("tour", "bench", "lab")
 
 
 def namespace_of(lesson: str) -> str:
-    """The name that a lesson's tables, topics and writers carry, for example `lesson-05`.
+    """The namespace of a lesson: its folder of the bucket and the first part of each topic's name.
 
     Args:
-        lesson: a number of two digits; other names stand for themselves, like `tour`.
-
-    Returns:
-        The name: a folder of the bucket and the first part of each topic.
+        lesson: two digits (`05` has the namespace `lesson-05`), or a name that is its own
+            namespace, such as `tour`.
 
     Raises:
-        LabError: no bucket folder or topic can be called so.
+        LabError: no bucket folder or topic can have this name.
     """
     if re.fullmatch(r"\d\d", lesson):
         return f"lesson-{lesson}"
@@ -54,35 +53,27 @@ def namespace_of(lesson: str) -> str:
     raise LabError(f"There is no lesson {lesson!r}.", "use a number of two digits, such as 05.")
 
 
-def database_of(namespace: str) -> str:
-    """The database of a space in the Hive Metastore, where a name has no hyphen."""
-    return namespace.replace("-", "_")
-
-
 def known_lessons() -> list[str]:
-    """The numbers of the lessons that this copy of the course has."""
+    """The numbers of the lessons in this copy of the course."""
     return sorted(path.name[:2] for path in (REPOSITORY / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 
 
 def known_demos() -> list[str]:
-    """The demos that this copy of the course has, for example `demo-time-travel`."""
-    folder = REPOSITORY / "notebooks" / "demos"
-    return sorted(f"demo-{path.stem}" for path in folder.glob("*.ipynb"))
+    """The demos in this copy of the course, for example `demo-time-travel`."""
+    notebooks = (REPOSITORY / "notebooks" / "demos").glob("*.ipynb")
+    return sorted(f"demo-{path.stem}" for path in notebooks)
 
 
 def check_lesson(lesson: str) -> None:
-    """Refuse what is no lesson or demo of this copy of the course.
-
-    Args:
-        lesson: two digits, for example `05`, or a demo's name.
+    """Refuse a name that is not a lesson or demo of this copy of the course.
 
     Raises:
-        LabError: there is none of that number; the text says which there are.
+        LabError: there is no such lesson; the next step lists those that exist.
     """
     if lesson not in (*known_lessons(), *known_demos()):
         raise LabError(
             f"There is no lesson {lesson!r}.",
-            f"choose from: {', '.join(known_lessons())}, as text of two digits.",
+            f"choose from: {', '.join(known_lessons())}   (a string of two digits)",
         )
 
 
@@ -90,9 +81,9 @@ class Lab:
     """One lesson's handle on the running lab.
 
     Args:
-        lesson: two digits, for example `05`, or a name like `tour`.
+        lesson: two digits, for example `05`, or a name such as `tour`.
         endpoints: where the services are.
-        needs: the services that the lesson asked for beyond the default ones.
+        needs: services that the lesson needs beside the default ones.
     """
 
     def __init__(self, lesson: str, endpoints: Endpoints, needs: tuple[str, ...] = ()):
@@ -105,38 +96,38 @@ class Lab:
 
     @classmethod
     def start(cls, lesson: str, *needs: str, optional: str = "") -> "Lab":
-        """Begin a lesson: services up, this lesson's own tables and topics cleared.
+        """Start a lesson: bring the services up and clear the lesson's own tables and topics.
 
         Args:
-            lesson: two digits, or a demo's name like `demo-snapshot`.
-            needs: services beyond the default ones.
-            later: a service that starts while the lesson begins, and that it can do without; `wait_for` waits.
+            lesson: two digits, or a demo's name such as `demo-snapshot`.
+            needs: services beside the default ones.
+            optional: a service that the lesson can do without. It starts in the background;
+                `wait_for` waits for it.
 
         Returns:
-            The handle; showing it lists what runs where.
+            The handle, which displays what runs where.
         """
         check_lesson(lesson)
-        services.up([*services.DEFAULT, *needs] if needs else None)
+        services.up([*services.DEFAULT, *needs])
         if optional:
             services.start_optional(optional)
-        cleared = reset_lesson(lesson)
         lab = cls(lesson, services.endpoints(), needs)
-        if any(cleared.values()):
-            print(f"Cleared from an earlier run of {lab.namespace}: {summarize(cleared)}.")
+        if removed := summarize(reset_lesson(lesson)):
+            print(f"Removed what an earlier run of {lab.namespace} left: {removed}.")
         return lab
 
     @classmethod
     def resume(cls, lesson: str, *needs: str) -> "Lab":
-        """Continue a lesson: as `start`, but nothing is cleared."""
+        """Continue a lesson: like `start`, but nothing is cleared."""
         check_lesson(lesson)
-        services.up([*services.DEFAULT, *needs] if needs else None)
+        services.up([*services.DEFAULT, *needs])
         return cls(lesson, services.endpoints(), needs)
 
     @property
     def spark(self):
         """A plain SparkSession for this lesson, started at first use.
 
-        With a lesson that asked for the metastore, Spark's table names live there.
+        If the lesson needs the metastore, Spark's catalog is kept there.
         """
         if self._session is None:
             java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
@@ -145,7 +136,7 @@ class Lab:
                 extra |= session.metastore_conf(self.address("metastore"))
             self._session = session.build_session(
                 self.endpoints,
-                fetch.jars("spark"),
+                jar_folder("spark"),
                 java.java_home(),
                 f"lab {self.namespace}",
                 extra,
@@ -155,7 +146,7 @@ class Lab:
 
     @property
     def spark_log(self) -> Path:
-        """The file that takes what this lesson's Spark driver logs."""
+        """The log of this lesson's Spark driver."""
         return supervisor.log_path(f"spark-{self.namespace}")
 
     @property
@@ -164,43 +155,43 @@ class Lab:
         return f"s3a://{self.endpoints.bucket}/{self.namespace}"
 
     def path(self, name: str) -> str:
-        """Where a table of this lesson lies, for example `s3a://lakehouse/lesson-05/orders_cow`."""
+        """The path of a table of this lesson, such as `s3a://lakehouse/lesson-05/orders_cow`."""
         return f"{self.base}/{name}"
 
     @property
     def database(self) -> str:
-        """This lesson's database in the metastore, for example `lesson_13`; a start clears it."""
-        return database_of(self.namespace)
+        """This lesson's database in the metastore, for example `lesson_13`; `start` drops it."""
+        return services.database_of(self.namespace)
 
     def known_partitions(self, table: str) -> list[str]:
-        """The partitions of one of this lesson's tables, as the metastore itself knows them."""
-        return services.SERVICES["metastore"].partitions(self.database, table)
+        """The partitions that the metastore has registered for a table of this lesson."""
+        return services.service("metastore").partitions(self.database, table)
 
     def scratch(self, name: str) -> str:
-        """A path for a table to try things on, new at each call; a lesson's start clears it."""
+        """A path for a throwaway table, new at each call; `start` clears it."""
         return f"{self.base}/scratch/{name}-{secrets.token_hex(3)}"
 
     def topic(self, name: str) -> str:
-        """The Kafka topic of this lesson with that name, for example `lesson-05.orders`."""
+        """The full name of a Kafka topic of this lesson, for example `lesson-05.orders`."""
         return f"{self.namespace}.{name}"
 
     def stream(self, name: str) -> str:
-        """The Kinesis stream of this lesson with that name, for example `lesson-02.orders`."""
+        """The full name of a Kinesis stream of this lesson, for example `lesson-02.orders`."""
         return f"{self.namespace}.{name}"
 
     @property
     def folder(self) -> Path:
-        """A folder for files of this lesson on this machine; a lesson's start clears it."""
-        place = folder("lessons") / self.namespace
-        place.mkdir(exist_ok=True)
-        return place
+        """A local folder for files of this lesson; `start` clears it."""
+        path = folder("lessons") / self.namespace
+        path.mkdir(exist_ok=True)
+        return path
 
     def address(self, service: str) -> str:
         """What a client needs to reach a running service, for example `kinesis`."""
         return services.service(service).address()
 
     def wait_for(self, service: str) -> bool:
-        """Wait for a service that was started for `optional`; whether it is there, or was left out."""
+        """Wait until the optional service is ready; False if it was left out."""
         if not services.service(service).running():
             return False
         services.up([service], progress=lambda line: None)
@@ -208,15 +199,15 @@ class Lab:
         return True
 
     def paused(self, service: str):
-        """Hold a service still while the body of the `with` runs; it answers nothing then."""
-        return services.paused(service)
+        """Freeze a service while the body of the `with` runs: it answers nothing."""
+        return paused(service)
 
     def load(self, topic: str | None = None, **options) -> Load:
         """Live load on a topic; use it as a context manager or call its `run()`.
 
         Args:
-            topic: full topic name; this lesson's `orders` when not given.
-            options: rate (events/s), users, seconds, processes and the like, see `Load`.
+            topic: full topic name; by default this lesson's `orders`.
+            options: rate (events/s), users, seconds, processes and more, see `Load`.
         """
         topic = topic or self.topic("orders")
         return Load(
@@ -228,26 +219,26 @@ class Lab:
         )
 
     def replay(self, topic: str | None = None, **options):
-        """Send the recorded stream to a topic, see `lab_env.shop.replay.replay`."""
+        """Send the recorded stream to a topic; see `lab_env.shop.replay.replay`."""
         topic = topic or self.topic("orders")
         return replay(self.endpoints.kafka_bootstrap, topic, ledger_directory(topic), **options)
 
     def ledger(self, topic: str | None = None) -> Ledger:
-        """The ledger of what the broker acknowledged on a topic."""
+        """The ledger of the events that the broker acknowledged on a topic."""
         return Ledger(ledger_directory(topic or self.topic("orders")))
 
     def writer(self, name: str = "pipeline") -> Writer:
-        """The handle of this lesson's streaming writer with that name."""
+        """The handle of a streaming writer of this lesson."""
         return Writer(f"writer-{self.namespace}-{name}")
 
     def files(self, path: str) -> list[store.StoredObject]:
-        """Every object below a path of the store, listed without Spark."""
+        """Every object below a path of the object store, listed without Spark."""
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
-    def xray(self, path: str, since: Snapshot | None = None) -> Snapshot:
-        """A Hudi table's timeline and files; with an earlier snapshot, what is new is marked.
+    def xray(self, path: str, since: XRay | None = None) -> XRay:
+        """A Hudi table's timeline and files; with an earlier snapshot, new files are marked.
 
-        Its `commit()` tells what a write recorded: operation, records, bytes, files, schema, batch.
+        Its `commit()` has what a write recorded: operation, records, bytes, files, schema, batch.
         """
         return xray(self.endpoints, path, since)
 
@@ -276,28 +267,28 @@ class Lab:
         return self.exercises.record_actual(prediction_id, value)
 
     def proof(self, claim: str) -> AbstractContextManager[None]:
-        """Assert what a lesson's text claims; if it does not hold, a card says how your run differs."""
+        """Assert a claim of the lesson's text; if it fails, a card says how your run differs."""
         return proof(claim)
 
     def progress(self) -> CourseProgress:
-        """Your progress over the whole course."""
+        """Your progress through the whole course."""
         return self.exercises.progress()
 
     def architecture(self):
-        """The course's pipeline as a drawing, with this lab's addresses."""
+        """A drawing of the course's pipeline, with this lab's addresses."""
         from IPython.display import HTML  # only notebooks show it
 
         return HTML(architecture_svg(self.endpoints.kafka_bootstrap, self.endpoints.s3_endpoint))
 
     def links(self) -> dict[str, str]:
-        """The web pages of the lab, by name."""
+        """The lab's web pages: name and URL."""
         pages = services.links()
         if self._session is not None:
-            pages["spark"] = self._session.sparkContext.uiWebUrl
+            pages["Spark"] = self._session.sparkContext.uiWebUrl
         return pages
 
     def __repr__(self) -> str:
-        rows = [f"{name:14} {address}" for name, address, _ in self._rows()]
+        rows = [f"{name:18} {address}" for name, address, _ in self._rows()]
         return "\n".join([f"Lesson {self.lesson}: tables in {self.base}", *rows])
 
     def _repr_html_(self) -> str:
@@ -312,40 +303,35 @@ class Lab:
         return f"{heading}<table>{rows}</table>"
 
     def _rows(self) -> list[tuple[str, str, bool]]:
-        """What runs where: name, address, and whether the address is a page for a browser."""
+        """What runs where: name, address, and whether the address is a web page."""
+        used = map(services.service, (*services.DEFAULT, *self.needs))
         return [
             *((name, url, True) for name, url in self.links().items()),
-            ("Kafka", self.endpoints.kafka_bootstrap, False),
-            ("S3", self.endpoints.s3_endpoint, False),
+            *((service.title, service.address(), False) for service in used),
         ]
 
 
 def reset_lesson(lesson: str) -> dict[str, int]:
-    """Clear a lesson's tables, checkpoints, topics, names, ledgers and writers, and nothing else.
+    """Remove a lesson's writers, tables, checkpoints, topics, ledgers and files, and nothing else.
 
     Args:
-        lesson: two digits, or a name like `tour`.
+        lesson: two digits, or a name such as `tour`.
 
     Returns:
-        How many of each were cleared: objects, topics, streams, names (of tables in the metastore),
-        ledgers, writers.
+        What was removed and how many, for example `{"objects": 214, "topics": 2}`.
 
     Raises:
-        LabError: no such lesson, or the services are not running.
+        LabError: there is no such lesson, or the services are not running.
     """
     namespace = namespace_of(lesson)
-    endpoints = services.endpoints()
-    cleared = {"objects": 0, "topics": 0, "streams": 0, "names": 0, "ledgers": 0, "writers": 0}
-    cleared["writers"] = _remove_writers(f"writer-{namespace}-")
-    cleared["objects"] = store.delete_prefix(endpoints, f"{namespace}/")
-    cleared["topics"] = len(delete_topics(endpoints.kafka_bootstrap, f"{namespace}."))
-    cleared["streams"] = len(services.SERVICES["kinesis"].delete_streams(f"{namespace}."))
-    cleared["names"] = len(services.SERVICES["metastore"].drop_database(database_of(namespace)))
+    services.endpoints()  # raises unless the services are running: nothing is half cleared
+    writers = _remove_writers(f"writer-{namespace}-")
+    cleared = services.clear(namespace)
     shutil.rmtree(folder("lessons") / namespace, ignore_errors=True)
-    for ledger in folder("ledger").glob(f"{namespace}.*"):
+    ledgers = list(folder("ledger").glob(f"{namespace}.*"))
+    for ledger in ledgers:
         shutil.rmtree(ledger)
-        cleared["ledgers"] += 1
-    return cleared
+    return cleared | {"ledgers": len(ledgers), "writers": writers}
 
 
 def _remove_writers(prefix: str) -> int:
@@ -358,10 +344,9 @@ def _remove_writers(prefix: str) -> int:
 
 
 def summarize(cleared: dict[str, int]) -> str:
-    """What `reset_lesson` returned, as part of a sentence."""
-    found = [
-        f"{count:,} {name if count > 1 else name.removesuffix('s')}"
-        for name, count in cleared.items()
+    """The result of `reset_lesson` as part of a sentence; empty if nothing was removed."""
+    return ", ".join(
+        f"{count:,} {what if count > 1 else what.removesuffix('s')}"
+        for what, count in cleared.items()
         if count
-    ]
-    return ", ".join(found) or "nothing, there was nothing"
+    )

@@ -1,7 +1,7 @@
-"""Everything that can be set, in one place, each from a `LAB_*` environment variable.
+"""All settings of the lab, each read from a `LAB_*` environment variable.
 
-`settings()` reads the environment once a process. A value out of range or a misspelt variable is a
-`LabError` that names the variable, so that a typing mistake never becomes a silent default.
+`settings()` reads the environment once per process. A value out of range or a misspelt variable is
+a `LabError` that names the variable, so a typing mistake never becomes a silent default.
 """
 
 import difflib
@@ -14,7 +14,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lab_env.errors import LabError
@@ -22,7 +22,7 @@ from lab_env.errors import LabError
 REPOSITORY = Path(__file__).resolve().parents[1]
 PORT = {"ge": 1024, "le": 65535}
 
-# The object store's credentials. A program gets them only if it is given them by name.
+# The object store's credentials. A program gets them only if they are passed to it by name.
 AWS_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 CREDENTIALS = ("LAB_S3_ACCESS_KEY", "LAB_S3_SECRET_KEY", *AWS_CREDENTIALS)
 
@@ -30,10 +30,10 @@ CREDENTIALS = ("LAB_S3_ACCESS_KEY", "LAB_S3_SECRET_KEY", *AWS_CREDENTIALS)
 class Settings(BaseSettings):
     """The settings of this process; the field `kafka_port` is the variable `LAB_KAFKA_PORT`."""
 
-    # An empty variable is an unset one: `LAB_HOME=` must not mean the working folder.
+    # An empty variable counts as unset: `LAB_HOME=` must not mean the working folder.
     model_config = SettingsConfigDict(env_prefix="LAB_", env_ignore_empty=True, frozen=True)
 
-    # Where things lie
+    # Folders
     home: Path = Field(REPOSITORY / ".lab", description="state of this lab: tables, logs, ledger")
     cache: Path = Field(
         Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streaming-lakehouse",
@@ -41,10 +41,10 @@ class Settings(BaseSettings):
     )
     work: Path = Field(
         REPOSITORY / "work",
-        description="your copies of the lessons; JupyterLab shows the folder that it lies in",
+        description="your copies of the lessons; JupyterLab shows its parent folder",
     )
 
-    # Ports: the one wished for; a busy one is replaced by a free one that `lab status` shows
+    # Preferred ports: if one is in use, the lab takes a free one, which `lab status` shows
     minio_port: int = Field(9000, description="S3 API of MinIO", **PORT)
     minio_console_port: int = Field(9001, description="web console of MinIO", **PORT)
     kafka_port: int = Field(9092, description="Kafka broker", **PORT)
@@ -65,8 +65,8 @@ class Settings(BaseSettings):
         description="an S3 endpoint to use instead of starting MinIO",
         examples=["https://s3.example.org:9000"],
     )
-    s3_access_key: str = Field("", description="access key for s3_endpoint")
-    s3_secret_key: str = Field("", description="secret key for s3_endpoint", repr=False)
+    s3_access_key: SecretStr = Field(SecretStr(""), description="access key for s3_endpoint")
+    s3_secret_key: SecretStr = Field(SecretStr(""), description="secret key for s3_endpoint")
     s3_region: str = Field("us-east-1", description="region of the bucket")
     s3_bucket: str = Field(
         "lakehouse", description="bucket of all tables and checkpoints", examples=["lakehouse"]
@@ -96,15 +96,15 @@ class Settings(BaseSettings):
     )
 
     # The course
-    strict: bool = Field(False, description="an exercise or a proof that does not pass raises (CI)")
+    strict: bool = Field(False, description="raise if an exercise or a proof does not pass (CI)")
     progress: Path | None = Field(
-        None, description="a file for progress, not progress.json in home"
+        None, description="a file for progress instead of progress.json in home"
     )
     outcomes: Path | None = Field(
         None, description="a file to which each check and proof appends a line (CI)"
     )
 
-    # Shares and times of the live load
+    # Live load: shares of all events, and times
     late_share: float = Field(0.03, ge=0, le=1, description="share of updates that arrive late")
     duplicate_share: float = Field(0.02, ge=0, le=1, description="share of events sent twice")
     malformed_share: float = Field(0.01, ge=0, le=1, description="share of malformed events")
@@ -115,7 +115,7 @@ class Settings(BaseSettings):
         5.0, gt=0, le=3600, description="lateness horizon: no event arrives later than this"
     )
     send_timeout_seconds: float = Field(
-        30.0, gt=0, le=600, description="after this an unacknowledged send is unknown"
+        30.0, gt=0, le=600, description="after this, an unacknowledged send counts as unknown"
     )
 
     @property
@@ -157,14 +157,14 @@ class Settings(BaseSettings):
         if parts.path or parts.query or parts.fragment or parts.username:
             raise ValueError("it has more than a host and a port")
         if parts.port == 0 or re.search(r"\s", url):
-            raise ValueError("it has no possible host and port")
+            raise ValueError("the host or port is invalid")
         return parts.geturl()
 
     @field_validator("s3_bucket")
     @classmethod
     def _check_bucket(cls, name: str) -> str:
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", name):
-            raise ValueError("a bucket has 3 to 63 of a-z, 0-9, dot and hyphen")
+            raise ValueError("a bucket name has 3 to 63 characters: a-z, 0-9, dot and hyphen")
         return name
 
     @field_validator("kafka_bootstrap")
@@ -203,7 +203,7 @@ class Endpoints:
     Args:
         s3_endpoint: URL of the object store, for example `http://127.0.0.1:9000`.
         s3_access_key: access key.
-        s3_secret_key: secret key; never shown.
+        s3_secret_key: secret key; not part of `repr`.
         s3_region: region name.
         bucket: bucket of all tables and checkpoints.
         kafka_bootstrap: `host:port` of the broker.
@@ -222,10 +222,7 @@ class Endpoints:
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The settings of this process.
-
-    Returns:
-        The validated settings.
+    """The validated settings of this process.
 
     Raises:
         LabError: a variable is misspelt or its value is not allowed.
@@ -241,12 +238,12 @@ def settings() -> Settings:
 
 
 def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    """A copy of an environment for a program that does not read the object store."""
+    """An environment without keys, for a program that does not read the object store."""
     return {name: value for name, value in environment.items() if name not in CREDENTIALS}
 
 
 def machine_credentials() -> dict[str, str]:
-    """The AWS credentials in this process's environment, for a store without keys of its own."""
+    """This process's AWS credentials, for a store that the lab has no keys for."""
     return {name: os.environ[name] for name in AWS_CREDENTIALS if name in os.environ}
 
 
@@ -255,22 +252,22 @@ def _variable(field: str) -> str:
 
 
 def _unset(variable: str) -> str:
-    """The next step for an unknown variable, with the one that was probably meant."""
-    # Compared without the prefix, which makes any two variables alike.
+    """The next step for an unknown variable, with the variable that was probably meant."""
+    # Without the prefix, which makes any two variables similar.
     name = variable.removeprefix("LAB_").lower()
     guess = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.7)
     return f"unset {variable}" + (f", or use {_variable(guess[0])}." if guess else ".")
 
 
 def _error(found: dict) -> LabError:
-    """The error for the first thing that pydantic found."""
+    """The error for the first of pydantic's findings."""
     why = found["msg"].removeprefix("Value error, ")
     if not found["loc"]:
         return LabError(f"{why}.", "set one of them lower, or unset it.")
     field = str(found["loc"][0])
     variable = _variable(field)
-    # A secret is never shown, be it wrong or right.
-    value = "" if "secret" in field else f"={os.environ.get(variable)!r}"
+    secret = Settings.model_fields[field].annotation is SecretStr
+    value = "" if secret else f"={os.environ.get(variable)!r}"
     return LabError(
         f"{variable}{value} is not allowed: {why}.",
         f"set {variable} to {_allowed(field)}, or unset it.",
@@ -278,7 +275,7 @@ def _error(found: dict) -> LabError:
 
 
 def _allowed(field: str) -> str:
-    """What a setting may be, in words."""
+    """A description of the values that a setting accepts."""
     rules = Settings.model_json_schema()["properties"][field]
     if "enum" in rules:
         return " or ".join(rules["enum"])

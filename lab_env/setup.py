@@ -1,30 +1,23 @@
-"""Set-up after `.venv` exists: Java, the jars, and what each service runs on."""
+"""The part of set-up that needs `.venv`: Java, the jars, and what each service runs on."""
 
 import time
 
 from lab_env.install.bootstrap import disk_used
-from lab_env.install.cds_archive import make_class_archive
-from lab_env.install.fetch import (
-    Progress,
-    cache_lock,
-    check_unpacked_jars,
-    clear_partial,
-    drop_build_leftovers,
-    fetch_jars,
-    fetch_java,
-    fetch_reveal,
-)
-from lab_env.processes.state import cache
+from lab_env.install.cache import Progress, cache, cache_lock, clear_partial
+from lab_env.install.cds_archive import make_cds_archive
+from lab_env.install.jars import check_unpacked_jars, fetch_jars
+from lab_env.install.java import have_java
+from lab_env.install.wheels import drop_build_leftovers, fetch_reveal
 from lab_env.services import SERVICES
 
 
 def set_up(report_progress: Progress, since: float | None = None, before: int | None = None) -> str:
-    """Have everything in the cache but what is fetched on demand; what is there already is left alone.
+    """Fetch and build everything except what is fetched on demand; the cache is reused.
 
     Args:
-        say: receives one line of progress at a time.
-        since: when set-up began (seconds since 1970), if that was before this call.
-        before: bytes in the cache when set-up began, if that was before this call.
+        report_progress: receives one line at a time.
+        since: when set-up began (seconds since 1970), if before this call.
+        before: size of the cache in bytes when set-up began, if before this call.
 
     Returns:
         One line: seconds and megabytes.
@@ -36,7 +29,7 @@ def set_up(report_progress: Progress, since: float | None = None, before: int | 
     with cache_lock(report_progress):
         before = disk_used(cache()) if before is None else before
         drop_build_leftovers()
-        fetch_java(report_progress)
+        have_java(report_progress)
         fetch_jars("spark", report_progress)
         fetch_reveal(report_progress)
         for service in SERVICES.values():
@@ -44,7 +37,7 @@ def set_up(report_progress: Progress, since: float | None = None, before: int | 
                 service.fetch(report_progress)
         check_unpacked_jars()
         drop_build_leftovers()
-        make_class_archive(report_progress)
+        make_cds_archive(report_progress)
         clear_partial()
         size = disk_used(cache())
     return (

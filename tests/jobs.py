@@ -1,8 +1,8 @@
 """How many test processes `make test` runs on this machine: printed for the Makefile.
 
-Each has a lab and a Spark of its own. They wait for commits and triggers a fifth of their time, so two
-cores do best with three processes; a core more each is enough from four cores on. Measured figures are
-in CONTRIBUTING.md.
+Each has a lab and a Spark of its own. They wait for commits and triggers a fifth of their time, so
+two cores do best with three processes; larger machines run one per core. CONTRIBUTING.md has the
+measurements. Standard library only: it runs before there is a `.venv`.
 """
 
 import os
@@ -14,8 +14,8 @@ def jobs(cores: int, gigabytes: float) -> int:
     """Test processes for a machine.
 
     Args:
-        cores: that this process may use.
-        gigabytes: of memory that are free.
+        cores: those that this process may use.
+        gigabytes: free memory.
 
     Returns:
         At least one; three on two cores, as many as cores on larger machines, if memory allows.
@@ -24,7 +24,7 @@ def jobs(cores: int, gigabytes: float) -> int:
 
 
 def free_gigabytes() -> float:
-    """Memory that programs can take, as the system estimates; without its word, what is installed."""
+    """Memory available to programs, as Linux estimates it; on macOS, all that is installed."""
     try:
         with open("/proc/meminfo") as facts:
             lines = dict(line.split(":") for line in facts)

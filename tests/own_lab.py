@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PORTS = (
-    *("MINIO", "MINIO_CONSOLE", "KAFKA", "KAFKA_CONTROLLER", "KINESIS"),
-    *("METASTORE", "TRINO", "JUPYTER", "SPARK_UI", "LOCUST"),
-)
+from lab_env.settings import Settings
+
+PORTS = [f"LAB_{name.upper()}" for name in Settings.model_fields if name.endswith("_port")]
 
 
 def lab_environment(home: Path) -> dict[str, str]:
     """The variables of a lab that meets no other: its folders, and ports that are free now."""
     ports = iter(free_ports(len(PORTS)))
     folders = {"LAB_HOME": str(home), "LAB_WORK": str(home.parent / "work")}
-    return folders | {f"LAB_{name}_PORT": str(next(ports)) for name in PORTS}
+    return folders | {name: str(next(ports)) for name in PORTS}
 
 
 def allowed(seconds: float) -> float:

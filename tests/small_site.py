@@ -16,7 +16,8 @@ DRAWING = (
 TABLE = f"<table class='dataframe'><tr>{'<td>a_long_column_name</td>' * 12}</tr></table>"
 SERVER = "<a href='http://127.0.0.1:9001' target='_blank'>MinIO</a>"
 FILES = {
-    "README.md": "# The course\n\nBegin: [one](notebooks/01_one.ipynb), [two](notebooks/02_two.ipynb).\n",
+    "README.md": "# The course\n\n"
+    "Begin: [one](notebooks/01_one.ipynb), [two](notebooks/02_two.ipynb).\n",
     "CONTRIBUTING.md": "# Contributing\n\nSee the [front page](README.md).\n",
     "docs/glossary.md": "# Glossary\n\n### file group\n\nLessons 01 and 02 have 03 of it.\n",
 }
@@ -28,6 +29,10 @@ CELLS = {
         ),
         new_markdown_cell("Its [group](../docs/glossary.md#file-group)."),
         new_code_cell("draw()"),
+        new_code_cell(
+            "with lab.proof('It is drawn.'):\n    assert drawn",
+            metadata={"tags": ["proof", "hide-input"]},
+        ),
         new_markdown_cell("*For instructors.* Wait.", metadata={"tags": ["instructor"]}),
     ],
     "02_two": [new_markdown_cell("# 02 · Two?\n\nThe zebrafish swims."), new_code_cell("1 + 1")],

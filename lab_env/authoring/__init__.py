@@ -1,1 +1,1 @@
-"""From a lesson's source to its two notebooks and its exercises; CONTRIBUTING.md has the grammar."""
+"""Builds a lesson's notebooks and exercises from its source; CONTRIBUTING.md has the grammar."""

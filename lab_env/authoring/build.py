@@ -1,8 +1,7 @@
-"""Makes the two notebooks of each lesson and demo, and a lesson's registry entry.
+"""Builds the two notebooks of each lesson and demo, and a lesson's registry entry.
 
-The same source gives the same bytes.
-
-`build` writes them; `drift` compares what is committed with what the sources make.
+The same source gives the same bytes: `build` writes the files, and `drift` compares the committed
+ones with a fresh build.
 """
 
 import json
@@ -35,54 +34,46 @@ _METADATA = {
 
 @dataclass(frozen=True)
 class Tree:
-    """Where sources lie and what is made from them.
-
-    Args:
-        root: the repository, or a folder with the same layout.
-    """
+    """The folders of sources and generated files below a root with the repository's layout."""
 
     root: Path = REPOSITORY
 
     @property
     def sources(self) -> Path:
-        """The folder of the sources."""
+        """Where the sources are."""
         return self.root / "solutions" / "src"
 
     @property
     def learner(self) -> Path:
-        """The folder of the learner's notebooks."""
+        """Where the learner's notebooks are."""
         return self.root / "notebooks"
 
     @property
     def worked(self) -> Path:
-        """The folder of the worked notebooks."""
+        """Where the worked notebooks are."""
         return self.root / "solutions"
 
     @property
     def rooms(self) -> Path:
-        """The folder of the lessons' own code: checks, figures, exercises."""
+        """Where each lesson has its own folder of checks, figures and exercises."""
         return self.root / "lab_env" / "lessons"
 
     def room(self, number: str) -> Path:
-        """The folder of one lesson's own code.
-
-        Args:
-            number: two digits.
-        """
+        """The folder of one lesson's checks, figures and exercises."""
         return self.rooms / f"l{number}"
 
     @property
     def executed(self) -> Path:
-        """The folder of the worked notebooks as they were last executed; git ignores it."""
+        """Where the notebooks are as last executed; git ignores it."""
         return self.root / "build" / "executed"
 
     @property
     def site(self) -> Path:
-        """The folder of the site; git ignores it."""
+        """Where the site is built; git ignores it."""
         return self.root / "build" / "site"
 
     def generated(self) -> set[Path]:
-        """Every file on disk that a source should have made."""
+        """Every file on disk that should come from a source."""
         return {
             *self.learner.glob("*.ipynb"),
             *self.worked.glob("*.ipynb"),
@@ -96,16 +87,10 @@ COURSE = Tree()
 
 
 def make(tree: Tree = Tree()) -> dict[Path, str]:
-    """All generated files as the sources make them.
-
-    Args:
-        tree: where they lie.
-
-    Returns:
-        The text of each file by its path.
+    """The text of every generated file, by its path; nothing is written.
 
     Raises:
-        LabError: a lesson breaks the template; it lists every problem with file and line.
+        LabError: a lesson violates the template; it lists every problem with file and line.
     """
     lessons = [read_lesson(path) for path in sources(tree.sources)]
     demos = [read_lesson(path) for path in demo_sources(tree.sources)]
@@ -125,13 +110,10 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
 
 
 def build(tree: Tree = Tree()) -> list[Path]:
-    """Write what the sources make, and remove generated files that no source makes.
-
-    Returns:
-        The files that changed.
+    """Write all generated files, remove orphans, and return the files that changed.
 
     Raises:
-        LabError: a lesson breaks the template; then nothing is written.
+        LabError: a lesson violates the template; nothing is written.
     """
     made = make(tree)
     changed = []
@@ -147,14 +129,10 @@ def build(tree: Tree = Tree()) -> list[Path]:
 
 
 def drift(tree: Tree = Tree()) -> list[str]:
-    """Where the committed files differ from what the sources make.
-
-    Returns:
-        One sentence for each file: it is missing, it is stray, or the first cell and line that
-        differ. Empty when every byte agrees.
+    """One sentence per file that differs from a fresh build: missing, stray, or where it differs.
 
     Raises:
-        LabError: a lesson breaks the template.
+        LabError: a lesson violates the template.
     """
     made = make(tree)
     found = []
@@ -179,11 +157,11 @@ def first_difference(committed: str, made: str) -> str:
     """The first place where two texts of a generated file differ.
 
     Args:
-        committed: what is on disk.
-        made: what the source makes.
+        committed: the text on disk.
+        made: the text of a fresh build.
 
     Returns:
-        For notebooks the cell and its line, else the line of the file.
+        The cell and its line in a notebook, the line in any other file.
     """
     try:
         pairs = [json.loads(text)["cells"] for text in (committed, made)]
@@ -208,14 +186,11 @@ def first_difference(committed: str, made: str) -> str:
 
 
 def notebook(lesson: Lesson, worked: bool) -> str:
-    """The notebook of a lesson or a demo as text, without outputs.
+    """The JSON of a lesson's or demo's notebook, without outputs.
 
     Args:
-        lesson: as read from its source; a demo's cells get their places in the slides.
-        worked: the worked notebook with the instructor's cells; else the learner's.
-
-    Returns:
-        The notebook's JSON.
+        lesson: a lesson or a demo; the cells of a demo also say how they appear in the slides.
+        worked: whether to make the worked notebook, with the instructor's cells.
     """
     slides = lesson.path.parent.name == DEMOS
     cells = [
@@ -229,11 +204,7 @@ def notebook(lesson: Lesson, worked: bool) -> str:
 
 
 def entry(lesson: Lesson) -> LessonEntry:
-    """A lesson's registry entry.
-
-    Args:
-        lesson: as read from its source; it keeps the template.
-    """
+    """The registry entry of a lesson that keeps the template."""
     front = lesson.front
     return LessonEntry(
         number=lesson.number,

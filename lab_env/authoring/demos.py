@@ -1,7 +1,7 @@
-"""The rules of a demo: five minutes, one question, one decisive cell; each broken rule is named.
+"""The rules of a demo: five minutes, one question, one decisive cell and its proof.
 
-A demo's source lies in `solutions/src/demos/`. The clean notebook is for the projector; the worked
-one has the speaker's notes as well. Both carry what Jupyter's export needs to make slides.
+A demo's source is in `solutions/src/demos/`. The clean notebook is for the projector; the worked
+one also has the speaker's notes. Both carry the metadata from which Jupyter makes slides.
 """
 
 import re
@@ -19,33 +19,18 @@ CELLS = range(8, 13)
 
 
 def demo_sources(folder: Path) -> list[Path]:
-    """The sources of all demos.
-
-    Args:
-        folder: of the course's sources.
-    """
+    """The sources of all demos below the folder of the course's sources."""
     return sorted((folder / FOLDER).glob("*.py"))
 
 
 def problems_of_demo(demo: Lesson) -> list[Problem]:
-    """Every rule that a demo breaks.
-
-    Args:
-        demo: as read from its source.
-
-    Returns:
-        Problems, empty when the demo is in order.
-    """
+    """Every violation of the rules in a demo."""
     rules = (_front, _cells, _decisive, _notes, problems_of_proofs)
     return [problem for rule in rules for problem in rule(demo)]
 
 
 def slide_type(cell: Cell) -> str:
-    """What a cell is in the slides, in the words of Jupyter's slideshow metadata.
-
-    Args:
-        cell: of a demo.
-    """
+    """The type of a demo's cell in Jupyter's slideshow metadata; slides skip proofs."""
     if cell.instructor:
         return "notes"
     if cell.proof:
@@ -57,7 +42,7 @@ def slide_type(cell: Cell) -> str:
 
 def _front(demo: Lesson) -> Iterator[Problem]:
     if not DEMO_NAME.fullmatch(demo.name):
-        yield demo.problem(1, "A demo is named in small letters and hyphens: time-travel.py.")
+        yield demo.problem(1, "A demo is named in lower-case letters and hyphens: time-travel.py.")
     if set(demo.front) - {"jupyter"} != {"title", "lesson"}:
         yield demo.problem(1, 'The front matter of a demo needs title: a text, and lesson: "09".')
     title = f"# Demo · {demo.front.get('title')}"

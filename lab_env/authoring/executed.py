@@ -1,4 +1,4 @@
-"""The notebooks as they were last executed: what the tests leave, and the site shows."""
+"""The notebooks as last executed: the tests keep them, the site shows them."""
 
 import json
 import os
@@ -12,27 +12,21 @@ from lab_env.errors import LabError
 
 
 def shown(tree: Tree = COURSE) -> list[Path]:
-    """The notebooks that the site shows: the worked lessons, then the demos.
-
-    Args:
-        tree: where notebooks lie.
-    """
+    """The notebooks that the site shows: the worked lessons, then the demos."""
     demos = tree.learner / "demos"
     return [*sorted(tree.worked.glob("*.ipynb")), *sorted(demos.glob("*.ipynb"))]
 
 
 def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> None:
-    """Keep an executed notebook, whole or not at all, in the place of its earlier run.
-
-    Every notebook is searched for the lab's secrets first, also one that is not kept.
+    """Replace the kept run of a notebook, atomically, if the site shows that notebook.
 
     Args:
         executed: with its outputs.
-        path: the notebook that was run; one that the site does not show is not kept.
-        tree: where notebooks lie.
+        path: the notebook that was run.
+        tree: the repository.
 
     Raises:
-        LabError: a cell shows a secret of the lab; nothing is kept.
+        LabError: a cell of any notebook shows one of the lab's secrets; nothing is kept.
     """
     for number, cell in enumerate(executed.cells, 1):
         found = secrets_in(json.dumps(cell, ensure_ascii=False))
@@ -51,14 +45,7 @@ def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> No
 
 
 def shortfall(tree: Tree = COURSE) -> dict[str, str]:
-    """The notebooks that cannot be shown as executed.
-
-    Args:
-        tree: where notebooks lie.
-
-    Returns:
-        What is wrong, by the notebook's path in the tree.
-    """
+    """The reason why each missing or outdated notebook cannot be shown, by its path in the tree."""
     found = {}
     for path in shown(tree):
         name = path.relative_to(tree.root)

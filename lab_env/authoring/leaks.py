@@ -1,4 +1,4 @@
-"""Finds the lab's secrets in what others will read: an executed notebook, a page of the site."""
+"""Finds the lab's secrets in published files: executed notebooks and pages of the site."""
 
 import json
 import os
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from lab_env.settings import settings
 
-# Every generated secret is longer. Shorter values, such as the access key `lab`, are no secrets.
+# Every generated secret is longer; shorter values, such as the access key `lab`, are public.
 MIN_LENGTH = 16
 
 
 def known_secrets() -> dict[str, str]:
-    """The secrets of this lab by name: generated ones, and keys of another object store."""
+    """This lab's secrets by name: generated ones, and the keys of an external object store."""
     home = settings().home
     tokens = {
         f"{service}_token": values["token"]
@@ -20,7 +20,7 @@ def known_secrets() -> dict[str, str]:
         if "token" in values
     }
     keys = {
-        "LAB_S3_SECRET_KEY": settings().s3_secret_key,
+        "LAB_S3_SECRET_KEY": settings().s3_secret_key.get_secret_value(),
         "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
     }
     found = _read(home / "secrets.json") | tokens | keys
@@ -28,11 +28,7 @@ def known_secrets() -> dict[str, str]:
 
 
 def secrets_in(text: str | bytes) -> list[str]:
-    """The names of the lab's secrets that a text contains.
-
-    Args:
-        text: a notebook, a page or any other file; bytes are searched as UTF-8.
-    """
+    """The names of the lab's secrets that a file's content contains; bytes are read as UTF-8."""
     searched = text.encode() if isinstance(text, str) else text
     return [name for name, secret in known_secrets().items() if secret.encode() in searched]
 

@@ -1,4 +1,4 @@
-"""The answer markers, as otter-grader has them: what the worked notebook and the learner's show.
+"""Answer markers in the style of otter-grader: one cell becomes an answer and a stub.
 
 total = rows.count()  # SOLUTION      ->  total = ...  # YOUR CODE
 
@@ -25,12 +25,7 @@ _ENTRY = re.compile(r"^(?P<kept>\s*(?:\"[^\"]*\"|'[^']*')\s*:\s*)\S.*?(?P<comma>
 
 
 class MarkerError(ValueError):
-    """A marker that does not fit.
-
-    Args:
-        offset: line of the cell, from 0.
-        what: one sentence.
-    """
+    """A misplaced or misspelt marker; `offset` is its line in the cell, from 0."""
 
     def __init__(self, offset: int, what: str):
         super().__init__(what)
@@ -40,12 +35,9 @@ class MarkerError(ValueError):
 
 @dataclass(frozen=True)
 class Versions:
-    """The two versions of one code cell.
+    """The two versions of one code cell, and its answers, each a tuple of its lines.
 
-    Args:
-        worked: without markers, with the answer.
-        stub: with `...` in place of the answer.
-        answers: the answers, each a tuple of its lines.
+    `worked` has the answers without their markers, `stub` has `...` in their place.
     """
 
     worked: str
@@ -54,16 +46,10 @@ class Versions:
 
 
 def split(text: str) -> Versions:
-    """Both versions of a code cell.
-
-    Args:
-        text: the cell as its source has it.
-
-    Returns:
-        The worked version, the stub and the answers; without markers both are the text itself.
+    """Make both versions of a code cell; without markers both equal the text.
 
     Raises:
-        MarkerError: a block has no begin, no end or no line, or a marker is misspelt.
+        MarkerError: a block lacks its begin, its end or any line, or a marker is misspelt.
     """
     worked: list[str] = []
     stub: list[str] = []

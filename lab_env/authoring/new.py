@@ -1,4 +1,4 @@
-"""Begins a new lesson: a source and its checks that pass every rule and run as they are."""
+"""Creates a new lesson: a source and checks that pass every rule and run as they are."""
 
 import re
 from pathlib import Path
@@ -10,23 +10,20 @@ _HERE = Path(__file__).parent
 
 
 def new_lesson(number: str, slug: str, tree: Tree = COURSE) -> list[Path]:
-    """Write the source and the checks of a new lesson.
+    """Write the source and the checks of a new lesson, and return their paths.
 
     Args:
-        number: two digits that no lesson has.
-        slug: small letters, digits and underscores.
-        tree: where lessons lie.
-
-    Returns:
-        The two files.
+        number: two digits that no other lesson uses.
+        slug: lower-case letters, digits and underscores.
+        tree: the repository.
 
     Raises:
-        LabError: the name does not fit, or the lesson exists.
+        LabError: number or slug is invalid, or the lesson exists.
     """
     if not re.fullmatch(r"\d\d", number) or not re.fullmatch(r"[a-z0-9_]+", slug):
         raise LabError(
             f"{number!r} {slug!r} does not name a lesson.",
-            "give two digits and a slug of small letters: lab author new 05 cow_and_mor",
+            "give two digits and a slug of lower-case letters: lab author new 05 cow_and_mor",
         )
     files = {
         tree.sources / f"{number}_{slug}.py": "skeleton.py.txt",

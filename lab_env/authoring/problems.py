@@ -1,4 +1,4 @@
-"""What is wrong with a lesson: always a file, a line, and one sentence that says how to mend it."""
+"""What is wrong with a lesson: a file, a line, and one sentence that says how to fix it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +8,7 @@ from lab_env.errors import LabError
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that breaks the template.
-
-    Args:
-        file: the source.
-        line: counted from 1.
-        what: one sentence.
-    """
+    """One violation of the template; `line` counts from 1, `what` is one sentence."""
 
     file: Path
     line: int
@@ -25,14 +19,7 @@ class Problem:
 
 
 def refuse(problems: list[Problem]) -> None:
-    """Raise when there are problems.
-
-    Args:
-        problems: what was found.
-
-    Raises:
-        LabError: it lists all of them.
-    """
+    """Raise a LabError that lists all problems; do nothing if there are none."""
     if problems:
         found = "\n".join(map(str, sorted(problems, key=lambda p: (p.file.name, p.line))))
-        raise LabError(found, "mend the source, then run: lab author build")
+        raise LabError(found, "fix the source, then run: lab author build")

@@ -35,7 +35,7 @@ def problems_of_proofs(lesson: Lesson) -> Iterator[Problem]:
 def _problems_of_proof(lesson: Lesson, cell: Cell, tree: ast.Module) -> Iterator[Problem]:
     if cell.kind != "code" or cell.exercise or cell.instructor:
         yield lesson.problem(cell.line, "A proof is a code cell of its own.")
-    if not any(map(_asserts, ast.walk(tree))):
+    elif not any(map(_asserts, ast.walk(tree))):
         yield lesson.problem(cell.line, "A proof cell asserts something.")
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     for name in sorted({getattr(func, "attr", getattr(func, "id", "")) for func in calls}):

@@ -31,11 +31,9 @@ from lab_env.jvm import MemoryUse, nearly_full
 
 @dataclass(frozen=True)
 class Budget:
-    """Processor seconds of a notebook's kernel and its Spark; what runs beside them changes these little.
+    """Processor seconds of a notebook's kernel and its Spark: the mean of a folder, and the most.
 
-    Args:
-        mean: of all notebooks of a kind.
-        most: of one of them.
+    Unlike elapsed time they hardly depend on what else the machine does.
     """
 
     mean: float
@@ -112,15 +110,21 @@ def pytest_runtest_call(item: pytest.Item):
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used()))
-    wrong = nearly_full(runs[-1].memory)
+    facts = [json.loads(line) for line in lines]
+    wrong = nearly_full(runs[-1].memory) + failed_proofs(facts)
     entry = lessons().get(item.path.stem[:2])
     if entry:
-        wrong += shortcomings(entry, worked, [json.loads(line) for line in lines])
+        wrong += shortcomings(entry, worked, [fact for fact in facts if "exercise" in fact])
     if wrong:
         raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
     runs[-1].nb.metadata["processor_seconds"] = round(used(), 1)
     keep(runs[-1].nb, item.path)
     return result
+
+
+def failed_proofs(facts: list[dict]) -> list[str]:
+    """The proof cells that did not hold: in a learner's notebook they only show a card."""
+    return [f"{f['proof']} {f['text']}" for f in facts if f["outcome"] == "differs"]
 
 
 def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
@@ -176,13 +180,11 @@ def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
     """What used more of the processor than a notebook may.
 
     Args:
-        seconds: processor seconds of each notebook that ran, by its path from the repository's
-            root.
+        seconds: processor seconds of each notebook that ran, by its path in the repository.
         margin: how many times the limits are allowed.
 
     Returns:
-        One sentence each: a notebook over its own limit, and the average of a folder over its
-        limit.
+        One sentence per notebook over its own limit and per folder whose average is over its limit.
     """
     found = [
         f"{name} used {value:.0f} s; {most:g} s is the most."
@@ -208,12 +210,7 @@ def _is_demo(name: str) -> bool:
 
 
 def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
-    """The average of the lessons in each folder; demos are short and must not make room for long ones.
-
-    Args:
-        seconds: processor seconds of each notebook that ran, by its path from the repository's
-            root.
-    """
+    """The lessons' average of each folder, by notebook path; short demos must not lower it."""
     kinds = {
         folder: [
             used
@@ -318,7 +315,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Iterator[None]:
 
 @contextmanager
 def _processor_seconds() -> Iterator[Callable[[], float]]:
-    """Processor seconds of the kernel that starts meanwhile, and of what it runs in its own session.
+    """Processor seconds of the kernel that starts meanwhile, and of its session's processes.
 
     Services are daemons: they lead sessions of their own and are not counted.
     """

@@ -33,9 +33,9 @@ class Cell:
 
     Args:
         kind: markdown or code.
-        text: its content as the source has it, comment marks of markdown removed.
+        text: its content, without the comment marks of markdown.
         line: line of its `# %%`, from 1.
-        options: what stands behind `# %%`: exercise, hint, right, wrong, proof, tags, name.
+        options: exercise, hint, right, wrong, proof, tags or name, as given after `# %%`.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Cell:
 
     @property
     def exercise(self) -> str | None:
-        """The exercise whose answer stands in it."""
+        """The exercise whose answer it holds."""
         return self.options.get("exercise")
 
     @property
@@ -80,12 +80,12 @@ class Cell:
 
     @property
     def shown(self) -> bool:
-        """Whether it is a cell of a notebook at all."""
+        """Whether the notebooks have it."""
         return not (self.hint or self.right or self.wrong)
 
     @cached_property
     def versions(self) -> Versions:
-        """Its worked and its stub version; a proof's code stands inside `with lab.proof(claim):`."""
+        """Its worked and its stub version; a proof is wrapped in `with lab.proof(claim):`."""
         if self.proof:
             claim = json.dumps(self.proof, ensure_ascii=False)
             code = f"with lab.proof({claim}):\n{indent(self.text, '    ')}"
@@ -94,13 +94,13 @@ class Cell:
 
     @property
     def first_line(self) -> int:
-        """Line of the source where its text begins."""
+        """The source line on which its text begins."""
         return self.line + 1
 
     def base_id(self) -> str:
-        """Its id in both notebooks before it is made unique: its name, its heading, or its content.
+        """Its id before duplicates get a number: made of its name, its heading or its content.
 
-        So a cell keeps its id when another is inserted before it.
+        So a cell keeps its id when another cell is inserted before it.
         """
         if name := self.options.get("name") or (self.exercise and f"exercise-{self.exercise}"):
             return _slug(name)
@@ -112,13 +112,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson's source.
-
-    Args:
-        path: the py:percent file.
-        front: title, minutes, needs, services.
-        cells: in their order.
-    """
+    """One lesson's py:percent source; `front` has its title, minutes, needs and services."""
 
     path: Path
     front: dict
@@ -135,7 +129,7 @@ class Lesson:
         return self.name[:2]
 
     def cell_ids(self) -> list[str]:
-        """An id for each cell, in their order, none twice."""
+        """A unique id for each cell, in order."""
         seen: dict[str, int] = {}
         ids = []
         for cell in self.cells:
@@ -145,26 +139,20 @@ class Lesson:
         return ids
 
     def problem(self, line: int, what: str) -> Problem:
-        """Something wrong in this source."""
+        """A problem at a line of this source."""
         return Problem(self.path, line, what)
 
 
 def sources(folder: Path = SOURCES) -> list[Path]:
-    """The sources of all lessons, in their order."""
+    """The sources of all lessons, in order."""
     return sorted(folder.glob("[0-9][0-9]_*.py"))
 
 
 def read_lesson(path: Path) -> Lesson:
-    """Read a source.
-
-    Args:
-        path: a py:percent file.
-
-    Returns:
-        The lesson; its markers and options are in order, its template is not checked yet.
+    """Read a py:percent file; whether it keeps the template is not checked here.
 
     Raises:
-        LabError: the front matter, a cell's options or an answer marker cannot be read.
+        LabError: the front matter, a cell's options or an answer marker is invalid.
     """
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
@@ -174,7 +162,7 @@ def read_lesson(path: Path) -> Lesson:
     parsed = jupytext.reads(body, fmt="py:percent").cells
     if len(parsed) != len(begins):
         line = next((n for n, at in enumerate(lines[front_end:], front_end + 1) if at.strip()), 1)
-        refuse([Problem(path, line, "Text stands before the first cell (# %%).")])
+        refuse([Problem(path, line, "There is text before the first cell (# %%).")])
     cells = tuple(
         Cell(cell.cell_type, cell.source, line, dict(cell.metadata))
         for cell, line in zip(parsed, begins, strict=True)
@@ -185,7 +173,7 @@ def read_lesson(path: Path) -> Lesson:
 
 
 def _front_matter(path: Path, lines: list[str]) -> tuple[dict, int]:
-    """The YAML between the two `# ---` lines, and how many lines it takes."""
+    """The YAML between the two `# ---` lines, and its length in lines."""
     marks = [n for n, line in enumerate(lines) if line == "# ---"][:2]
     if len(marks) < 2 or marks[0] != 0:
         refuse([Problem(path, 1, "The front matter is missing: YAML between two lines '# ---'.")])
@@ -194,7 +182,7 @@ def _front_matter(path: Path, lines: list[str]) -> tuple[dict, int]:
         return yaml.safe_load(text) or {}, marks[1] + 1
     except yaml.YAMLError as error:
         at = error.problem_mark.line if error.problem_mark else 0
-        refuse([Problem(path, at + 2, f"The front matter is no YAML: {error.problem}.")])
+        refuse([Problem(path, at + 2, f"The front matter is not valid YAML: {error.problem}.")])
         raise AssertionError from error  # refuse has raised
 
 
@@ -212,16 +200,12 @@ def _unreadable(lesson: Lesson, cell: Cell) -> list[Problem]:
     except MarkerError as error:
         return [*found, lesson.problem(cell.first_line + error.offset, error.what)]
     if answers and not cell.exercise:
-        found.append(lesson.problem(cell.line, "Answer markers stand only in exercise cells."))
+        found.append(lesson.problem(cell.line, "Only exercise cells have answer markers."))
     return found
 
 
 def check_call(code: str) -> tuple[str, str] | None:
-    """The call of `lab.check` in a cell: its exercise id and the expression of its answer.
-
-    Args:
-        code: a cell without magics.
-    """
+    """The exercise id and the answer's expression of the `lab.check` call in a cell, if any."""
     for node in ast.walk(ast.parse(code)):
         if (
             isinstance(node, ast.Call)

@@ -1,7 +1,7 @@
-"""The rules of a lesson; each that is broken is named with file and line.
+"""The rules of a lesson; each violation is reported with its file and line.
 
-They hold what the course promises: every objective is practised, every exercise has hints and
-wrong answers that are tried, and no answer shows in the learner's notebook.
+They enforce what the course promises: every objective is practised, every exercise has hints and
+wrong answers that CI tries, and the learner's notebook shows no answer.
 """
 
 import ast
@@ -34,21 +34,16 @@ _IDS = re.compile(r"\((\d\d\.\d(?:, \d\d\.\d)*)\)[,.;]?\s*$")
 
 
 def problems_of(lesson: Lesson) -> list[Problem]:
-    """Every rule that a lesson breaks.
-
-    Args:
-        lesson: as read from its source.
-
-    Returns:
-        Problems, empty when the lesson is in order.
-    """
+    """Every violation of the rules in a lesson."""
     rules = (_front, _headings, _objectives, _exercises, _start, _stubs, _leaks, _ids, _checks)
     return [problem for rule in (*rules, problems_of_proofs) for problem in rule(lesson)]
 
 
 def _front(lesson: Lesson) -> Iterator[Problem]:
     if not FILE_NAME.fullmatch(lesson.name):
-        yield lesson.problem(1, "A source is named NN_slug.py: two digits, then small letters.")
+        yield lesson.problem(
+            1, "A source is named NN_slug.py: two digits, then lower-case letters."
+        )
     front = lesson.front
     minutes = front.get("minutes")
     wanted = {
@@ -177,7 +172,7 @@ def _start(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _stubs(lesson: Lesson) -> Iterator[Problem]:
-    """The learner's version of each answer cell is Python and hands a defined name to the check."""
+    """The stub of each answer cell is valid Python and passes a defined name to the check."""
     for cell in lesson.cells:
         if not cell.exercise:
             continue
@@ -209,7 +204,7 @@ def _stubs(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _leaks(lesson: Lesson) -> Iterator[Problem]:
-    """No answer may stand anywhere in the learner's notebook."""
+    """The learner's notebook must not contain an answer."""
     shown = [
         (cell, {_plain(line) for line in cell.versions.stub.splitlines()})
         for cell in lesson.cells
@@ -252,7 +247,7 @@ def _checks(lesson: Lesson) -> Iterator[Problem]:
 
 
 def objective_of(lesson: Lesson, exercise_id: str) -> str:
-    """The objective that names an exercise, in one line without the ids."""
+    """The objective that names an exercise, on one line and without the ids."""
     for item, _ in _objective_items(lesson):
         ids = _IDS.search(item)
         if ids and exercise_id in ids[1].split(", "):

@@ -11,7 +11,7 @@ from lab_env.bench.machine import Comparison
 from lab_env.bench.results import Figures
 from lab_env.bench.rounds import Bench, rotated
 from lab_env.bench.stream import UNIFORM, Scenario
-from lab_env.install.fetch import Progress
+from lab_env.install.cache import Progress
 from lab_env.pipeline import options, session
 
 TABLES = ("cow", "mor")

@@ -13,7 +13,8 @@ from lab_env.bench.config import sinks_config
 from lab_env.bench.rounds import Bench
 from lab_env.bench.summary import summary
 from lab_env.errors import LabError
-from lab_env.processes.state import exclusive, folder
+from lab_env.processes.locks import exclusive
+from lab_env.processes.state import folder
 
 PARTS = {
     "set-up": "set-up with nothing to do",

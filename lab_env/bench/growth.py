@@ -15,7 +15,7 @@ from lab_env.bench.machine import Comparison
 from lab_env.bench.rounds import rotated
 from lab_env.bench.worker_client import WorkerClient
 from lab_env.display.chart import COLOURS, NAMES, new_panels, svg
-from lab_env.install.fetch import Progress
+from lab_env.install.cache import Progress
 from lab_env.pipeline import session
 from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.probes.verdict import Spread

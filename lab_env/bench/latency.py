@@ -12,9 +12,10 @@ from lab_env import store
 from lab_env.bench.config import Pace
 from lab_env.bench.stream import UNIFORM, Scenario, record
 from lab_env.bench.worker_client import WorkerClient
+from lab_env.hudi.timeline import is_instant, to_seconds
 from lab_env.lab import Lab
 from lab_env.probes.freshness import event_freshness
-from lab_env.probes.sampling import commit_of, instant_seconds
+from lab_env.probes.sampling import commit_of
 from lab_env.shop.model import Send
 from lab_env.shop.producer import Sender
 from lab_env.shop.topics import ensure_topic
@@ -98,8 +99,8 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
         "p95": float(seconds.quantile(0.95)),
         "rows/s": float(len(seconds) / (last_visible - sent["sent_at"].min() / 1e6)),
     }
-    if all(len(name) >= 14 for name in completions):  # instants, not batch numbers
-        requested = {name: instant_seconds(name) for name in completions}
+    if all(map(is_instant, completions)):  # of a table, not batch numbers of a file sink
+        requested = {name: to_seconds(name) for name in completions}
         found["requested p50"] = float(event_freshness(sent, batches, requested).quantile(0.5))
     return found
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from rich.table import Table
 
 from lab_env import services
-from lab_env.install import cds_archive, fetch, java
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
 from lab_env.pipeline import session
 from lab_env.processes.environment import clean_environment
 from lab_env.shop.ceiling import measure_ceiling
@@ -169,14 +170,14 @@ def session_start(repeat: int) -> list[Comparison]:
     """
     quick = {"spark.driver.extraJavaOptions": cds_archive.java_options(session.LESSON_JAVA_OPTIONS)}
     plain = {
-        "spark.jars": ",".join(map(str, fetch.jars("spark").glob("*.jar"))),
+        "spark.jars": ",".join(map(str, jar_folder("spark").glob("*.jar"))),
         "spark.driver.extraClassPath": "",
     }
 
     def start(extra: dict[str, str]) -> tuple[float, float]:
         with tempfile.TemporaryDirectory() as scratch:
             times = Path(scratch) / "seconds"
-            folders = [str(fetch.jars("spark")), str(java.java_home())]
+            folders = [str(jar_folder("spark")), str(java.java_home())]
             _seconds([sys.executable, "-c", _SESSION, *folders, json.dumps(extra), str(times)])
             return tuple(json.loads(times.read_text()))
 

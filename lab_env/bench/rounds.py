@@ -17,7 +17,7 @@ from lab_env.bench.results import Figures, wrong_answers
 from lab_env.bench.stream import UNIFORM, Scenario, Stream, record
 from lab_env.bench.worker_client import WorkerClient
 from lab_env.errors import LabError
-from lab_env.install.fetch import Progress
+from lab_env.install.cache import Progress
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.sinks import table_path
 from lab_env.probes.bucket_usage import MeteredBucket

@@ -13,6 +13,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from lab_env import store
 from lab_env.bench.stream import DAYS, RANGE
+from lab_env.hudi.timeline import parse_timeline_name
 from lab_env.pipeline import options
 from lab_env.pipeline.sinks import WRITERS, table_path
 from lab_env.pipeline.writer import endpoints_of_environment
@@ -174,8 +175,10 @@ class HudiTable(Sink):
         place = self.spark._jvm.org.apache.hadoop.fs.Path(f"{self.path}/.hoodie/timeline")
         names = [status.getPath().getName() for status in self._store(place).listStatus(place)]
         action = {"cow": "commit", "mor": "deltacommit"}[self.name]
-        done = [name.split(".")[0].split("_") for name in names if name.endswith(f".{action}")]
-        return sorted((instant[0], instant[1]) for instant in done if len(instant) == 2)
+        instants = filter(None, map(parse_timeline_name, names))
+        return sorted(
+            (i.requested, i.completed) for i in instants if i.completed and i.action == action
+        )
 
 
 SINKS = {"json": JsonFiles, "cow": HudiTable, "mor": HudiTable}

@@ -8,12 +8,14 @@ import sys
 import psutil
 
 from lab_env.errors import LabError
-from lab_env.install import cds_archive, fetch, java
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
 from lab_env.jvm import explained
 from lab_env.pipeline import writer
 from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.processes import supervisor
-from lab_env.processes.environment import clean_environment, end_processes, mark
+from lab_env.processes.environment import clean_environment, mark
+from lab_env.processes.tree import end_processes, process_tree, wait_until_ended
 
 
 class WorkerClient:
@@ -30,7 +32,7 @@ class WorkerClient:
         self._log = supervisor.log_path(f"bench-{sink}")
         environment = clean_environment() | mark() | writer.environment(bucket.endpoints)
         java_options = cds_archive.java_options(java_options)
-        arguments = [sink, str(fetch.jars("spark")), str(java.java_home()), java_options]
+        arguments = [sink, str(jar_folder("spark")), str(java.java_home()), java_options]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "lab_env.bench.worker", *arguments],
@@ -45,7 +47,7 @@ class WorkerClient:
     def wait(self) -> None:
         """Wait until the worker has its Spark session."""
         self._reply()
-        self._tree += self._tree[0].children(recursive=True)
+        self._tree = process_tree(self._process.pid)
 
     def call(self, task: str, **arguments) -> dict:
         """Have the worker do a task; returns its reply.
@@ -74,8 +76,7 @@ class WorkerClient:
         self.ask_to_exit()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(15)
-        _, alive = psutil.wait_procs(self._tree, timeout=15)
-        end_processes(alive)
+        end_processes(wait_until_ended(self._tree, 15))
 
     def _reply(self) -> dict:
         line = self._process.stdout.readline()

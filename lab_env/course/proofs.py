@@ -38,6 +38,7 @@ def proof(claim: str) -> Iterator[None]:
         difference = _difference(error)
         report(proof=claim, outcome="differs", text=difference)
         if settings().strict:
+            error.add_note(f"{claim} {difference}")
             raise
         from IPython.display import display  # only notebooks show it
 

@@ -1,6 +1,6 @@
-"""A Hudi table at one moment, as plain facts: instants, files, and the file slices they form.
+"""A Hudi table at one moment: its instants, its files, and the file slices that they form.
 
-Two snapshots can be subtracted; what is new or gone comes as a pandas table.
+The difference of two snapshots is a pandas table.
 """
 
 from collections.abc import Mapping
@@ -9,59 +9,31 @@ from functools import cached_property
 
 import pandas as pd
 
-from lab_env.errors import LabError
-from lab_env.hudi.commits import Commit, commit_of
+from lab_env.hudi.commits import Commit, decode_commit
+from lab_env.hudi.timeline import Instant
 
-ACTIONS_THAT_WRITE = (
-    "commit",
-    "deltacommit",
-    "replacecommit",
-    "compaction",
-    "logcompaction",
-    "clustering",
-)
-# Under which name an action that undoes others recorded their requested times.
+# Where an action that undoes others records their requested times.
 _UNDOES = {"rollback": "commitsRollback", "restore": "instantsToRollback"}
 
 
-@dataclass(frozen=True, order=True)
-class Instant:
-    """One action on the timeline.
-
-    Args:
-        requested: when it was asked for: digits, year to millisecond, UTC.
-        completed: when it was complete, in the same form; None while it is pending.
-        action: commit, deltacommit, compaction, clean and so on. A finished compaction is a
-            `commit` on the timeline, a finished log compaction a `deltacommit` and a finished
-            clustering a `replacecommit`; here they keep their own names.
-        state: completed, inflight or requested.
-    """
-
-    requested: str
-    completed: str | None
-    action: str
-    state: str
-
-    @property
-    def writes(self) -> bool:
-        """Whether such an action makes data files."""
-        return self.action in ACTIONS_THAT_WRITE
+class CommitNotFound(LookupError):
+    """No completed write has this requested time."""
 
 
 @dataclass(frozen=True, order=True)
 class DataFile:
-    """One file with rows or changes.
+    """One base file, log file or change log.
 
     Args:
-        partition: its folder below the table, empty for a table without partitions.
+        partition: its folder below the table; empty for a table without partitions.
         group: id of its file group.
         instant: requested time of the action that wrote it.
         kind: base, log or cdc.
         name: the last part of its key.
         size: bytes.
-        committed: whether that action is complete; readers leave out a file that is not.
-        rows: of a base file its rows, of a log its changes; None where no commit tells, as of the
-            change log (cdc) beside a base file.
+        committed: whether that action is complete. Readers skip uncommitted files.
+        rows: rows of a base file, changes of a log; None if no commit records them, as for a
+            change log (cdc).
     """
 
     partition: str
@@ -73,10 +45,15 @@ class DataFile:
     committed: bool
     rows: int | None = None
 
+    @property
+    def key(self) -> str:
+        """Its path below the table."""
+        return f"{self.partition}/{self.name}" if self.partition else self.name
+
 
 @dataclass(frozen=True, order=True)
 class CleanedFile:
-    """A file that a clean deleted.
+    """One file that a clean deleted.
 
     Args:
         partition: its folder below the table.
@@ -102,13 +79,13 @@ class FileSlice:
     Args:
         partition: its folder below the table.
         group: id of its file group.
-        instant: where it begins: the base file's instant, the first log's, or the instant of a
-            compaction that is planned and will put its base file here.
+        instant: where it begins: the instant of its base file, of its first log, or of the pending
+            compaction that will write its base file.
         base: the base file; None while there are only logs.
-        logs: in the order of their instants; change logs (cdc), which no snapshot query reads, too.
-        current: whether a query of the newest state reads it. While a compaction is pending, that
-            is the slice that it will compact and the one that it has begun.
-        planned: whether a pending compaction has begun it; it may have no file yet.
+        logs: ordered by instant, including change logs (cdc), which no snapshot query reads.
+        current: whether a query of the latest state reads it. While a compaction is pending, a
+            query reads two slices: the one to be compacted and the one that the plan began.
+        planned: whether a pending compaction began it; it may have no file yet.
     """
 
     partition: str
@@ -121,30 +98,29 @@ class FileSlice:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The base file, if there is one, and the logs."""
+        """The base file, if any, and the logs."""
         return (self.base, *self.logs) if self.base else self.logs
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Snapshot:
     """A table at one moment.
 
     Args:
-        path: where it lies.
-        name: of the table.
+        path: where the table is.
+        name: the table's name.
         table_type: COPY_ON_WRITE or MERGE_ON_READ.
         version: table version.
-        instants: the active timeline, in the order of requests.
+        instants: the active timeline, ordered by requested time.
         files: data files.
-        replaced: file groups that a clustering or an overwrite has replaced, with the requested
-            time of the action that did.
-        bookkeeping: for each other part of the table its objects' names and sizes in bytes.
-        since: an earlier snapshot; what is not in it is shown as new.
-        history: archived instants that the timeline's history still tells, in the same order.
-        cleaned: files that cleans deleted, as far as timeline and history tell.
-        planned: file groups that a pending compaction or clustering has planned in, with its
-            requested time and its action.
-        records: what completed instants recorded, decoded, by action and requested time.
+        replaced: id of each replaced file group that is still stored, and the requested time of the
+            clustering or overwrite that replaced it.
+        bookkeeping: part (timeline, metadata or other), key and bytes of each other object.
+        since: an earlier snapshot that this one is compared with.
+        history: archived instants, ordered by requested time.
+        cleaned: files that cleans deleted, as far as timeline and history record them.
+        planned: file group, requested time and action of each pending compaction and clustering.
+        records: decoded metadata of completed instants, by action and requested time.
     """
 
     path: str
@@ -154,69 +130,66 @@ class Snapshot:
     instants: tuple[Instant, ...]
     files: tuple[DataFile, ...]
     replaced: tuple[tuple[str, str], ...] = ()
-    bookkeeping: tuple[tuple[str, str, int], ...] = ()
-    since: "Snapshot | None" = None
+    bookkeeping: tuple[tuple[str, str, int], ...] = field(default=(), repr=False)
+    since: "Snapshot | None" = field(default=None, repr=False)
     history: tuple[Instant, ...] = ()
     cleaned: tuple[CleanedFile, ...] = ()
     planned: tuple[tuple[str, str, str], ...] = ()
-    records: Mapping[tuple[str, str], dict] = field(default_factory=dict, compare=False)
+    records: Mapping[tuple[str, str], dict] = field(default_factory=dict, compare=False, repr=False)
 
     def commit(self, requested: str | None = None) -> Commit:
-        """What a completed write recorded about itself, at the moment of this snapshot.
+        """The metadata of a completed write.
 
         Args:
-            requested: the write's requested time, as `.instants` and file names have it; the
-                write that was complete last when not given, be it a compaction or a clustering.
-
-        Returns:
-            The commit; showing it draws a card.
+            requested: the write's requested time, as in `instants` and in file names. By default
+                the write that was completed last, which may be a compaction or a clustering.
 
         Raises:
-            LabError: there is no completed write (yet), or none at that time.
+            CommitNotFound: no write is complete, or none has this requested time.
         """
-        writes = {
-            i.requested: i for i in (*self.history, *self.instants) if i.writes and i.completed
-        }
+        writes = self.completed_writes
         if not writes:
-            raise LabError(f"No write to {self.path} is complete.", "write to the table first.")
-        newest = max(writes.values(), key=lambda instant: (instant.completed, instant.requested))
-        found = writes.get(requested or newest.requested)
-        if found is None:
-            raise LabError(
-                f"{self._what_is_at(requested)}, so there is no commit to read.",
-                f"take one of: {', '.join(sorted(writes)[-5:])}",
-            )
-        record = self.records.get((found.action, found.requested), {})
-        return commit_of(record, found.requested, found.completed, found.action)
+            raise CommitNotFound(f"No write to {self.path} is complete.")
+        latest = max(writes.values(), key=lambda write: (write.completed, write.requested))
+        write = writes.get(requested or latest.requested)
+        if write is None:
+            raise CommitNotFound(f"{self._state_of(requested)}, so there is no commit to read.")
+        return decode_commit(self.records.get((write.action, write.requested), {}), write)
 
-    def _what_is_at(self, requested: str) -> str:
+    def _state_of(self, requested: str) -> str:
         for instant in (*self.instants, *self.history):
             if instant.requested == requested:
                 return f"The {instant.action} {requested} is {instant.state}"
         return f"The timeline has no instant {requested}"
 
     @cached_property
+    def completed_writes(self) -> dict[str, Instant]:
+        """The completed writes by requested time, including archived ones."""
+        instants = (*self.history, *self.instants)
+        return {i.requested: i for i in instants if i.writes and i.completed}
+
+    @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
-        """All file slices, by partition, file group and instant; uncommitted files left out."""
+        """All file slices, by partition, file group and instant, without uncommitted files."""
         groups: dict[tuple[str, str], list[DataFile]] = {}
         for file in sorted(self.files):
             if file.committed:
                 groups.setdefault((file.partition, file.group), []).append(file)
-        return tuple(found for files in groups.values() for found in self._slices_of(files))
+        return tuple(part for files in groups.values() for part in self._slices_of(files))
 
     @property
     def current(self) -> tuple[FileSlice, ...]:
-        """The slices that a query of the newest state reads."""
-        return tuple(found for found in self.slices if found.current)
+        """The slices that a query of the latest state reads."""
+        return tuple(part for part in self.slices if part.current)
 
     @property
     def uncommitted(self) -> tuple[DataFile, ...]:
-        """Files of actions that are not complete; no reader sees them."""
+        """Files of actions that are not complete; readers skip them."""
         return tuple(file for file in self.files if not file.committed)
 
     @cached_property
     def undone(self) -> frozenset[str]:
-        """Requested times of the instants that rollbacks and restores took off the timeline."""
+        """Requested times of the instants that rollbacks and restores removed from the timeline."""
         return frozenset(
             instant
             for (action, _), record in self.records.items()
@@ -225,7 +198,7 @@ class Snapshot:
 
     @cached_property
     def rewritten_files(self) -> frozenset[DataFile]:
-        """New base files of file groups that had a base file in `since`: its rows were rewritten."""
+        """New base files of file groups that had a base file in `since`."""
         old = self.since.files if self.since else ()
         before = {(file.partition, file.group) for file in old if file.kind == "base"}
         return frozenset(
@@ -234,24 +207,24 @@ class Snapshot:
 
     @cached_property
     def gone_files(self) -> tuple[DataFile, ...]:
-        """Data files that `since` had and that are no longer there."""
+        """Data files of `since` that no longer exist."""
         if not self.since:
             return ()
-        here = {(file.partition, file.name) for file in self.files}
-        return tuple(f for f in self.since.files if (f.partition, f.name) not in here)
+        keys = {file.key for file in self.files}
+        return tuple(file for file in self.since.files if file.key not in keys)
 
     @property
     def rows(self) -> int | None:
-        """Rows that a query of the newest state gives; None where logs, not yet merged, or missing
-        commits leave it open."""
-        files = [file for found in self.current for file in found.files if file.kind != "cdc"]
+        """Rows of a query of the latest state; None if unmerged logs or missing commits leave the
+        number open."""
+        files = [file for part in self.current for file in part.files if file.kind != "cdc"]
         if any(file.kind == "log" or file.rows is None for file in files):
             return None
         return sum(file.rows for file in files)
 
     @property
     def metadata_partitions(self) -> pd.DataFrame:
-        """The partitions of the metadata table: objects and bytes of each."""
+        """The metadata table: objects and bytes, one row per partition."""
         rows = [
             (name.split("/")[2], size)
             for part, name, size in self.bookkeeping
@@ -267,37 +240,37 @@ class Snapshot:
 
     @property
     def objects(self) -> int:
-        """How many objects the table has on the store."""
+        """Number of objects, data files included."""
         return len(self.files) + len(self.bookkeeping)
 
     @property
     def new_instants(self) -> frozenset[Instant]:
         """Instants that `since` did not have, or had in another state."""
-        return (
-            frozenset(self.instants) - frozenset(self.since.instants) if self.since else frozenset()
-        )
+        before = self.since.instants if self.since else self.instants
+        return frozenset(self.instants).difference(before)
 
     @cached_property
     def new_files(self) -> frozenset[DataFile]:
         """Data files that `since` did not have."""
         if not self.since:
             return frozenset()
-        known = {(file.partition, file.name) for file in self.since.files}
-        return frozenset(f for f in self.files if (f.partition, f.name) not in known)
+        known = {file.key for file in self.since.files}
+        return frozenset(file for file in self.files if file.key not in known)
 
     def parts(self) -> pd.DataFrame:
-        """Objects and bytes of each part of the table: base, log, cdc, timeline, metadata, other."""
+        """Objects and bytes, one row per part: base, log, cdc, timeline, metadata, other."""
         return self.frame().groupby("part", sort=False)["bytes"].agg(objects="count", bytes="sum")
 
     def frame(self) -> pd.DataFrame:
-        """Every object of the table: part, partition, file_group, instant, name, bytes."""
+        """One row per object: part, partition, file_group, instant, name, bytes."""
         rows = [(f.kind, f.partition, f.group, f.instant, f.name, f.size) for f in self.files]
         rows += [(part, "", "", "", name, size) for part, name, size in self.bookkeeping]
         columns = ["part", "partition", "file_group", "instant", "name", "bytes"]
         return pd.DataFrame(rows, columns=columns)
 
     def __sub__(self, before: "Snapshot") -> pd.DataFrame:
-        """What is new or gone since `before`, with a first column `change`."""
+        """Objects that differ from `before`: the columns of `frame()` after `change`, which is new,
+        gone or changed."""
         both = self.frame().merge(
             before.frame(),
             how="outer",
@@ -312,26 +285,26 @@ class Snapshot:
         return both[~same].drop(columns=["_merge", "bytes_before"]).reset_index(drop=True)
 
     def _slices_of(self, files: list[DataFile]) -> list[FileSlice]:
-        """Part a file group's files into slices, as Hudi's file system view does.
+        """Split a file group's files into slices, as Hudi's file system view does.
 
-        A log belongs to the newest base file that was requested before the log was complete (a
-        compaction that runs meanwhile leaves it to the next slice, and so does a planned one).
+        A log belongs to the latest base file that was requested before the log was complete. If a
+        compaction is planned or running meanwhile, the log belongs to the next slice.
         """
         partition, group = files[0].partition, files[0].group
         base_at = {file.instant: file for file in files if file.kind == "base"}
-        compaction = self._compaction_of.get(group)
+        compaction = self._pending_compactions.get(group)
         begins = {*base_at, *([compaction] if compaction else [])}
         slices: dict[str, list[DataFile]] = {begin: [] for begin in begins}
         logs = sorted((f for f in files if f.kind != "base"), key=lambda f: (f.instant, f.name))
         for log in logs:
-            done = self._completed.get(log.instant, log.instant)
-            before = [instant for instant in slices if instant <= done]
+            write = self.completed_writes.get(log.instant)
+            completed = write.completed if write else log.instant
+            before = [instant for instant in slices if instant <= completed]
             slices.setdefault(max(before, default=log.instant), []).append(log)
         order = sorted(slices)
         # Until a planned compaction is complete, a query merges the slice before it and its own.
-        read = set() if group in dict(self.replaced) else set(order[-1:])
-        if read and order[-1] == compaction:
-            read.update(order[-2:])
+        latest = order[-2:] if order[-1] == compaction else order[-1:]
+        current = () if group in dict(self.replaced) else latest
         return [
             FileSlice(
                 partition,
@@ -339,32 +312,13 @@ class Snapshot:
                 instant,
                 base_at.get(instant),
                 tuple(slices[instant]),
-                current=instant in read and bool(instant in base_at or slices[instant]),
+                current=instant in current and bool(instant in base_at or slices[instant]),
                 planned=instant == compaction,
             )
             for instant in order
         ]
 
     @cached_property
-    def _compaction_of(self) -> dict[str, str]:
-        """File group to the pending compaction that will compact it."""
+    def _pending_compactions(self) -> dict[str, str]:
+        """File group to the requested time of its pending compaction."""
         return {group: begin for group, begin, action in self.planned if action == "compaction"}
-
-    @cached_property
-    def _completed(self) -> dict[str, str]:
-        """Requested to completion time of the writes that are complete."""
-        return {
-            i.requested: i.completed
-            for i in (*self.history, *self.instants)
-            if i.writes and i.completed
-        }
-
-    def __repr__(self) -> str:
-        from lab_env.xray.text import as_text
-
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        from lab_env.xray.drawing import as_svg
-
-        return as_svg(self)

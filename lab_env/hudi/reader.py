@@ -1,132 +1,86 @@
-"""Reads a table's snapshot from the object store: one listing and the timeline's files, no Spark.
+"""Reads a table's snapshot: one listing, and the small files of its timeline.
 
-States and times of instants come from the names of the timeline's files, slices from the names of the
-data files. Records, rows, replaced and cleaned files come from what the instants recorded.
+States and times of instants come from the names of timeline files, file slices from the names of
+data files. Rows, replaced file groups and cleaned files come from the instants' metadata.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
-from botocore.exceptions import ClientError
-
-from lab_env import store
-from lab_env.errors import LabError
-from lab_env.hudi.commits import commit_of, read_avro
-from lab_env.hudi.history import HISTORY, archived, current_files
-from lab_env.hudi.model import ACTIONS_THAT_WRITE, CleanedFile, DataFile, Instant, Snapshot
-from lab_env.hudi.timeline import TimelineName, data_name, timeline_name
-from lab_env.settings import Endpoints
-from lab_env.store import StoredObject
+from lab_env.hudi.commits import read_avro, replaced_groups, written_files
+from lab_env.hudi.files import TableFiles
+from lab_env.hudi.history import archived_instants, is_manifest, valid_files
+from lab_env.hudi.model import CleanedFile, DataFile, Snapshot
+from lab_env.hudi.timeline import Instant, parse_data_name, parse_timeline_key
 
 PROPERTIES = ".hoodie/hoodie.properties"
 TIMELINE = ".hoodie/timeline/"
 METADATA = ".hoodie/metadata/"
-PLANS = ("compaction", "logcompaction", "clustering")
-READERS = 10  # as many as the client keeps connections
+PLANNED_ACTIONS = ("compaction", "logcompaction", "clustering")
+STATES = ("requested", "inflight", "completed")
+PARALLEL_READS = 10
+
+# Decoded metadata of completed instants, by action and requested time.
+Records = Mapping[tuple[str, str], dict]
 
 
-def xray(endpoints: Endpoints, path: str, since: Snapshot | None = None) -> Snapshot:
-    """A table as it lies on the store now.
+class TableNotFound(LookupError):
+    """There is no Hudi table at this path."""
+
+
+class UnsupportedTable(ValueError):
+    """The table has an older layout."""
+
+
+def read_table(files: TableFiles, since: Snapshot | None = None) -> Snapshot:
+    """Read a table as it is now.
 
     Args:
-        endpoints: where the store is.
-        path: for example `s3a://lakehouse/lesson-05/orders`.
-        since: an earlier snapshot; what is not in it is shown as new.
-
-    Returns:
-        The snapshot; showing it draws it.
+        files: the table's files.
+        since: an earlier snapshot to compare with: sets `new_files`, `gone_files` and the like.
 
     Raises:
-        LabError: there is no Hudi table at that path, or one of an older layout.
+        TableNotFound: the path holds no Hudi table.
+        UnsupportedTable: the table's version is before 8, whose timeline has another layout.
     """
-    prefix = store.key_of(path).rstrip("/") + "/"
-    objects = {
-        found.key.removeprefix(prefix): found for found in store.list_objects(endpoints, prefix)
-    }
-    if PROPERTIES not in objects:
-        seen = f"{len(objects)} objects lie below it" if objects else "nothing lies there"
-        raise LabError(
-            f"There is no Hudi table at {path}: {seen}, and no {PROPERTIES}.",
-            "give the path that the table was saved to.",
+    sizes = files.sizes()
+    if PROPERTIES not in sizes:
+        below = f"{len(sizes)} objects lie below it" if sizes else "nothing lies there"
+        raise TableNotFound(
+            f"There is no Hudi table at {files.path}: {below}, and no {PROPERTIES}."
         )
-
-    def read_all(keys: list[str]) -> dict[str, bytes]:
-        with ThreadPoolExecutor(READERS) as pool:
-            found = pool.map(lambda key: _read(endpoints, prefix + key), keys)
-            return {key: content for key, content in zip(keys, found, strict=True) if content}
-
-    contents = read_all([PROPERTIES, *(key for key in objects if _tells_more(key))])
-    contents |= read_all(current_files(contents))
-    return snapshot(path, contents.pop(PROPERTIES).decode(), objects, contents, since)
-
-
-def snapshot(
-    path: str,
-    properties: str,
-    objects: dict[str, StoredObject],
-    contents: dict[str, bytes] | None = None,
-    since: Snapshot | None = None,
-) -> Snapshot:
-    """Build a snapshot from a listing.
-
-    Args:
-        path: where the table lies.
-        properties: the text of `hoodie.properties`.
-        objects: the objects by their key below the table.
-        contents: the bytes of timeline files and of the history, by their key.
-        since: an earlier snapshot.
-
-    Returns:
-        The snapshot.
-
-    Raises:
-        LabError: the table is of a version before 8, whose timeline is laid out otherwise.
-    """
-    contents = contents or {}
-    options = dict(
-        line.split("=", 1) for line in properties.splitlines() if "=" in line and line[0] != "#"
-    )
-    version = int(options.get("hoodie.table.version", 0))
+    timeline = {key: instant for key in sizes if (instant := parse_timeline_key(key))}
+    informative = [key for key, instant in timeline.items() if _has_metadata(instant)]
+    contents = _read_all(files, [PROPERTIES, *informative, *filter(is_manifest, sizes)])
+    contents |= _read_all(files, valid_files(contents))
+    properties = _parse_properties(contents.get(PROPERTIES, b"").decode())
+    version = int(properties.get("hoodie.table.version", 0))
     if version < 8:
-        raise LabError(
-            f"The table at {path} is of version {version}; the X-ray reads version 8 and later.",
-            "write it with Hudi 1.x, or read the tables that the lessons make.",
+        raise UnsupportedTable(
+            f"The table at {files.path} is of version {version}; "
+            "only version 8 and later can be read."
         )
-    instants = _instants(objects)
-    past = [found for found in archived(contents) if found[0].requested not in _requests(instants)]
-    history = tuple(instant for instant, _ in past)
-    records = _records(instants, contents) | {(i.action, i.requested): record for i, record in past}
-    rows, replaced = _recorded(records)
-    is_committed = _commit_rule(instants, history)
-    files, bookkeeping = [], []
-    for key, found in objects.items():
-        folder, _, name = key.rpartition("/")
-        told = None if key.startswith(".hoodie/") else data_name(name)
-        if told:
-            committed = is_committed(told.instant)
-            files.append(
-                DataFile(
-                    folder,
-                    told.group,
-                    told.instant,
-                    told.kind,
-                    name,
-                    found.size,
-                    committed,
-                    rows.get((folder, name)),
-                )
-            )
-        else:
-            bookkeeping.append((_part(key), key, found.size))
+    instants = _merge_states(timeline.values())
+    active = {instant.requested for instant in instants}
+    archived = [pair for pair in archived_instants(contents) if pair[0].requested not in active]
+    history = tuple(instant for instant, _ in archived)
+    records = _decode(timeline, instants, contents)
+    records |= {(instant.action, instant.requested): record for instant, record in archived}
+    data_files = _data_files(sizes, records, _commit_rule(instants, history))
+    groups = {file.group for file in data_files}
+    data_keys = {file.key for file in data_files}
     return Snapshot(
-        path=path,
-        name=options.get("hoodie.table.name", path.rstrip("/").rpartition("/")[2]),
-        table_type=options.get("hoodie.table.type", "COPY_ON_WRITE"),
+        path=files.path,
+        name=properties.get("hoodie.table.name", files.path.rstrip("/").rpartition("/")[2]),
+        table_type=properties.get("hoodie.table.type", "COPY_ON_WRITE"),
         version=version,
         instants=instants,
-        files=tuple(sorted(files)),
-        replaced=_still_there(replaced, files),
-        bookkeeping=tuple(sorted(bookkeeping)),
+        files=data_files,
+        replaced=tuple(pair for pair in _replaced(records) if pair[0] in groups),
+        bookkeeping=tuple(
+            sorted((_part(key), key, size) for key, size in sizes.items() if key not in data_keys)
+        ),
         since=since,
         history=history,
         cleaned=_cleaned(records),
@@ -135,137 +89,137 @@ def snapshot(
     )
 
 
-def _read(endpoints: Endpoints, key: str) -> bytes | None:
-    """An object's content; None when a writer has just archived it away."""
-    try:
-        return store.read(endpoints, key)
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "NoSuchKey":
+def _read_all(files: TableFiles, keys: Iterable[str]) -> dict[str, bytes]:
+    """Contents by key, without files that a writer has just archived."""
+
+    def read(key: str) -> bytes | None:
+        try:
+            return files.read(key)
+        except FileNotFoundError:
             return None
-        raise
+
+    keys = list(keys)
+    with ThreadPoolExecutor(PARALLEL_READS) as pool:
+        contents = pool.map(read, keys)
+        return {key: content for key, content in zip(keys, contents, strict=True) if content}
 
 
-def _tells_more(key: str) -> bool:
-    """Whether a file of the timeline is worth reading: what ended an action, a plan, a manifest."""
-    if key.startswith(HISTORY):
-        return not key.endswith(".parquet")
-    told = timeline_name(key.removeprefix(TIMELINE)) if key.startswith(TIMELINE) else None
-    return bool(
-        told and (told.state == "completed" or (told.state == "requested" and told.action in PLANS))
-    )
+def _parse_properties(text: str) -> dict[str, str]:
+    lines = (line for line in text.splitlines() if "=" in line and line[0] != "#")
+    return dict(line.split("=", 1) for line in lines)
 
 
-def _instants(objects: dict[str, StoredObject]) -> tuple[Instant, ...]:
-    """One instant for each action: its furthest state."""
-    names: dict[tuple[str, bool], list[TimelineName]] = {}
-    for key in objects:
-        if key.startswith(TIMELINE) and "/" not in key.removeprefix(TIMELINE):
-            told = timeline_name(key.removeprefix(TIMELINE))
-            if told:  # a savepoint has the requested time of the write that it keeps
-                names.setdefault((told.requested, told.action == "savepoint"), []).append(told)
-    order = ("requested", "inflight", "completed")
+def _has_metadata(instant: Instant) -> bool:
+    """Whether a timeline file holds metadata that the snapshot needs: of a completion or a plan."""
+    planned = instant.state == "requested" and instant.action in PLANNED_ACTIONS
+    return instant.state == "completed" or planned
+
+
+def _merge_states(files: Iterable[Instant]) -> tuple[Instant, ...]:
+    """One instant per action, in its latest state, from one instant per timeline file."""
+    actions: dict[tuple[str, bool], list[Instant]] = {}
+    for file in files:  # a savepoint has the requested time of the write that it protects
+        actions.setdefault((file.requested, file.action == "savepoint"), []).append(file)
     instants = []
-    for (requested, _), told in names.items():
-        furthest = max(told, key=lambda name: order.index(name.state))
-        planned = {name.action for name in told} & set(PLANS)
-        action = planned.pop() if planned else furthest.action
-        instants.append(Instant(requested, furthest.completed, action, furthest.state))
-    return tuple(sorted(instants, key=lambda i: (i.requested, i.action == "savepoint")))
+    for _, states in sorted(actions.items()):
+        latest = max(states, key=lambda instant: STATES.index(instant.state))
+        planned = [i.action for i in states if i.action in PLANNED_ACTIONS]
+        instants.append(replace(latest, action=planned[0]) if planned else latest)
+    return tuple(instants)
 
 
-def _requests(instants: tuple[Instant, ...]) -> set[str]:
-    return {instant.requested for instant in instants}
-
-
-def _records(
-    instants: tuple[Instant, ...], contents: dict[str, bytes]
+def _decode(
+    timeline: Mapping[str, Instant], instants: Iterable[Instant], contents: Mapping[str, bytes]
 ) -> dict[tuple[str, str], dict]:
-    """What the completed actions of the active timeline recorded."""
+    """The metadata of the active timeline's completed instants."""
     writes = {instant.requested: instant.action for instant in instants if instant.writes}
-    found = {}
-    for key, content in contents.items():
-        told = timeline_name(key.removeprefix(TIMELINE))
-        if told and told.state == "completed":
-            wrote = told.action in ACTIONS_THAT_WRITE
-            action = writes[told.requested] if wrote else told.action
-            found[action, told.requested] = read_avro(content)
-    return found
+    return {
+        (writes[file.requested] if file.writes else file.action, file.requested): read_avro(
+            contents[key]
+        )
+        for key, file in timeline.items()
+        if file.completed and key in contents
+    }
 
 
-def _recorded(
-    records: dict[tuple[str, str], dict],
-) -> tuple[dict[tuple[str, str], int], dict[str, str]]:
-    """Rows by partition and file name, and the file groups replaced with the time of it."""
-    rows, replaced = {}, {}
-    for (action, requested), record in records.items():
-        if "partitionToWriteStats" not in record:
-            continue
-        commit = commit_of(record, requested, "", action)
-        for file in commit.files:
-            if file.kind != "cdc":  # no commit tells how many changes a change log holds
-                rows[file.partition, file.name] = file.changes
-        replaced |= {group: requested for _, group in commit.replaced}
-    return rows, replaced
+def _data_files(
+    sizes: Mapping[str, int], records: Records, is_committed: Callable[[str], bool]
+) -> tuple[DataFile, ...]:
+    """The data files of a listing."""
+    rows = {
+        (file.partition, file.name): file.changes
+        for record in records.values()
+        for file in written_files(record)
+        if file.kind != "cdc"  # no commit records how many changes a change log holds
+    }
+    files = []
+    for key, size in sizes.items():
+        partition, _, name = key.rpartition("/")
+        parsed = None if key.startswith(".hoodie/") else parse_data_name(name)
+        if parsed:
+            group, instant, kind = parsed.group, parsed.instant, parsed.kind
+            committed, count = is_committed(instant), rows.get((partition, name))
+            files.append(DataFile(partition, group, instant, kind, name, size, committed, count))
+    return tuple(sorted(files))
 
 
-def _commit_rule(
-    instants: tuple[Instant, ...], history: tuple[Instant, ...]
-) -> Callable[[str], bool]:
-    """Tells whether readers count the files of an instant, as Hudi decides it."""
+def _commit_rule(instants: Iterable[Instant], history: Iterable[Instant]) -> Callable[[str], bool]:
+    """A function that tells whether an instant's files count for readers, by Hudi's own rule."""
     states = {i.requested: i.state for i in (*history, *instants) if i.writes}
     first = min((i.requested for i in instants if i.writes and i.completed), default="")
 
     def is_committed(instant: str) -> bool:
         if instant in states:
             return states[instant] == "completed"
-        # Older instants have left the active timeline for the archive; a younger one that is
-        # missing was rolled back or never recorded.
+        # Older instants have been archived. A missing younger one was rolled back or never made.
         return instant < first
 
     return is_committed
 
 
-def _still_there(replaced: dict[str, str], files: list[DataFile]) -> tuple[tuple[str, str], ...]:
-    groups = {file.group for file in files}
-    return tuple(sorted((group, at) for group, at in replaced.items() if group in groups))
+def _replaced(records: Records) -> list[tuple[str, str]]:
+    """Each replaced file group and the requested time of the action that replaced it."""
+    replaced = {
+        group: requested
+        for (_, requested), record in records.items()
+        for _, group in replaced_groups(record)
+    }
+    return sorted(replaced.items())
 
 
-def _cleaned(records: dict[tuple[str, str], dict]) -> tuple[CleanedFile, ...]:
+def _cleaned(records: Records) -> tuple[CleanedFile, ...]:
     """The files that completed cleans deleted."""
-    found = set()
+    cleaned = set()
     for (action, requested), record in records.items():
         if action != "clean":
             continue
-        for partition, told in (record.get("partitionMetadata") or {}).items():
-            for path in told["successDeleteFiles"]:
+        for partition, stat in (record.get("partitionMetadata") or {}).items():
+            for path in stat["successDeleteFiles"]:
                 name = path.rpartition("/")[2]
-                if data := data_name(name):
-                    found.add(
-                        CleanedFile(partition, data.group, data.instant, data.kind, name, requested)
+                if file := parse_data_name(name):
+                    cleaned.add(
+                        CleanedFile(partition, file.group, file.instant, file.kind, name, requested)
                     )
-    return tuple(sorted(found))
+    return tuple(sorted(cleaned))
 
 
 def _planned(
-    instants: tuple[Instant, ...], contents: dict[str, bytes]
+    instants: Iterable[Instant], contents: Mapping[str, bytes]
 ) -> tuple[tuple[str, str, str], ...]:
-    """File group, requested time and action of each plan that is not carried out yet."""
-    found = []
+    """File group, requested time and action of each plan that is still pending."""
+    planned = []
     for instant in instants:
-        if instant.completed or instant.action not in PLANS:
+        if instant.completed or instant.action not in PLANNED_ACTIONS:
             continue
-        plan = read_avro(
-            contents.get(f"{TIMELINE}{instant.requested}.{instant.action}.requested", b"")
-        )
-        clustered = (plan.get("clusteringPlan") or {}).get("inputGroups") or ()
-        parts = [*(plan.get("operations") or ()), *(s for g in clustered for s in g["slices"])]
-        found += [(part["fileId"], instant.requested, instant.action) for part in parts]
-    return tuple(sorted(found))
+        key = f"{TIMELINE}{instant.requested}.{instant.action}.requested"
+        plan = read_avro(contents.get(key, b""))
+        clustering = (plan.get("clusteringPlan") or {}).get("inputGroups") or ()
+        slices = [*(plan.get("operations") or ()), *(s for g in clustering for s in g["slices"])]
+        planned += [(part["fileId"], instant.requested, instant.action) for part in slices]
+    return tuple(sorted(planned))
 
 
 def _part(key: str) -> str:
     if key.startswith(TIMELINE):
         return "timeline"
-    if key.startswith(METADATA):
-        return "metadata"
-    return "other"
+    return "metadata" if key.startswith(METADATA) else "other"

@@ -1,11 +1,13 @@
-"""The grammar of Hudi's file names, table version 8 and later: what a name alone tells.
+"""Names of Hudi's files and instant times, table version 8 and later.
+
+An instant time is a string of 17 digits, from year to millisecond, in UTC: `20261120091500705`.
 
 Source: Apache Hudi's technical specification, sections on the timeline and on file naming.
 """
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 _COMPLETED = re.compile(r"(?P<requested>\d+)_(?P<completed>\d+)\.(?P<action>[a-z]+)")
 _PENDING = re.compile(r"(?P<requested>\d+)(?:\.(?P<action>[a-z]+))?\.(?P<state>requested|inflight)")
@@ -13,16 +15,26 @@ _BASE = re.compile(r"(?P<group>.+)_(?P<token>\d+-\d+-\d+)_(?P<instant>\d+)\.(?:p
 _LOG = re.compile(
     r"\.(?P<group>.+)_(?P<instant>\d+)\.log\.(?P<version>\d+)_(?P<token>\d+-\d+-\d+)(?P<cdc>\.cdc)?"
 )
+WRITING_ACTIONS = (
+    "commit",
+    "deltacommit",
+    "replacecommit",
+    "compaction",
+    "logcompaction",
+    "clustering",
+)
 
 
-@dataclass(frozen=True)
-class TimelineName:
-    """What the name of a timeline file tells.
+@dataclass(frozen=True, order=True)
+class Instant:
+    """One action on the timeline.
 
     Args:
-        requested: when the action was asked for: digits, year to millisecond.
-        completed: when it was complete, in the same form; None while it is pending.
-        action: commit, deltacommit, clean, and so on.
+        requested: when it was requested, as an instant time.
+        completed: when it was completed; None while it is pending.
+        action: commit, deltacommit, compaction, clean and so on. The file that completes a
+            compaction is named `commit`, that of a log compaction `deltacommit` and that of a
+            clustering `replacecommit`. In a `Snapshot` they keep their own names.
         state: completed, inflight or requested.
     """
 
@@ -31,14 +43,19 @@ class TimelineName:
     action: str
     state: str
 
+    @property
+    def writes(self) -> bool:
+        """Whether such an action writes data files."""
+        return self.action in WRITING_ACTIONS
+
 
 @dataclass(frozen=True)
 class DataName:
-    """What the name of a data file tells.
+    """The parts of a data file's name.
 
     Args:
         group: the file group's id.
-        instant: requested time of the action that wrote it.
+        instant: requested time of the action that wrote the file.
         kind: base, log or cdc.
     """
 
@@ -47,25 +64,39 @@ class DataName:
     kind: str
 
 
-def timeline_name(name: str) -> TimelineName | None:
-    """Read the name of a file of the timeline; None when it is something else.
+def parse_timeline_name(name: str) -> Instant | None:
+    """The instant that a timeline file's name states; None for any other name.
 
     Args:
-        name: the last part of its key.
+        name: the last part of the file's key.
     """
     if match := _COMPLETED.fullmatch(name):
-        return TimelineName(match["requested"], match["completed"], match["action"], "completed")
+        return Instant(match["requested"], match["completed"], match["action"], "completed")
     if match := _PENDING.fullmatch(name):
-        # Of an inflight commit the action is left out.
-        return TimelineName(match["requested"], None, match["action"] or "commit", match["state"])
+        # The name of an inflight commit leaves out the action.
+        return Instant(match["requested"], None, match["action"] or "commit", match["state"])
     return None
 
 
-def data_name(name: str) -> DataName | None:
-    """Read the name of a data file; None when it is something else.
+def parse_timeline_key(key: str) -> Instant | None:
+    """The instant that a file of a table's active timeline states; None for any other file.
+
+    The timeline of a table's metadata table does not count.
 
     Args:
-        name: the last part of its key.
+        key: the file's key, below the table or in full.
+    """
+    folder, _, name = f"/{key}".rpartition("/")
+    if folder.endswith("/.hoodie/timeline") and "/.hoodie/metadata/" not in folder:
+        return parse_timeline_name(name)
+    return None
+
+
+def parse_data_name(name: str) -> DataName | None:
+    """The parts of a data file's name; None for any other name.
+
+    Args:
+        name: the last part of the file's key.
     """
     if match := _BASE.fullmatch(name):
         return DataName(match["group"], match["instant"], "base")
@@ -74,46 +105,33 @@ def data_name(name: str) -> DataName | None:
     return None
 
 
-def clock(instant: str) -> str:
-    """An instant's time of day, for example `09:15:00.705` for `20261120091500705`."""
-    return f"{instant[8:10]}:{instant[10:12]}:{instant[12:14]}.{instant[14:17] or '000'}"
+def is_instant(text: str) -> bool:
+    """Whether a text has the form of an instant time, with or without milliseconds."""
+    return len(text) in (14, 17) and text.isdigit()
 
 
-def moment(instant: str) -> datetime:
-    """An instant as a time, UTC."""
+def to_datetime(instant: str) -> datetime:
+    """An instant time as a datetime in UTC; missing milliseconds are 0."""
     digits = f"{instant:0<17}"
     return datetime.strptime(f"{digits[:14]}.{digits[14:17]}", "%Y%m%d%H%M%S.%f").replace(
         tzinfo=UTC
     )
 
 
+def to_seconds(instant: str) -> float:
+    """An instant time as seconds since 1970."""
+    return to_datetime(instant).timestamp()
+
+
+def from_seconds(seconds: float) -> str:
+    """The instant time that is nearest to these seconds since 1970.
+
+    Rounding down instead would ask for a commit again that was completed at these seconds.
+    """
+    nearest = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=round(seconds * 1000))
+    return f"{nearest:%Y%m%d%H%M%S}{nearest.microsecond // 1000:03d}"
+
+
 def seconds_between(begin: str, end: str) -> float:
-    """Seconds from one instant to another."""
-    return (moment(end) - moment(begin)).total_seconds()
-
-
-def duration_text(seconds: float) -> str:
-    """A time span for a reader: `0.4 s`, `42 s`, `3 min`, `5 h`, `2.5 d`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    unit, scale = (
-        ("min", 60) if seconds < 3600 else ("h", 3600) if seconds < 86400 else ("d", 86400)
-    )
-    value = seconds / scale
-    return f"{value:.1f} {unit}" if value < 9.95 and value % 1 else f"{value:.0f} {unit}"
-
-
-def size_text(size: int) -> str:
-    """Bytes for a reader: `912 B`, `2.1 KB`, `435 KB`, `1.2 MB`."""
-    if size < 1000:
-        return f"{size} B"
-    for unit, scale in (("KB", 1e3), ("MB", 1e6), ("GB", 1e9)):
-        if size < scale * 1000 or unit == "GB":
-            break
-    value = size / scale
-    return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
-
-
-def date(instant: str) -> str:
-    """An instant's date, for example `2026-11-20`."""
-    return f"{instant[:4]}-{instant[4:6]}-{instant[6:8]}"
+    """Seconds from one instant time to another."""
+    return (to_datetime(end) - to_datetime(begin)).total_seconds()

@@ -1,7 +1,7 @@
 """Makes `.venv` from requirements.lock on a machine that has only Python; `make setup` starts here.
 
-Standard library only. Each step is complete or will be done again: a killed run simply goes on,
-and a second run sees from its stamp that there is nothing to do.
+Standard library only. A step that was interrupted is done again, so a killed run simply goes on; a
+second run sees from its stamp that there is nothing to do.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 VENV = REPOSITORY / ".venv"
 STAMP = VENV / "complete"
-SUPPORTED_PYTHONS = ((3, 12), (3, 11))
+SUPPORTED_PYTHONS = ((3, 12), (3, 11))  # the preferred one first; pyproject.toml and CI agree
 COLD_BYTES, WARM_BYTES = 4e9, 1e9
 
 # Variables that would make a program use another Python, Java library or Spark than the lab's.
@@ -38,15 +38,15 @@ SCRUBBED_ENV = (
     "HADOOP_CONF_DIR",
     "CLASSPATH",
 )
-# A bundle's list of its files with their SHA-256, and the digest of the list that was last checked.
+# A bundle's list of its files with their SHA-256, and the digest of the last list checked.
 MANIFEST, CHECKED = "bundle.json", "bundle.checked"
 OFFLINE = "check the network, a proxy or a mirror's settings, then run: make setup"
 
 
 def main():
-    """Have a complete `.venv`, then let its own `lab setup` fetch the rest."""
+    """Make `.venv` unless it is complete, then let its own `lab setup` fetch the rest."""
     started = time.time()
-    _use_a_wanted_python()
+    _use_supported_python()
     cache = _cache()
     _check_bundle(cache)
     arguments = ["--since", str(started)]
@@ -65,33 +65,38 @@ def main():
 
 
 def is_complete():
-    """Whether `.venv` is what requirements.lock says, and its Python is still on this machine."""
-    return _stamp_text() == _stamp_wanted() and _python_runs()
+    """Whether `.venv` has what requirements.lock lists, and its Python still runs."""
+    return _stamp_text() == _expected_stamp() and _python_runs()
 
 
 def _python_runs():
     try:
-        ask = [VENV / "bin" / "python", "-I", "-S", "-c", ""]
-        return subprocess.run(ask, capture_output=True).returncode == 0
+        command = [VENV / "bin" / "python", "-I", "-S", "-c", ""]
+        return subprocess.run(command, capture_output=True).returncode == 0
     except OSError:
         return False
 
 
-def _use_a_wanted_python():
-    """Go on in Python 3.11 or 3.12, whichever `python3` started this."""
+def _use_supported_python():
+    """Go on in a supported Python, whichever `python3` started this."""
     if sys.version_info[:2] in SUPPORTED_PYTHONS:
         return
     for version in SUPPORTED_PYTHONS:
-        name = "python" + ".".join(map(str, version))
-        # Asked by running it: a pyenv shim may be there without the version behind it.
-        ask = [name, "-I", "-c", "import sys; print(sys.version_info[:2])"]
+        name = "python{}.{}".format(*version)
+        # It must run: a pyenv shim may exist without the version behind it.
+        command = [name, "-I", "-c", "import sys; print(sys.version_info[:2])"]
         with contextlib.suppress(OSError):
-            if str(version) in subprocess.run(ask, capture_output=True, text=True).stdout:
+            if str(version) in subprocess.run(command, capture_output=True, text=True).stdout:
                 os.execvp(name, [name, "-I", __file__, *sys.argv[1:]])
     _fail(
-        f"Python 3.11 or 3.12 is needed; python3 here is {_version()}.",
+        f"Python {pythons()} is needed; python3 here is {_version()}.",
         "install one of them, or name it: make setup PYTHON=/path/to/python3.12",
     )
+
+
+def pythons():
+    """The supported Pythons, for people: `3.11 or 3.12`."""
+    return " or ".join("{}.{}".format(*version) for version in sorted(SUPPORTED_PYTHONS))
 
 
 def _make_venv(cache):
@@ -100,15 +105,15 @@ def _make_venv(cache):
     environment.setdefault("UV_HTTP_TIMEOUT", "120")
     environment["UV_PYTHON_DOWNLOADS"] = "never"
     python = ["--python", str(VENV / "bin" / "python")]
-    _say(f"Python packages: making .venv for Python {_version()}")
+    _report(f"Python packages: making .venv for Python {_version()}")
     if _stamp_text().split(" ")[0] == _version() and _python_runs():
-        STAMP.unlink()  # complete once, and so fit to be brought up to date in place
+        STAMP.unlink()  # it was complete once, so it can be brought up to date in place
     else:
         _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV], environment)
     wheels = wheels_folder(cache)
     packages = ["requirements.lock"]
     if wheels.is_dir():
-        _say("Python packages: from the bundle, no network")
+        _report("Python packages: from the bundle, no network")
         environment["UV_OFFLINE"] = "1"
         packages = ["--no-index", "--find-links", wheels, wheels / "requirements.txt"]
     sync = [uv, "pip", "sync", *python, "--require-hashes", *packages]
@@ -116,36 +121,37 @@ def _make_venv(cache):
     install = [uv, "pip", "install", "--quiet", *python, "--no-deps", "--no-build-isolation"]
     _run([*install, "--editable", "."], environment)
     temporary = STAMP.with_name("complete.partial")
-    temporary.write_text(_stamp_wanted())
+    temporary.write_text(_expected_stamp())
     os.replace(temporary, STAMP)
 
 
 def wheels_folder(cache):
-    """Where a bundle has the packages of this requirements.lock, for this Python."""
+    """The folder in which a bundle has the packages of this requirements.lock, for this Python."""
     digest = hashlib.sha256((REPOSITORY / "requirements.lock").read_bytes()).hexdigest()[:10]
     return cache / f"wheels-{_version()}-{digest}"
 
 
 def _check_bundle(cache):
-    """Refuse an unpacked bundle with damaged files; once checked, it costs nothing."""
+    """Refuse an unpacked bundle with damaged files; an intact one is checked only once."""
     manifest, checked = cache / MANIFEST, cache / CHECKED
     if not manifest.exists():
         return
     digest = file_sha256(manifest)
     if checked.exists() and checked.read_text() == digest:
         return
-    _say("bundle: checking its files")
+    _report("bundle: checking its files")
     if damaged := damaged_files(cache):
         _fail(
             f"The bundle in {cache} is damaged: {len(damaged)} of its files are not what it lists.",
-            "compare the archive's SHA-256 with what lab bundle printed, unpack it again, then: make setup",
+            "compare the archive's SHA-256 with what lab bundle printed,"
+            " unpack it again, then: make setup",
             damaged[:8],
         )
     checked.write_text(digest)
 
 
 def damaged_files(cache):
-    """The files of an unpacked bundle that differ from its manifest; jars that it does not list count too."""
+    """The files of an unpacked bundle that differ from its manifest, and jars that it lacks."""
     listed = json.loads((cache / MANIFEST).read_text())
     damaged = {name for name, digest in listed.items() if file_sha256(cache / name) != digest}
     folders = {Path(name).parent for name in listed if name.startswith("jars/")}
@@ -164,15 +170,14 @@ def file_sha256(path):
 
 def _uv(cache):
     """The pinned uv, fetched by pip and its hashes into the cache."""
-    import tomllib
+    import tomllib  # an old Python that only looks for a supported one does not have it
 
-    pin = tomllib.loads((REPOSITORY / "lab_env" / "install" / "versions.toml").read_text())[
-        "wheels"
-    ]["uv"]
+    pins = tomllib.loads(Path(__file__).with_name("versions.toml").read_text())
+    pin = pins["wheels"]["uv"]
     target = cache / "tools" / f"uv-{pin['version']}"
     if (target / "bin" / "uv").exists():
         return target / "bin" / "uv"
-    _say("Python packages: fetching uv, their installer")
+    _report("Python packages: fetching uv, their installer")
     partial = cache / "partial" / "tools"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -194,22 +199,22 @@ def requirement(name, pin):
 
 
 def _pip(folder, environment):
-    """A Python that has pip: a fresh small environment's, else this one's own."""
-    made = subprocess.run(
+    """A Python that has pip: that of a small new environment, else this one."""
+    done = subprocess.run(
         [sys.executable, "-I", "-m", "venv", folder / "pip"],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    if made.returncode == 0:
+    if done.returncode == 0:
         return folder / "pip" / "bin" / "python"
     _fail_without_pip(environment)
     return sys.executable
 
 
 def _fail_without_pip(environment):
-    own = [sys.executable, "-I", "-m", "pip", "--version"]
-    if subprocess.run(own, env=environment, capture_output=True).returncode:
+    command = [sys.executable, "-I", "-m", "pip", "--version"]
+    if subprocess.run(command, env=environment, capture_output=True).returncode:
         _fail(
             f"{sys.executable} has neither pip nor ensurepip.",
             "install your system's package for them (Debian: python3-venv), then: make setup",
@@ -217,31 +222,33 @@ def _fail_without_pip(environment):
 
 
 def _uv_settings():
-    """What pip is told about indexes and certificates, in the words of uv, which ignores pip's."""
-    ask = [sys.executable, "-I", "-m", "pip", "config", "list"]
-    answer = subprocess.run(ask, capture_output=True, env=_environment())
-    told = re.findall(r"^(?:global|install|:env:)\.(\S+?)='(.*)'$", answer.stdout.decode(), re.M)
-    told += [
+    """pip's settings for indexes and certificates as variables of uv, which does not read pip's."""
+    command = [sys.executable, "-I", "-m", "pip", "config", "list"]
+    listed = subprocess.run(command, capture_output=True, env=_environment()).stdout.decode()
+    of_pip = re.findall(r"^(?:global|install|:env:)\.(\S+?)='(.*)'$", listed, re.M)
+    of_pip += [
         (name[4:].lower().replace("_", "-"), value)
         for name, value in os.environ.items()
         if name.startswith("PIP_")
     ]
-    words = {
+    variables = {
         "index-url": "UV_DEFAULT_INDEX",
         "extra-index-url": "UV_INDEX",
         "trusted-host": "UV_INSECURE_HOST",
         "cert": "SSL_CERT_FILE",
     }
     settings = {
-        words[key]: value.replace("\\n", " ").strip() for key, value in told if key in words
+        variables[key]: value.replace("\\n", " ").strip()
+        for key, value in of_pip
+        if key in variables
     }
     return {name: value for name, value in settings.items() if value and name not in os.environ}
 
 
-def _stamp_wanted():
+def _expected_stamp():
     parts = [
         (REPOSITORY / "requirements.lock").read_bytes(),
-        # Dependencies and commands, not the settings of tools.
+        # Only dependencies and commands; the settings of tools change nothing in `.venv`.
         (REPOSITORY / "pyproject.toml").read_bytes().split(b"[tool.")[0],
         str(REPOSITORY).encode(),
     ]
@@ -279,7 +286,8 @@ def _check_disk(cache):
         free = shutil.disk_usage(place).free
         if free < needed:
             _fail(
-                f"Set-up needs {needed / 1e9:.0f} GB of free disk; {place} has {free / 1e9:.1f} GB.",
+                f"Set-up needs {needed / 1e9:.0f} GB of free disk;"
+                f" {place} has {free / 1e9:.1f} GB.",
                 "free some space, or set LAB_CACHE to a folder on a larger disk.",
             )
 
@@ -290,8 +298,8 @@ def disk_used(folder):
     for root, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                facts = os.lstat(os.path.join(root, name))
-                sizes[facts.st_ino] = facts.st_blocks * 512
+                status = os.lstat(os.path.join(root, name))
+                sizes[status.st_ino] = status.st_blocks * 512
     return sum(sizes.values())
 
 
@@ -302,7 +310,7 @@ def _locked(cache):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say("another set-up is running; waiting for it")
+            _report("another set-up is running; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
@@ -314,7 +322,7 @@ def _environment():
 
 
 def _run(command, environment, failure="Set-up could not make .venv."):
-    """Run one step; in a terminal its own progress is seen, elsewhere only its failure."""
+    """Run one step; a terminal shows its own progress, anything else only its failure."""
     output = None if sys.stderr.isatty() else subprocess.PIPE
     done = subprocess.run(
         [str(part) for part in command],
@@ -333,12 +341,12 @@ def _run(command, environment, failure="Set-up could not make .venv."):
         )
 
 
-def _say(text):
+def _report(text):
     print(text, file=sys.stderr, flush=True)
 
 
 def _fail(what, next_step, log=()):
-    _say("\n".join([what, *log, f"Next step: {next_step}"]))
+    _report("\n".join([what, *log, f"Next step: {next_step}"]))
     sys.exit(1)
 
 

@@ -1,10 +1,10 @@
-"""A class archive for the JVM of a lesson's Spark session: parsed and verified once, then mapped.
+"""A class data sharing (CDS) archive for Spark's JVM: classes parsed once, then mapped.
 
-A session and its first Hudi write load some 20,000 classes out of 350 MB of jars. Java 17 can keep them in
-an archive (JEP 350, dynamic AppCDS); set-up makes it by one small session of its own. Measured,
-processor seconds of session and first write: 6.8 and 12.9 without it, 3.9 and 9.7 with it.
+A session and its first Hudi write load some 20,000 classes out of 350 MB of jars. Java 17 can keep
+them in an archive (JEP 350, dynamic AppCDS); set-up makes it with a small session of its own.
+Measured, processor seconds of session and first write: 6.8 and 12.9 without it, 3.9 and 9.7 with.
 
-The archive only saves time. Where it is missing or does not fit, the JVM reads the jars as ever.
+The archive only saves time. If it is missing or does not fit, the JVM reads the jars as usual.
 """
 
 import contextlib
@@ -17,48 +17,42 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from lab_env.install import fetch
+from lab_env.install.cache import Progress, cache, partial_folder
+from lab_env.install.jars import jar_folder
 from lab_env.install.java import find_java
-from lab_env.jvm import QUICK_COMPILER
+from lab_env.install.maven import pyspark_home
+from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER
 from lab_env.processes.environment import clean_environment
-from lab_env.processes.state import cache
 
 
 def cds_archive() -> Path | None:
-    """Where the archive lies; None where there is none."""
+    """The archive's path; None if there is none."""
     archive = _target()
     return archive if archive.exists() and archive.stat().st_size else None
 
 
 def java_options(others: str) -> str:
-    """A JVM's options and, where there is an archive, those by which it maps it.
+    """Add to a JVM's options those that map the archive, if there is one.
 
-    They fit only a session whose class path begins with `jars("spark")/*`, then PySpark's own.
-
-    Args:
-        others: the options without the archive.
+    They fit only a session whose class path begins with `jar_folder("spark")/*`, then PySpark's.
     """
     archive = cds_archive()
     if archive is None:
         return others
-    # Without the log options a JVM that cannot use it would say so at each start.
+    # Without the log options a JVM that cannot use the archive would warn at each start.
     return f'{others} "-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
-def make_class_archive(report_progress: fetch.Progress = print) -> None:
-    """Have the archive in the cache; an empty file stands for a Java that can make none.
-
-    Args:
-        say: receives one line of progress at a time.
-    """
+def make_cds_archive(report_progress: Progress = print) -> None:
+    """Make the archive unless the cache has it; an empty file marks a Java that can make none."""
     target = _target()
     if target.exists():
         return
-    report_progress("class archive for Spark: a first session, half a minute")
+    report_progress("class archive for Spark: made by a first session, half a minute")
     partial = cache() / "partial" / target.name
     partial.parent.mkdir(exist_ok=True)
     partial.unlink(missing_ok=True)
-    _have_base_archive()
+    _make_base_archive()
     with tempfile.TemporaryDirectory() as folder:
         environment = clean_environment() | {
             "SPARK_HOME": str(_spark_home()),
@@ -72,17 +66,18 @@ def make_class_archive(report_progress: fetch.Progress = print) -> None:
     if done.returncode:
         partial.unlink(missing_ok=True)
         report_progress(
-            f"class archive for Spark: not made, sessions start slower; {_reason(done.stdout + done.stderr)}"
+            "class archive for Spark: not made, sessions start slower;"
+            f" {_reason(done.stdout + done.stderr)}"
         )
         return  # the next set-up tries again
     if not partial.exists():
-        report_progress("class archive for Spark: not with this Java; sessions start slower")
+        report_progress("class archive for Spark: this Java makes none; sessions start slower")
         partial.touch()
     os.replace(partial, target)
 
 
-def _have_base_archive() -> None:
-    """Ours builds on the archive of Java's own classes; the Java of a wheel comes without one."""
+def _make_base_archive() -> None:
+    """Make the archive of Java's own classes, which ours extends; a wheel's Java lacks it."""
     java = find_java()
     if java.origin == "set-up" and not (java.home / "lib" / "server" / "classes.jsa").exists():
         subprocess.run([java.home / "bin" / "java", "-Xshare:dump"], capture_output=True)
@@ -95,9 +90,9 @@ def _reason(log: str) -> str:
 
 
 def _target() -> Path:
-    """Where the archive of this Java, these jars and this PySpark lies."""
+    """The path of the archive for this Java, these jars and this PySpark."""
     java = find_java().home
-    parts = [str(java), (java / "release").read_text(), fetch.jars("spark").name, _pyspark()]
+    parts = [str(java), (java / "release").read_text(), jar_folder("spark").name, _pyspark()]
     return cache() / f"classes-{hashlib.sha256(repr(parts).encode()).hexdigest()[:10]}.jsa"
 
 
@@ -106,19 +101,17 @@ def _pyspark() -> str:
 
 
 def _spark_home() -> Path:
-    """A Spark in the cache whose jars are the very files of `.venv`, under a name that stays.
+    """A SPARK_HOME in the cache, hard-linked to PySpark's jars, that outlives any clone.
 
     A JVM takes the archive only if the jars that it was made of still exist and are the same files
-    as those of its own class path. The jars of one clone's `.venv` go when the clone goes.
+    as those of its own class path. The jars of a clone's `.venv` go with the clone.
     """
     target = cache() / _pyspark()
     if not target.is_dir():
-        partial = cache() / "partial" / target.name
-        shutil.rmtree(partial, ignore_errors=True)
-        pyspark = fetch.pyspark_home()
-        shutil.copytree(pyspark / "bin", partial / "bin")
-        # Where cache and .venv lie on two disks the jars are copied, and the archive is of no use.
-        shutil.copytree(pyspark / "jars", partial / "jars", copy_function=_link_or_copy)
+        partial = partial_folder(target.name)
+        shutil.copytree(pyspark_home() / "bin", partial / "bin")
+        # If cache and .venv are on two disks, the jars are copied and the archive is of no use.
+        shutil.copytree(pyspark_home() / "jars", partial / "jars", copy_function=_link_or_copy)
         os.replace(partial, target)
     return target
 
@@ -131,17 +124,16 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def _first_session(archive: str, folder: str) -> None:
-    """A session that loads what a lesson's first minutes do, and leaves its classes as it exits."""
+    """Load the classes of a lesson's first minutes; the JVM writes the archive as it exits."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     spark = (
         SparkSession.builder.master("local[2]")
-        .config("spark.driver.extraClassPath", f"{fetch.jars('spark')}/*")
+        .config("spark.driver.extraClassPath", f"{jar_folder('spark')}/*")
         .config(
             "spark.driver.extraJavaOptions",
-            f"{' '.join(QUICK_COMPILER)} -Djol.skipHotspotSAAttach=true "
-            f'-Djdk.attach.allowAttachSelf=true "-XX:ArchiveClassesAtExit={archive}"',
+            " ".join((*QUICK_COMPILER, *JOL_OPTIONS, f'"-XX:ArchiveClassesAtExit={archive}"')),
         )
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -173,13 +165,13 @@ def _first_session(archive: str, folder: str) -> None:
         for _ in range(2):
             rows.write.format("hudi").options(**options).mode("append").save(path)
         spark.read.format("hudi").load(path).groupBy("day").count().toPandas()
-    # Nobody answers there: the classes of the S3 client are loaded all the same.
+    # No server answers, but the classes of the S3 client are loaded.
     with contextlib.suppress(Exception):
         spark.read.text("s3a://nobody/nothing")
     java = SparkContext._gateway.proc
     spark.stop()
     SparkContext._gateway.shutdown()
-    java.stdin.close()  # PySpark's JVM ends with its input, and writes the archive then
+    java.stdin.close()  # PySpark's JVM exits when its input ends, and writes the archive then
     java.wait()
 
 

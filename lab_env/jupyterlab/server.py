@@ -1,4 +1,4 @@
-"""Opens JupyterLab on a lesson: on this machine only, with its token, asking no network."""
+"""Opens JupyterLab on a lesson: for this machine only, with a token, and without a network."""
 
 import os
 import sys
@@ -7,22 +7,24 @@ from pathlib import Path
 from secrets import token_urlsafe
 
 from lab_env.processes.environment import clean_environment
-from lab_env.processes.state import free_port, keep, read_state
+from lab_env.processes.ports import free_port
+from lab_env.processes.state import read_state, update_state
+from lab_env.processes.system import has_display
 from lab_env.settings import settings
 
 SETTINGS = Path(__file__).parent
-ENDING = "Ctrl-C ends JupyterLab. The services go on until: .venv/bin/lab down"
+ENDING = "Ctrl-C ends JupyterLab. The services run until: .venv/bin/lab down"
 
 
 @dataclass(frozen=True)
 class Server:
-    """A JupyterLab that is ready to be started.
+    """How to start a JupyterLab, and how to reach it.
 
     Args:
         command: the program and its arguments.
-        environment: its variables.
-        url: where it will answer, without a path.
-        token: what it asks for.
+        environment: all its variables.
+        url: its address, without a path.
+        token: what opens its pages.
     """
 
     command: list[str]
@@ -31,21 +33,12 @@ class Server:
     token: str
 
     def address(self, notebook: str) -> str:
-        """The page of a notebook.
-
-        Args:
-            notebook: its path below the folder that JupyterLab shows.
-        """
+        """The page of a notebook, given its path below the folder that JupyterLab shows."""
         return f"{self.url}/lab/tree/{notebook}?token={self.token}"
 
 
 def run_jupyterlab(notebook: str, browser: bool = True) -> None:
-    """Become JupyterLab; does not return.
-
-    Args:
-        notebook: what to open, as a path below the folder that JupyterLab shows.
-        browser: open one, where there is a display.
-    """
+    """Become JupyterLab; does not return. See `jupyterlab` for the arguments."""
     server = jupyterlab(notebook, browser)
     print(f"JupyterLab: {server.address(notebook)}")
     print(ENDING, flush=True)
@@ -57,13 +50,13 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
 
     Args:
         notebook: what to open, as a path below the folder that JupyterLab shows.
-        browser: open one, where there is a display.
+        browser: open one if there is a display.
     """
     port, token = free_port(settings().jupyter_port), _token()
-    # Kernels run in the folder of their notebook, so a relative LAB_HOME would mean another one.
+    # Kernels run in their notebook's folder, where a relative LAB_HOME would name another folder.
     environment = clean_environment() | settings().places
     environment |= {
-        # The lessons' kernel is this environment's, whatever kernels the user has besides.
+        # The lessons' kernel is that of this environment, whatever other kernels the user has.
         "JUPYTER_PREFER_ENV_PATH": "1",
         "JUPYTER_TOKEN": token,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
@@ -73,7 +66,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         *("-m", "jupyterlab"),
         f"--ServerApp.ip={settings().bind}",
         f"--ServerApp.port={port}",
-        # Jupyter would hide the token of the address that it prints.
+        # Jupyter would hide the token in the address that it prints.
         "--ServerApp.log_level=WARN",
         f"--ServerApp.root_dir={settings().work.parent}",
         f"--LabApp.default_url=/lab/tree/{notebook}",
@@ -87,15 +80,8 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
     return Server(command, environment, f"http://{settings().client_host}:{port}", token)
 
 
-def has_display() -> bool:
-    """Whether a browser can be opened here."""
-    return sys.platform == "darwin" or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
-
-
 def _token() -> str:
-    """The token of this lab's JupyterLab: the same at each start, so an open page stays valid."""
+    """This lab's token: the same at each start, so that an open page stays valid."""
     if "token" not in read_state().get("jupyter", {}):
-        keep("jupyter", token=token_urlsafe(24))
+        update_state("jupyter", token=token_urlsafe(24))
     return read_state()["jupyter"]["token"]

@@ -15,12 +15,14 @@ import psutil
 
 from lab_env import store
 from lab_env.errors import LabError
-from lab_env.install import cds_archive, fetch, java
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
 from lab_env.pipeline import session
 from lab_env.pipeline import writer as process
 from lab_env.pipeline.checkpoint import offsets_in
 from lab_env.processes import supervisor
 from lab_env.processes.state import folder
+from lab_env.processes.tree import kill_processes
 from lab_env.settings import Endpoints, machine_credentials
 
 RUNNING = "running"
@@ -61,7 +63,7 @@ class Writer:
             base=base,
             folder=str(self.folder),
             log=str(supervisor.log_path(self.name)),
-            jars=str(fetch.jars("spark")),
+            jars=str(jar_folder("spark")),
             java_home=str(java.java_home()),
             java_options=cds_archive.java_options(java_options),
             **job,
@@ -220,24 +222,11 @@ class Writer:
 
     def kill(self) -> None:
         """Kill the writer and its JVM (SIGKILL), as a crash would; nothing restarts it."""
-        status = supervisor.status_of(self.name)
-        if not status or not status.pid:
-            return
-        main = psutil.Process(status.pid)
-        for victim in [*main.children(recursive=True), main]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                victim.kill()
-        psutil.wait_procs([main], timeout=10)
+        kill_processes(self.processes())
 
     def processes(self) -> list[psutil.Process]:
-        """Its processes: the Python driver and the JVM."""
-        status = supervisor.status_of(self.name)
-        if not status or not status.pid:
-            return []
-        with contextlib.suppress(psutil.NoSuchProcess):
-            main = psutil.Process(status.pid)
-            return [main, *main.children(recursive=True)]
-        return []
+        """Its processes: the Python driver and the JVM; empty when it does not run."""
+        return supervisor.processes_of(self.name)
 
 
 def _committed(endpoints: Endpoints, base: str, sink: str) -> dict[int, int]:

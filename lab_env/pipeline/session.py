@@ -10,16 +10,14 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from lab_env.jvm import QUICK_COMPILER, start_mark
+from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER, start_mark
 from lab_env.settings import Endpoints, settings
 
 JAVA_OPTIONS = " ".join(
     (
         # Hudi formats instant times in the JVM's time zone; it must be the same on every laptop.
         "-Duser.timezone=UTC",
-        # Hudi measures object sizes through JOL, which otherwise attaches to its own JVM.
-        "-Djdk.attach.allowAttachSelf=true",
-        "-Djol.skipHotspotSAAttach=true",
+        *JOL_OPTIONS,
         # Warnings would bury errors in a learner's notebook, so only errors are logged.
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
     )

@@ -7,6 +7,8 @@ commit's requested time nobody can read its rows yet.
 import numpy as np
 import pandas as pd
 
+from lab_env.hudi.timeline import is_instant
+
 
 def event_freshness(
     sends: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]
@@ -48,7 +50,7 @@ def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> n
         Completion times (s since 1970) in the order of `batches`; NaN where unknown. All are
         unknown if the table's number of commits differs from the stream's number of batches.
     """
-    if all(len(name) < 14 for name in completions):  # batch numbers, not instants
+    if not any(map(is_instant, completions)):  # batch numbers of a file sink
         return np.array([completions.get(str(batch), np.nan) for batch in batches["batch"]])
     times = [completions[name] for name in sorted(completions)]
     if len(times) != len(batches):

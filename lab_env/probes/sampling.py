@@ -1,6 +1,5 @@
 """Samplers that run during a measurement: memory, and the files of each sink, over time."""
 
-import calendar
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -9,7 +8,9 @@ from dataclasses import dataclass, field
 import psutil
 
 from lab_env import store
+from lab_env.hudi.timeline import parse_timeline_key, to_seconds
 from lab_env.pipeline.sinks import FOLDERS
+from lab_env.processes.system import memory_of
 from lab_env.settings import Endpoints
 
 
@@ -49,7 +50,7 @@ class Sampler:
 
 @dataclass
 class MemorySamples:
-    """Proportional set size (PSS) of groups of processes over time.
+    """Memory of groups of processes over time: PSS on Linux (see `memory_of`).
 
     Args:
         groups: for each name a function that lists the group's processes at that moment.
@@ -67,7 +68,7 @@ class MemorySamples:
             for process in processes():
                 if process.pid not in seen:
                     seen.add(process.pid)
-                    total += _pss(process)
+                    total += memory_of(process)
             row[name] = total / 1e6
         self.rows.append(row)
 
@@ -77,13 +78,6 @@ class MemorySamples:
             row | {"total": sum(v for k, v in row.items() if k != "at")} for row in self.rows
         ]
         return max(with_totals, key=lambda row: row["total"], default={"total": 0.0})
-
-
-def _pss(process: psutil.Process) -> int:
-    try:
-        return process.memory_full_info().pss
-    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-        return 0
 
 
 @dataclass
@@ -126,23 +120,14 @@ def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
         # `9.compact` replaces batch 9 and repeats the older ones; temporary files are no commits.
         batch = name.removesuffix(".compact")
         return (batch, entry.modified.timestamp()) if batch.isdigit() else None
-    if folder.endswith("/.hoodie/timeline") and "/.hoodie/metadata/" not in entry.key:
-        instant, _, action = name.partition(".")
-        requested, _, completed = instant.partition("_")
-        ingestion = "deltacommit" if "orders_mor" in entry.key else "commit"
-        if completed and action == ingestion:
-            return requested, instant_seconds(completed)
+    instant = parse_timeline_key(entry.key)
+    ingestion = "deltacommit" if "orders_mor" in entry.key else "commit"
+    if instant and instant.completed and instant.action == ingestion:
+        return instant.requested, to_seconds(instant.completed)
     return None
 
 
 def is_compaction(entry: store.StoredObject) -> bool:
     """Whether an object announces a finished compaction of the MOR table, a `commit` there."""
-    own_timeline = "orders_mor/.hoodie/timeline/" in entry.key
-    name = entry.key.rpartition("/")[2]
-    return own_timeline and "_" in name and name.endswith(".commit")
-
-
-def instant_seconds(instant: str) -> float:
-    """Seconds since 1970 of a Hudi instant such as `20261121001501123` (UTC)."""
-    whole = time.strptime(instant[:14], "%Y%m%d%H%M%S")
-    return calendar.timegm(whole) + int(instant[14:17] or 0) / 1000
+    instant = parse_timeline_key(entry.key) if "/orders_mor/" in entry.key else None
+    return bool(instant and instant.completed and instant.action == "commit")

@@ -1,16 +1,17 @@
 """The environment of the lab's programs: free of other installations' variables, and marked.
 
-The mark is how leftovers of this LAB_HOME, and of no other, are found again after a crash.
+The mark is how the programs of this LAB_HOME, and of no other, are found again after a crash.
 """
 
 import contextlib
 import os
-import time
 
 import psutil
 
 from lab_env.install.bootstrap import SCRUBBED_ENV
 from lab_env.processes.state import home
+from lab_env.processes.system import environment_of
+from lab_env.processes.tree import is_alive
 
 MARK = "STREAMING_LAKEHOUSE_HOME"
 
@@ -32,67 +33,21 @@ def marked_processes(supervised: bool = False) -> list[psutil.Process]:
     """The living programs of this LAB_HOME, a dead supervisor's included; never this process.
 
     Args:
-        supervised: only what a supervisor started, so not a live load of some terminal.
+        supervised: only what a supervisor started; a live load in a terminal is left out.
     """
-    found = []
-    wanted = mark()
-    for process in psutil.process_iter():
-        try:
-            if process.pid == os.getpid() or process.uids().real != os.getuid():
-                continue
-            if process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            environment = process.environ()
-            if wanted.items() <= environment.items() and (
-                SUPERVISED in environment or not supervised
-            ):
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
+    wanted = str(home())
+    return [
+        process
+        for process in psutil.process_iter()
+        if process.pid != os.getpid()
+        and _is_own(process)
+        and (environment := environment_of(process)).get(MARK) == wanted
+        and (SUPERVISED in environment or not supervised)
+        and is_alive(process)
+    ]
 
 
-def end_processes(processes: list[psutil.Process], seconds: float = 10) -> None:
-    """Ask processes to end and, after a time, kill them; returns when all have ended.
-
-    Args:
-        processes: what to end.
-        seconds: how long they may take before they are killed.
-    """
-    for process in processes:
-        _signal(process.terminate)
-    for process in wait_until_ended(processes, seconds):
-        _signal(process.kill)
-    wait_until_ended(processes, 10)
-
-
-def wait_until_ended(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Wait until processes have ended; a zombie has, although its parent has not noticed yet.
-
-    Args:
-        processes: what to wait for.
-        seconds: the longest wait.
-
-    Returns:
-        Those that are still alive.
-    """
-    deadline = time.monotonic() + seconds
-    alive = list(processes)
-    while alive:
-        psutil.wait_procs(alive, timeout=0.1)
-        alive = [process for process in alive if _is_alive(process)]
-        if time.monotonic() > deadline:
-            break
-    return alive
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _signal(send) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        send()
+def _is_own(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.uids().real == os.getuid()
+    return False

@@ -1,7 +1,7 @@
 """Starts one supervised program: reads its description, then becomes it (same pid).
 
-Plain standard library, so that it starts at once; paths and values reach the program
-without any quoting.
+Standard library only, so that it starts at once. Paths and values reach the program without any
+quoting.
 """
 
 import json
@@ -14,12 +14,12 @@ def launch(description: str) -> None:
     """Become the described program.
 
     Args:
-        description: a JSON file with `argv`, `env` (added to the environment), `cwd` and `start_mark`,
-            the words of the line that separates the runs in the program's log.
+        description: a JSON file with `argv`, `env` (added to the environment), `cwd` and
+            `start_mark`, which begins the line that separates the runs in the program's log.
     """
     with open(description) as file:
         program = json.load(file)
-    # One byte a start: its size tells how often the supervisor had to restart the program.
+    # One byte per start: the file's size tells how often the supervisor restarted the program.
     with open(description.removesuffix(".json") + ".starts", "ab") as starts:
         starts.write(b".")
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

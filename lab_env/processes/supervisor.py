@@ -1,6 +1,6 @@
 """Runs the lab's programs outside every notebook kernel: one supervisord per LAB_HOME.
 
-It is asked over a Unix socket. Restarting or killing a kernel stops nothing here, and a service
+Commands reach it over a Unix socket. Restarting or killing a kernel stops no program, and a service
 that dies is started again.
 """
 
@@ -26,15 +26,18 @@ from lab_env.processes import launch
 from lab_env.processes.environment import (
     SUPERVISED,
     clean_environment,
-    end_processes,
     mark,
     marked_processes,
-    wait_until_ended,
 )
 from lab_env.processes.state import folder, home, lab_lock, write_private
+from lab_env.processes.tree import end_processes, process_tree, wait_until_ended
 from lab_env.settings import settings, without_credentials
 
 RUNNING_STATES = ("STARTING", "RUNNING", "BACKOFF", "STOPPING")
+
+# Fault codes of supervisor.xmlrpc.Faults: no such program, and a program that does not run.
+BAD_NAME, NOT_RUNNING = 10, 70
+STOP_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Program:
     Args:
         name: short name; its log is `LAB_HOME/logs/<name>.log`.
         argv: absolute path of the executable, and its arguments.
-        env: variables added to the environment; values may be secret. The object store's credentials
-            reach the program only from here.
+        env: variables added to the environment; values may be secret. The object store's
+            credentials reach the program only from here.
         cwd: working folder; LAB_HOME when not given.
         autorestart: start it again when it ends by itself.
         start_seconds: how long it must live to count as started.
@@ -63,7 +66,7 @@ class Program:
 
 @dataclass(frozen=True)
 class ProgramStatus:
-    """How a supervised program is doing.
+    """The status of a supervised program.
 
     Args:
         name: the program.
@@ -72,7 +75,7 @@ class ProgramStatus:
         pid: process id, 0 when it does not run.
         uptime: seconds since its last start, 0 when it does not run.
         restarts: how often it was started again since it was added.
-        exit_code: status of its last end, when it has ended.
+        exit_code: exit status of its last run, None while it runs.
     """
 
     name: str
@@ -89,7 +92,7 @@ class ProgramStatus:
 
 
 def ensure_supervisor() -> None:
-    """Have a supervisor running for this LAB_HOME; end what a dead one left behind first.
+    """Start the supervisor of this LAB_HOME unless it runs; end what a dead one left behind.
 
     Raises:
         LabError: it does not start.
@@ -117,9 +120,6 @@ def is_running() -> bool:
 def start(program: Program) -> None:
     """Run a program; a program of the same name that still runs is stopped first.
 
-    Args:
-        program: what to run.
-
     Raises:
         LabError: the supervisor does not start, or refuses the program.
     """
@@ -143,18 +143,17 @@ def start(program: Program) -> None:
 def stop(name: str) -> None:
     """Stop a program and keep it listed; nothing happens when it does not run.
 
-    Args:
-        name: the program.
+    Raises:
+        LabError: it does not stop, or the supervisor does not answer.
     """
-    with contextlib.suppress(xmlrpc.client.Fault, OSError):
-        _call("stopProcess", name, timeout=120)
+    _command("stopped", "stopProcess", name, BAD_NAME, NOT_RUNNING, timeout=STOP_TIMEOUT_S)
 
 
 def remove(name: str) -> None:
     """Stop a program and forget it; its log stays.
 
-    Args:
-        name: the program.
+    Raises:
+        LabError: it does not stop, or the supervisor does not answer.
     """
     with lab_lock():
         stop(name)
@@ -163,12 +162,34 @@ def remove(name: str) -> None:
         if is_running():
             _write_config()
             _call("reloadConfig")
-            with contextlib.suppress(xmlrpc.client.Fault):
-                _call("removeProcessGroup", name)
+            _command("removed", "removeProcessGroup", name, BAD_NAME)
+
+
+def _command(done: str, method: str, name: str, *harmless: int, timeout: float = 20) -> None:
+    """Give a command about a program; without a supervisor there is nothing to do.
+
+    Args:
+        done: what the command does to the program, for the error.
+        method: of supervisord's API.
+        name: the program.
+        harmless: fault codes that are no failure of this command.
+        timeout: seconds to wait for the answer.
+    """
+    try:
+        _call(method, name, timeout=timeout)
+    except (FileNotFoundError, ConnectionRefusedError):
+        return
+    except (xmlrpc.client.Fault, OSError) as error:
+        if getattr(error, "faultCode", None) in harmless:
+            return
+        why = getattr(error, "faultString", None) or error
+        raise LabError(
+            f"{name} could not be {done}: {why}.", "run: lab down   (it ends every program)"
+        ) from None
 
 
 def status() -> list[ProgramStatus]:
-    """How every supervised program is doing; empty when no supervisor runs."""
+    """The status of every supervised program; empty when no supervisor runs."""
     try:
         processes = _call("getAllProcessInfo")
     except (OSError, xmlrpc.client.Error):
@@ -177,15 +198,14 @@ def status() -> list[ProgramStatus]:
 
 
 def status_of(name: str) -> ProgramStatus | None:
-    """How one program is doing.
-
-    Args:
-        name: the program.
-
-    Returns:
-        Its status, or None when the supervisor does not know it.
-    """
+    """The status of one program; None when the supervisor does not know it."""
     return next((program for program in status() if program.name == name), None)
+
+
+def processes_of(name: str) -> list[psutil.Process]:
+    """The processes of a program, the one that the supervisor started first; empty without any."""
+    program = status_of(name)
+    return process_tree(program.pid) if program else []
 
 
 def log_path(name: str) -> Path:
@@ -194,15 +214,7 @@ def log_path(name: str) -> Path:
 
 
 def log_tail(name: str, n: int = 20) -> str:
-    """The last lines of a program's log.
-
-    Args:
-        name: the program.
-        n: how many lines.
-
-    Returns:
-        The lines; empty when there is no log.
-    """
+    """The last `n` lines of a program's log; empty when there is no log."""
     try:
         with log_path(name).open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -238,22 +250,21 @@ def shutdown() -> None:
 
 
 def orphans() -> list[psutil.Process]:
-    """Processes that a supervisor of this LAB_HOME started and that none looks after any more."""
+    """Processes of this LAB_HOME whose supervisor is gone."""
     marked = marked_processes(supervised=True)
     if not is_running():
         return marked
-    supervisor = psutil.Process(_call("getPID"))
-    kept = {supervisor.pid, *(child.pid for child in supervisor.children(recursive=True))}
-    return [process for process in marked if process.pid not in kept]
+    supervised = set(process_tree(_call("getPID")))
+    return [process for process in marked if process not in supervised]
 
 
 def stale_files() -> bool:
-    """Whether files of a supervisor that is gone are left."""
+    """Whether a supervisor that is gone has left files."""
     return not is_running() and _socket().exists()
 
 
 def end_orphans() -> None:
-    """End the processes of this LAB_HOME that no running supervisor looks after."""
+    """End the processes of this LAB_HOME whose supervisor is gone."""
     end_processes(orphans())
 
 

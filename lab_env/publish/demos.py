@@ -19,8 +19,8 @@ from jupyter_core.paths import jupyter_runtime_dir
 
 from lab_env.course import copies
 from lab_env.errors import LabError
-from lab_env.install import fetch
-from lab_env.install.fetch import Progress
+from lab_env.install.cache import Progress
+from lab_env.install.wheels import reveal
 from lab_env.jupyterlab.server import Server, jupyterlab
 from lab_env.lab import known_demos
 from lab_env.processes.state import folder
@@ -173,7 +173,7 @@ def slides(name: str, report_progress: Progress) -> Path:
 
     report_progress(f"{name}: the demo runs")
     target = folder("slides") / f"{name}.html"
-    make_slides(REPOSITORY / "solutions" / notebook_of(name), fetch.reveal(), target)
+    make_slides(REPOSITORY / "solutions" / notebook_of(name), reveal(), target)
     return target
 
 

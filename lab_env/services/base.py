@@ -1,135 +1,177 @@
-"""What the lab knows about a server: how it is fetched, started, and known to be ready.
+"""What the lab knows about a server: how it is fetched, started, checked, cleared and examined.
 
-Ready means that a client's call worked, not that a process exists or a log line appeared.
+A service is ready when a client's call works, not when a process exists or a log line appears.
 """
 
+import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 from lab_env.errors import LabError
+from lab_env.install.cache import Progress
 from lab_env.processes import supervisor
-from lab_env.processes.state import choose_ports, read_state
+from lab_env.processes.ports import choose_ports
+from lab_env.processes.state import folder, read_state
 from lab_env.processes.supervisor import Program
-
-Progress = Callable[[str], None]
 
 
 class NotReady(Exception):
     """The service does not answer as it should yet; the text says how."""
 
 
+@dataclass(frozen=True)
+class Finding:
+    """One result of `lab doctor`.
+
+    Args:
+        subject: what was examined, for example `java`.
+        verdict: ok, warn (it works, but deserves a look) or fail.
+        fact: what was found.
+        fix: what to do about it; empty if nothing needs to be done.
+    """
+
+    subject: str
+    verdict: Literal["ok", "warn", "fail"]
+    fact: str
+    fix: str = ""
+
+
 class Service(ABC):
-    """One server of the lab.
+    """One server of the lab, which keeps all its files in the folder of LAB_HOME with its name.
 
     Attributes:
         name: what `lab` commands call it.
-        title: what it is, for people.
-        variables: the settings that name another server instead.
+        title: its name in messages.
+        variables: the settings that name an external server instead.
         needs: names of the services that are started with it.
-        has_login: whether it asks its clients for a key or a password.
-        fetched_on_demand: whether it is fetched when it is first started, and not by set-up.
-        start_seconds: how long it may take until it is ready.
+        contents: what users lose when its folder is removed, for example `topics`.
+        has_login: whether clients need a key or a password.
+        fetched_on_demand: whether its first start fetches it, rather than set-up.
+        start_seconds: how long it may take to become ready.
     """
 
     name: str
     title: str
-    variables: str
+    variables: str = ""
     needs: tuple[str, ...] = ()
+    contents: str = ""
     has_login: bool = False
     fetched_on_demand: bool = False
     start_seconds: int = 60
 
-    @abstractmethod
-    def preferred_ports(self) -> dict[str, int]:
-        """For each port its number in the settings; the first one is what clients use."""
+    # What each server defines ---------------------------------------------------------------------
 
     @abstractmethod
-    def external_address(self) -> str:
-        """The address of the server that the settings name instead, else an empty text."""
+    def preferred_ports(self) -> dict[str, int]:
+        """Its ports by name, as the settings have them; clients use the first."""
 
     @abstractmethod
     def fetch(self, report_progress: Progress) -> None:
-        """Have in the cache all that the server runs on."""
+        """Fetch into the cache everything that the server runs on."""
 
     @abstractmethod
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the server's files, and describe its process."""
+        """Prepare the server's files and describe its process."""
 
     @abstractmethod
     def check(self) -> None:
-        """Make a quick client's call that changes nothing.
+        """Make a quick client call that changes nothing.
 
         Raises:
-            NotReady: the call did not work.
+            NotReady: the call failed.
         """
-
-    def probe(self) -> None:
-        """Make a client's call and leave the service usable.
-
-        Raises:
-            NotReady: the call did not work.
-        """
-        self.check()
 
     @abstractmethod
     def address(self) -> str:
         """What a client needs to reach it."""
 
+    def external_address(self) -> str:
+        """The address of the external server that the settings name; empty if they name none."""
+        return ""
+
+    def probe(self) -> None:
+        """Make a client call and leave the service usable.
+
+        Raises:
+            NotReady: the call failed.
+        """
+        self.check()
+
+    def endpoints(self) -> dict[str, str]:
+        """The fields of `Endpoints` that describe this server."""
+        return {}
+
     def links(self) -> dict[str, str]:
-        """Web pages of the server: name and URL."""
+        """The server's web pages: name and URL."""
+        return {}
+
+    def clear(self, namespace: str) -> dict[str, int]:
+        """Remove what a lesson keeps on this server; called only while the server runs.
+
+        Args:
+            namespace: of the lesson, for example `lesson-05`.
+
+        Returns:
+            What was removed, in the plural, and how many, for example `{"topics": 2}`.
+        """
         return {}
 
     def missing_resources(self) -> str:
-        """What this machine has too little of to fetch and run it, in words; nothing where it fits."""
+        """Why this machine cannot fetch or run it; empty if it can."""
         return ""
+
+    def diagnose(self) -> Iterable[Finding]:
+        """What `lab doctor` should say about the program itself.
+
+        The doctor examines the ports of every service, and whether it answers.
+        """
+        return ()
+
+    # What all servers share -----------------------------------------------------------------------
 
     @property
     def external(self) -> bool:
         """Whether the settings name a server that the lab must not start."""
         return bool(self.external_address())
 
-    def port(self, name: str) -> int:
-        """A port of the running service.
+    @property
+    def folder(self) -> Path:
+        """The server's folder in LAB_HOME; created if missing."""
+        return folder(self.name)
 
-        Args:
-            name: one of `preferred_ports()`.
-        """
+    def port(self, name: str) -> int:
+        """The number of one of `preferred_ports()`, as the server was last started."""
         ports = read_state().get(self.name, {}).get("ports", {})
         return ports.get(name, self.preferred_ports()[name])
 
     def port_variable(self, name: str) -> str:
-        """The setting of a port: `LAB_KAFKA_PORT` for what clients use, else with the port's name.
-
-        Args:
-            name: one of `preferred_ports()`.
-        """
+        """The setting for a port: `LAB_KAFKA_PORT` for the first, then `LAB_KAFKA_<NAME>_PORT`."""
         first = next(iter(self.preferred_ports()))
         part = "" if name == first else f"_{name}"
         return f"LAB_{self.name}{part}_PORT".upper()
 
     def running(self) -> bool:
-        """Whether the supervisor has it running."""
+        """Whether its process is running in this lab."""
         status = supervisor.status_of(self.name)
         return bool(status and status.state == "RUNNING")
 
     def start(self) -> None:
-        """Start the process unless it runs; `probe` tells when it is ready."""
+        """Start the process unless it is running; `probe` tells when it is ready."""
         status = supervisor.status_of(self.name)
         if status is None or not status.alive:
             supervisor.remove(self.name)
             supervisor.start(self.program(choose_ports(self.name, self.preferred_ports())))
 
     def failed(self) -> bool:
-        """Whether the process does not stay up; one that was killed is about to be started again."""
+        """Whether the process keeps ending; one that was killed once is about to restart."""
         status = supervisor.status_of(self.name)
         return status is None or status.state in ("FATAL", "STOPPED", "BACKOFF")
 
     def failure(self, why: str) -> LabError:
-        """The error for a service that does not come up.
-
-        Args:
-            why: what its last probe said.
-        """
+        """The error for a service that does not become ready, with what its last probe said."""
         if self.external:
             return LabError(
                 f"{self.title} at {self.external_address()} cannot be used: {why}.",
@@ -140,3 +182,14 @@ class Service(ABC):
             f"run: lab doctor   (the whole log: {supervisor.log_path(self.name)})",
             supervisor.log_tail(self.name, 20),
         )
+
+
+def open_local(url: str):
+    """Open a URL of this machine, ignoring proxy variables; raises OSError after two seconds."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return opener.open(url, timeout=2)
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> None:
+    """Write a Java properties file."""
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))

@@ -1,28 +1,27 @@
-"""Looks over this machine and this lab, and says how to mend what is wrong.
-
-Each check states one fact with a verdict: ok, warn (works, but look at it) or fail.
-"""
+"""Examines this machine and this lab, and says how to fix what is wrong."""
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
 
 import psutil
 
 from lab_env.errors import LabError
 from lab_env.install import bootstrap
-from lab_env.install.fetch import archive, corrupt_jars, jars, versions
+from lab_env.install.cache import cache
+from lab_env.install.jars import corrupt_jars, jar_folder
 from lab_env.install.java import VERSION, find_java, java_version
+from lab_env.install.versions import versions
 from lab_env.jvm import exhaustion_in
 from lab_env.processes import supervisor
-from lab_env.processes.state import cache, folder, home, port_is_free
-from lab_env.services import SERVICES, exposure
-from lab_env.services.base import NotReady
-from lab_env.services.minio_program import find_minio, minio_on_path, objection
+from lab_env.processes.ports import port_is_free
+from lab_env.processes.state import folder, home
+from lab_env.processes.tree import resident_bytes
+from lab_env.services.base import Finding, NotReady
+from lab_env.services.manager import exposure
+from lab_env.services.registration import SERVICES
 from lab_env.settings import settings
 
 GIGABYTE = 1e9
@@ -30,67 +29,47 @@ NEEDED_MEMORY = 4  # gigabytes, for services, Spark and load together
 COMFORTABLE_DISK, LEAST_DISK = 5, 1  # gigabytes
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one check found.
-
-    Args:
-        subject: what was looked at.
-        verdict: ok, warn or fail.
-        fact: what was found.
-        mend: how to mend it; empty when there is nothing to mend.
-    """
-
-    subject: str
-    verdict: Literal["ok", "warn", "fail"]
-    fact: str
-    fix: str = ""
-
-
 def run_checks() -> list[Finding]:
     """Run every check; a check that cannot run is a finding itself.
 
-    Nothing can be said about a lab whose settings are wrong: then that is the only finding.
+    If the settings are invalid, nothing else can be examined, so that is the only finding.
     """
     try:
         settings()
     except LabError as error:
         return [Finding("settings", "fail", error.what, error.next_step)]
-    checks = (
-        _settings,
-        _bind,
-        _python,
-        _packages,
-        _java,
-        _spark_home,
-        _jars,
-        _on_demand,
-        _minio,
-        _disk,
-        _memory,
-        _leftovers,
-        _ports,
-        _services,
-        _exhausted,
-    )
-    findings = []
-    for check in checks:
+    checks = {
+        "settings": _settings,
+        "network": _bind,
+        "python": _python,
+        "packages": _packages,
+        "java": _java,
+        "environment": _foreign_variables,
+        "jars": _jars,
+        **{service.name: service.diagnose for service in SERVICES.values()},
+        "disk": _disk,
+        "memory": _memory,
+        "leftovers": _leftovers,
+        "ports": _ports,
+        "services": _services,
+        "jvm": _exhausted,
+    }
+    findings: list[Finding] = []
+    for subject, check in checks.items():
         try:
             findings += check()
         except LabError as error:
-            subject = check.__name__.strip("_")
             findings.append(Finding(subject, "fail", error.what, error.next_step))
     return findings
 
 
 def _bind() -> Iterator[Finding]:
     if warning := exposure():
-        fix = "unset LAB_BIND, or let a firewall keep other machines from these ports"
+        fix = "unset LAB_BIND, or block these ports for other machines with a firewall"
         yield Finding("network", "warn", warning, fix)
     else:
-        yield Finding(
-            "network", "ok", f"servers listen on {settings().bind}, for this machine only"
-        )
+        fact = f"servers listen on {settings().bind}, so only this machine reaches them"
+        yield Finding("network", "ok", fact)
 
 
 def _python() -> Iterator[Finding]:
@@ -98,104 +77,78 @@ def _python() -> Iterator[Finding]:
     if sys.version_info[:2] in bootstrap.SUPPORTED_PYTHONS:
         yield Finding("python", "ok", f"{version} ({sys.executable})")
     else:
-        yield Finding("python", "fail", f"{version}; 3.11 or 3.12 is needed", "run: make setup")
+        yield Finding(
+            "python", "fail", f"{version}; {bootstrap.pythons()} is needed", "run: make setup"
+        )
 
 
 def _packages() -> Iterator[Finding]:
-    if bootstrap.VENV.resolve() != os.path.realpath(sys.prefix) and "CONDA_PREFIX" in os.environ:
+    in_venv = Path(sys.prefix).resolve() == bootstrap.VENV.resolve()
+    if "CONDA_PREFIX" in os.environ and not in_venv:
         yield Finding("packages", "ok", f"conda environment {sys.prefix}")
     elif bootstrap.is_complete():
-        yield Finding("packages", "ok", "as requirements.lock says")
+        yield Finding("packages", "ok", "the versions of requirements.lock")
     else:
-        yield Finding("packages", "warn", "not as requirements.lock says", "run: make setup")
+        fact = "not the versions of requirements.lock"
+        yield Finding("packages", "warn", fact, "run: make setup")
 
 
 def _java() -> Iterator[Finding]:
     java = find_java()
     yield Finding("java", "ok", f"{VERSION} from {java.origin} ({java.home})")
-    wanted = os.environ.get("JAVA_HOME")
-    if wanted and java.origin != "JAVA_HOME":
-        found = java_version(bootstrap.Path(wanted))
-        yield Finding(
-            "java",
-            "warn",
-            f"JAVA_HOME={wanted} is {f'Java {found}' if found else 'no Java'}; it is not used",
-            "nothing, or set JAVA_HOME to a Java 17.",
-        )
+    chosen = os.environ.get("JAVA_HOME")
+    if chosen and java.origin != "JAVA_HOME":
+        version = java_version(Path(chosen))
+        kind = f"Java {version}" if version else "not a Java"
+        fact = f"JAVA_HOME={chosen} is {kind}, so it is not used"
+        yield Finding("java", "warn", fact, f"nothing, or set JAVA_HOME to a Java {VERSION}")
 
 
-def _spark_home() -> Iterator[Finding]:
+def _foreign_variables() -> Iterator[Finding]:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYTHONPATH", "PYTHONHOME", "HADOOP_CONF_DIR"):
         if os.environ.get(name):
-            fact = f"{name}={os.environ[name]} is set; the lab's own programs do not see it"
+            fact = f"{name}={os.environ[name]} is set; the lab's programs do not see it"
             yield Finding("environment", "warn", fact, f"unset {name}")
 
 
 def _jars() -> Iterator[Finding]:
     sets = ", ".join(f"{name} ({len(pins)})" for name, pins in versions()["jars"].items())
     for name in versions()["jars"]:
-        jars(name)
+        jar_folder(name)
     corrupt = corrupt_jars()
     for jar in corrupt:
-        yield Finding("jars", "fail", f"{jar} is damaged", f"rm -r {jar.parent}; make setup")
+        yield Finding("jars", "fail", f"{jar} is damaged", f"run: rm -r {jar.parent}; make setup")
     if not corrupt:
         yield Finding("jars", "ok", f"complete and unchanged: {sets}")
 
 
-def _on_demand() -> Iterator[Finding]:
-    for name, pin in versions()["archives"].items():
-        fetched = archive(name)
-        size = f"{pin['megabytes'] / 1000:.1f} GB"
-        fact = str(fetched) if fetched else f"not fetched; lab up {name} does it once ({size})"
-        yield Finding(name, "ok", fact)
-
-
-def _minio() -> Iterator[Finding]:
-    if SERVICES["minio"].external:
-        return
-    on_path = minio_on_path()
-    if on_path and not settings().minio_binary and (why := objection(on_path, again=True)):
-        fact = f"{on_path}, found on PATH, is not used: {why}"
-        yield Finding("minio", "warn", fact, "nothing, or update it, or remove it from PATH")
-    found = find_minio()
-    if found is None:
-        yield Finding("minio", "fail", "there is no MinIO program", "run: make setup")
-        return
-    answer = subprocess.run([found.path, "--version"], capture_output=True, text=True)
-    if answer.returncode:
-        yield Finding("minio", "fail", f"{found.path} does not run", "remove it, then: make setup")
-        return
-    built = found.origin == "set-up"
-    version = versions()["minio"]["version"] if built else "".join(answer.stdout.splitlines()[:1])
-    yield Finding("minio", "ok", f"{version} from {found.origin} ({found.path})")
-
-
 def _disk() -> Iterator[Finding]:
-    for name, place in (("LAB_HOME", home()), ("LAB_CACHE", cache())):
-        free = shutil.disk_usage(place).free / GIGABYTE
+    for name, path in (("LAB_HOME", home()), ("LAB_CACHE", cache())):
+        free = shutil.disk_usage(path).free / GIGABYTE
         verdict = "ok" if free >= COMFORTABLE_DISK else "warn" if free >= LEAST_DISK else "fail"
-        fix = "" if verdict == "ok" else f"free some space, or set {name} to a larger disk."
-        yield Finding("disk", verdict, f"{free:.1f} GB free for {name}={place}", fix)
+        fix = f"free some space, or set {name} to a folder on a larger disk"
+        fact = f"{free:.1f} GB free for {name}={path}"
+        yield Finding("disk", verdict, fact, "" if verdict == "ok" else fix)
 
 
 def _memory() -> Iterator[Finding]:
     memory = psutil.virtual_memory()
     free, total = memory.available / GIGABYTE, memory.total / GIGABYTE
-    used_by_lab = sum(row.memory_info().rss for row in _own_processes()) / GIGABYTE
+    used_by_lab = sum(resident_bytes(program.pid) for program in supervisor.status()) / GIGABYTE
     enough = free + used_by_lab >= NEEDED_MEMORY
-    fact = f"{free:.1f} of {total:.1f} GB free; services, Spark and load need {NEEDED_MEMORY} GB"
-    fix = "" if enough else "close other programs, or set LAB_SPARK_MEMORY=700m."
+    fact = f"{free:.1f} of {total:.1f} GB free; services, Spark and load need {NEEDED_MEMORY}"
+    fix = "" if enough else "close other programs, or set LAB_SPARK_MEMORY=700m"
     yield Finding("memory", "ok" if enough else "warn", fact, fix)
 
 
 def _leftovers() -> Iterator[Finding]:
     orphans = supervisor.orphans()
-    for stray in orphans:
-        fact = f"process {stray.pid} ({stray.name()}) is left from a crash"
-        yield Finding("leftovers", "warn", fact, "run: lab up   (or lab down)")
+    for orphan in orphans:
+        fact = f"process {orphan.pid} ({orphan.name()}) is left from a crash"
+        yield Finding("leftovers", "warn", fact, "run: lab up, or lab down")
     if supervisor.stale_files():
-        fact = "socket and pid files of a supervisor that is gone"
-        yield Finding("leftovers", "warn", fact, "run: lab up   (or lab down)")
+        fact = "socket and pid files of a supervisor that has ended"
+        yield Finding("leftovers", "warn", fact, "run: lab up, or lab down")
     elif not orphans:
         yield Finding("leftovers", "ok", "none")
 
@@ -208,8 +161,8 @@ def _ports() -> Iterator[Finding]:
             if port_is_free(port):
                 yield Finding("ports", "ok", f"{port} is free for {service.title} ({name})")
             else:
-                fact = f"{port} for {service.title} ({name}) is busy"
-                fix = f"nothing: lab up takes a free one. Or set {service.port_variable(name)}."
+                fact = f"{port} for {service.title} ({name}) is in use"
+                fix = f"nothing: lab up takes a free port. Or set {service.port_variable(name)}."
                 yield Finding("ports", "warn", fact, fix)
 
 
@@ -217,37 +170,27 @@ def _services() -> Iterator[Finding]:
     for service in SERVICES.values():
         status = supervisor.status_of(service.name)
         if not service.external and (status is None or status.state == "STOPPED"):
-            yield Finding("services", "ok", f"{service.title} does not run")
+            yield Finding("services", "ok", f"{service.title} is not running")
             continue
         try:
             service.check()
             yield Finding("services", "ok", f"{service.title} answers at {service.address()}")
         except NotReady as why:
-            fix = f"lab logs {service.name}; then: lab down; lab up"
+            restart = f"run: lab logs {service.name}   (then: lab down; lab up)"
+            fix = f"check {service.variables}" if service.external else restart
             yield Finding("services", "fail", f"{service.title}: {why}", fix)
 
 
 def _exhausted() -> Iterator[Finding]:
     """JVMs that ran out of something: the exceptions that follow name anything but the cause."""
     for log in sorted(folder("logs").glob("*.log")):
-        found = exhaustion_in(log)
-        if found:
+        if found := exhaustion_in(log):
             fact = f"{log.stem}: {found.cause} (in {log})"
-            yield Finding("jvm", "warn", fact, f"start it again; {found.next_step}")
+            yield Finding("jvm", "warn", fact, f"restart it; {found.next_step}")
 
 
 def _settings() -> Iterator[Finding]:
-    chosen = sorted(name for name in os.environ if name.startswith("LAB_"))
-    shown = (n if "SECRET" in n or "KEY" in n else f"{n}={os.environ[n]}" for n in chosen)
-    yield Finding("settings", "ok", ", ".join(shown) or "all as they come")
-
-
-def _own_processes() -> list[psutil.Process]:
-    family = []
-    for program in supervisor.status():
-        try:
-            process = psutil.Process(program.pid) if program.pid else None
-            family += [process, *process.children(recursive=True)] if process else []
-        except psutil.Error:
-            continue
-    return family
+    """The settings that differ from their defaults; secret ones show as asterisks."""
+    chosen = settings().model_fields_set
+    shown = [f"LAB_{name.upper()}={getattr(settings(), name)}" for name in sorted(chosen)]
+    yield Finding("settings", "ok", ", ".join(shown) or "all have their defaults")

@@ -1,4 +1,4 @@
-"""Kafka, one broker that is its own KRaft controller: the stream that every lesson reads."""
+"""Kafka: one broker that is also its own KRaft controller. Every lesson reads from it."""
 
 import logging
 import os
@@ -9,16 +9,18 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.install.fetch import Progress, fetch_jars, jars
+from lab_env.install.cache import Progress
+from lab_env.install.jars import fetch_jars, jar_folder
 from lab_env.install.java import java_program
 from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes.environment import clean_environment
-from lab_env.processes.state import folder, read_state, update_state
+from lab_env.processes.state import read_state, update_state
 from lab_env.processes.supervisor import Program
-from lab_env.services.base import NotReady, Service
+from lab_env.services.base import NotReady, Service, write_properties
 from lab_env.settings import settings, without_credentials
+from lab_env.shop.topics import delete_topics
 
-# One broker: nothing can be replicated. The other values keep a laptop's start and disk small.
+# With one broker nothing can be replicated. The other values keep start-up and disk use small.
 PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -43,21 +45,22 @@ PROPERTIES = {
     "num.io.threads": "4",
 }
 
-# The quick compiler only: this broker lives minutes to hours and its work is copying bytes. Measured,
-# processor seconds until it answers, and after 900,000 messages of 300 bytes: 4.0 and 7.7 with it,
-# 5.3 and 10.7 without.
+# Only the quick compiler: this broker lives minutes to hours and mostly copies bytes. Measured in
+# processor seconds until it answers, and after 900,000 messages of 300 bytes: 4.0 and 7.7 with
+# the quick compiler alone, 5.3 and 10.7 with both.
 JVM = ("-Xmx384m", "-XX:+UseSerialGC", *QUICK_COMPILER)
 
 
 class Kafka(Service):
-    """The broker of the lab."""
+    """The lab's broker."""
 
     name = "kafka"
     title = "Kafka"
+    contents = "topics"
     variables = "LAB_KAFKA_BOOTSTRAP"
 
     def preferred_ports(self) -> dict[str, int]:
-        """The broker, and its controller."""
+        """The broker and its controller."""
         return {"broker": settings().kafka_port, "controller": settings().kafka_controller_port}
 
     def external_address(self) -> str:
@@ -69,20 +72,19 @@ class Kafka(Service):
         fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The broker on one folder of LAB_HOME, which is formatted at its first start."""
-        place = folder("kafka")
-        _write_properties(place / "server.properties", ports, "data")
-        if not (place / "data" / "meta.properties").exists():
-            _format_storage(place, ports)
+        """The broker on its folder, which its first start formats."""
+        _configure(self.folder / "server.properties", ports, "data")
+        if not (self.folder / "data" / "meta.properties").exists():
+            _format_storage(self.folder, ports)
         return Program(
             name=self.name,
             argv=[*_java(*JVM, *_quiet()), "kafka.Kafka", "server.properties"],
-            cwd=place,
+            cwd=self.folder,
             stop_seconds=20,
         )
 
     def check(self) -> None:
-        """Ask for the metadata of the cluster, and see that it is ours."""
+        """Ask for the cluster's metadata; the cluster must be this lab's."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -105,57 +107,67 @@ class Kafka(Service):
         """The bootstrap servers."""
         return self.external_address() or f"{settings().client_host}:{self.port('broker')}"
 
+    def endpoints(self) -> dict[str, str]:
+        """The bootstrap servers."""
+        return {"kafka_bootstrap": self.address()}
 
-def _write_properties(path: Path, ports: dict[str, int], data: str) -> None:
+    def clear(self, namespace: str) -> dict[str, int]:
+        """Delete the lesson's topics, for example `lesson-05.orders`."""
+        return {"topics": len(delete_topics(self.address(), f"{namespace}."))}
+
+
+def _configure(path: Path, ports: dict[str, int], data: str) -> None:
+    """Write the broker's settings; it keeps its data in the folder `data` beside them."""
     bind, host = settings().bind, settings().client_host
-    properties = PROPERTIES | {
-        "listeners": f"PLAINTEXT://{bind}:{ports['broker']},CONTROLLER://{bind}:{ports['controller']}",
-        "advertised.listeners": f"PLAINTEXT://{host}:{ports['broker']}",
-        "controller.quorum.voters": f"1@{host}:{ports['controller']}",
-        # Relative to the working folder, so that no character of LAB_HOME meets this file's syntax.
+    broker, controller = ports["broker"], ports["controller"]
+    own = {
+        "listeners": f"PLAINTEXT://{bind}:{broker},CONTROLLER://{bind}:{controller}",
+        "advertised.listeners": f"PLAINTEXT://{host}:{broker}",
+        "controller.quorum.voters": f"1@{host}:{controller}",
+        # Relative to the working folder: a path may hold characters with a meaning in this file.
         "log.dirs": data,
     }
-    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    write_properties(path, PROPERTIES | own)
 
 
-def _format_storage(place: Path, ports: dict[str, int]) -> None:
-    """Write the cluster's identity into a fresh data folder, in one step."""
+def _format_storage(folder: Path, ports: dict[str, int]) -> None:
+    """Create the data folder with a new cluster's identity, in one step."""
     cluster = _cluster_id()
-    shutil.rmtree(place / "data", ignore_errors=True)
-    shutil.rmtree(place / "fresh", ignore_errors=True)
-    _write_properties(place / "format.properties", ports, "fresh")
+    shutil.rmtree(folder / "data", ignore_errors=True)
+    shutil.rmtree(folder / "fresh", ignore_errors=True)
+    _configure(folder / "format.properties", ports, "fresh")
     command = [*_java(*JVM), "kafka.tools.StorageTool", "format"]
     done = subprocess.run(
         [*command, "--cluster-id", cluster, "--config", "format.properties"],
-        cwd=place,
+        cwd=folder,
         capture_output=True,
         text=True,
         env=without_credentials(clean_environment()),
     )
     if done.returncode != 0:
         raise LabError(
-            "Kafka's storage could not be prepared.",
+            "Kafka's storage could not be formatted.",
             "run: lab doctor",
             "\n".join((done.stdout + done.stderr).splitlines()[-20:]),
         )
     update_state(Kafka.name, cluster_id=cluster)
-    os.replace(place / "fresh", place / "data")
-    (place / "format.properties").unlink()
+    os.replace(folder / "fresh", folder / "data")
+    (folder / "format.properties").unlink()
 
 
 def _cluster_id() -> str:
-    """A random name as Kafka writes them; one in 64 begins with a dash, and would be taken for an option."""
+    """A random cluster ID. One in 64 begins with a dash, which Kafka would take for an option."""
     while (name := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return name
 
 
 def _java(*options: str) -> list[str]:
-    return [str(java_program()), *options, "-cp", f"{jars('kafka')}/*"]
+    return [str(java_program()), *options, "-cp", f"{jar_folder('kafka')}/*"]
 
 
 def _quiet() -> list[str]:
-    """A log of warnings and milestones: its last twenty lines must explain a failure."""
+    """Log only warnings and milestones: the last twenty lines must explain a failure."""
     log = "-Dorg.slf4j.simpleLogger"
     return [
         f"{log}.showDateTime=true",
@@ -168,7 +180,7 @@ def _quiet() -> list[str]:
 
 
 def _silent_logger() -> logging.Logger:
-    logger = logging.getLogger("lab_env.kafka.probe")
+    logger = logging.getLogger("lab_env.kafka.check")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
     return logger

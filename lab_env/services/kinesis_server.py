@@ -1,8 +1,8 @@
-"""Runs moto's server with one repair: after a split, new records go to the new shards.
+"""Runs moto's server with one fix: after a split, new records go to the new shards.
 
-moto 5.2.5 looks for a key's shard among all shards in the order of their making, and so finds the
-closed one first. Amazon's developer guide, *Reshard a stream*: records that would have gone to the
-parent go to its children.
+moto 5.2.5 searches all shards for a key in order of creation, so it finds the closed parent first.
+Amazon's developer guide, *Reshard a stream*: records that would have gone to the parent go to its
+children.
 """
 
 import sys
@@ -11,17 +11,17 @@ from moto.kinesis.models import Stream
 from moto.server import main
 
 
-def repair_split() -> None:
-    """Make `Stream.split_shard` retire the shard that it closes."""
+def fix_split() -> None:
+    """Make `Stream.split_shard` move the shard that it closes to the end of the search."""
     split = Stream.split_shard
 
-    def split_and_retire(stream: Stream, parent: str, first_hash_of_second: str) -> None:
+    def split_and_move_last(stream: Stream, parent: str, first_hash_of_second: str) -> None:
         split(stream, parent, first_hash_of_second)
-        stream.shards[parent] = stream.shards.pop(parent)  # looked at last from now on
+        stream.shards[parent] = stream.shards.pop(parent)  # now searched last
 
-    Stream.split_shard = split_and_retire
+    Stream.split_shard = split_and_move_last
 
 
 if __name__ == "__main__":
-    repair_split()
+    fix_split()
     main(sys.argv[1:])

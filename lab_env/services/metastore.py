@@ -1,6 +1,6 @@
-"""The Hive Metastore: the directory in which engines look up a table's name, columns and place.
+"""The Hive Metastore: the catalog in which engines look up a table's columns and location by name.
 
-It is the one that PySpark's own jars hold (Hive 2.3), with its tables in an embedded Derby database.
+PySpark's own jars contain it (Hive 2.3); it keeps its tables in an embedded Derby database.
 """
 
 import os
@@ -8,34 +8,36 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from lab_env.install.fetch import Progress, fetch_jars, jars, pyspark_home
+from lab_env.errors import LabError
+from lab_env.install.cache import Progress
+from lab_env.install.jars import fetch_jars, jar_folder
 from lab_env.install.java import java_program
+from lab_env.install.maven import pyspark_home
 from lab_env.jvm import QUICK_COMPILER
-from lab_env.processes.state import folder
 from lab_env.processes.supervisor import Program
-from lab_env.services import thrift
+from lab_env.services import hive
 from lab_env.services.base import NotReady, Service
-from lab_env.services.minio import credentials
-from lab_env.settings import machine_credentials, settings
+from lab_env.services.minio import credentials, credentials_as
+from lab_env.settings import settings
 
 JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Duser.timezone=UTC")
 
 PROPERTIES = {
-    # Relative to the working folder, so that no character of LAB_HOME meets the syntax of a JDBC URL.
+    # Relative to the working folder: a path may hold characters with a meaning in a JDBC URL.
     "javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=db;create=true",
     "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
-    # The first start makes the tables of the database itself; there is no version table to compare.
+    # The first start creates Derby's tables itself; there is no schema version to verify.
     "datanucleus.schema.autoCreateAll": "true",
     "hive.metastore.schema.verification": "false",
     "fs.s3a.path.style.access": "true",
-    # A store that is down must be an error within seconds: the metastore asks it for folders only.
+    # A store that is down must be an error within seconds; the metastore only asks it for folders.
     "fs.s3a.attempts.maximum": "1",
     "fs.s3a.retry.limit": "1",
     "fs.s3a.connection.establish.timeout": "2000",
     "fs.s3a.connection.timeout": "5000",
 }
 
-# Its last twenty lines must explain a failure, so only warnings are logged.
+# Only warnings: the last twenty lines must explain a failure.
 LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -49,15 +51,16 @@ logger.datanucleus.level = error
 
 
 class Metastore(Service):
-    """The metastore of the lab."""
+    """The lab's metastore."""
 
     name = "metastore"
-    title = "The Hive Metastore"
+    title = "Hive Metastore"
+    contents = "table names"
     variables = "LAB_METASTORE_URI"
     needs = ("minio",)
 
     def preferred_ports(self) -> dict[str, int]:
-        """Thrift."""
+        """The Thrift port."""
         return {"thrift": settings().metastore_port}
 
     def external_address(self) -> str:
@@ -69,11 +72,8 @@ class Metastore(Service):
         fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The metastore on one folder of LAB_HOME."""
-        place = folder("metastore")
-        _write_configuration(place)
-        _, access_key, secret_key = credentials()
-        keys = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
+        """The metastore on its folder."""
+        _write_configuration(self.folder)
         return Program(
             name=self.name,
             argv=[
@@ -81,54 +81,54 @@ class Metastore(Service):
                 *(str(java_program()), _class_path()),
                 *(settings().bind, str(ports["thrift"]), *JAVA_OPTIONS),
             ],
-            # Without keys, the machine's own role or variables count.
-            env=keys if access_key else machine_credentials(),
-            cwd=place,
+            env=credentials_as("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            cwd=self.folder,
         )
 
     def check(self) -> None:
         """Ask for the names of the databases."""
         try:
-            thrift.databases(self.address(), seconds=3)
-        except thrift.ThriftError as error:
+            hive.call(self.address(), "get_all_databases", seconds=3)
+        except hive.HiveError as error:
             raise NotReady(f"it does not answer ({error})") from None
 
     def address(self) -> str:
-        """Its URI, as `hive.metastore.uris` wants it."""
+        """Its URI, in the form of `hive.metastore.uris`."""
         return self.external_address() or f"thrift://{settings().client_host}:{self.port('thrift')}"
 
     def partitions(self, database: str, table: str) -> list[str]:
-        """The partitions that it knows of a table, for example `partition_date=2026-11-21`.
-
-        Args:
-            database: its name.
-            table: its name.
+        """The partitions registered for a table, for example `partition_date=2026-11-21`.
 
         Raises:
-            ThriftError: it does not answer, or there is no such table.
+            LabError: the metastore does not answer, or there is no such table.
         """
-        return thrift.partitions(self.address(), database, table)
+        return self._call("get_partition_names", database, table, -1)  # -1: no limit
 
-    def drop_database(self, name: str) -> list[str]:
-        """Forget a database and its tables; their files stay. Nothing when the service does not run.
+    def clear(self, namespace: str) -> dict[str, int]:
+        """Drop the lesson's database with its table names; the tables' files stay."""
+        database = database_of(namespace)
+        if database not in self._call("get_all_databases"):
+            return {"table names": 0}
+        tables = self._call("get_all_tables", database)
+        self._call("drop_database", database, False, True, seconds=30)
+        return {"table names": len(tables)}
 
-        Args:
-            name: of the database.
-
-        Returns:
-            The names of the tables that it had.
-        """
-        if not (self.external or self.running()):
-            return []
-        if name not in thrift.databases(self.address()):
-            return []
-        found = thrift.tables(self.address(), name)
-        thrift.drop_database(self.address(), name)
-        return found
+    def _call(self, method: str, *arguments, seconds: float = 5):
+        try:
+            return hive.call(self.address(), method, *arguments, seconds=seconds)
+        except hive.HiveError as error:
+            what = f"{self.title} at {self.address()} failed at {method}: {error}."
+            raise LabError(what, "run: lab status") from None
 
 
-def _write_configuration(place: Path) -> None:
-    (place / "conf").mkdir(exist_ok=True)
+def database_of(namespace: str) -> str:
+    """The database of a namespace: `lesson_05` for `lesson-05`, as Hive allows no hyphen."""
+    return namespace.replace("-", "_")
+
+
+def _write_configuration(folder: Path) -> None:
+    conf = folder / "conf"
+    conf.mkdir(exist_ok=True)
     endpoint, _, _ = credentials()
     properties = PROPERTIES | {
         "hive.metastore.warehouse.dir": f"s3a://{settings().s3_bucket}/warehouse",
@@ -141,14 +141,14 @@ def _write_configuration(place: Path) -> None:
         for name, value in properties.items()
     ]
     text = "\n".join(["<configuration>", *lines, "</configuration>"])
-    (place / "conf" / "hive-site.xml").write_text(text + "\n")
-    (place / "conf" / "log4j2.properties").write_text(LOGGING)
+    (conf / "hive-site.xml").write_text(text + "\n")
+    (conf / "log4j2.properties").write_text(LOGGING)
 
 
 def _class_path() -> str:
-    """Hive from PySpark, S3A from the jars of the course's sessions. No Hudi: it brings a Hive, too."""
+    """Hive from PySpark, S3A from the sessions' jars. No Hudi jar: it brings a Hive of its own."""
     spark = pyspark_home() / "jars"
-    s3a = [jar for jar in sorted(jars("spark").glob("*.jar")) if "aws" in jar.name]
+    s3a = [jar for jar in sorted(jar_folder("spark").glob("*.jar")) if "aws" in jar.name]
     (py4j,) = spark.glob("py4j-*.jar")
-    parts = ["conf", py4j, f"{spark}/*", *s3a, f"{jars('metastore')}/*"]
+    parts = ["conf", py4j, f"{spark}/*", *s3a, f"{jar_folder('metastore')}/*"]
     return os.pathsep.join(map(str, parts))

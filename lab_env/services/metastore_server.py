@@ -1,8 +1,8 @@
-"""Runs the Hive Metastore of PySpark's own jars on one address of this machine.
+"""Runs the Hive Metastore from PySpark's jars on a single address of this machine.
 
-Its own main method (Hive 2.3) listens on all addresses and has no setting for it. So this process
-starts a Java beside it and makes the same server there, object by object, on the address it is told.
-When this process ends, however it ends, that Java ends too.
+Hive 2.3's own main method listens on all addresses and has no setting for that. So this process
+starts a JVM and builds the same server in it, object by object, on the given address. When this
+process ends, however it ends, the JVM ends too.
 """
 
 import os
@@ -10,16 +10,16 @@ import sys
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-WORKERS = 4  # threads that wait for clients; more are made as they come
+WORKERS = 4  # threads that wait for clients; the pool grows when more connect
 
 
 def serve(java: str, class_path: str, options: list[str], host: str, port: int) -> None:
-    """Serve until this process is ended.
+    """Serve until this process ends.
 
     Args:
-        java: the Java program.
-        class_path: what it runs on; a folder of it has `hive-site.xml`.
-        options: for Java.
+        java: the `java` executable.
+        class_path: with py4j's jar, and a folder that holds `hive-site.xml`.
+        options: JVM options.
         host: address to listen on.
         port: port to listen on.
     """
@@ -38,17 +38,17 @@ def serve(java: str, class_path: str, options: list[str], host: str, port: int) 
     classes = JavaGateway(gateway_parameters=parameters).jvm
     hive, thrift = classes.org.apache.hadoop.hive, classes.org.apache.thrift
 
-    # HiveMetaStore.startMetaStore does this, without security and with a plain socket.
+    # What HiveMetaStore.startMetaStore does without security and with a plain socket.
     conf = hive.conf.HiveConf()
-    handler = hive.metastore.HiveMetaStore.HMSHandler("metastore of the lab", conf, False)
+    handler = hive.metastore.HiveMetaStore.HMSHandler("lab metastore", conf, False)
     handler = hive.metastore.RetryingHMSHandler.getProxy(conf, handler, False)
-    listening = thrift.transport.TServerSocket(classes.java.net.InetSocketAddress(host, port))
+    socket = thrift.transport.TServerSocket(classes.java.net.InetSocketAddress(host, port))
     arguments = (
-        thrift.server.TThreadPoolServer.Args(listening)
+        thrift.server.TThreadPoolServer.Args(socket)
         .processor(hive.metastore.TSetIpAddressProcessor(handler))
         .minWorkerThreads(WORKERS)
     )
-    print("the metastore serves", flush=True)
+    print("the metastore is serving", flush=True)
     thrift.server.TThreadPoolServer(arguments).serve()
 
 

@@ -1,27 +1,31 @@
 """MinIO, the object store that holds every table and checkpoint."""
 
+import subprocess
 import urllib.error
-import urllib.request
+from collections.abc import Iterator
 
 from lab_env.errors import LabError
-from lab_env.install.fetch import Progress, build_with_go, versions
-from lab_env.processes.state import folder, secrets
+from lab_env.install.cache import Progress
+from lab_env.install.go_build import build_program
+from lab_env.install.versions import versions
+from lab_env.processes.state import secrets
 from lab_env.processes.supervisor import Program
-from lab_env.services.base import NotReady, Service
-from lab_env.services.minio_program import find_minio
-from lab_env.settings import settings
+from lab_env.services.base import Finding, NotReady, Service, open_local
+from lab_env.services.minio_program import find_minio, minio_on_path, objection
+from lab_env.settings import Endpoints, machine_credentials, settings
 
 
 class MinIO(Service):
-    """The S3 endpoint of the lab, with its web console."""
+    """The lab's S3 endpoint, with its web console."""
 
     name = "minio"
+    contents = "tables"
     has_login = True
     variables = "LAB_S3_ENDPOINT, LAB_S3_ACCESS_KEY, LAB_S3_SECRET_KEY and LAB_S3_BUCKET"
 
     @property
     def title(self) -> str:
-        """Another store need not be a MinIO."""
+        """An external store need not be a MinIO."""
         return "The S3 store" if self.external else "MinIO"
 
     def preferred_ports(self) -> dict[str, int]:
@@ -33,19 +37,17 @@ class MinIO(Service):
         return settings().s3_endpoint
 
     def fetch(self, report_progress: Progress) -> None:
-        """Build MinIO, unless this machine has one that is new enough."""
+        """Build MinIO, unless this machine has a usable one."""
         if find_minio() is None:
-            pin = versions()["minio"]
-            build_with_go(pin["module"], pin["version"], report_progress)
+            build_program(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """MinIO on one folder of LAB_HOME."""
+        """MinIO on its folder."""
         found = find_minio()
         if found is None:
-            raise LabError("MinIO is not here yet.", "run: make setup")
+            raise LabError("There is no MinIO program yet.", "run: make setup")
         keys = secrets()
-        place = folder("minio")
-        # Paths are relative to the working folder: MinIO gives braces and dots in a path a meaning.
+        # Paths are relative to the working folder: MinIO interprets braces and dots in a path.
         return Program(
             name=self.name,
             argv=[
@@ -62,28 +64,26 @@ class MinIO(Service):
                 "MINIO_REGION": settings().s3_region,
                 "MINIO_UPDATE": "off",
             },
-            cwd=place,
+            cwd=self.folder,
         )
 
     def check(self) -> None:
-        """Ask its health address."""
+        """Request its health endpoint."""
         try:
-            # Without the proxy variables: they are not for servers of this machine.
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(f"{self.address()}/minio/health/ready", timeout=2):
+            with open_local(f"{self.address()}/minio/health/ready"):
                 pass
         except urllib.error.HTTPError as error:
-            if not self.external:  # another store may have no such address; it answered, though
-                raise NotReady(f"its health address says {error.code}") from None
+            if not self.external:  # an external store may lack this endpoint, but it answered
+                raise NotReady(f"its health endpoint answers {error.code}") from None
         except OSError as error:
             raise NotReady(f"it does not answer ({error})") from None
 
     def probe(self) -> None:
-        """Ask its health address, then open the bucket with our keys; make it when missing."""
+        """Check it, then open the bucket with our keys; create the bucket if it is missing."""
         self.check()
         from botocore.exceptions import BotoCoreError, ClientError
 
-        from lab_env.store import s3_client  # boto3 takes half a second to import
+        from lab_env.store import s3_client  # imports boto3: half a second
 
         try:
             _ensure_bucket(s3_client(*credentials(), settings().s3_region))
@@ -106,6 +106,46 @@ class MinIO(Service):
             return {}
         return {"MinIO console": f"http://{settings().client_host}:{self.port('console')}"}
 
+    def endpoints(self) -> dict[str, str]:
+        """The object store's address, keys, region and bucket."""
+        endpoint, access_key, secret_key = credentials()
+        return {
+            "s3_endpoint": endpoint,
+            "s3_access_key": access_key,
+            "s3_secret_key": secret_key,
+            "s3_region": settings().s3_region,
+            "bucket": settings().s3_bucket,
+        }
+
+    def clear(self, namespace: str) -> dict[str, int]:
+        """Delete the lesson's folder of the bucket."""
+        from lab_env.store import delete_prefix  # imports boto3: half a second
+
+        store = Endpoints(**self.endpoints(), kafka_bootstrap="")
+        return {"objects": delete_prefix(store, f"{namespace}/")}
+
+    def diagnose(self) -> Iterator[Finding]:
+        """Which MinIO program is used, and why one on PATH is not."""
+        if self.external:
+            return
+        on_path = minio_on_path()
+        if on_path and not settings().minio_binary and (why := objection(on_path, again=True)):
+            fact = f"{on_path}, found on PATH, is not used: {why}"
+            yield Finding(self.name, "warn", fact, "nothing, or update it, or remove it from PATH")
+        found = find_minio()
+        if found is None:
+            yield Finding(self.name, "fail", "there is no MinIO program", "run: make setup")
+            return
+        answer = subprocess.run([found.path, "--version"], capture_output=True, text=True)
+        if answer.returncode:
+            fact, fix = f"{found.path} does not run", "remove it, then run: make setup"
+            yield Finding(self.name, "fail", fact, fix)
+            return
+        built = found.origin == "set-up"
+        first_line = "".join(answer.stdout.splitlines()[:1])
+        version = versions()["go"][self.name]["version"] if built else first_line
+        yield Finding(self.name, "ok", f"{version} from {found.origin} ({found.path})")
+
 
 def _ensure_bucket(client) -> None:
     from botocore.exceptions import ClientError
@@ -120,16 +160,27 @@ def _ensure_bucket(client) -> None:
 
 
 def _location(region: str) -> dict:
-    """Where S3 is to make a bucket: it wants to be told, except in the first of its regions."""
+    """Where S3 creates a bucket: it must be named, except in S3's first region."""
     if region == "us-east-1":
         return {}
     return {"CreateBucketConfiguration": {"LocationConstraint": region}}
 
 
 def credentials() -> tuple[str, str, str]:
-    """Endpoint, access key and secret key of the object store in use."""
+    """Endpoint, access key and secret key of the object store in use; the keys may be empty."""
     if settings().s3_endpoint:
-        keys = settings().s3_access_key, settings().s3_secret_key
+        chosen = settings().s3_access_key, settings().s3_secret_key
+        keys = [key.get_secret_value() for key in chosen]
     else:
-        keys = secrets()["s3_access_key"], secrets()["s3_secret_key"]
+        keys = [secrets()["s3_access_key"], secrets()["s3_secret_key"]]
     return (MinIO().address(), *keys)
+
+
+def credentials_as(access_variable: str, secret_variable: str) -> dict[str, str]:
+    """The keys as environment variables with these names, for a program that reads the store.
+
+    A store without keys of its own gets the machine's AWS variables instead.
+    """
+    _, access_key, secret_key = credentials()
+    keys = {access_variable: access_key, secret_variable: secret_key}
+    return keys if access_key else machine_credentials()

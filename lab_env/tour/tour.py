@@ -5,24 +5,26 @@ once, then every query type, then each sink against the producer's ledger.
 """
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import pandas as pd
 import psutil
 from rich.console import Console
 from rich.table import Table
 
 from lab_env import services
+from lab_env.hudi.timeline import from_seconds
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.sinks import FOLDERS, SINKS
 from lab_env.probes.freshness import event_freshness
 from lab_env.probes.sampling import MemorySamples, Sampler, StoreSamples, is_compaction
 from lab_env.processes import supervisor
 from lab_env.processes.state import folder
+from lab_env.processes.tree import process_tree
 from lab_env.shop.events import EVENT_DDL
 from lab_env.shop.reconcile import Reconciliation
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
@@ -210,10 +212,8 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
     for sink in TABLES:
         path = lab.path(FOLDERS[sink])
         commits = sorted(store.completions[sink])
-        middle = commits[
-            (len(commits) - 1) // 2
-        ]  # of two commits the first, so that one follows it
-        since = _as_instant(store.completions[sink][middle])
+        middle = commits[(len(commits) - 1) // 2]  # of two commits the first: one follows it
+        since = from_seconds(store.completions[sink][middle])
         yield timed(sink, "snapshot", spark.read.format("hudi").load(path))
         yield timed(
             sink,
@@ -236,12 +236,6 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
             spark.read.format("hudi").option("as.of.instant", middle).load(path),
         )
     yield timed("json", "all files", spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"])))
-
-
-def _as_instant(seconds: float) -> str:
-    # To the nearest millisecond: one too early would return the commit itself again.
-    moment = pd.Timestamp(round(seconds * 1000), unit="ms", tz="UTC")
-    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
 
 
 def _reconcile(spark, lab: Lab, topic: str, tour: Tour) -> None:
@@ -362,27 +356,18 @@ def _result_table(title: str, *columns: str) -> Table:
 
 
 def _program_processes(exclude: str) -> list[psutil.Process]:
-    """The processes of the running services: the supervisor's programs except one."""
-    found = []
-    for program in supervisor.status():
-        if program.pid and program.name != exclude:
-            found += _with_children(program.pid)
-    return found
-
-
-def _with_children(pid: int) -> list[psutil.Process]:
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
+    """The processes of the running services and of every other supervised program but one."""
+    return [
+        process
+        for program in supervisor.status()
+        if program.name != exclude
+        for process in process_tree(program.pid)
+    ]
 
 
 def _own_children(java: bool) -> list[psutil.Process]:
     return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if ("java" in _name(process)) == java
+        process for process in process_tree(os.getpid())[1:] if ("java" in _name(process)) == java
     ]
 
 

@@ -1,7 +1,5 @@
-"""The X-ray of a Hudi table: timeline, files and commits, read from the store beside Spark."""
+"""The X-ray of a Hudi table: its timeline, files and commits, drawn for a notebook."""
 
-from lab_env.hudi.commits import Commit
-from lab_env.hudi.model import Snapshot
-from lab_env.hudi.reader import xray
+from lab_env.xray.view import CommitCard, XRay, xray
 
-__all__ = ["Commit", "Snapshot", "xray"]
+__all__ = ["CommitCard", "XRay", "xray"]

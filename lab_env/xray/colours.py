@@ -1,6 +1,6 @@
-"""Every colour of the X-ray, and what it stands for; no other file of it names one.
+"""Every colour of the X-ray and its meaning; no other file of it names a colour.
 
-A shape or a word always says the same as the colour.
+A shape or a word always states the same as the colour.
 """
 
 from lab_env.display.palette import AMBER, BLUE, GREY, PINK, SKY, VERMILION
@@ -22,7 +22,7 @@ OTHER_ACTION = GREY  # clean, savepoint, indexing
 NEW = AMBER
 NOT_COMMITTED = VERMILION
 
-# The page's own colours, with those of a light page where there are none.
+# The page's own colours, else those of a light page.
 INK = "var(--jp-content-font-color1, #24292f)"
 FAINT = "var(--jp-content-font-color2, #57606a)"
 PAPER = "var(--jp-layout-color0, #fff)"

@@ -1,19 +1,12 @@
-"""The X-ray in plain text: the same facts as the drawing, and none left out."""
+"""The X-ray as plain text: the same facts as the drawing, and all of them."""
 
 from lab_env.hudi.model import Snapshot
 from lab_env.xray import captions
 
 
 def as_text(table: Snapshot) -> str:
-    """A snapshot as text.
-
-    Args:
-        table: what to tell.
-
-    Returns:
-        Lines: the table, its timeline, its file slices by partition, what cleans deleted, its
-        bookkeeping.
-    """
+    """A snapshot as text: the table, its timeline, its file slices by partition, the files that
+    cleans deleted, and its other objects."""
     lines = [
         f"{table.name} · {table.table_type} · table version {table.version} · {table.path}",
         captions.totals(table),
@@ -27,9 +20,9 @@ def as_text(table: Snapshot) -> str:
     removed = table.gone_files
     for partition in sorted({*table.partitions, *(file.partition for file in removed)}):
         lines.append(f"partition {partition}" if partition else "no partitions")
-        for found in table.slices:
-            if found.partition == partition:
-                lines.append(f"  {captions.slice_of(table, found, indent=4)}")
+        for part in table.slices:
+            if part.partition == partition:
+                lines.append(f"  {captions.slice_of(table, part, indent=4)}")
         for file in table.uncommitted:
             if file.partition == partition:
                 lines.append(f"  file group {file.group}\n    {captions.file(table, file)}")
@@ -39,9 +32,8 @@ def as_text(table: Snapshot) -> str:
     if table.cleaned:
         lines.append("deleted by cleans")
         lines += [f"  {captions.cleaned(file)}" for file in table.cleaned]
-    lines.append(
-        f"{captions.counted(table.objects, 'object')}: {', '.join(words for _, words in captions.parts(table))}"
-    )
+    parts = ", ".join(words for _, words in captions.parts(table))
+    lines.append(f"{captions.counted(table.objects, 'object')}: {parts}")
     if partitions := captions.metadata(table):
         lines.append(f"metadata table: {', '.join(partitions)}")
     return "\n".join(lines)

@@ -123,9 +123,11 @@ after_insert
 lab.record_actual("00.p1", after_insert.objects)
 
 # %%
+after_insert.parts()
+
+# %% proof="The first write made one data file per partition, and over ten objects in all."
 assert len(after_insert.files) == 2  # one data file in each partition
 assert after_insert.objects > 10  # most people say 1, 2 or 3
-after_insert.parts()
 
 # %% [markdown]
 # Most people expect two or three objects. The rows do lie in just two Parquet files (`base`), one in
@@ -175,12 +177,12 @@ after_update
 
 # %%
 rows = table.count()
+lab.record_actual("00.p2", f"{rows} rows, {len(after_update.files)} files")
+
+# %% proof="The update changed O-1 to paid: still three rows, now three data files."
 assert rows == 3  # an update, not a fourth row
 assert table.where("order_id = 'O-1'").first()["status"] == "paid"
-assert len(after_update.files) == 3, (
-    "this cell counts one update: run the lesson again from its first cell"
-)
-lab.record_actual("00.p2", f"{rows} rows, {len(after_update.files)} files")
+assert len(after_update.files) == 3
 
 # %% [markdown]
 # Still three rows, but three data files. Hudi never changes a data file that it has written. The update wrote
@@ -273,7 +275,7 @@ first_commit = table.agg(F.min("_hoodie_commit_time")).first()[0]
 before_payment = spark.read.format("hudi").option("as.of.instant", first_commit).load(path)
 before_payment.select("order_id", "status").orderBy("order_id").show()
 
-# %%
+# %% proof="As of the first commit, no order is paid."
 assert before_payment.where("status = 'paid'").count() == 0
 
 # %% [markdown]
@@ -313,6 +315,8 @@ in_kafka.selectExpr("partition", "offset", "CAST(key AS STRING)", "CAST(value AS
 acknowledged = (lab.ledger(topic).frame()["state"] == "acked").sum()
 messages = in_kafka.count()
 print(f"ledger: {acknowledged:,} acknowledged · Kafka: {messages:,} messages")
+
+# %% proof="Kafka holds exactly the messages that the ledger counts as acknowledged."
 assert acknowledged == messages > 1000
 
 # %% [markdown]

@@ -206,14 +206,16 @@ requests = first.requests.set_index(["type", "name"])
 acknowledged = requests.loc["KAFKA", "requests"].sum() - requests.loc["KAFKA", "failures"].sum()
 lab.record_actual("01.p1", acknowledged)
 
-# %% name="first-report"
+# %%
+requests
+
+# %% name="first-report" proof="Locust sent about 100 events per second, two creates per update, without a failure."
 creates, updates = requests.loc["KAFKA", "requests"]
 assert requests["failures"].sum() == 0
 # At most 10 x 10 x 4, and one as each user starts; a busy machine sends fewer.
 assert 100 < acknowledged < 440
 assert 1.2 < creates / updates < 3.5  # the weights say 2, give or take chance
 assert requests.loc["HANDED", "p50_ms"].max() < requests.loc["KAFKA", "p50_ms"].min()
-requests
 
 # %% [markdown]
 # The rate is *users × tasks a second*, so about 400 in four seconds. The weights give two creates
@@ -323,7 +325,7 @@ axes.set_ylim(0)
 axes.legend()
 HTML(chart.svg(figure))
 
-# %%
+# %% proof="Each user's pace limits the rate, and Locust's report counts what the journal counts."
 steady = acknowledged_rate[(acknowledged_rate.index > 1) & (acknowledged_rate.index < 3.5)]
 assert steady.mean() < 120  # the pace is an upper limit
 assert (first_journal["what"] == "acknowledged").sum() == acknowledged  # Locust counts as we do
@@ -495,7 +497,7 @@ for what, colour in [("handed over", "json"), ("acknowledged", "cow"), ("failed"
 axes.legend(loc="upper left")
 HTML(chart.svg(figure))
 
-# %%
+# %% proof="While the broker was frozen, HANDED reported no failure and nothing was acknowledged."
 still = paused[paused["time"].between(still_from + 0.3, still_until)]
 assert by_type.loc["HANDED", "failures"] == 0
 assert by_type.loc["KAFKA", "failures"] > 50
@@ -533,13 +535,15 @@ fates = pd.DataFrame(
 )
 fates
 
-# %% name="what-failed-means"
+# %%
 acknowledged, failed = events_by_fate["acknowledged"], events_by_fate["failed"]
+print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic all the same")
+
+# %% name="what-failed-means" proof="Every acknowledged event is in the topic; some that HANDED counted as sent are not."
 assert acknowledged <= in_topic  # what the broker promised is there
 assert events_by_fate["handed over"] - in_topic  # not all arrived that HANDED called a success
 assert acknowledged | failed == events_by_fate["handed over"]
 assert not acknowledged & failed
-print(f"{len(failed & in_topic)} of {len(failed)} failed sends are in the topic all the same")
 
 # %% [markdown]
 # Look at the last row. Every acknowledged event is in the topic: that is what an acknowledgement
@@ -602,7 +606,7 @@ web_numbers = pd.DataFrame(page["stats"])[columns].set_index("name")
 print("state:", page["state"], "· users:", page["user_count"], "· workers:", len(page["workers"]))
 web_numbers
 
-# %% name="web-page"
+# %% name="web-page" proof="Locust's web page shows the rate and response times of 20 users on two workers."
 assert page["state"] == "running" and page["user_count"] == 20 and len(page["workers"]) == 2
 assert {"create", "update", "cancel"} <= set(web_numbers.index)
 everything = web_numbers.loc["Aggregated"]
@@ -646,11 +650,11 @@ settled = lab.ledger().settle(BROKER, lab.topic("orders"))
 sent_by = [
     len(file.read_text().splitlines()) for file in lab.ledger().directory.glob("*.sends.tsv")
 ]
+frame = lab.ledger().frame()
 print("events sent by each process:", sent_by)
 settled
 
-# %% name="ledger-against-topic"
-frame = lab.ledger().frame()
+# %% name="ledger-against-topic" proof="Two workers shared the load, and the ledger agrees with the topic to the message."
 kinds = frame["kind"].str.partition(":")[0].value_counts()
 assert lost == 0
 assert settled.ok and settled.messages == (frame["state"] == "acked").sum() > 400
@@ -667,7 +671,7 @@ life = frame[frame["order_id"] == late_orders.iloc[0]].sort_values("offset")
 life = life.assign(event_time=pd.to_datetime(life["order_ts"], unit="us").dt.time)
 life[["partition", "offset", "kind", "op", "event_id", "event_time"]]
 
-# %%
+# %% proof="Only late events go back in time, and each order stays in one partition."
 versions = frame[frame["kind"].isin(["event", "late"])].sort_values(["order_id", "offset"])
 goes_back = versions.groupby("order_id")["order_ts"].diff() < 0
 assert versions.loc[goes_back, "kind"].eq("late").all() and goes_back.sum() > 0

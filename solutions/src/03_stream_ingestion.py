@@ -69,9 +69,9 @@ lab.replay(topic, n=4000)
 import pandas as pd
 
 from lab_env.display.card import styled
-from lab_env.install import fetch
+from lab_env.install.jars import jar_folder
 
-jars = sorted(fetch.jars("spark").glob("*.jar"))
+jars = sorted(jar_folder("spark").glob("*.jar"))
 
 WHAT_FOR = {
     "spark-sql-kafka": ("reads topics as tables and streams", "Spark and its Scala"),
@@ -92,7 +92,7 @@ rows = [
 table = pd.DataFrame(rows, columns=["jar", "MB", "what for", "must fit"])
 styled(table).hide(axis="index").set_properties(**{"text-align": "left"})
 
-# %%
+# %% proof="Every jar on the class path has its purpose."
 assert len(table) == len(jars)  # every jar has its purpose
 assert "kafka-clients-3.4.1.jar" in set(table["jar"])
 
@@ -143,7 +143,7 @@ print("it read", records.option("subscribe", topic).load().count(), "messages")
 """
 
 
-brokers_client = next(fetch.jars("kafka").glob("kafka-clients-*.jar"))
+brokers_client = next(jar_folder("kafka").glob("kafka-clients-*.jar"))
 others = [jar for jar in jars if not jar.name.startswith("kafka-clients")]
 class_path = ":".join(map(str, [brokers_client, *others]))
 attempt = subprocess.Popen(
@@ -197,13 +197,13 @@ print("with", brokers_client.name)
 print("done:  ", done.strip())
 print("error: ", java_errors[0])
 
-# %% name="a-jar-too-new"
+# %% name="a-jar-too-new" proof="With a Kafka client that is too new, the session starts and the first read fails."
 assert done.strip() == "the session started"
 assert brokers_client.name == "kafka-clients-4.1.2.jar"
 assert "NoSuchMethodError" in java_errors[0] and "org.apache.kafka" in java_errors[0]
 
 # %%
-lab.record_actual("03.p1", "read")
+lab.record_actual("03.p1", "read" if "started" in done else "start")
 
 # %% [markdown]
 # The session started. A wrong class path shows at the first use, not at the start.
@@ -228,7 +228,7 @@ except Py4JJavaError as error:
     missing = error.java_exception.getMessage()
 print(missing)
 
-# %%
+# %% proof="Spark has no data source named kinesis."
 assert "Failed to find the data source: kinesis" in missing
 
 # %% [markdown]
@@ -244,7 +244,7 @@ assert "Failed to find the data source: kinesis" in missing
 # in a second builder is ignored. Spark warns of it, but this session logs errors only, so you would see nothing.
 # From here on `lab.spark` is our session too:
 
-# %%
+# %% proof="The lab's session is ours: there is no second JVM."
 assert lab.spark.sparkContext is spark.sparkContext  # no second JVM
 
 # %% [markdown]
@@ -288,7 +288,7 @@ print(f"{rows:,} rows")
 # %%
 lab.record_actual("03.p2", rows)
 
-# %%
+# %% proof="A stream that starts at the default, latest, reads none of the messages sent before."
 assert rows == 0
 
 # %% [markdown]
@@ -353,7 +353,7 @@ seen = at_rest.join(spark.createDataFrame(one_of_each), ["partition", "offset"])
 seen = seen.toPandas().set_index("kind").loc[list(MALFORMED_KINDS)]
 seen
 
-# %%
+# %% proof="A malformed event becomes a row of nulls, not a null row."
 assert len(seen) == 10
 assert not seen.drop("empty")["event is null"].any()  # a row of nulls is not null
 assert not seen.loc[["missing_key", "null_key"], "_corrupt is set"].any()
@@ -446,7 +446,7 @@ dead = spark.read.parquet(dead_path).select("reason", "partition", "offset").toP
 print(dead["reason"].value_counts().to_string())
 lab.ledger(topic).reconcile_dead(dead)
 
-# %%
+# %% proof="The dead letters are exactly the malformed messages of the ledger."
 assert lab.ledger(topic).reconcile_dead(dead).ok
 
 # %% [markdown]
@@ -485,7 +485,7 @@ first_run.awaitTermination()
 after_first_run = read_json().count()
 print(f"{after_first_run:,} rows + {len(dead):,} dead letters")
 
-# %%
+# %% proof="Rows and dead letters add up to the 4,000 messages."
 assert after_first_run + len(dead) == 4000  # no message is lost between the two
 
 # %% [markdown]
@@ -506,7 +506,7 @@ print(sum(batch["numInputRows"] for batch in second_run.recentProgress))
 # %%
 lab.record_actual("03.p3", rows)
 
-# %%
+# %% proof="The second run read nothing: the checkpoint knew that the work was done."
 assert rows == after_first_run
 assert sum(batch["numInputRows"] for batch in second_run.recentProgress) == 0
 
@@ -573,7 +573,7 @@ axes.set_xticks(positions, batches.index)
 axes.legend()
 HTML(svg(figure))
 
-# %%
+# %% proof="The stream read all 1,200 new messages."
 assert batches["numInputRows"].sum() == 1200
 assert read_json().count() > after_first_run
 
@@ -714,14 +714,16 @@ HTML(draw_batches(before_crash, "Every batch is planned and committed"))
 # The stream of dead letters reads the same topic. It has a checkpoint of its own, and it did not run
 # while the shop sent the last 1,200 messages. How far is each of the two?
 
-# %% name="apart-on-one-topic"
+# %%
 dead_letter_batches = read_checkpoint(lab.endpoints, lab.path("checkpoints/dead"))
 reached = {
     "JSON files": sum(before_crash[-1].end.values()),
     "dead letters": sum(dead_letter_batches[-1].end.values()),
 }
-assert reached == {"JSON files": 5200, "dead letters": 4000}
 reached
+
+# %% name="apart-on-one-topic" proof="The JSON stream went on to 5,200 messages while the dead letters stayed at 4,000."
+assert reached == {"JSON files": 5200, "dead letters": 4000}
 
 # %% [markdown]
 # ### The machine dies
@@ -773,10 +775,10 @@ print(f"reader that opens all files: {all_files:,} rows")
 expected
 
 # %%
+after_restart = read_checkpoint(lab.endpoints, checkpoint)
 lab.record_actual("03.p4", seen_by_list - expected.expected)
 
-# %% name="seen-once"
-after_restart = read_checkpoint(lab.endpoints, checkpoint)
+# %% name="seen-once" proof="The batch was written again, and only the sink's list shows its events once."
 assert after_restart == before_crash  # the same ranges, all committed again
 assert expected.ok
 assert all_files > seen_by_list  # the files of the batch lie there twice
@@ -864,7 +866,7 @@ axes.plot(steps.index, steps["ids in memory"], "o-", color="#0072B2", label="wit
 axes.legend()
 HTML(svg(figure))
 
-# %% name="bounded-memory"
+# %% name="bounded-memory" proof="Each event is there once, and the state holds less than 70 percent of all ids."
 distinct = read_json().select("event_id").distinct().count()
 assert rows_once == distinct < seen_by_list  # every event once, none lost
 assert steps["lost as too late"].sum() == 0
@@ -904,7 +906,7 @@ def steps_of(stream):
 for name, stream in {"stateless": valid_events(parse(records)), "with state": events_once}.items():
     print(f"{name:11}", " <- ".join(steps_of(stream)))
 
-# %%
+# %% proof="Only the stream with state shuffles and keeps state files."
 assert "Exchange" not in steps_of(valid_events(parse(records)))
 assert "Exchange" in steps_of(events_once)  # the shuffle
 assert "state" not in checkpoint_files("json") and checkpoint_files("once")["state"] > 5

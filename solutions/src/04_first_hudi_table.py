@@ -112,8 +112,10 @@ shipped.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").sa
 
 table = spark.read.format("hudi").load(by_hand)
 rows = table.select("order_id", "status", "order_ts").orderBy("order_id").toPandas()
-assert len(rows) == 3
 rows
+
+# %% proof="The table still has one row per order."
+assert len(rows) == 3
 
 # %% [markdown]
 # `mode("append")` may surprise: it means "add a write to this table", not "add rows". There are still
@@ -141,8 +143,10 @@ rows = table.select("order_id", "status", "order_ts").orderBy("order_id").toPand
 rows
 
 # %%
-assert list(rows["status"]) == ["shipped", "new", "new"]
 lab.record_actual("04.p1", rows["status"].iloc[0])
+
+# %% proof="The late payment lost: O-17 is still shipped."
+assert list(rows["status"]) == ["shipped", "new", "new"]
 
 # %% [markdown]
 # Still *shipped*. Hudi compared `order_ts` and kept the higher one: 12:05 loses against 12:10,
@@ -158,8 +162,10 @@ erased.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS).mode("append").sav
 
 table = spark.read.format("hudi").load(by_hand)
 rows = table.select("order_id", "status", "order_ts").orderBy("order_id").toPandas()
-assert list(rows["order_id"]) == ["O-17", "O-19"]
 rows
+
+# %% proof="The erased order O-18 has no row."
+assert list(rows["order_id"]) == ["O-17", "O-19"]
 
 # %% [markdown]
 # The X-ray of lesson 00 shows what four writes left on the store: four instants on the timeline, and
@@ -169,8 +175,10 @@ rows
 
 # %%
 picture = lab.xray(by_hand)
-assert len(picture.instants) == 4 and len(picture.current) == 1
 picture
+
+# %% proof="Four writes made four instants, and one file is current."
+assert len(picture.instants) == 4 and len(picture.current) == 1
 
 # %% [markdown]
 # ### Exercise 04.1 · Choose the options of a table
@@ -326,11 +334,13 @@ json_rows = spark.read.schema(valid.schema).json(lab.path("orders_json"))
 json_verdict = ledger.reconcile_log(json_rows, "JSON files")
 json_verdict
 
-# %% name="the-ledger-decides"
+# %%
+lab.record_actual("04.p2", f"JSON {json_verdict.rows}, table {verdict.rows}")
+
+# %% name="the-ledger-decides" proof="Table and JSON files both reconcile; the files hold over 1.3 times as many rows."
 assert verdict.ok and json_verdict.ok
 assert 6_800 < json_verdict.rows < 7_000
 assert json_verdict.rows > 1.3 * verdict.rows  # one row an event, against one row an order
-lab.record_actual("04.p2", f"JSON {json_verdict.rows}, table {verdict.rows}")
 
 # %% [markdown]
 # Both reconcile: nothing missing, nothing stale. But they answer different questions. The JSON files
@@ -350,7 +360,7 @@ statuses = json_rows.where(F.col("order_id") == ORDER).select("event_id", "statu
 story = OrderTrace(ORDER, sent.merge(statuses.toPandas(), on="event_id", how="left"))
 story.add("JSON files", json_rows, json_verdict).add("Hudi table", table, verdict)
 
-# %%
+# %% proof="The order has four rows in the JSON files and one, its newest, in the table."
 assert story.rows() == {"JSON files": 4, "Hudi table": 1}
 assert story.marks("Hudi table") == ["", "newest", "", ""]
 
@@ -432,7 +442,7 @@ all_events.write.format("hudi").options(**wrong_key, **DEMO_OPTIONS).mode("appen
 by_event_verdict = ledger.reconcile_table(spark.read.format("hudi").load(by_event), "key event_id")
 by_event_verdict
 
-# %%
+# %% proof="Keyed by event_id, the table keeps every version and erases nothing."
 assert by_event_verdict.duplicate > 0.3 * by_event_verdict.expected
 assert by_event_verdict.ghost > 0  # an erasure found no row with its own event_id
 event_ids = all_events.where("op != 'erase'").select("event_id").distinct()
@@ -455,7 +465,7 @@ except Exception as error:
     refusal = str(error).partition("HoodieException: ")[2].partition("\n\tat ")[0]
 print(refusal)
 
-# %%
+# %% proof="Hudi refuses another record key for a table that exists."
 assert "event_id" in refusal and "order_id" in refusal
 
 # %% [markdown]
@@ -541,8 +551,7 @@ by_event_table = spark.read.format("hudi").load(by_event)
 story.add("key event_id", by_event_table, by_event_verdict)
 story.add("day of order_ts", by_day_table, by_day_verdict)
 
-# %% name="changed-partition"
-assert list(story.rows().values()) == [4, 1, 3, 2]
+# %%
 lives = all_events.groupBy("order_id").agg(
     F.countDistinct(F.to_date("order_ts")).alias("days"),
     F.max("_hoodie_is_deleted").alias("erased"),
@@ -551,6 +560,9 @@ both_days = lives.where("days = 2 AND NOT erased").count()
 print(
     f"{both_days} living orders have versions on both days: {by_day_verdict.duplicate} rows too many"
 )
+
+# %% name="changed-partition" proof="Each living order that changed after midnight has one row too many."
+assert list(story.rows().values()) == [4, 1, 3, 2]
 assert by_day_verdict.duplicate == both_days > 0 and by_day_verdict.ghost > 0
 
 # %% [markdown]
@@ -579,8 +591,10 @@ unordered = lab.path("unordered")
 upsert(changes(("O-17", "update", "shipped", "12:10")), unordered, UNORDERED)
 upsert(changes(("O-17", "update", "paid", "12:05")), unordered, UNORDERED)
 rows = rows_of(unordered)
-assert list(rows["status"]) == ["paid"]
 rows
+
+# %% proof="Without an ordering field, the last write wins."
+assert list(rows["status"]) == ["paid"]
 
 # %% [markdown]
 # The last write wins, and O-17 is *paid* for ever, although it was shipped. No count finds this:
@@ -592,8 +606,10 @@ rows
 # %%
 upsert(changes(("O-17", "create", "new", "12:01")), unordered, ORDERS)
 rows = rows_of(unordered)
-assert list(rows["status"]) == ["new"]
 rows
+
+# %% proof="Adding the ordering field later changes nothing: the last write still wins."
+assert list(rows["status"]) == ["new"]
 
 # %% [markdown]
 # It wins as well. How versions are compared is fixed when the table is created: `.hoodie/hoodie.properties` keeps it as
@@ -663,7 +679,7 @@ after_the_late_update = pd.concat(
 )
 after_the_late_update.loc[["O-18", "O-19"]].fillna("no row")
 
-# %% name="after-an-erasure"
+# %% name="after-an-erasure" proof="A late update revives the erased O-18, on Merge-on-Read only after compaction; O-19 holds."
 assert seen == [1, 0, 1] and "O-18" not in set(compacted["order_id"])
 for look in looks:
     assert list(look.loc[look["order_id"] == "O-19", "status"]) == ["erased"]
@@ -714,8 +730,10 @@ rows_of(gallery)
 # %%
 broken = spark.read.format("hudi").load(gallery)
 doubles = broken.groupBy("order_id").count().where("count > 1").toPandas()
-assert set(doubles["order_id"]) == {"O-51", "O-52", "O-53"} and set(doubles["count"]) == {2}
 doubles
+
+# %% proof="The gallery has three orders with two rows each."
+assert set(doubles["order_id"]) == {"O-51", "O-52", "O-53"} and set(doubles["count"]) == {2}
 
 # %% [markdown]
 # Here the rows hold all there is to know. So these can be repaired from the table itself: this query
@@ -732,8 +750,10 @@ newest = spark.sql("""
           FROM broken)
     WHERE place = 1
 """).toPandas()
-assert list(newest.sort_values("order_id")["status"]) == ["new", "paid", "paid"]
 newest
+
+# %% proof="The repair keeps the newest version of each order."
+assert list(newest.sort_values("order_id")["status"]) == ["new", "paid", "paid"]
 
 # %% [markdown]
 # | what you see | likely cause | repair |
@@ -805,9 +825,11 @@ spark.sql("""
 """)
 spark.sql("DELETE FROM orders_sql WHERE order_id = 'O-18'")
 left = spark.sql("SELECT order_id, status, order_ts FROM orders_sql").toPandas()
+left
+
+# %% proof="The SQL update and delete changed the table."
 status = left.set_index("order_id")["status"].to_dict()
 assert status == {"O-17": "delivered", "O-20": "new"}
-left
 
 # %% [markdown]
 # A table that exists already, like the one of the stream, gets a name in the same way. Its columns
@@ -820,7 +842,7 @@ by_status = spark.sql("""
 """).toPandas()
 by_status
 
-# %%
+# %% proof="The table has one row per living order, and no erased one."
 assert by_status["orders"].sum() == verdict.expected
 statuses = set(by_status["status"])
 assert statuses >= {"new", "paid", "cancelled"} and "erased" not in statuses

@@ -194,7 +194,7 @@ cow_write, mor_write = (pictures["update", kind].commit() for kind in TABLES)
 print(f"Copy-on-Write: {cow_write.records_written:5,} rows, {cow_write.bytes_written:6,} bytes")
 print(f"Merge-on-Read: {mor_write.records_written:5,} rows, {mor_write.bytes_written:6,} bytes")
 
-# %%
+# %% proof="Ten updates rewrote all 1,000 rows on Copy-on-Write, and wrote ten rows on Merge-on-Read."
 assert cow_write.updated == mor_write.updated == 10
 assert cow_write.records_written == 1000 and mor_write.records_written == 10
 assert cow_write.bytes_written > 4 * mor_write.bytes_written
@@ -244,7 +244,7 @@ for kind, path in TABLES.items():
 look("small insert")
 pictures["small insert", "mor"]
 
-# %% name="small-insert"
+# %% name="small-insert" proof="On both types, new rows for a small file group rewrote its base file."
 new = {kind: pictures["small insert", kind].new_files for kind in TABLES}
 for kind in TABLES:
     (file,) = new[kind]
@@ -286,9 +286,11 @@ look("compaction")
 pictures["compaction", "mor"]
 
 # %%
-assert "not supported on a CopyOnWrite table" in refusals["cow"] and "mor" not in refusals
 endings = [file.key.rpartition(".")[2] for file in lab.files(TABLES["mor"] + "/.hoodie/timeline")]
 print(endings.count("deltacommit"), "deltacommits,", endings.count("commit"), "commit")
+
+# %% proof="Copy-on-Write refuses a compaction; on Merge-on-Read it is the only commit."
+assert "not supported on a CopyOnWrite table" in refusals["cow"] and "mor" not in refusals
 assert (endings.count("deltacommit"), endings.count("commit")) == (5, 1)
 
 # %% [markdown]
@@ -307,12 +309,12 @@ from lab_env.lessons.l05.figures import WriteHeat
 heat = WriteHeat(pictures, {"cow": cow_guess, "mor": mor_guess})
 lab.record_actual("05.p1", heat.files("cow"))
 lab.record_actual("05.p2", heat.files("mor"))
+written = heat.frame()
 heat
 
-# %% name="six-operations"
+# %% name="six-operations" proof="Copy-on-Write wrote no log; on Merge-on-Read the small insert rewrote a base file, too."
 assert list(heat.files("cow").values()) == ["base"] * 5 + ["none"]
 assert list(heat.files("mor").values()) == ["base", "log", "log", "log", "base", "base"]
-written = heat.frame()
 assert written["cow", "log"].sum() == 0
 
 # %% [markdown]
@@ -331,7 +333,7 @@ told = pd.DataFrame(told).T.unstack().reindex(heat.operations).swaplevel(axis=1)
 told = told[["cow", "mor"]].astype("Int64")
 told
 
-# %%
+# %% proof="The late update wrote as much as the update, and the bookkeeping outweighs a small log."
 for (operation, kind), commit in commits.items():
     on_the_store = written.loc[operation, [(kind, "base"), (kind, "log")]].sum()
     assert commit.bytes_written == on_the_store  # the record and the listing agree
@@ -362,9 +364,11 @@ cow_rows, mor_rows = (
     for path in TABLES.values()
 )
 rows = cow_rows.toPandas().sort_values("order_id", ignore_index=True)
+rows[rows["order_id"].isin(["O-16", "O-17", "O-20", "O-21", "O-26"])]
+
+# %% proof="Both tables return the same 1,205 rows."
 pd.testing.assert_frame_equal(rows, mor_rows.toPandas().sort_values("order_id", ignore_index=True))
 assert len(rows) == 1200 - 5 + 10
-rows[rows["order_id"].isin(["O-16", "O-17", "O-20", "O-21", "O-26"])]
 
 # %% [markdown]
 # Row by row the same: 1,205 orders, O-17 is *paid*, O-21 is not there. The table type decides where the
@@ -444,10 +448,13 @@ for kind, path in TABLES.items():
 rows_of_o21 = pd.DataFrame(held).map(lambda rows: rows.where("order_id = 'O-21'").count())
 rows_of_o21.rename_axis("rows of O-21 in the")
 
-# %% name="rows-of-o21"
+# %%
+in_base = rows_of_o21.loc["base file after the delete"]
+lab.record_actual("05.p3", " and ".join(in_base[in_base > 0].index) or "neither")
+
+# %% name="rows-of-o21" proof="After the delete only Merge-on-Read's base file held O-21; time travel finds it on both."
 assert list(rows_of_o21["cow"]) == [0, 0, 0, 1]
 assert list(rows_of_o21["mor"]) == [1, 0, 0, 1]
-lab.record_actual("05.p3", "mor")
 
 # %%
 lab.record_actual("05.p4", rows_of_o21.loc["table as of the moment before", "cow"])
@@ -471,9 +478,6 @@ cleaned = lab.xray(TABLES["cow"], since=latest["cow"])
 cleaned
 
 # %%
-files_left = [f"{TABLES['cow']}/{f.partition}/{f.name}" for f in cleaned.files]
-assert spark.read.parquet(*files_left).where("order_id = 'O-21'").count() == 0
-
 moment = pictures["update", "cow"].instants[-1].requested
 try:
     spark.read.format("hudi").option("as.of.instant", moment).load(TABLES["cow"]).count()
@@ -481,6 +485,10 @@ try:
 except Exception as refusal:
     refused = str(refusal)
 print(refused)
+
+# %% proof="After cleaning no file holds O-21, and time travel is refused."
+files_left = [f"{TABLES['cow']}/{f.partition}/{f.name}" for f in cleaned.files]
+assert spark.read.parquet(*files_left).where("order_id = 'O-21'").count() == 0
 assert "Cleaner cleaned up the timestamp of interest" in refused
 
 # %% [markdown]
@@ -555,11 +563,13 @@ axes.legend()
 HTML(svg(figure))
 
 # %%
+lab.record_actual("05.p5", sweep.loc[1000, ["cow", "mor"]].idxmin())
+
+# %% proof="Copy-on-Write's bytes follow the file, Merge-on-Read's the changed rows; the lines cross."
 assert sweep["cow"].max() < 1.3 * sweep["cow"].min()  # as large as the file, whatever changed
 assert sweep.loc[10, "cow"] > 4 * sweep.loc[10, "mor"]
 assert sweep.loc[1000, "mor"] > 4 * sweep.loc[1000, "cow"]
 assert sweep["mor, times JSON"].between(1, 3).all()
-lab.record_actual("05.p5", "cow")
 
 # %% [markdown]
 # Copy-on-Write writes the file, however much of it changed: the line is flat. Merge-on-Read writes what
@@ -639,10 +649,12 @@ print({name.decode(): f"{len(value):,} bytes" for name, value in footer.items()}
 # So it changes when a base file is written, and not with a log. The metadata table does change at each
 # write. What is in it?
 
-# %% name="no-index-file"
+# %%
 names = latest["mor"].frame().query("part == 'metadata'")["name"]
 parts_of_metadata = {name.split("/")[2] for name in names} - {".hoodie"}
 print(parts_of_metadata)
+
+# %% name="no-index-file" proof="The metadata table lists files; the bloom filter is in the base file's footer."
 assert parts_of_metadata == {"files"} and b"org.apache.hudi.bloomfilter" in footer
 
 # %% [markdown]
@@ -696,7 +708,6 @@ holds_for = {
 
 # %% name="the-trial"
 made = heat.files("mor")
-in_base = rows_of_o21.loc["base file after the delete"]
 trial = [
     (
         "Copy-on-Write writes updates to delta files, which a compaction merges later",
@@ -726,9 +737,11 @@ trial = [
 ]
 verdicts = pd.DataFrame(trial, columns=["the article says", "this run measured", "verdict"])
 verdicts["verdict"] = verdicts["verdict"].map({True: "holds", False: "wrong"})
-assert list(verdicts["verdict"]) == ["wrong"] * 5
 left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
 styled(verdicts).hide(axis="index").set_table_styles(left)
+
+# %% proof="All five statements are wrong for the type that they name."
+assert list(verdicts["verdict"]) == ["wrong"] * 5
 
 # %% [markdown]
 # The first three are right for the *other* table type: exchange the names, and they describe what you

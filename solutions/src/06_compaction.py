@@ -142,14 +142,18 @@ for batch in range(1, 7):
 
 never, inline = steps["never"], steps["inline"]
 growth = never[-1].bytes_read / never[0].bytes_read
+lab.record_actual("06.p1", f"{growth:.1f} times as many")
+
+# %% proof="Without compaction each write adds a log, and the query reads over four times the bytes."
 assert [step.logs for step in never] == [0, 1, 2, 3, 4, 5, 6]
 assert [step.bytes_read for step in never] == sorted(step.bytes_read for step in never)
 assert growth > 4
-lab.record_actual("06.p1", f"{growth:.1f} times as many")
 
 # %%
-assert never[1].written("log") > 0.7 * never[0].written("base")
 as_table(never)
+
+# %% proof="A log of 250 changed rows is nearly as large as the base file of all thousand."
+assert never[1].written("log") > 0.7 * never[0].written("base")
 
 # %% [markdown]
 # Each write adds one log, and each query reads all of them, one more than the query before. Look at
@@ -161,8 +165,10 @@ as_table(never)
 
 # %%
 picture = lab.xray(lab.path("never"))
-assert len(picture.slices) == 1 and len(picture.current[0].logs) == 6
 picture
+
+# %% proof="All six logs are in one file slice."
+assert len(picture.slices) == 1 and len(picture.current[0].logs) == 6
 
 # %% [markdown]
 # Which number tells what a query costs? Here are three, for one more query of this table: the bytes of
@@ -174,10 +180,12 @@ with InputBytes(spark, lab.path("never")) as read:
     spark.read.format("hudi").load(lab.path("never")).agg(F.sum("amount")).first()
 
 in_slice = sum(file.size for file in picture.current[0].files)
+print(f"in the slice {in_slice:,}, read by the tasks {read.bytes:,}, sent {read.sent:,}")
+
+# %% proof="The tasks read what the slice holds; the store sent over 1.5 times as much."
 assert abs(read.bytes / in_slice - 1) < 0.2
 local = spark.sparkContext.master.startswith("local")  # on a cluster executors have own clients
 assert read.sent > 1.5 * read.bytes or not local
-print(f"in the slice {in_slice:,}, read by the tasks {read.bytes:,}, sent {read.sent:,}")
 
 # %% [markdown]
 # The slice and the input agree but for a few percent, so the picture tells you what a query has to
@@ -192,11 +200,13 @@ print(f"in the slice {in_slice:,}, read by the tasks {read.bytes:,}, sent {read.
 # [**deltacommit**](../docs/glossary.md#deltacommit), hence the name of the option that counts them,
 # `hoodie.compact.inline.max.delta.commits`.
 
-# %% name="inline"
+# %%
+inline[2].table
+
+# %% name="inline" proof="Inline compaction ran after the third and sixth write, and no answer differs."
 assert [step.batch for step in inline if step.compacted] == [2, 5]
 assert [step.logs for step in inline] == [0, 1, 0, 1, 2, 0, 1]
 assert [step.answer for step in inline] == [step.answer for step in never]
-inline[2].table
 
 # %% [markdown]
 # This is the table `inline` after its third write; amber is what that one call of `save` made. It
@@ -208,14 +218,16 @@ from IPython.display import HTML
 
 HTML(draw_costs({"never compacted": never, "compacted inline": inline}))
 
-# %% name="inline-saves-and-costs"
-last_never, last_inline = never[-1], inline[-1]
-assert last_never.bytes_read > 3 * last_inline.bytes_read
+# %%
 written = {
     name: sum(step.written("log") + step.written("base") for step in steps[name]) for name in steps
 }
-assert written["inline"] > 1.15 * written["never"]
 print({name: f"{size / 1024:,.0f} KB written in all" for name, size in written.items()})
+
+# %% name="inline-saves-and-costs" proof="Inline compaction cut the last query's bytes to less than a third, and wrote more in all."
+last_never, last_inline = never[-1], inline[-1]
+assert last_never.bytes_read > 3 * last_inline.bytes_read
+assert written["inline"] > 1.15 * written["never"]
 
 # %% [markdown]
 # Read the upper row as a saw: each write lifts the line by one log, each compaction lets it fall back
@@ -233,9 +245,10 @@ from lab_env.lessons.l06.figures import Work, compactions_of
 
 writes = [Work(str(step.batch), step.began, step.ended) for step in inline]
 compactions = compactions_of(lab.files(lab.path("inline")))
+
+# %% proof="Each compaction ran inside its write, after that write's own deltacommit."
 for found, batch in zip(compactions, (2, 5), strict=True):
     assert writes[batch].began < found.began < found.ended < writes[batch].ended
-
 third, compaction = inline[2].table.instants[2:4]
 assert third.action == "deltacommit" and third.completed < compaction.requested
 
@@ -262,11 +275,13 @@ for name in steps:
         "first(status) FILTER (WHERE order_id = 'O-17') AS status_of_o_17",
     ).first()
 
-assert tuple(shown["never"]) == (0, "new") and tuple(shown["inline"]) == (5, "packed")
 for name, row in shown.items():
     print(
         f"{name:7} shows changes up to batch {row.newest_batch} of 6, O-17 is {row.status_of_o_17}"
     )
+
+# %% proof="Read-optimised, the uncompacted table shows batch 0 and the compacted one batch 5."
+assert tuple(shown["never"]) == (0, "new") and tuple(shown["inline"]) == (5, "packed")
 
 # %% [markdown]
 # The shop writes one batch a minute, and its dashboard asks read-optimised. Whenever `save` has returned, it may be
@@ -353,17 +368,19 @@ while lab.xray(lab.path("async")).planned and time.time() < patience:
 progress = stream.recentProgress
 stream.stop()
 
-# %% name="async-thread-pays"
+# %%
 from lab_env.lessons.l06.figures import batches_of, draw_lanes, during
 
 batches = batches_of(progress)
 executed = compactions_of(lab.files(lab.path("async")))
+
+HTML(draw_lanes({"inline": (writes, compactions), "async in a stream": (batches, executed)}))
+
+# %% name="async-thread-pays" proof="A batch planned the compaction, and the stream's batches went on while it ran."
 assert len(batches) == 3 and len(executed) == 1
 planner = batches[1]
 assert planner.began < executed[0].planned < planner.ended
 assert during(batches, executed[0])  # batches went on; which of them is a matter of moments
-
-HTML(draw_lanes({"inline": (writes, compactions), "async in a stream": (batches, executed)}))
 
 # %% [markdown]
 # Each bar of the upper lane is a write, with its number. The triangle is the moment of the plan, the bar
@@ -376,10 +393,12 @@ HTML(draw_lanes({"inline": (writes, compactions), "async in a stream": (batches,
 
 # %%
 picture = lab.xray(lab.path("async"))
-assert len(picture.current) == 1 and [len(found.logs) for found in picture.slices] == [1, 1]
 revenue = spark.read.format("hudi").load(lab.path("async")).agg(F.sum("amount")).first()[0]
-assert revenue == never[2].answer
 picture
+
+# %% proof="The log written during the compaction is in the next slice, and no update was lost."
+assert len(picture.current) == 1 and [len(found.logs) for found in picture.slices] == [1, 1]
+assert revenue == never[2].answer
 
 # %% [markdown]
 # Batch 2 came while the old base file and its log were being merged. Its log does not stand on the old
@@ -427,8 +446,8 @@ def logs_to_merge(picture):
 
 # %% name="see-it"
 never_path = lab.path("never")
-plans = spark.sql(f"CALL show_compaction(path => '{never_path}')")
-assert plans.count() == 0
+plans = spark.sql(f"CALL show_compaction(path => '{never_path}')").count()
+print(plans, "compactions planned so far")
 
 partition = "partition_date=2026-11-20"
 slices = spark.sql(
@@ -441,8 +460,11 @@ facts = slices.selectExpr(
     "total_delta_file_size AS log_bytes",
     "round(delta_to_base_radio_compaction_scheduled, 1) AS logs_to_base",
 ).toPandas()
-assert list(facts["logs"]) == [6] and facts["logs_to_base"][0] > 4
 facts
+
+# %% proof="No compaction was planned, and the logs are over four times as large as the base file."
+assert plans == 0
+assert list(facts["logs"]) == [6] and facts["logs_to_base"][0] > 4
 
 # %% [markdown]
 # One base file, six logs, several times its size. (The long column name with *radio* is Hudi's own
@@ -457,6 +479,7 @@ JOB = ",".join(f"{key}={value}" for key, value in WRITER.items())
 before = lab.xray(never_path)
 spark.sql(f"CALL run_compaction(op => 'schedule', path => '{never_path}', options => '{JOB}')")
 
+# %% proof="Scheduling wrote a plan and no data file."
 planned = lab.xray(never_path, since=before)
 assert [(i.action, i.state) for i in planned.new_instants] == [("compaction", "requested")]
 assert not planned.new_files
@@ -472,8 +495,10 @@ assert not planned.new_files
 write_and_ask("never", 7, NEVER)
 
 waiting = lab.xray(never_path)
-assert [(len(found.logs), found.planned) for found in waiting.current] == [(6, False), (1, True)]
 waiting
+
+# %% proof="The new log is in the slice that the plan began."
+assert [(len(found.logs), found.planned) for found in waiting.current] == [(6, False), (1, True)]
 
 # %% [markdown]
 # The new log stands in a slice that the plan has begun, and that has no base file yet. Until the plan
@@ -524,23 +549,29 @@ changed = [
     for kind in ("snapshot", "read_optimized")
     if asked[kind, "before"]["revenue"] != asked[kind, "after"]["revenue"]
 ]
+lab.record_actual("06.p2", " and ".join(changed) or "none")
+
+# %% proof="Only the read-optimised query changed its answer."
 assert changed == ["read_optimized"]
-lab.record_actual("06.p2", "only the read-optimised query")
 
 # %%
-assert mended.gone_files == () and [file.kind for file in mended.new_files] == ["base"]
 lab.record_actual("06.p3", len(mended.gone_files))
+
+# %% proof="Running the plan removed no file and wrote one base file."
+assert mended.gone_files == () and [file.kind for file in mended.new_files] == ["base"]
 
 # %%
 import pandas as pd
 
 answers = pd.DataFrame(asked).T.rename_axis(["query", "compaction"])
+answers
+
+# %% proof="The snapshot query reads less than a third; the read-optimised query reached batch 6."
 assert (
     answers.loc[("snapshot", "before"), "KB read"]
     > 3 * answers.loc[("snapshot", "after"), "KB read"]
 )
 assert answers.loc[("read_optimized", "after"), "newest batch"] == 6  # batch 7 was not in the plan
-answers
 
 # %% [markdown]
 # The snapshot query says the same as before and reads a fraction. That is what compaction is for: it
@@ -558,9 +589,11 @@ CLEAN = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
 write_and_ask("never", 8, NEVER | CLEAN)
 
 cleaned = lab.xray(never_path, since=before)
+cleaned
+
+# %% proof="The cleaner removed the old base file and its six logs."
 removed = [file.kind for file in cleaned.gone_files]
 assert sorted(removed) == ["base"] + ["log"] * 6
-cleaned
 
 # %% [markdown]
 # The first base file and its six logs are gone. Lesson 07 is about this.
@@ -575,9 +608,11 @@ paid = {
     "async in a stream": [during(batches, found) for found in executed],
     "scheduled and run apart": [during(apart, found) for found in job],
 }
+pd.Series(paid, name="writes during each compaction").to_frame()
+
+# %% proof="Inline compactions ran inside writes 2 and 5; the separate job overlapped no write."
 assert paid["inline"] == [["2"], ["5"]]
 assert paid["async in a stream"][0] and paid["scheduled and run apart"] == [[]]
-pd.Series(paid, name="writes during each compaction").to_frame()
 
 # %% [markdown]
 # ### Exercise 06.3 · Compact the table that the stream left

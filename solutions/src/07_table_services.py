@@ -146,9 +146,11 @@ lab.record_actual("07.p1", len(small.files))
 files = small.frame().query("part == 'base'")
 batches, days = files["instant"].nunique(), files["partition"].nunique()
 per_batch = files.groupby("instant").size()
+files.groupby("partition")["bytes"].agg(["count", "min", "max"])
+
+# %% proof="Three batches of sixteen tasks made 240 files in five partitions."
 assert (batches, days) == (3, 5) and set(per_batch) == {PARTITIONS * days}
 assert len(small.current) == len(files) == PARTITIONS * days * batches == 240
-files.groupby("partition")["bytes"].agg(["count", "min", "max"])
 
 # %% [markdown]
 # Two hundred and forty. Each of the sixteen tasks had orders of all five days, and a task writes
@@ -161,8 +163,10 @@ files.groupby("partition")["bytes"].agg(["count", "min", "max"])
 
 # %%
 minutes_to_a_thousand = 1000 / per_batch.iloc[0]
-assert minutes_to_a_thousand < 15
 print(f"a thousand files after {minutes_to_a_thousand} minutes")
+
+# %% proof="The stream passes a thousand files within 15 minutes."
+assert minutes_to_a_thousand < 15
 
 # %% [markdown]
 # What is wrong with many files? Let us look up one order, O-17. Before we do, we open the table
@@ -185,8 +189,7 @@ dashboard = spark.read.format("hudi").load(orders)
 def look_up(table):
     """Find O-17 in a table, and count what that asked of the store."""
     with count_requests(spark) as sent:
-        rows = table.where("order_id = 'O-17'").select("order_id", "status").collect()
-    assert len(rows) == 1
+        table.where("order_id = 'O-17'").select("order_id", "status").collect()
     return sent
 
 
@@ -194,9 +197,11 @@ requests_small = look_up(report)
 requests_small
 
 # %% name="requests"
+lab.record_actual("07.p2", requests_small.total)
+
+# %% proof="The look-up sent over five requests per file."
 assert requests_small.total >= 5 * len(small.current) > 1000
 assert min(requests_small.get, requests_small.head) >= len(small.current)
-lab.record_actual("07.p2", requests_small.total)
 
 # %% [markdown]
 # More than a thousand, for one row. Spark does not know which file holds O-17, so it opens each of them: it asks
@@ -213,8 +218,10 @@ lab.record_actual("07.p2", requests_small.total)
 # %%
 questions = 30 * 24 * 3600 / 10
 dollars_small = questions * (requests_small.get + requests_small.head) * 0.0004 / 1000
-assert dollars_small > 100
 print(f"{questions:,.0f} questions: {dollars_small:,.0f} US dollars")
+
+# %% proof="At one question per ten seconds, the requests cost over 100 US dollars a month."
+assert dollars_small > 100
 
 # %% [markdown]
 # ## Sized while writing
@@ -226,8 +233,10 @@ print(f"{questions:,.0f} questions: {dollars_small:,.0f} US dollars")
 # %%
 hudi = spark._jvm.org.apache.hudi.config
 small_file_limit = hudi.HoodieCompactionConfig.PARQUET_SMALL_FILE_LIMIT.defaultValue()
-assert int(small_file_limit) == 104857600
 small_file_limit
+
+# %% proof="The default limit of a small file is 100 MB."
+assert int(small_file_limit) == 104857600
 
 # %% [markdown]
 # A hundred megabytes, and our files have twelve kilobytes. So the limit was set while the stream wrote,
@@ -247,7 +256,7 @@ HTML(
     )
 )
 
-# %% name="file-sizing"
+# %% name="file-sizing" proof="With insert there is one file per day, and the look-up needs under a fifth of the requests."
 assert len(picture.current) == days and len(small.current) == 240
 assert max(current_sizes(small)) < 14_000
 assert min(current_sizes(picture)) > 4 * max(current_sizes(small))
@@ -267,7 +276,7 @@ picture
 # new rows into a file, Copy-on-Write has to write the file again, with all rows that it already
 # had. Here are the bytes that each write made:
 
-# %% name="price-of-sizing"
+# %%
 written = {"bulk insert": small, "insert": picture}
 kilobytes = pd.DataFrame(
     {
@@ -276,11 +285,13 @@ kilobytes = pd.DataFrame(
     },
     index=["first batch", "second", "third"],
 ).T.div(1000)
+styled(kilobytes.round(), "{:.0f} KB")
+
+# %% name="price-of-sizing" proof="Insert rewrites earlier rows: each batch writes more bytes than the one before."
 assert kilobytes.loc["bulk insert"].max() < 1.2 * kilobytes.loc["bulk insert"].min()
 assert kilobytes.loc["insert"].is_monotonic_increasing
 assert kilobytes.loc["insert", "third"] > 1.5 * kilobytes.loc["insert", "first batch"]
 assert kilobytes.loc["insert", "third"] < kilobytes.loc["bulk insert", "third"]
-styled(kilobytes.round(), "{:.0f} KB")
 
 # %% [markdown]
 # Bulk insert writes the same number of bytes each time. The insert writes more with every batch,
@@ -318,20 +329,22 @@ HTML(
     )
 )
 
-# %% name="clustering"
+# %%
 sent, found = (
     rows.agg(F.sum("amount"), F.count("*")).first()
     for rows in (shop, spark.read.format("hudi").load(orders))
 )
+dollars = questions * (requests_clustered.get + requests_clustered.head) * 0.0004 / 1000
+print(f"{requests_small.total} requests before, {requests_clustered.total} after;")
+print(f"the dashboard's month: {dollars_small:,.0f} US dollars before, {dollars:,.0f} after")
+
+# %% name="clustering" proof="Clustering left one file per day and every row, and cut the requests to a fifth."
 assert found == sent and found["count(1)"] == 6000
 assert clustered.instants[-1].action == "clustering"
 assert len(clustered.current) == days
 assert sum(current_sizes(clustered)) < sum(current_sizes(small)) / 5
 assert requests_clustered.total * 5 < requests_small.total
-dollars = questions * (requests_clustered.get + requests_clustered.head) * 0.0004 / 1000
 assert dollars < dollars_small / 5
-print(f"{requests_small.total} requests before, {requests_clustered.total} after;")
-print(f"the dashboard's month: {dollars_small:,.0f} US dollars before, {dollars:,.0f} after")
 
 # %% [markdown]
 # All rows that were sent and the same sum, in five files as if they had been sized while writing. No write
@@ -340,8 +353,10 @@ print(f"the dashboard's month: {dollars_small:,.0f} US dollars before, {dollars:
 # %% name="storage-grows"
 bytes_small = sum(file.size for file in small.files)
 bytes_clustered = sum(file.size for file in clustered.files)
+lab.record_actual("07.p3", "grow" if bytes_clustered > bytes_small else "fall")
+
+# %% proof="Clustering made the storage grow: not one of the 240 files went."
 assert len(clustered.files) == len(small.files) + days and bytes_clustered > bytes_small
-lab.record_actual("07.p3", "grow")
 
 # %% [markdown]
 # It grew. The five new files came, and not one of the 240 went. They are *replaced*: a reader that
@@ -349,8 +364,10 @@ lab.record_actual("07.p3", "grow")
 # such a reader, and it still works:
 
 # %%
-assert report.where("order_id = 'O-17'").count() == 1
 HTML(draw_storage({"three batches": small, "clustered": clustered}))
+
+# %% proof="The reader that opened the table before still works."
+assert report.where("order_id = 'O-17'").count() == 1
 
 # %% [markdown]
 # ### Exercise 07.1 · Bring it to two files
@@ -412,8 +429,10 @@ clean = (
 )
 cleaned = spark.sql(clean).toPandas()
 too_early = lab.xray(orders)
-assert cleaned.empty and too_early.files == clustered.files
 cleaned
+
+# %% proof="The cleaner removed nothing: the state before the clustering is still retained."
+assert cleaned.empty and too_early.files == clustered.files
 
 # %% [markdown]
 # Nothing. The clustering *is* the last commit: whoever opened the table just before it needs the 240
@@ -432,11 +451,8 @@ one_more = lab.xray(orders)
 cleaned = spark.sql(clean).toPandas()
 cleaned[["total_files_deleted", "earliest_commit_to_retain"]]
 
-# %% name="cleaning"
+# %%
 tidy = lab.xray(orders)
-assert cleaned["total_files_deleted"].iloc[0] == len(small.files)
-assert len(tidy.files) == days + 1 and len(tidy.current) == days
-assert sum(file.size for file in tidy.files) < bytes_small / 5
 HTML(
     draw_storage(
         {
@@ -448,6 +464,11 @@ HTML(
         }
     )
 )
+
+# %% name="cleaning" proof="After one more commit, the cleaner removed all 240 replaced files."
+assert cleaned["total_files_deleted"].iloc[0] == len(small.files)
+assert len(tidy.files) == days + 1 and len(tidy.current) == days
+assert sum(file.size for file in tidy.files) < bytes_small / 5
 
 # %% [markdown]
 # Now the storage falls, to less than a fifth of where it began. In the X-ray, the file with the dashed
@@ -473,7 +494,7 @@ except Exception as error:
     print(re.search(r"SparkFileNotFoundException.*?parquet", str(error))[0])
 lab.record_actual("07.p4", report_says)
 
-# %%
+# %% proof="The report that was open before the cleaning fails."
 assert report_says == "error"
 
 # %% [markdown]
@@ -481,10 +502,12 @@ assert report_says == "error"
 # other one:
 
 # %% name="silent-reader"
-dashboard_rows = dashboard.where("order_id = 'O-17'").count()
 all_rows = dashboard.count()
-assert dashboard_rows == all_rows == 0
 all_rows
+
+# %% proof="The dashboard that was opened before the cleaning finds no row, and no error says so."
+dashboard_rows = dashboard.where("order_id = 'O-17'").count()
+assert dashboard_rows == all_rows == 0
 
 # %% [markdown]
 # Zero rows, and no error. When it was opened it took note of the *timeline*: the state after three
@@ -497,8 +520,10 @@ all_rows
 # %%
 fresh = spark.read.format("hudi").load(orders)
 row = fresh.where("order_id = 'O-17'").select("order_id", "status").first()
-assert (row["order_id"], row["status"]) == ("O-17", "paid") and fresh.count() == 6000
 row
+
+# %% proof="A reader that opens the table now sees every row."
+assert (row["order_id"], row["status"]) == ("O-17", "paid") and fresh.count() == 6000
 
 # %% [markdown]
 # And for a query that simply takes long, the cleaner has to wait. That is a number which you choose: of commits, by
@@ -525,8 +550,10 @@ for minute, status in enumerate(["paid", "packed", "shipped"], start=1):
 
 life = lab.xray(sized)
 versions = life.frame().query("part == 'base'").groupby("file_group").size()
-assert sorted(versions) == [3, 3, 3, 3, 6]
 versions
+
+# %% proof="Three updates added three versions to one file group."
+assert sorted(versions) == [3, 3, 3, 3, 6]
 
 # %% exercise="07.2"
 retained = 4  # SOLUTION
@@ -584,11 +611,13 @@ def active(table):
 print(f"{len(active(tidy))} objects on the active timeline before, {len(active(archived))} after")
 
 # %% name="archiving"
+archived
+
+# %% proof="Archiving shortened the active timeline and left every file and row."
 assert len(active(archived)) < len(active(tidy))
 assert len(archived.instants) < len(tidy.instants)
 assert archived.files == tidy.files
 assert spark.read.format("hudi").load(orders).count() == 6000
-archived
 
 # %% [markdown]
 # The commits of the three batches are off the active timeline. No data file changed and no row.
@@ -617,10 +646,12 @@ defaults = pd.DataFrame(
     [(name, o.key(), str(o.defaultValue())) for name, found in services.items() for o in found],
     columns=["service", "option", "default"],
 ).set_index("option")
+defaults
+
+# %% proof="By default Hudi cleans after each commit, keeps ten, and does not cluster."
 assert defaults.loc["hoodie.clean.commits.retained", "default"] == "10"
 assert defaults.loc["hoodie.clean.trigger.max.commits", "default"] == "1"
 assert defaults.loc["hoodie.clustering.inline", "default"] == "false"
-defaults
 
 # %% [markdown]
 # Read them with your own figures. Cleaning is on and keeps ten commits: at one commit every thirty

@@ -141,10 +141,12 @@ HTML(lookup_chart(looked))
 
 # %% name="bloom-and-simple"
 simple, bloom = looked["SIMPLE"].figures, looked["BLOOM"].figures
+lab.record_actual("08.p1", bloom["rows read in"])
+
+# %% proof="SIMPLE and BLOOM opened three files; BLOOM read rows in one, SIMPLE in all three."
 assert simple["files opened"] == bloom["files opened"] == 3
 assert simple["rows read in"] == 3 and bloom["rows read in"] == 1
 assert simple["rewritten"] == bloom["rewritten"] == 1
-lab.record_actual("08.p1", bloom["rows read in"])
 
 # %% [markdown]
 # Both opened the three files of the day. `SIMPLE` went on to the keys in each of them. `BLOOM` stopped
@@ -171,12 +173,14 @@ keys = pd.DataFrame(
 HTML(range_chart({"keys in each file": keys}, {"keys in each file": (10, 29)}, "order number"))
 
 # %% name="index-in-the-footer"
+keys
+
+# %% proof="The footer of each base file has key range and bloom filter; the write made no index file."
 meets = (keys["low"] <= 29) & (keys["high"] >= 10)
 assert meets.sum() == 1 and (keys["filter_bytes"] > 5_000).all()
 picture = looked["BLOOM"].picture
 added = (picture - picture.since)["part"].value_counts()
 assert added.to_dict() == {"base": 1, "timeline": 3}  # and no index file
-keys
 
 # %% [markdown]
 # Five of these six files were loaded without naming any index; the notes are there all the same.
@@ -212,8 +216,10 @@ looked["BUCKET"] = upsert(paid, bucketed, DEMO_OPTIONS | BUCKETS)
 lab.record_actual("08.p2", looked["BUCKET"].figures["rewritten"])
 
 # %% name="bucket"
-assert looked["BUCKET"].figures["rewritten"] == looked["BUCKET"].figures["files opened"] == 3
 looked["BUCKET"].picture
+
+# %% proof="BUCKET opened no file in vain, and rewrote all three."
+assert looked["BUCKET"].figures["rewritten"] == looked["BUCKET"].figures["files opened"] == 3
 
 # %% [markdown]
 # No file was opened in vain, but all three files of the day were rewritten: a hash scatters
@@ -245,14 +251,16 @@ orders.write.format("hudi").options(**ORDERS, **INDEXED, **LOAD).mode("append").
 looked["RECORD_INDEX"] = upsert(paid, indexed, INDEXED)
 HTML(lookup_chart(looked))
 
-# %% name="four-lookups"
+# %%
+lookup_table(looked)
+
+# %% name="four-lookups" proof="The record index opened the one right file, and read and wrote the metadata table for it."
 record = looked["RECORD_INDEX"].figures
 assert record["files opened"] == record["rewritten"] == 1
 assert record["metadata files read"] > 0 and record["metadata files written"] > 0
 assert all(
     looked[name].figures["metadata files read"] == 0 for name in ("SIMPLE", "BLOOM", "BUCKET")
 )
-lookup_table(looked)
 
 # %% [markdown]
 # The record index goes straight to the one file. The price stands in the last two columns: it reads
@@ -291,9 +299,13 @@ for kind in ("cow", "mor"):
         growth.of(run, kind, index, "requests")[-1]["median"] for index in ("bucket", "bloom")
     )
     print(f"{kind}, largest table, requests of a commit: {bucket:.0f} BUCKET, {bloom:.0f} BLOOM")
-    assert bloom > 1.3 * bucket
 print(growth.caption_of(run))
 HTML(growth.growth_chart(run))
+
+# %% proof="On the largest table, BLOOM sends over 1.3 times the requests of BUCKET."
+for kind in ("cow", "mor"):
+    asked = {name: growth.of(run, kind, name, "requests")[-1] for name in ("bucket", "bloom")}
+    assert asked["bloom"]["median"] > 1.3 * asked["bucket"]["median"]
 
 # %% [markdown]
 # A table under `BLOOM` gets more files as it grows, and each commit asks all of them that may hold a changed
@@ -337,6 +349,9 @@ after = spark.read.format("hudi").load(plain).where(both).select(*shown).toPanda
 after.sort_values(["order_id", "status"], ignore_index=True)
 
 # %% name="the-move"
+HTML(lookup_chart({name: looked[name] for name in ("BLOOM", "GLOBAL_BLOOM")}))
+
+# %% proof="GLOBAL_BLOOM moved O-17 to its new day; SIMPLE made a second row of O-18."
 assert list(after.query("order_id == 'O-0017'")["_hoodie_partition_path"]) == [
     "partition_date=2026-11-21"
 ]
@@ -345,7 +360,6 @@ assert (
     looked["GLOBAL_BLOOM"].figures["files opened"] == 6
     and looked["GLOBAL_BLOOM"].figures["rewritten"] == 2
 )
-HTML(lookup_chart({name: looked[name] for name in ("BLOOM", "GLOBAL_BLOOM")}))
 
 # %% [markdown]
 # O-18 has two rows: `SIMPLE` looked for it among the files of 21 November, found nothing, and
@@ -367,9 +381,11 @@ o17 = spark.read.format("hudi").load(indexed).where("order_id = 'O-0017'").selec
 o17
 
 # %% name="record-index-stays"
+lab.record_actual("08.p3", o17["_hoodie_partition_path"].iloc[0][-2:])
+
+# %% proof="With the record index, the corrected row stayed in its old day."
 assert list(o17["_hoodie_partition_path"]) == ["partition_date=2026-11-20"]
 assert list(o17["status"]) == ["corrected"]
-lab.record_actual("08.p3", o17["_hoodie_partition_path"].iloc[0][-2:])
 
 # %% [markdown]
 # One row, corrected, but in the *old* day. The index found the row where it was, and Hudi updated it
@@ -477,7 +493,7 @@ lab.predict("08.p4", ...)
 # runs the query and takes the number from there. Do not use `inputFiles()` for this, popular as it
 # is: we print it beside.
 
-# %% name="bloom-select"
+# %%
 WHERE = "order_id = 'O-0042'"
 bloom_query = spark.read.format("hudi").load(plain).where(WHERE)
 bucket_query = spark.read.format("hudi").load(bucketed).where(WHERE)
@@ -485,13 +501,15 @@ HASHED = BUCKETS | {"hoodie.bucket.index.hash.field": "order_id"}
 told_query = spark.read.format("hudi").options(**HASHED).load(bucketed).where(WHERE)
 from_bloom, from_buckets = files_read(bloom_query), files_read(bucket_query)
 from_told = files_read(told_query)
-assert from_bloom == len(lab.xray(plain).current) == len(bloom_query.inputFiles())
-assert from_buckets == len(lab.xray(bucketed).current)
-assert from_told == 2 and told_query.count() == 1  # one bucket in each of the two days
 print(f"bloom table: read {from_bloom}, inputFiles {len(bloom_query.inputFiles())}")
 print(f"bucket table: read {from_buckets}, inputFiles {len(bucket_query.inputFiles())}")
 print(f"bucket table, the reader is told of the buckets: read {from_told}")
 lab.record_actual("08.p4", from_bloom)
+
+# %% name="bloom-select" proof="A query by key reads every file, unless the reader is told of the buckets."
+assert from_bloom == len(lab.xray(plain).current) == len(bloom_query.inputFiles())
+assert from_buckets == len(lab.xray(bucketed).current)
+assert from_told == 2 and told_query.count() == 1  # one bucket in each of the two days
 
 # %% [markdown]
 # Every file of the first table was opened. The bloom filter in each footer could have said "certainly not here",
@@ -565,7 +583,7 @@ read_as_loaded = {"early": files_read(ask(EARLY)), "large": files_read(ask(LARGE
 print("files read:", read_as_loaded)
 draw(as_loaded)
 
-# %% name="skipping-as-loaded"
+# %% name="skipping-as-loaded" proof="Column statistics skip files for order_ts and none for the amount; without them all are read."
 all_files = len(lab.xray(indexed).current)
 assert read_as_loaded == {"early": 1, "large": all_files}
 without = spark.read.format("hudi").option("hoodie.enable.data.skipping", "false").load(indexed)
@@ -609,9 +627,11 @@ draw(sorted_by_amount)
 
 # %% name="skipping-sorted"
 all_sorted = len(lab.xray(indexed).current)
+lab.record_actual("08.p5", read_sorted["early"])
+
+# %% proof="Sorted by amount, the large amounts are in two files, and the early orders in every file."
 assert len(sorted_by_amount) == all_sorted
 assert read_sorted == {"early": all_sorted // 2, "large": 2}
-lab.record_actual("08.p5", read_sorted["early"])
 
 # %% [markdown]
 # Two files for the large amounts: the last one of each day, since clustering works within
@@ -627,8 +647,10 @@ read_keys = {
     "range": files_read(ask("order_id BETWEEN 'O-0016' AND 'O-0018'")),
     "single": files_read(ask("order_id = 'O-0017'")),
 }
-assert read_keys["single"] == 1 < read_keys["range"]
 read_keys
+
+# %% proof="The record index finds a single key in one file, but not a range."
+assert read_keys["single"] == 1 < read_keys["range"]
 
 # %% [markdown]
 # The range gets little help from the statistics. The single key reads one file. That was the record
@@ -643,8 +665,10 @@ read_keys
 # %% name="slow-filter"
 SLOW = "round(amount) >= 990"
 read_slow = files_read(ask(SLOW))
-assert read_slow == all_sorted
 print("files read:", read_slow)
+
+# %% proof="A function around the column reads every file."
+assert read_slow == all_sorted
 
 # %% exercise="08.3"
 # BEGIN SOLUTION

@@ -151,8 +151,10 @@ first, second = lab.xray(orders).instants
 history = {
     moment.requested: amount_of("O-17", as_of(moment.requested)) for moment in (first, second)
 }
-assert list(history.values()) == ["27.00", "31.50"]
 history
+
+# %% proof="O-17 cost 27.00 after the first write and 31.50 after the second."
+assert list(history.values()) == ["27.00", "31.50"]
 
 # %% [markdown]
 # What is a moment to a table? Each [**instant**](../docs/glossary.md#instant) on the timeline carries
@@ -190,13 +192,10 @@ meanwhile  # the timeline while we read
 as_of_later = amount_of("O-17", as_of(moment))
 lab.record_actual("10.p1", as_of_later)
 
-# %% name="between-the-ticks"
+# %%
 picture = lab.xray(orders, since=meanwhile)
 third = picture.instants[-1]
 moment_digits = "".join(filter(str.isdigit, moment))
-assert third.requested < moment_digits < third.completed
-assert (seen_then, as_of_later) == ("31.50", "29.50")
-assert "must be earlier than the first incomplete commit" in as_of_then
 amounts_read = pd.DataFrame(
     {"amount of O-17": [seen_then, as_of_then, as_of_later]},
     index=[
@@ -206,6 +205,11 @@ amounts_read = pd.DataFrame(
     ],
 )
 styled(amounts_read).set_table_styles(LEFT)
+
+# %% name="between-the-ticks" proof="Readers saw 31.50 at that moment; afterwards the table says it was 29.50."
+assert third.requested < moment_digits < third.completed
+assert (seen_then, as_of_later) == ("31.50", "29.50")
+assert "must be earlier than the first incomplete commit" in as_of_then
 
 # %% [markdown]
 # Nobody could read 29.50 at that moment: whoever looked saw 31.50. But asked afterwards, the table says
@@ -225,9 +229,11 @@ versions = [
     for write in picture.instants
 ]
 two_lanes = AsOf("The amount of O-17 (time not to scale)", versions, cursor=moment_digits)
+two_lanes
+
+# %% proof="The drawing agrees: readers follow completion times, time travel requested times."
 assert two_lanes.readers(moment_digits) == seen_then
 assert two_lanes.as_of(moment_digits) == as_of_later
-two_lanes
 
 # %% [markdown]
 # So what did readers see at a moment? Ask the timeline for the last write that was *complete* then, and
@@ -243,8 +249,10 @@ def complete_at(moment, table):
 
 
 what_readers_saw = amount_of("O-17", as_of(complete_at(moment_digits, picture)))
-assert what_readers_saw == seen_then
 what_readers_saw
+
+# %% proof="The requested time of the last complete write gives what readers saw."
+assert what_readers_saw == seen_then
 
 # %% [markdown]
 # In a report at 09:00, the difference is a few seconds and hardly matters. For an audit, "what did
@@ -282,7 +290,7 @@ clauses = [
 answers = {clause: ask(clause) for clause in clauses}
 styled(pd.DataFrame({"answer": answers})).set_table_styles(LEFT)
 
-# %% name="moments-in-sql"
+# %% name="moments-in-sql" proof="A date means midnight, a moment in the future means now, and two spellings are refused."
 told = list(answers.values())
 assert told[:2] == ["20 orders, O-17: 31.50", "20 orders, O-17: 29.50"]
 assert told[2] == "0 orders, O-17: None" and told[3] == told[1]
@@ -345,8 +353,10 @@ since = as_of(second.requested).where("order_id = 'O-12'").first()["order_ts"]
 # %%
 spark.sql(f"CALL create_savepoint(table => 'orders', commit_time => '{third.requested}')")
 saved = lab.xray(orders, since=picture)
-assert saved.instants[-1].action == "savepoint" and saved.files == picture.files
 saved
+
+# %% proof="The savepoint is an instant on the timeline and writes no data file."
+assert saved.instants[-1].action == "savepoint" and saved.files == picture.files
 
 # %% [markdown]
 # No file was written but on the timeline. Now the bad batch. The job sends an amount of 0 for eight
@@ -383,8 +393,10 @@ def compare(path):
 
 damaged = lab.xray(orders, since=saved)
 verdicts = {"after the bad and the good batch": compare(orders)}
-assert verdicts["after the bad and the good batch"] == {"missing": 0, "stale": 0, "zero": 8}
 pd.DataFrame(verdicts).T
+
+# %% proof="The bad batch set eight amounts to 0; nothing is missing and nothing is stale."
+assert verdicts["after the bad and the good batch"] == {"missing": 0, "stale": 0, "zero": 8}
 
 # %%
 damaged
@@ -400,12 +412,14 @@ restored = lab.xray(orders, since=damaged)
 restored
 
 # %% name="restore"
-gone = [(file.partition[-2:], file.instant) for file in restored.gone_files]
 bad, good = (i.requested for i in damaged.instants[-2:])
+print(f"{len(damaged.files)} data files before, {len(restored.files)} after")
+
+# %% proof="The restore deleted the files and commits of both batches; the rest is as it was."
+gone = [(file.partition[-2:], file.instant) for file in restored.gone_files]
 assert sorted(gone) == sorted([("20", bad), ("21", bad), ("20", good), ("21", good)])
 assert restored.files == saved.files
 assert restored.instants[:-1] == saved.instants and restored.instants[-1].action == "restore"
-print(f"{len(damaged.files)} data files before, {len(restored.files)} after")
 
 # %% [markdown]
 # A restore is no time travel. It *deletes*: the four files of the two batches are gone, and so are their
@@ -426,10 +440,12 @@ verdicts["restored, stream started again"] = compare(orders)
 print("rows that the stream read:", sum(batch["numInputRows"] for batch in query.recentProgress))
 lab.record_actual("10.p2", verdicts["restored, stream started again"]["missing"])
 
-# %% name="checkpoint-stays"
+# %%
+pd.DataFrame(verdicts).T
+
+# %% name="checkpoint-stays" proof="The stream read nothing again: six orders and one change are missing."
 assert sum(batch["numInputRows"] for batch in query.recentProgress) == 0
 assert verdicts["restored, stream started again"] == {"missing": 6, "stale": 1, "zero": 0}
-pd.DataFrame(verdicts).T
 
 # %% [markdown]
 # Six orders are missing, and the shipping of O-17. There is no error, and none will come. **A restore
@@ -453,9 +469,11 @@ read
 
 # %% name="batch-of-the-savepoint"
 last_batch = restored.commit().checkpoint
+last_batch
+
+# %% proof="The restored table's last commit is batch 2, and the checkpoint has each batch's offsets."
 assert last_batch == {"default_single_writer": "2"}
 assert list(read["before offset"]) == [20, 27, 31, 41, 46]
-last_batch
 
 # %% [markdown]
 # ### Exercise 10.2 · Undo it, and lose nothing
@@ -563,6 +581,8 @@ for kind in TYPES:
 before = {kind: lab.xray(path) for kind, path in KEPT.items()}
 saved_write = before["cow"].instants[1].requested
 done = spark.sql(f"CALL create_savepoint(table => 'kept_cow', commit_time => '{saved_write}')")
+
+# %% proof="The savepoint was made."
 assert done.first()[0]
 
 # %% [markdown]
@@ -606,12 +626,14 @@ pasts = pd.DataFrame(
 )
 styled(pasts).set_table_styles(LEFT)
 
-# %% name="past-retention"
+# %%
 refused = {kind: [said for said in told[kind].values() if "Cleaner" in said] for kind in TYPES}
+lab.record_actual("10.p3", ", ".join(str(4 - len(refused[kind])) for kind in TYPES))
+
+# %% name="past-retention" proof="Copy-on-Write refuses three of the four moments; Merge-on-Read answers all four."
 assert len(refused["cow"]) == 3 and not refused["mor"]
 assert list(told["mor"].values()) == ["27.00", "37.00", "47.00", "57.00"]
 assert set(told["cow"].values()) >= {"57.00"}
-lab.record_actual("10.p3", ", ".join(str(4 - len(refused[kind])) for kind in TYPES))
 
 # %%
 cleaned["cow"]
@@ -620,6 +642,9 @@ cleaned["cow"]
 cleaned["mor"]
 
 # %% name="files-and-answers"
+notes["cow"][["total_files_deleted", "earliest_commit_to_retain"]]
+
+# %% proof="The cleaner removed one file; past the retained commit Hudi refuses files that exist."
 (day_20,) = {f.partition for f in cleaned["cow"].files if f.partition.endswith("20")}
 left_of_20 = sorted(f.instant for f in cleaned["cow"].files if f.partition == day_20)
 assert left_of_20 == [i.requested for i in before["cow"].instants[1:4]]  # one file was deleted
@@ -629,7 +654,6 @@ assert notes["cow"]["earliest_commit_to_retain"][0] == before["cow"].instants[3]
 assert notes["mor"].empty
 first_write = spark.read.format("hudi").option("as.of.instant", before["cow"].instants[0].requested)
 assert "Cleaner" in amount_of("O-25", first_write.load(KEPT["cow"]))
-notes["cow"][["total_files_deleted", "earliest_commit_to_retain"]]
 
 # %% [markdown]
 # **Copy-on-Write** refuses three of four, with a clear error. But look at the files. Of the four
@@ -653,10 +677,12 @@ notes["cow"][["total_files_deleted", "earliest_commit_to_retain"]]
 # %% name="savepoint-after-cleaning"
 spark.sql(f"CALL rollback_to_savepoint(table => 'kept_cow', instant_time => '{saved_write}')")
 now = amount_of("O-17", spark.read.format("hudi").load(KEPT["cow"]))
+print("O-17 after the restore:", now)
+
+# %% proof="The savepoint can be restored, but not read by time travel."
 reader = spark.read.format("hudi").option("as.of.instant", saved_write)
 still_refused = amount_of("O-17", reader.load(KEPT["cow"]))
 assert now == "37.00" and "Cleaner" in still_refused
-print("O-17 after the restore:", now)
 
 # %% [markdown]
 # The restore works: the table says 37.00 again, what it said after the second write. **A savepoint is for

@@ -103,8 +103,10 @@ TIMELINE = """
     WHERE State = 'COMPLETED' ORDER BY completed
 """
 timeline = spark.sql(TIMELINE.format(orders)).toPandas()
-assert len(timeline) == 2 and (timeline["requested"] < timeline["completed"]).all()
 timeline
+
+# %% proof="Each commit was completed after it was requested."
+assert len(timeline) == 2 and (timeline["requested"] < timeline["completed"]).all()
 
 # %% [markdown]
 # Two times for each commit. At the first the writer asked for it and began to work. At the second it
@@ -148,7 +150,7 @@ increment = since(bookmark).select(COLUMNS).orderBy("order_id").toPandas()
 lab.record_actual("11.p1", len(increment))
 increment
 
-# %% name="latest-only"
+# %% name="latest-only" proof="The increment has the newest row of each changed order, no delete and no step between."
 assert list(increment[["order_id", "status"]].itertuples(index=False, name=None)) == [
     ("O-1002", "new"),
     ("O-17", "packed"),
@@ -167,8 +169,10 @@ in_sql = spark.sql(f"""
     SELECT order_id, status FROM hudi_table_changes('{orders}', 'latest_state', '{bookmark}')
     ORDER BY order_id
 """).toPandas()
-assert in_sql.equals(increment[["order_id", "status"]])
 in_sql
+
+# %% proof="SQL gives the same increment."
+assert in_sql.equals(increment[["order_id", "status"]])
 
 # %% [markdown]
 # What did we save? The table has five files, one for each day. We ask for everything once, and once for
@@ -180,7 +184,7 @@ in_sql
 # %%
 lab.predict("11.p2", ...)
 
-# %% name="increment-against-full"
+# %%
 from lab_env.probes.inputs import InputBytes
 from lab_env.probes.scans import rows_and_files_read
 
@@ -195,10 +199,12 @@ for name, rows in {
 cost = pd.DataFrame(cost).T
 
 less = cost.loc["everything", "KB read"] / cost.loc["increment", "KB read"]
-assert list(cost["rows"]) == [1000, 2] and list(cost["files read"]) == [5, 1]
-assert 2.5 < less < 5  # one file of five, but more bytes of it than the full query takes of each
 lab.record_actual("11.p2", f"{less:.1f} times as many")
 cost.round().astype(int)
+
+# %% name="increment-against-full" proof="The increment reads one file of five, a third of the bytes or so, for 2 of 1,000 rows."
+assert list(cost["rows"]) == [1000, 2] and list(cost["files read"]) == [5, 1]
+assert 2.5 < less < 5  # one file of five, but more bytes of it than the full query takes of each
 
 # %% [markdown]
 # A few times, not five hundred times. The query knows from the commits which files they wrote. All three
@@ -219,9 +225,11 @@ cost.round().astype(int)
 
 # %% name="commit-time-is-requested"
 timeline = spark.sql(TIMELINE.format(orders)).toPandas()
+increment["_hoodie_commit_time"].max()
+
+# %% proof="The commit time in the rows is the requested time, not the completion time."
 assert set(increment["_hoodie_commit_time"]) == {timeline["requested"][2]}
 assert not set(increment["_hoodie_commit_time"]) & set(timeline["completed"])
-increment["_hoodie_commit_time"].max()
 
 # %% [markdown]
 # the *requested* time of the third commit. Which of the two times does a window compare? We ask for a few
@@ -240,8 +248,10 @@ windows = {
 }
 of_commit_2 = f"_hoodie_commit_time = '{second.requested}'"
 holds = {name: not since(*ends).where(of_commit_2).isEmpty() for name, ends in windows.items()}
-assert list(holds.values()) == [True, True, False, False, False, True]
 pd.Series(holds, name="this window").replace({True: "commit 2 is in", False: "not in"}).to_frame()
+
+# %% proof="A window compares completion times: it begins after its begin and includes its end."
+assert list(holds.values()) == [True, True, False, False, False, True]
 
 # %% [markdown]
 # A window compares **completion** times. It begins *after* its begin, and it
@@ -261,8 +271,10 @@ pd.Series(holds, name="this window").replace({True: "commit 2 is in", False: "no
 in_reader = since("earliest").count()
 changes = spark.sql(f"SELECT * FROM hudi_table_changes('{orders}', 'latest_state', 'earliest')")
 in_function = changes.count()
-assert in_reader < in_function == 1000
 f"{in_reader} rows by the reader, {in_function} by the function"
+
+# %% proof="Asked from earliest, the reader returns fewer rows than the function's 1,000."
+assert in_reader < in_function == 1000
 
 # %% [markdown]
 # Back to the tempting column. A job has read up to commit 2, and takes the largest `_hoodie_commit_time`
@@ -288,7 +300,7 @@ lab.record_actual("11.p3", len(readers["_hoodie_commit_time"].second))
 instants = lab.xray(orders).instants
 HTML(draw_deliveries(instants, {f"bookmark: {name}": run for name, run in readers.items()}))
 
-# %% name="twice"
+# %% name="twice" proof="With the requested time as bookmark, commit 2 is delivered twice."
 right, wrong = readers["completion time"], readers["_hoodie_commit_time"]
 assert requested == timeline["requested"][1] and len(right.second) == 2
 assert right.counts(instants)["twice"].sum() == 0
@@ -310,9 +322,11 @@ for name, run in readers.items():
     appended[name] = len(both)
     newest = both.sort_values("order_ts").drop_duplicates("order_id", keep="last")
     by_upsert[name] = sorted(newest[["order_id", "status"]].itertuples(index=False, name=None))
+appended
+
+# %% proof="An upsert absorbs the repeated rows; a target that only appends keeps nine too many."
 assert by_upsert["completion time"] == by_upsert["_hoodie_commit_time"]
 assert appended["_hoodie_commit_time"] - appended["completion time"] == 9
-appended
 
 # %% [markdown]
 # With one row for each order both jobs end with the same rows. In a target to which the job only
@@ -414,8 +428,10 @@ lab.predict("11.p4", ...)
 in_two_steps(mails, kept)
 sent = spark.read.parquet(mails).toPandas()
 lab.record_actual("11.p4", len(sent))
-assert len(sent) == 4 and sent["order_id"].nunique() == 2
 sent.sort_values("order_id")
+
+# %% proof="Stopped between its two steps, the job sends each change twice."
+assert len(sent) == 4 and sent["order_id"].nunique() == 2
 
 # %% [markdown]
 # Four rows for two changes. Save the bookmark first, and a stop between the two loses them instead. Two steps
@@ -468,11 +484,13 @@ runs
 
 # %% name="one-commit"
 listed = spark.read.format("hudi").load(audit).select("order_id", "changed_by").toPandas()
+kept_now = lab.xray(audit).commit().extra["bookmark.orders"]
+print(f"{len(listed):,} rows, none twice; the newest commit says: bookmark.orders = {kept_now}")
+
+# %% proof="With the bookmark in the commit, each row is there once."
 assert runs == [1000, 0, 2]
 assert len(listed) == len(listed.drop_duplicates()) == 1002
-kept_now = lab.xray(audit).commit().extra["bookmark.orders"]
 assert kept_now == spark.sql(TIMELINE.format(orders)).toPandas()["completed"].max()
-print(f"{len(listed):,} rows, none twice; the newest commit says: bookmark.orders = {kept_now}")
 
 # %% [markdown]
 # Each run asks the target itself how far it is: by its path, and back along its timeline to the newest commit with a
@@ -508,12 +526,14 @@ streamed += [stream_once()]
 streamed
 
 # %% name="streaming-read"
-assert streamed == [1000, 1]
 offsets = spark.read.text(lab.path("_checkpoints/changes/offsets")).toPandas()["value"]
 ends = sorted(json.loads(line)["offsetCommitTime"] for line in offsets if "offsetCommit" in line)
 timeline = spark.sql(TIMELINE.format(orders)).toPandas()
-assert ends == list(timeline["completed"][-2:])
 ends
+
+# %% proof="The stream's checkpoint keeps completion times, and each change is delivered once."
+assert streamed == [1000, 1]
+assert ends == list(timeline["completed"][-2:])
 
 # %% [markdown]
 # The first start read the table as it was, the second one change. And the offsets in the
@@ -562,10 +582,12 @@ for name, path in tables.items():
     delivers[name] = [
         row.status for row in since(marks[name], path=path).select("status").collect()
     ]
+lab.record_actual("11.p5", " and ".join(name for name in delivers if delivers[name]) or "none")
+pd.DataFrame({"the table says": says, "the increment delivers": delivers})
+
+# %% proof="The late loser changes neither table, but Merge-on-Read's increment delivers it."
 assert says == {"cow": "shipped", "mor": "shipped"}
 assert delivers == {"cow": [], "mor": ["paid (late)"]}
-lab.record_actual("11.p5", "mor")
-pd.DataFrame({"the table says": says, "the increment delivers": delivers})
 
 # %%
 lab.xray(mor, since=before["mor"])
@@ -583,8 +605,10 @@ current = spark.read.format("hudi").load(mor).select("order_id", "order_ts")
 delivered = since(marks["mor"], path=mor)
 took_effect = delivered.join(current, ["order_id", "order_ts"], "left_semi")
 rows = delivered.count(), took_effect.count()
-assert rows == (1, 0)
 f"{rows[0]} delivered, {rows[1]} took effect"
+
+# %% proof="The delivered row took no effect."
+assert rows == (1, 0)
 
 # %% [markdown]
 # ### The window that the cleaner took
@@ -611,8 +635,10 @@ spark.sql("""
 again = since(*window).select("order_id", "status").toPandas()
 lab.record_actual("11.p6", len(again))
 lacking = set(early["order_id"]) - set(again["order_id"])
-assert len(early) == 10 and len(again) == 9 and lacking == {"O-17"}
 f"{len(early)} rows before, {len(again)} after; lacking: {', '.join(lacking)}"
+
+# %% proof="After the cleaning, the same window silently lacks O-17."
+assert len(early) == 10 and len(again) == 9 and lacking == {"O-17"}
 
 # %% [markdown]
 # No error, and one row fewer. The files that the window needs are gone. So Hudi reads the *newest* files
@@ -636,8 +662,10 @@ try:
     )
 except Exception as error:
     strict = "FileNotFound" if "FileNotFoundException" in str(error) else str(error)
-assert strict == "FileNotFound"
 strict
+
+# %% proof="Told to be strict, the reader fails instead."
+assert strict == "FileNotFound"
 
 # %% [markdown]
 # A window *without* an end is not hurt. It asks for the newest row of each order that changed, and
@@ -645,11 +673,13 @@ strict
 
 # %% name="open-window-is-safe"
 open_again = since(window[0]).select(COLUMNS).toPandas()
+f"{len(open_again)} rows before and after"
+
+# %% proof="A window without an end gives the same rows as before the cleaning."
 keys = ["order_id", "_hoodie_commit_time"]
 assert sorted(map(tuple, open_again[keys].to_numpy())) == sorted(
     map(tuple, open_early[keys].to_numpy())
 )
-f"{len(open_again)} rows before and after"
 
 # %% [markdown]
 # So a job that was away may catch up in one go. It must not catch up commit by commit, and it must not
@@ -660,10 +690,12 @@ f"{len(open_again)} rows before and after"
 
 # %%
 cleans = spark.sql("CALL show_cleans(table => 'orders')").toPandas()
+cleans[["clean_time", "total_files_deleted", "earliest_commit_to_retain"]]
+
+# %% proof="The window of commit 2 begins before the earliest commit that the cleaner retained."
 timeline = spark.sql(TIMELINE.format(orders)).toPandas()
 assert requested in set(timeline["requested"])  # of commit 2
 assert cleans["earliest_commit_to_retain"].max() > requested
-cleans[["clean_time", "total_files_deleted", "earliest_commit_to_retain"]]
 
 # %% [markdown]
 # `earliest_commit_to_retain` is a requested time. For commits from there on, and one before it, every

@@ -117,9 +117,11 @@ pictures["cow"][-1]
 # %% name="cdc-file"
 made = {kind: {file.kind: file.size for file in pictures[kind][-1].new_files} for kind in TABLES}
 print(made)
+lab.record_actual("12.p1", len(made["cow"]))
+
+# %% proof="The update wrote a base file and a small cdc file on Copy-on-Write, a log on Merge-on-Read."
 assert set(made["cow"]) == {"base", "cdc"} and set(made["mor"]) == {"log"}
 assert made["cow"]["base"] > 4 * made["cow"]["cdc"]
-lab.record_actual("12.p1", len(made["cow"]))
 
 # %% [markdown]
 # Two: the base file, and beside it a small file whose name ends in `.cdc`. In the picture it is the light
@@ -180,6 +182,7 @@ print("in the table:", o17.amount, "and", o17.cents, "cents")
 for kind, image in in_feed.items():
     print(f"in the feed of {kind}: amount is {image.text}, parsed: {image.parsed}")
 
+# %% proof="In the images the amount cannot be parsed; the cents can."
 assert all(image.parsed.amount is None for image in in_feed.values())  # and no error
 assert all(image.parsed.cents == o17.cents for image in in_feed.values())
 assert in_feed["mor"].text == '{"zero":false}'
@@ -243,10 +246,12 @@ by_commit.index = ["payments", "cancel and new order", "late event", "erasures"]
 
 same = ("op", "before", "after")
 of_cow = sorted(str(row) for row in changes.select(*same).collect())
+lab.record_actual("12.p2", len(of_cow))
+
+# %% proof="Both tables' feeds agree: ten updates, a cancellation, a new order and two erasures."
 of_mor = sorted(str(row) for row in parsed(feeds["mor"]).select(*same).collect())
 assert of_cow == of_mor
 assert by_commit.to_numpy().tolist() == [[0, 10, 0], [1, 1, 0], [0, 0, 0], [0, 0, 2]]
-lab.record_actual("12.p2", len(of_cow))
 
 # %%
 by_commit
@@ -256,12 +261,16 @@ by_commit
 # same, that is, after `parsed`. The text of an image that is not there differs:
 
 # %% name="no-image"
+images = {}
 for kind in TABLES:
     erasures = feeds[kind].where("op = 'd'")
-    seen = erasures.select("after", F.from_json("after", IMAGE).alias("row")).collect()
-    print(f"{kind}: after is {seen[0].after!r}, parsed without care: {seen[0].row}")
-    assert {row.after for row in seen} == {"null" if kind == "cow" else None}
-    assert (seen[0].row is None) == (kind == "mor")
+    images[kind] = erasures.select("after", F.from_json("after", IMAGE).alias("row")).collect()
+    seen = images[kind][0]
+    print(f"{kind}: after is {seen.after!r}, parsed without care: {seen.row}")
+
+# %% proof="A missing image is the text null on Copy-on-Write and a null on Merge-on-Read."
+assert {image.after for image in images["cow"]} == {"null"} and images["cow"][0].row is not None
+assert {image.after for image in images["mor"]} == {None} and images["mor"][0].row is None
 
 # %% [markdown]
 # And the incremental query of lesson 11? It takes its beginning as a *completion* time. We ask it for the
@@ -294,6 +303,9 @@ told = pd.DataFrame(
         "change feed": {order: ", ".join(steps[order]) for order in stories},
     }
 )
+told
+
+# %% proof="The increment has nine rows; the feed has all fourteen changes, erasures among them."
 assert len(increment) == 9 and sum(len(found) for found in steps.values()) == 14
 assert list(told["incremental query"]) == ["paid", "cancelled", "nothing", "nothing"]
 assert list(told["change feed"]) == [
@@ -302,7 +314,6 @@ assert list(told["change feed"]) == [
     "u: paid, d: gone",
     "i: new, d: gone",
 ]
-told
 
 # %% [markdown]
 # The incremental query delivered nine rows: the newest version of each row that changed and is still there.
@@ -502,10 +513,12 @@ KINDS = {
 }
 now = total(full_recompute(spark.read.format("hudi").load(TABLES["cow"])))
 moves = {kind: total(deltas(changes.where(which))) for kind, which in KINDS.items()}
-assert total(old) + sum(moves.values()) == now
-assert moves["gift wrap"] == Decimal("25.00")
 
 HTML(draw_waterfall("Revenue of all customers", total(old), moves, now, "euro"))
+
+# %% proof="The changes explain the revenue to the cent."
+assert total(old) + sum(moves.values()) == now
+assert moves["gift wrap"] == Decimal("25.00")
 
 # %% [markdown]
 # Everything is explained, to the cent. O-1001 stands there twice: it came in with the new orders, and left with
@@ -543,8 +556,12 @@ def differences():
     return sorted(name for name in kept | truth if kept.get(name) != truth.get(name))
 
 
-assert len(differences()) == 10  # each of the ten payments was of another customer
+outdated = differences()
 write_totals(changes)
+print(len(outdated), "totals differ before the job,", len(differences()), "after it")
+
+# %% proof="Ten customers' totals were out of date; after the job none is."
+assert len(outdated) == 10  # each of the ten payments was of another customer
 assert differences() == []
 
 # %% [markdown]
@@ -576,15 +593,17 @@ for kind, path in TABLES.items():
 cost = pd.DataFrame(cost).T[["rows", "bytes", "requests"]]
 cost
 
-# %% name="read-by-both"
-assert list(cost["rows"]) == [14, 999, 14, 999]
+# %%
 ratio = cost["bytes"].xs("full recompute", level=1) / cost["bytes"].xs("change feed", level=1)
+cheaper = [kind for kind in TABLES if ratio[kind] > 1]
+lab.record_actual("12.p3", cheaper[0])
+
+# %% name="read-by-both" proof="The feed reads less than a full recompute on Copy-on-Write, and more on Merge-on-Read."
+assert list(cost["rows"]) == [14, 999, 14, 999]
 assert ratio["cow"] > 2 and ratio["mor"] < 1
 assert (
     cost.loc[("cow", "change feed"), "requests"] > cost.loc[("cow", "full recompute"), "requests"]
 )
-cheaper = [kind for kind in TABLES if ratio[kind] > 1]
-lab.record_actual("12.p3", cheaper[0])
 
 # %% [markdown]
 # Of the Copy-on-Write table the feed read a fraction of the bytes: the `.cdc` files, written for it.
@@ -622,11 +641,13 @@ news.selectExpr(
 write(orders("id = 1002", "new", "12:31"), "cow")
 write_totals(news)
 
+off = differences()
+off
+
+# %% proof="The feed tells a row that left its customer; only the total of C-2 waits for the next run."
 told = {(row.after.order_id, row.op) for row in news.collect()}
 assert told == {("O-40", "u"), ("O-13", "i")}
-off = differences()
 assert off == ["C-2"]  # O-1002 is the order of C-2
-off
 
 # %% [markdown]
 # The move is one change with two customers: it takes off from one and puts on the other. That is why we never
@@ -701,6 +722,7 @@ for run in ("next run", "and again"):
     if found:
         write_totals(todo)
 
+# %% proof="The third run finds nothing, and every total is right."
 assert found == 0 and differences() == []
 
 # %% [markdown]
@@ -719,6 +741,8 @@ by_increment = {
     .collect()
 }
 print("in the feed:", cancelling in by_feed, " in the increment:", cancelling in by_increment)
+
+# %% proof="The cancellation is not in the feed again, but the increment delivers it again."
 assert cancelling not in by_feed and cancelling in by_increment
 
 # %% [markdown]
@@ -737,6 +761,8 @@ sizes = {kind: pictures[kind][-1].parts()["bytes"] for kind in TABLES}
 share = sizes["cow"]["cdc"] / sizes["cow"]["base"]
 print(f"cow: {sizes['cow']['cdc']:,} bytes of cdc files, {share:.1%} of its base files")
 print("mor:", {part: f"{sizes['mor'][part]:,} bytes" for part in ("base", "log")})
+
+# %% proof="The cdc files take less than 15 percent of the base files' bytes."
 assert 0 < share < 0.15
 assert "cdc" not in sizes["mor"]
 
@@ -775,6 +801,8 @@ refused = {
     ),
 }
 print(refused["reading"], refused["writing"], sep="\n")
+
+# %% proof="A table made without a change feed has none, and cannot be given one."
 assert "isn't a CDC hudi table" in refused["reading"]
 assert "Config conflict" in refused["writing"] and "cdc.enabled: true false" in refused["writing"]
 
@@ -796,7 +824,6 @@ cleaned
 # %% name="cleaned-window"
 gone = [file.kind for file in cleaned.gone_files]
 print({kind: gone.count(kind) for kind in ("base", "cdc")})
-assert gone.count("cdc") > 0
 
 try:
     feed("cow", first["cow"]).count()
@@ -804,6 +831,9 @@ try:
 except Exception as refusal:
     refused = str(refusal)
 print(next(line for line in refused.splitlines() if "No such file" in line))
+
+# %% proof="The cleaner removed cdc files: a feed from the beginning fails, the job's next run does not."
+assert gone.count("cdc") > 0
 assert "FileNotFoundException" in refused and ".cdc" in refused
 assert feed("cow", begin_of_next_run()).count() == 0  # the job that keeps up is safe
 

@@ -149,7 +149,7 @@ names = [row.tableName for row in spark.sql("SHOW TABLES").collect()]
 print(*names, sep="\n")
 lab.record_actual("13.p1", len(names))
 
-# %% name="names"
+# %% name="names" proof="Hive sync registered four names, and each points to its table."
 assert names == ["orders_cow", "orders_mor", "orders_mor_ro", "orders_mor_rt"]
 places = {
     name: spark.sql(f"DESCRIBE EXTENDED {name}").where("col_name = 'Location'").first()["data_type"]
@@ -272,9 +272,11 @@ lab.record_actual("13.p2", [engine for engine, n in counts.items() if n == 20])
 
 # %% name="unannounced"
 known = lab.known_partitions("returns")  # asks the metastore itself
+pd.Series(counts, name="returns counted").to_frame()
+
+# %% proof="Spark and hudi-rs count 20 returns; Trino counts 10, for the metastore knows one day."
 assert known == ["partition_date=2026-11-20"]
 assert counts == {"Spark SQL": 20, "hudi-rs": 20} | ({"Trino": 10} if with_trino else {})
-pd.Series(counts, name="returns counted").to_frame()
 
 # %% [markdown]
 # Ten returns are missing in Trino, without an error. Trino asks the metastore which partitions there are, and
@@ -284,8 +286,10 @@ pd.Series(counts, name="returns counted").to_frame()
 
 # %%
 shown = [row.partition for row in spark.sql("SHOW PARTITIONS returns").collect()]
-assert len(shown) == 2 and len(known) == 1
 {"SHOW PARTITIONS in Spark": shown, "the metastore": known}
+
+# %% proof="Spark lists both folders as partitions; the metastore knows one."
+assert len(shown) == 2 and len(known) == 1
 
 # %% [markdown]
 # ### Exercise 13.1 · Make the day known
@@ -337,9 +341,13 @@ for name in ("orders_cow", "orders_mor"):
     if with_trino:
         columns = in_trino(f"DESCRIBE {name}").set_index("Column")
         types[name]["Trino"] = columns.loc["order_ts", "Type"]
-        assert types[name]["Trino"] == {"orders_cow": "bigint", "orders_mor": "timestamp(9)"}[name]
-assert {types[name]["Spark SQL"] for name in types} == {"timestamp"}
 pd.DataFrame(types).rename_axis("type of order_ts")
+
+# %% proof="Synced without support_timestamp, a time is a whole number to Trino."
+if with_trino:
+    assert types["orders_cow"]["Trino"] == "bigint"
+    assert types["orders_mor"]["Trino"] == "timestamp(9)"
+assert {types[name]["Spark SQL"] for name in types} == {"timestamp"}
 
 # %% [markdown]
 # Hive sync registers a time as a whole number (`bigint`) unless `hoodie.datasource.hive_sync.support_timestamp` is
@@ -471,28 +479,20 @@ lab.record_actual("13.p3", told["Trino"])
 lab.record_actual("13.p4", told["hudi-rs + DuckDB"])
 matrix
 
-# %% name="same-answers"
+# %% name="trino-answers" proof="Trino answers the Merge-on-Read snapshot read-optimised; hudi-rs agrees with Spark."
 cow = {engine: matrix.verdicts(engine, "cow") for engine in matrix.engines}
-assert set(cow["Spark SQL"].values()) | set(told["Spark SQL"].values()) == {"same"}
-reader = {
-    "snapshot": "same",
-    "read-optimised": "same",
-    "time travel": "same",
-    "incremental": "same",
-}
-assert told["hudi-rs + DuckDB"] == reader | {"change feed": "none"}
-reader.pop("read-optimised")
-assert cow["hudi-rs + DuckDB"] == reader | {"change feed": "none"}
+reader = dict.fromkeys(("snapshot", "time travel", "incremental"), "same")
 
 
 def paid_by(query, kind, engine):
     return (replies[query, kind, engine].rows["status"] == "paid").sum()
 
 
+assert set(cow["Spark SQL"].values()) | set(told["Spark SQL"].values()) == {"same"}
+assert told["hudi-rs + DuckDB"] == reader | {"read-optimised": "same", "change feed": "none"}
+assert cow["hudi-rs + DuckDB"] == reader | {"change feed": "none"}
 assert [paid_by("snapshot", kind, "Spark SQL") for kind in TYPES] == [10, 10]
 assert paid_by("read-optimised", "mor", "Spark SQL") == 0
-
-# %% name="trino-answers"
 if with_trino:
     cannot = {"time travel": "none", "incremental": "none", "change feed": "none"}
     assert cow["Trino"] == {"snapshot": "same"} | cannot
@@ -506,7 +506,7 @@ if with_trino:
 # Read the amber cell twice. Asked for the snapshot of the Merge-on-Read table, **Trino gives the read-optimised answer, and no
 # error**. It has the ten new orders, which stand in a base file. It lacks the ten payments of the same
 # commit, which stand in the log. Such a state never existed: half a commit, as in lesson 09. The name `orders_mor_rt`
-# does not help; the cell above has asked for it, too. Trino's documentation says so: on Merge-on-Read its connector
+# does not help; the proof above asked it, too. Trino's documentation says so: on Merge-on-Read its connector
 # (version 476, with Hudi 1.0.2 inside) supports read-optimised queries only. But nothing says so where the query stands.
 # The [wish for more](https://github.com/trinodb/trino/issues/14432) of 2022 was still open in November 2026.
 #
@@ -537,15 +537,17 @@ if not with_trino:
     questions.pop("Trino")
 cold = dict(zip(("Spark SQL", "Trino", "hudi-rs + DuckDB"), counted.values(), strict=True))
 times = race(questions, {engine: cold[engine].seconds for engine in questions})
-milliseconds = times.frame().rename_axis("milliseconds")
-assert milliseconds.loc["hudi-rs + DuckDB", "median"] < milliseconds.loc["Spark SQL", "median"]
-milliseconds
+times.frame().rename_axis("milliseconds")
+
+# %% proof="On this small table hudi-rs with DuckDB has a lower median than Spark."
+medians = times.frame()["median"]
+assert medians["hudi-rs + DuckDB"] < medians["Spark SQL"]
 
 # %%
 times.verdicts().to_frame()
 
 # %% [markdown]
-# For 1,210 rows the small reader inside the Python process has a lower median than Spark, and the cell asserts it. That
+# For 1,210 rows the small reader inside the Python process has a lower median than Spark, which the proof above checks. That
 # says nothing about a large table: Spark and Trino spread the work over many machines, hudi-rs reads into the memory of
 # one process. An engine is named as the faster one only if the difference exceeds the noise: all its rounds lie
 # below those of the other, and the medians are farther apart than either engine varies. Otherwise the verdict is
@@ -667,10 +669,12 @@ rows = pd.DataFrame(delivered).T
 rows
 
 # %% name="bookmarks"
+lab.record_actual("13.p5", delivered["read everything", "_hoodie_commit_time"])
+
+# %% proof="Spark and hudi-rs deliver the same increments; Trino lacks changes."
 assert list(rows["Spark SQL"]) == list(rows["hudi-rs"]) == [20, 1210, 0, 20]
 if with_trino:
     assert list(rows["Trino"]) == [20, 20, 0, 0]
-lab.record_actual("13.p5", delivered["read everything", "_hoodie_commit_time"])
 
 # %% [markdown]
 # Spark and hudi-rs agree in every row: both compare **completion** times. A bookmark of one fits the other. With
@@ -682,8 +686,10 @@ lab.record_actual("13.p5", delivered["read everything", "_hoodie_commit_time"])
 
 # %% name="filter-on-mor"
 on_mor = since("orders_mor", first["mor"].completed)
-assert on_mor["Spark SQL"] == on_mor["hudi-rs"] == 20 and on_mor["Trino"] in (10, None)
 on_mor
+
+# %% proof="On Merge-on-Read, Trino's filter by commit time misses the rows in logs."
+assert on_mor["Spark SQL"] == on_mor["hudi-rs"] == 20 and on_mor["Trino"] in (10, None)
 
 # %% [markdown]
 # Ten of twenty: the payments are not there. And one more gap follows, which our table does not show: where two

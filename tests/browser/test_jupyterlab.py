@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
-import psutil
 import pytest
 
 from lab_env.processes.environment import clean_environment
+from lab_env.processes.tree import kill_processes, process_tree, wait_until_ended
 from lab_env.settings import REPOSITORY, settings
 
 CHROMIUM = next(
@@ -61,12 +61,10 @@ def jupyterlab(services, tmp_path_factory):
         wait_for(address[0])
         yield address[0]
     finally:
-        family = psutil.Process(process.pid).children(recursive=True)
+        family = process_tree(process.pid)[1:]
         process.terminate()
         process.wait(30)
-        _, alive = psutil.wait_procs(family, timeout=20)
-        for child in alive:
-            child.kill()
+        kill_processes(wait_until_ended(family, 20))
 
 
 def wait_for(address: str, seconds: float = 60) -> None:

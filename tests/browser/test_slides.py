@@ -32,7 +32,7 @@ def test_the_slides_show_every_cell_and_ask_for_nothing(slides):
         titles = []
         for _ in range(page.evaluate("Reveal.getTotalSlides()")):
             titles += page.evaluate(HEADINGS)
-            picture = page.locator("section.present:not(.stack) svg:visible")
+            picture = page.locator("section.present:not(.stack) .xray:visible")
             if picture.count():
                 SCREENSHOTS.mkdir(parents=True, exist_ok=True)
                 page.screenshot(path=SCREENSHOTS / "slides.png")

@@ -14,6 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from own_lab import lab_environment
 
 from lab_env.processes.environment import MARK
+from lab_env.processes.system import environment_of
+from lab_env.processes.tree import is_alive
 from lab_env.store import s3_client
 
 
@@ -80,14 +82,11 @@ class Instance:
 
     def processes(self) -> list[psutil.Process]:
         """All living processes that carry this LAB_HOME's mark."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get(MARK) == str(self.home):
-                    found.append(process)
-            except (psutil.Error, OSError):
-                continue
-        return [p for p in found if p.status() != psutil.STATUS_ZOMBIE]
+        return [
+            process
+            for process in psutil.process_iter()
+            if environment_of(process).get(MARK) == str(self.home) and is_alive(process)
+        ]
 
     def secret(self) -> str:
         """The generated password of its object store."""

@@ -1,4 +1,4 @@
-"""Runs a notebook twice in one kernel, then kills the kernel; `test_kernel.py` reads what it prints.
+"""Runs a notebook twice in one kernel, then kills the kernel; `test_kernel.py` reads its output.
 
     python kernel_run.py NOTEBOOK
 
@@ -71,7 +71,10 @@ def program_pids() -> dict[str, int]:
 
 
 def kill(client: NotebookClient) -> None:
-    """Kill the kernel and its process group at once, as JupyterLab does when a kernel hangs."""
+    """Kill the kernel's process group at once, as JupyterLab does when a kernel hangs.
+
+    Not its process tree: the supervisor is in it, because `Lab.start` may have started it.
+    """
     kernel = psutil.Process(client.km.provisioner.pid)
     os.killpg(kernel.pid, signal.SIGKILL)
     psutil.wait_procs([kernel], timeout=10)

@@ -1,6 +1,6 @@
-"""A lesson's session whose servers the lab did not start; `test_lessons.py` runs it and reads its facts.
+"""A lesson on servers that its lab did not start; `test_lessons.py` runs it and reads its output.
 
-It prints one JSON object per step and goes on when it is given a line.
+It prints one JSON object per step and continues when it receives a line.
 """
 
 import json
@@ -8,21 +8,21 @@ import sys
 
 from lab_env import Lab
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
-from lab_env.services import thrift
+from lab_env.services import hive
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 from lab_env.store import list_objects
 
 LESSON = "01"
 
 
-def tell(**facts) -> None:
+def report(**facts) -> None:
     """Print facts and wait for a line."""
     print(json.dumps(facts), flush=True)
     sys.stdin.readline()
 
 
 def main() -> None:
-    """Write a table, a name and a topic; resume the lesson; start it again."""
+    """Write a table, its name and a topic; resume the lesson; start it again."""
     lab = Lab.start(LESSON, "metastore")
     spark = lab.spark
     topic, path = lab.topic("orders"), lab.path("orders")
@@ -39,23 +39,22 @@ def main() -> None:
     messages = orders.selectExpr("order_id AS key", "to_json(struct(*)) AS value")
     messages.write.format("kafka").options(**kafka).save()
     (lab.folder / "notes.txt").write_text("mine")
-    tell(master=spark.sparkContext.master, endpoints=repr(lab.endpoints), **facts(lab, spark))
+    report(master=spark.sparkContext.master, endpoints=repr(lab.endpoints), **facts(lab, spark))
 
     resumed = Lab.resume(LESSON, "metastore")
     same = resumed.spark is spark
     notes = (resumed.folder / "notes.txt").read_text()
-    tell(same_session=same, notes=notes, **facts(resumed, spark))
+    report(same_session=same, notes=notes, **facts(resumed, spark))
 
     again = Lab.start(LESSON, "metastore")
     objects = list(list_objects(again.endpoints, f"{again.namespace}/"))
     topics = topic_names(again)
-    tell(
-        objects=len(objects), topics=topics, databases=thrift.databases(again.address("metastore"))
-    )
+    databases = hive.call(again.address("metastore"), "get_all_databases")
+    report(objects=len(objects), topics=topics, databases=databases)
 
 
 def facts(lab: Lab, spark) -> dict:
-    """What the lesson's servers hold, read through its session."""
+    """What is on the lesson's servers, read through its session."""
     topic = lab.topic("orders")
     kafka = {"kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap, "subscribe": topic}
     return {

@@ -103,6 +103,7 @@ def test_a_reset_clears_the_topic_the_ledger_and_the_load_s_logs_and_no_other_to
     succeed(running, "replay", "-n", "50", "--topic", "mine.orders")
     assert list((running.home / "ledger" / "lab.orders").glob("load-*"))
     assert "lab: removed 1 topic, 1 ledger." in succeed(running, "reset", "lab")
+    assert "lab: nothing to remove." in succeed(running, "reset", "lab")
     assert not list((running.home / "ledger").glob("lab.*"))
     assert "mine.orders" in refuse(running, "ledger")  # the one that is left to choose
     assert ledger_total(running, "--topic", "mine.orders") == 50

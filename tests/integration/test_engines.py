@@ -1,11 +1,10 @@
-"""Names of tables in the metastore, and another engine that finds them: Trino.
+"""Table names in the metastore, and Trino, a second engine that finds tables by them.
 
-One lab and one Spark for the whole module. Trino is large: where disk or memory is short it is left
-out, and said so; CI runs it.
+One lab and one Spark for the whole module. Trino is large: if disk or memory is short, its tests
+are skipped with the reason; CI runs them.
 """
 
 import shutil
-import signal
 import time
 from contextlib import closing, contextmanager
 
@@ -16,17 +15,19 @@ from own_lab import lab_environment, wait_until
 
 from lab_env import services as lab_services
 from lab_env.errors import LabError
+from lab_env.faults.processes import kill
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.processes import supervisor
-from lab_env.services import thrift
+from lab_env.processes.tree import process_tree
+from lab_env.services import hive, manager
 
 pytestmark = pytest.mark.services
 
 LESSON = "96"
 DATABASE = "lesson_96"
-# Whatever is wrong must be said before a person gives up. It takes a few seconds, more on a busy
-# machine; with a client's own retries it takes minutes.
+# An error must show before its reader gives up: after a few seconds, or more on a busy machine.
+# With a client's default retries it would take minutes.
 TIMEOUT_S = 60
 
 
@@ -44,27 +45,30 @@ def lab(services):
 
 @pytest.fixture(scope="module")
 def trino(lab):
-    """A function that asks Trino."""
-    said = []
-    if not lab_services.start_optional("trino", progress=said.append):
-        pytest.skip(said[-1])
+    """A function that queries Trino."""
+    lines = []
+    if not lab_services.start_optional("trino", progress=lines.append):
+        pytest.skip(lines[-1])
     lab_services.up(["trino"], progress=lambda line: None)
     from trino.dbapi import connect
 
-    address = lab_services.service("trino")
+    host, port = lab_services.service("trino").address().removeprefix("http://").split(":")
 
-    def ask(sql: str):
-        host, port = address.address().removeprefix("http://").split(":")
+    def run_query(sql: str):
         with closing(
             connect(host, int(port), user="test", catalog="hudi", schema=DATABASE)
         ) as connection:
             return connection.cursor().execute(sql).fetchall()
 
-    return ask
+    return run_query
 
 
 def uri() -> str:
     return lab_services.service("metastore").address()
+
+
+def registered_tables() -> list[str]:
+    return hive.call(uri(), "get_all_tables", DATABASE)
 
 
 def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) -> None:
@@ -101,20 +105,20 @@ def soon():
 
 def test_a_write_registers_its_table_and_a_new_partition_is_synced(lab):
     write(lab, "orders", 0, 3, "2026-11-20")
-    assert thrift.tables(uri(), DATABASE) == ["orders"]
+    assert registered_tables() == ["orders"]
     write(lab, "orders", 3, 5, "2026-11-21")
     # Not SHOW PARTITIONS: Spark lists the folders of a Hudi table, whatever the metastore knows.
-    known = thrift.partitions(uri(), DATABASE, "orders")
+    known = lab.known_partitions("orders")
     assert known == ["partition_date=2026-11-20", "partition_date=2026-11-21"]
     assert lab.spark.table(f"{DATABASE}.orders").count() == 5
 
 
-@pytest.mark.parametrize("mend", ["a later write", "MSCK REPAIR TABLE", "CALL hive_sync"])
-def test_a_partition_written_without_sync_is_unknown_until_somebody_tells(lab, fix):
+@pytest.mark.parametrize("fix", ["a later write", "MSCK REPAIR TABLE", "CALL hive_sync"])
+def test_a_partition_written_without_sync_is_unknown_until_it_is_registered(lab, fix):
     name = {"a later write": "later", "MSCK REPAIR TABLE": "repaired"}.get(fix, "called")
     write(lab, name, 0, 3, "2026-11-20")
     write(lab, name, 3, 5, "2026-11-21", sync=False)
-    assert thrift.partitions(uri(), DATABASE, name) == ["partition_date=2026-11-20"]
+    assert lab.known_partitions(name) == ["partition_date=2026-11-20"]
     assert lab.spark.sql(f"SHOW PARTITIONS {DATABASE}.{name}").count() == 2  # folders
     if fix == "a later write":
         write(lab, name, 0, 3, "2026-11-20")
@@ -122,16 +126,15 @@ def test_a_partition_written_without_sync_is_unknown_until_somebody_tells(lab, f
         lab.spark.sql(f"MSCK REPAIR TABLE {DATABASE}.{name}")
     else:
         lab.spark.sql(f"CALL hive_sync(table => '{DATABASE}.{name}', mode => 'hms')")
-    assert len(thrift.partitions(uri(), DATABASE, name)) == 2
+    assert len(lab.known_partitions(name)) == 2
     lab.spark.sql(f"DROP TABLE {DATABASE}.{name}")
 
 
 def test_the_metastore_listens_on_this_machine_only(lab):
     program = supervisor.status_of("metastore")
-    family = psutil.Process(program.pid)
     listening = {
         connection.laddr.ip.removeprefix("::ffff:")
-        for process in [family, *family.children(recursive=True)]
+        for process in process_tree(program.pid)
         for connection in process.net_connections()
         if connection.status == psutil.CONN_LISTEN
     }
@@ -144,7 +147,7 @@ def test_trino_sees_a_new_commit_at_once(lab, trino):
     assert trino("SELECT count(*) FROM orders") == [[9]]
 
 
-def test_trino_says_within_seconds_that_the_store_is_gone(trino):
+def test_trino_reports_within_seconds_that_the_store_is_gone(trino):
     supervisor.stop("minio")
     try:
         with soon(), pytest.raises(Exception, match=r"(?i)s3|connect|load|metadata"):
@@ -156,34 +159,34 @@ def test_trino_says_within_seconds_that_the_store_is_gone(trino):
 
 def test_a_killed_metastore_comes_back_with_its_tables(lab):
     before = supervisor.status_of("metastore").pid
-    (java,) = psutil.Process(before).children()
-    java.send_signal(signal.SIGKILL)
+    _, java = process_tree(before)
+    kill(java.pid)
     wait_until(lambda: supervisor.status_of("metastore").pid not in (0, before))
     lab_services.up(["metastore"], progress=lambda line: None)
-    assert thrift.tables(uri(), DATABASE) == ["orders"]
+    assert registered_tables() == ["orders"]
 
 
 def test_a_dropped_table_is_gone_and_its_files_stay(lab):
     table = lab.path("orders")
     # An external table's files are the writer's: a reset, not a drop of the name, removes them.
-    assert lab_services.service("metastore").drop_database(DATABASE) == ["orders"]
-    assert DATABASE not in thrift.databases(uri())
+    assert lab_services.service("metastore").clear(lab.namespace) == {"table names": 1}
+    assert DATABASE not in hive.call(uri(), "get_all_databases")
     assert lab.spark.read.format("hudi").load(table).count() >= 5
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         (
             {"LAB_METASTORE_URI": "thrift://127.0.0.1:1"},
-            "The Hive Metastore at thrift://127.0.0.1:1",
+            "Hive Metastore at thrift://127.0.0.1:1",
         ),
         ({"LAB_S3_ENDPOINT": "http://127.0.0.1:1"}, "The S3 store at http://127.0.0.1:1"),
         ({"LAB_S3_SECRET_KEY": "wrong-password"}, "it refuses these keys"),
     ],
 )
-def test_what_the_settings_name_wrongly_is_said_before_anything_starts(
-    services, tmp_path, settings, said
+def test_a_wrong_external_server_is_reported_before_anything_starts(
+    services, tmp_path, settings, message
 ):
     home = tmp_path / "wrong"
     store = {
@@ -195,16 +198,16 @@ def test_what_the_settings_name_wrongly_is_said_before_anything_starts(
     with soon():
         done = instance.lab("up", "metastore")
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert "wrong-password" not in done.stderr
     assert instance.processes() == []
 
 
 def test_a_download_that_cannot_fit_is_refused_with_the_next_step(monkeypatch, tmp_path):
-    monkeypatch.setattr("lab_env.install.fetch.cache", lambda: tmp_path)
+    monkeypatch.setattr("lab_env.install.archives.cache", lambda: tmp_path)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=10**9))
-    monkeypatch.setattr("lab_env.services.trino.wheel_java_home", lambda version: tmp_path)
+    monkeypatch.setattr("lab_env.services.trino.fetch_java", lambda *arguments: None)
     with pytest.raises(LabError, match=r"2\.1 GB of disk must be free") as refused:
-        lab_services._fetch_on_demand(lab_services.service("trino"), lambda line: None)
+        manager._fetch_on_demand(lab_services.service("trino"), lambda line: None)
     assert "lab up trino" in refused.value.next_step

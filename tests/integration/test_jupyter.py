@@ -13,6 +13,7 @@ import pytest
 from instance import instance_of_this_run, programs_showing
 from own_lab import wait_until
 
+from lab_env.processes.tree import is_alive, process_tree, wait_until_ended
 from lab_env.publish import demos
 from lab_env.settings import REPOSITORY
 
@@ -109,14 +110,13 @@ def test_a_demo_is_ready_when_its_page_is_opened(services):
         ]
         prepared = [cell for cell in cells if cell["execution_count"]]
         assert cells[: len(prepared)] == prepared and len(prepared) < len(cells)
-        assert "<svg" in str(prepared[-1]["outputs"])
+        assert 'class="xray"' in str(prepared[-1]["outputs"])
         # What the speaker has left to run, runs in the kernel that is there.
         with demos.kernel_client(session["kernel"]["id"]) as kernel:
             for cell in cells[len(prepared) :]:
                 answer = kernel.execute_interactive(cell["source"], timeout=120)
                 assert answer["content"]["status"] == "ok", answer["content"]
-        started = psutil.Process(command.pid).children(recursive=True)
-        family = [p for p in started if p.status() != psutil.STATUS_ZOMBIE]
+        family = [process for process in process_tree(command.pid)[1:] if is_alive(process)]
         arguments = [" ".join(process.cmdline()) for process in family]
         for part in ("ipykernel", "org.apache.spark.deploy.SparkSubmit"):
             assert sum(part in line for line in arguments) == 1, arguments
@@ -124,5 +124,4 @@ def test_a_demo_is_ready_when_its_page_is_opened(services):
     finally:
         command.terminate()
         command.communicate(timeout=60)
-    _, alive = psutil.wait_procs(family, timeout=20)
-    assert alive == [] and not answers(address)
+    assert wait_until_ended(family, 20) == [] and not answers(address)

@@ -1,7 +1,7 @@
 """A lesson in a kernel that has no network, is used twice and is killed at the end.
 
-One kernel and one lab for the whole module, in a network namespace that has nothing but a loopback device.
-Where the machine allows no such namespace, the run has the network, and only the test of that is skipped.
+One kernel and one lab for the whole module, in a network namespace with only a loopback device. If
+the machine allows no such namespace, the run has the network and the test of that is skipped.
 """
 
 import json
@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from instance import Instance
-from offline import WITHOUT_NETWORK, can_cut_network
 from own_lab import lab_environment
 
+from lab_env.processes.system import WITHOUT_NETWORK, allows
 from lab_env.settings import REPOSITORY
 
 pytestmark = pytest.mark.services
 
-# The whole way in a minute: services, a Spark session, a Hudi table, live load, Kafka read by Spark.
+# The whole pipeline in a minute: services, Spark, a Hudi table, live load, Kafka read by Spark.
 NOTEBOOK = REPOSITORY / "solutions" / "00_welcome.ipynb"
 SCRIPT = Path(__file__).with_name("kernel_run.py")
 
@@ -30,7 +30,7 @@ def facts(tmp_path_factory) -> dict:
     instance = Instance(home, lab_environment(home))
     strict = {"LAB_STRICT": "1", "JUPYTER_PREFER_ENV_PATH": "1"}
     done = subprocess.run(
-        [*(WITHOUT_NETWORK if can_cut_network() else ()), sys.executable, SCRIPT, NOTEBOOK],
+        [*(WITHOUT_NETWORK if allows(WITHOUT_NETWORK) else ()), sys.executable, SCRIPT, NOTEBOOK],
         env=instance.environment | strict,
         cwd=NOTEBOOK.parent,
         capture_output=True,
@@ -43,7 +43,7 @@ def facts(tmp_path_factory) -> dict:
 
 
 def test_a_lesson_runs_with_the_network_cut(facts):
-    if not can_cut_network():
+    if not allows(WITHOUT_NETWORK):
         pytest.skip("this machine allows no network namespace")
     assert facts["interfaces"] == ["lo"]
     assert facts["errors"][0] == ""

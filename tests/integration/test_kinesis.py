@@ -1,4 +1,4 @@
-"""The emulated Kinesis starts when it is asked for, places keys as Kinesis does, and goes with the lab."""
+"""The emulated Kinesis starts on request, places keys as Kinesis does, and stops with the lab."""
 
 from hashlib import md5
 
@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from lab_env import services as lab_services
+from lab_env.faults.services import paused
 from lab_env.lab import reset_lesson
 from lab_env.services import SERVICES
 
@@ -21,10 +22,10 @@ def kinesis(services):
     client = SERVICES["kinesis"].client()
     client.create_stream(StreamName=STREAM, ShardCount=4)
     yield client
-    SERVICES["kinesis"].delete_streams("lesson-98.")
+    SERVICES["kinesis"].clear("lesson-98")
 
 
-def test_it_is_ready_and_listed_once_it_was_asked_for(kinesis):
+def test_it_is_ready_and_listed_once_it_was_started(kinesis):
     row = next(row for row in lab_services.status() if row.name == "kinesis")
     assert (row.state, row.address) == ("ready", SERVICES["kinesis"].address())
 
@@ -39,7 +40,7 @@ def test_it_listens_on_this_machine_only(kinesis):
     assert listening == ["127.0.0.1"]
 
 
-def test_a_record_lies_in_the_shard_whose_range_has_the_hash_of_its_key(kinesis):
+def test_a_record_is_in_the_shard_whose_range_contains_the_hash_of_its_key(kinesis):
     shards = kinesis.list_shards(StreamName=STREAM)["Shards"]
     keys = [f"c-{number:04d}" for number in range(200)]
     answer = kinesis.put_records(
@@ -58,7 +59,7 @@ def test_a_record_lies_in_the_shard_whose_range_has_the_hash_of_its_key(kinesis)
     assert len({placed["ShardId"] for placed in answer["Records"]}) == 4
 
 
-def test_after_a_split_new_records_go_to_the_new_shards_and_no_hash_is_left_out(kinesis):
+def test_after_a_split_new_records_go_to_the_new_shards_and_every_hash_has_one(kinesis):
     before = {shard["ShardId"]: shard for shard in kinesis.list_shards(StreamName=STREAM)["Shards"]}
     full = "shardId-000000000001"
     first, last = (int(end) for end in before[full]["HashKeyRange"].values())
@@ -85,8 +86,8 @@ def test_a_reset_removes_the_streams_of_its_lesson_and_no_other(kinesis):
     assert STREAM in left and "lesson-97.orders" not in left
 
 
-def test_a_paused_service_answers_nothing_and_goes_on_afterwards(kinesis):
-    with lab_services.paused("kinesis"):
+def test_a_paused_service_answers_nothing_and_continues_afterwards(kinesis):
+    with paused("kinesis"):
         state = next(row.state for row in lab_services.status() if row.name == "kinesis")
         assert state.startswith("not ready")
     state = next(row.state for row in lab_services.status() if row.name == "kinesis")

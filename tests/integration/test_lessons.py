@@ -1,7 +1,7 @@
-"""A lesson on servers that another lab started, beside another lesson, resumed and started again.
+"""A lesson on external servers, beside another lesson, resumed and started again.
 
-One Spark for the whole module: `lesson_elsewhere.py` is the lesson, in a LAB_HOME of its own in which
-nothing runs; this test run's lab stands for the servers of somebody else.
+One Spark for the whole module: `lesson_elsewhere.py` is the lesson, in a LAB_HOME of its own
+without running services. This test run's lab plays the external servers.
 """
 
 import json
@@ -17,8 +17,8 @@ from own_lab import lab_environment
 
 from lab_env import services as lab_services
 from lab_env import store
-from lab_env.lab import Lab, database_of, namespace_of, reset_lesson
-from lab_env.services import thrift
+from lab_env.lab import Lab, namespace_of, reset_lesson
+from lab_env.services import hive
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
 pytestmark = pytest.mark.services
@@ -30,15 +30,15 @@ WRITTEN = {"rows": 1, "rows_by_name": 1, "messages": 1, "end_offset": 1}
 
 @dataclass(frozen=True)
 class Run:
-    """What was seen while the lesson ran.
+    """What was observed while the lesson ran.
 
     Args:
-        written: by the lesson's session, of what it had written.
-        resumed: by `Lab.resume` of the lesson, after another lesson had been started.
-        restarted: by a second `Lab.start` of the lesson.
+        written: what the lesson's session read after its writes.
+        resumed: the same after `Lab.resume`, when another lesson had been started.
+        restarted: the same after a second `Lab.start`.
         in_store: whether the servers themselves hold the table, its name and the topic.
-        processes: how many programs the lesson's own LAB_HOME started.
-        neighbour: objects, messages and files of the other lesson at the end.
+        processes: how many programs run for the lesson's own LAB_HOME.
+        neighbour: number of objects, messages and files of the other lesson at the end.
     """
 
     written: dict
@@ -51,11 +51,11 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(services, tmp_path_factory) -> Run:
-    """The lesson, run to its end, with another lesson started beside it."""
+    """The lesson, run to its end, with another lesson started meanwhile."""
     lab_services.up(["metastore"], progress=lambda line: None)
     metastore = lab_services.service("metastore").address()
     home = tmp_path_factory.mktemp("elsewhere") / "a lab"
-    foreign = {
+    external = {
         "LAB_S3_ENDPOINT": services.s3_endpoint,
         "LAB_S3_ACCESS_KEY": services.s3_access_key,
         "LAB_S3_SECRET_KEY": services.s3_secret_key,
@@ -63,7 +63,7 @@ def run(services, tmp_path_factory) -> Run:
         "LAB_METASTORE_URI": metastore,
         "LAB_SPARK_MASTER": "local[1]",
     }
-    instance = Instance(home, lab_environment(home) | foreign)
+    instance = Instance(home, lab_environment(home) | external)
     reset_lesson(LESSON)
     lesson = subprocess.Popen(
         [sys.executable, SCRIPT],
@@ -78,7 +78,7 @@ def run(services, tmp_path_factory) -> Run:
         assert line, "the lesson ended early; its error is on stderr"
         return json.loads(line)
 
-    def go_on() -> None:
+    def proceed() -> None:
         lesson.stdin.write("\n")
         lesson.stdin.flush()
 
@@ -87,21 +87,21 @@ def run(services, tmp_path_factory) -> Run:
         neighbour = start_neighbour()
         in_store = (
             any(store.list_objects(services, f"{namespace_of(LESSON)}/orders/.hoodie/")),
-            thrift.tables(metastore, database_of(namespace_of(LESSON))) == ["orders"],
+            hive.call(metastore, "get_all_tables", "lesson_01") == ["orders"],
             topic_end_offsets(services.kafka_bootstrap, "lesson-01.orders") == {0: 1},
         )
-        go_on()
+        proceed()
         resumed = next_facts()
         processes = len(instance.processes())
-        go_on()
+        proceed()
         restarted = next_facts()
         left_to_neighbour = neighbour()
-        go_on()
+        proceed()
         assert lesson.wait(60) == 0
     finally:
         lesson.kill()
         lesson.communicate()
-        if instance.processes():  # a defect that a test below reports must leave nothing running
+        if instance.processes():  # if a test below fails, nothing may be left running
             instance.lab("down")
         for number in (LESSON, NEIGHBOUR):
             reset_lesson(number)
@@ -109,10 +109,10 @@ def run(services, tmp_path_factory) -> Run:
 
 
 def start_neighbour() -> Callable[[], tuple[int, int, int]]:
-    """Start another lesson on the same servers and leave an object, a topic and a file in it.
+    """Start another lesson on the same servers, with an object, a topic and a file.
 
     Returns:
-        A function that counts how many of each are there.
+        A function that counts its objects, messages and files.
     """
     lab = Lab.start(NEIGHBOUR)
     s3 = store.client(lab.endpoints)
@@ -138,7 +138,7 @@ def test_a_session_writes_and_reads_on_servers_that_the_lab_did_not_start(run):
     assert run.processes == 0
 
 
-def test_the_spark_master_is_the_one_that_is_set(run):
+def test_the_session_uses_the_spark_master_of_the_settings(run):
     assert run.written["master"] == "local[1]"
 
 

@@ -1,4 +1,4 @@
-"""What pytest says of a notebook that it ran: its exercises, its JVM and its time are judged, too."""
+"""What pytest says of a notebook that it ran: exercises, proofs, JVM and time are judged, too."""
 
 import os
 import re
@@ -42,11 +42,11 @@ def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, seconds, p
     assert f"over budget: The average of notebooks is {seconds} s; 45 s is the most." in done.stdout
 
 
-def run_notebook(folder, name, code) -> subprocess.CompletedProcess:
-    """pytest over a notebook of one cell."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+def run_notebook(folder, name, *cells, kind="notebooks") -> subprocess.CompletedProcess:
+    """pytest over a notebook with these cells, a learner's or of kind `solutions`."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "P", "language": "python"}
-    path = folder / "notebooks" / name
+    path = folder / kind / name
     path.parent.mkdir()
     nbformat.write(notebook, path)
     command = [sys.executable, "-m", "pytest", "--nbmake", "-c", REPOSITORY / "pyproject.toml"]
@@ -60,6 +60,22 @@ def test_a_lesson_whose_notebook_skips_its_checks_fails_in_pytest(tmp_path):
     done = run_notebook(tmp_path, "00_nothing.ipynb", "print(1)")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "exercise 00.1 is not checked" in done.stdout
+
+
+@pytest.mark.parametrize(("kind", "goes_on"), [("notebooks", True), ("solutions", False)])
+def test_a_planted_false_result_fails_in_pytest_and_stops_only_the_worked_notebook(
+    tmp_path, kind, goes_on
+):
+    done = run_notebook(
+        tmp_path, "77_planted.ipynb",
+        "from lab_env.course.proofs import proof\nrows = 4",
+        "with proof('Three rows are left.'):\n    assert rows == 3",
+        f"open({str(tmp_path / 'later')!r}, 'w').close()",
+        kind=kind,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Three rows are left. Expected `rows == 3`, but `rows` is `4`." in done.stdout
+    assert (tmp_path / "later").exists() == goes_on
 
 
 def test_a_notebook_whose_jvm_is_nearly_full_fails_although_every_cell_ran(tmp_path):

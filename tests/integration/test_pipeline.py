@@ -1,12 +1,9 @@
 """The pipeline survives kills and hangs, and every message ends in exactly one place."""
 
 import io
-import socket
 import time
-from pathlib import Path
 from random import Random
 
-import psutil
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +13,9 @@ from own_lab import allowed, wait_until
 from lab_env import services as lab_services
 from lab_env import store
 from lab_env.errors import LabError
+from lab_env.faults.processes import frozen
+from lab_env.faults.services import refuse_client
+from lab_env.faults.writers import jvm_of, kill_in_mid_batch, open_batches
 from lab_env.install import cds_archive
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import options, parsing
@@ -23,6 +23,8 @@ from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.pipeline.sinks import FOLDERS
 from lab_env.probes.sampling import is_compaction
 from lab_env.processes import supervisor
+from lab_env.processes.system import mapped_files
+from lab_env.processes.tree import is_alive
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
@@ -68,55 +70,6 @@ def ends(lab: Lab) -> dict[int, int]:
     return topic_end_offsets(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
 
 
-def java_of(writer) -> psutil.Process:
-    """The JVM of a running writer."""
-    (java,) = [process for process in writer.processes() if "java" in process.name()]
-    return java
-
-
-def batches_in_flight(lab: Lab) -> dict[str, int]:
-    """The batch of each Hudi table that its checkpoint has planned but not committed."""
-    newest = {
-        sink: read_checkpoint(lab.endpoints, f"{lab.base}/_checkpoints/{sink}")[-1]
-        for sink in ("cow", "mor")
-    }
-    return {sink: batch.number for sink, batch in newest.items() if not batch.committed}
-
-
-def kill_jvm_in_mid_batch(lab: Lab, writer) -> dict[str, int]:
-    """Kill a writer's JVM while it writes into a Hudi table; returns the batches that it left open."""
-    java = java_of(writer)
-
-    def caught() -> bool:
-        java.suspend()  # so that nothing moves while we look
-        time.sleep(0.2)  # nor does what the store was asked before
-        if batches_in_flight(lab):
-            return True
-        java.resume()
-        return False
-
-    wait_until(caught)
-    java.kill()
-    left_open = batches_in_flight(lab)
-    assert left_open
-    return left_open
-
-
-def take_store_away(writer) -> None:
-    """Stop the store until the writer has asked for it three times in vain, then start it again."""
-    java = java_of(writer)
-    supervisor.stop("minio")
-    port = lab_services.service("minio").port("api")
-    in_vain = 0
-    with socket.create_server(("127.0.0.1", port)) as nobody:
-        nobody.settimeout(60)
-        while in_vain < 3:
-            connection, (_, asking) = nobody.accept()
-            in_vain += asking in {mine.laddr.port for mine in java.net_connections("tcp")}
-            connection.close()
-    lab_services.up(progress=lambda line: None)
-
-
 def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(services, lab, spark):
     lab.replay(n=7000)
     job = {"trigger_seconds": 1, "max_offsets": 1000, "short": True}
@@ -127,8 +80,9 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
 
     writer.wait_until(lambda: cow_commits() >= 2, "two commits of the COW table")
     # Its JVM mapped the class archive: where that does not fit, the JVM goes on without a word.
-    assert str(cds_archive.cds_archive()) in Path(f"/proc/{java_of(writer).pid}/maps").read_text()
-    left_open = kill_jvm_in_mid_batch(lab, writer)
+    assert cds_archive.cds_archive() in mapped_files(jvm_of(writer).pid)
+    left_open = kill_in_mid_batch(writer, lab.endpoints)
+    assert left_open == open_batches(writer, lab.endpoints)
     wait_until(lambda: writer.state()["state"] != "running")
     assert writer.state()["state"] == "failed" and "JVM" in writer.state()["error"]
 
@@ -136,7 +90,7 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
     writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
     writer.wait_until(lambda: cow_commits() > before, "a commit of the COW table")
     assert programs_showing(lab.endpoints.s3_secret_key) == []
-    take_store_away(writer)
+    refuse_client("minio", jvm_of(writer))
     # The writer may ride over the gap, or end with its reason: then it is started again.
     for _ in range(3):
         try:
@@ -155,7 +109,7 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
 
 
 def assert_reset_is_quick_and_leaves_others_alone(services, lab: Lab, spark) -> None:
-    """Reset a lab with four tables, their checkpoints and a running writer, beside another lesson."""
+    """Reset a lab with four tables, checkpoints and a running writer, beside another lesson."""
     other = Lab("97", services)
     reset_lesson("97")
     other.replay(n=500)
@@ -189,13 +143,13 @@ def test_malformed_events_land_in_the_dead_letters_until_the_writer_is_killed_or
     writer.wait_caught_up(lab.endpoints, ends(lab))
     assert_dead_letters(lab, sent)
 
-    java = java_of(writer)
-    java.suspend()  # what a hanging JVM looks like from outside
-    wait_until(lambda: writer.state()["state"] != "running")
+    jvm = jvm_of(writer)
+    with frozen(jvm.pid):
+        wait_until(lambda: writer.state()["state"] != "running")
     state = writer.state()
     assert state["state"] == "stalled" and "no progress of dead for 1" in state["error"]
     wait_until(lambda: not supervisor.status_of(writer.name).alive)
-    assert not java.is_running() or java.status() == psutil.STATUS_ZOMBIE
+    assert not is_alive(jvm)
 
 
 def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]) -> None:
@@ -214,7 +168,7 @@ def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]
 
 
 def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, bytes]]:
-    """Send malformed events among good ones; where each malformed one lies, by the broker's word."""
+    """Send malformed events among good ones; the partition and offset of each malformed one."""
     rng, sent = Random(11), {}
     producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
 
@@ -277,8 +231,8 @@ def test_a_table_of_the_pipeline_is_cleaned_after_each_fifth_commit(lab, spark):
     cleans = []
     for _ in range(6):
         row.write.format("hudi").options(**wanted).mode("append").save(table)
-        timeline = lab.files(f"{table}/.hoodie/timeline")
-        cleans.append(sum(file.key.endswith(".clean") for file in timeline))
+        actions = [instant.action for instant in lab.xray(table).instants if instant.completed]
+        cleans.append(actions.count("clean"))
     assert cleans == [0, 0, 0, 0, 1, 1]
 
 

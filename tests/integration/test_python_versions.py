@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lab_env.install import bootstrap
-from lab_env.processes.state import cache
+from lab_env.install.cache import cache
 from lab_env.settings import REPOSITORY
 
 SOURCE_ONLY = "pyspark=="  # its wheel is built from a source archive of Python files and jars

@@ -1,4 +1,4 @@
-"""The services come up, stay up, lose nothing and leave nothing, whatever happens to them."""
+"""The services start, stay up, lose nothing and leave nothing, whatever happens to them."""
 
 import os
 import pwd
@@ -16,14 +16,22 @@ from pathlib import Path
 
 import psutil
 import pytest
+from dummy_service import Dummy
 from instance import Instance, programs_showing, running_instance
-from own_lab import allowed, lab_environment, wait_until
+from own_lab import allowed, free_ports, lab_environment, wait_until
 
+from lab_env import services as lab_services
+from lab_env.faults.processes import kill
+from lab_env.faults.services import paused
+from lab_env.install.cache import cache
+from lab_env.lab import reset_lesson
 from lab_env.processes import supervisor
 from lab_env.processes.environment import MARK
-from lab_env.processes.state import MARKER, cache
+from lab_env.processes.state import MARKER
 from lab_env.processes.supervisor import Program
-from lab_env.settings import REPOSITORY
+from lab_env.processes.tree import process_tree, wait_until_ended
+from lab_env.services import doctor, manager
+from lab_env.settings import REPOSITORY, settings
 from lab_env.shop.ledger import Ledger
 
 pytestmark = pytest.mark.services
@@ -34,7 +42,7 @@ KEPT = b"from before"
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """A running lab in a path with a space, a percent sign, a semicolon and a hash sign; it has data."""
+    """A running lab with data, in a path with a space, percent sign, semicolon and hash sign."""
     home = tmp_path_factory.mktemp("services") / "my lab; 100% #1"
     with running_instance(home) as instance:
         instance.put_object("kept", KEPT)
@@ -69,14 +77,13 @@ def test_up_spares_what_runs_and_down_ends_it_all(running, tmp_path):
     other_lab = subprocess.Popen(["sleep", "600"], env=os.environ | {MARK: str(tmp_path)})
     try:
         next(line for line in load.stdout if "load on lab.orders runs" in line)
-        family = psutil.Process(load.pid).children(recursive=True)
-        assert len(family) >= 2
+        family = process_tree(load.pid)
+        assert len(family) >= 3  # with two worker processes
         running.up()
         assert {name: row["pid"] for name, row in running.status().items()} == before
         assert load.poll() is None
         running.down()
-        _, alive = psutil.wait_procs(family, timeout=1)
-        assert alive == []
+        assert wait_until_ended(family[1:], 1) == []
         load.communicate(timeout=20)
         assert load.returncode is not None
         assert other_lab.poll() is None
@@ -108,7 +115,7 @@ def test_up_from_two_terminals_at_once_starts_one_of_each_with_its_data(stopped)
 def test_killed_services_come_back_by_themselves_and_have_lost_nothing(running):
     before = {name: row["pid"] for name, row in running.status().items()}
     for pid in before.values():
-        os.kill(pid, signal.SIGKILL)
+        kill(pid)
     wait_until(lambda: [p.pid in before.values() for p in running.processes()] == [False] * 3)
     wait_until(lambda: {row["state"] for row in running.status().values()} == {"ready"})
     after = running.status()
@@ -258,6 +265,54 @@ def test_an_external_store_that_is_not_there_is_named(tmp_path):
     )
 
 
+# A new service ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dummy(tmp_path, monkeypatch) -> Dummy:
+    """A service registered by one line, in a lab of its own whose only default service it is."""
+    for name, value in lab_environment(tmp_path / "dummy lab").items():
+        monkeypatch.setenv(name, value)
+    settings.cache_clear()
+    monkeypatch.setitem(lab_services.SERVICES, "dummy", Dummy(*free_ports(1)))
+    monkeypatch.setattr(manager, "DEFAULT", ("dummy",))
+    monkeypatch.setattr(doctor, "corrupt_jars", list)  # it reads every jar
+    yield lab_services.service("dummy")
+    lab_services.down()
+    settings.cache_clear()
+
+
+def test_a_new_service_is_one_file_and_one_line_of_registration(dummy):
+    def findings(subject: str) -> set[str]:
+        return {
+            f.fact for f in doctor.run_checks() if f.subject == subject and dummy.title in f.fact
+        }
+
+    assert findings("ports") == {f"{dummy.preferred_port} is free for The dummy (http)"}
+    lines = []
+    lab_services.up(progress=lines.append)
+    assert lines == [f"The dummy is ready at {dummy.address()}"]
+    assert dummy.fetched == 1
+
+    (row,) = lab_services.status()
+    assert (row.name, row.state, row.links) == ("dummy", "ready", {"Dummy": dummy.address()})
+    assert lab_services.links()["Dummy"] == dummy.address()
+    assert findings("services") == {f"The dummy answers at {dummy.address()}"}
+    assert "dummy" in {finding.subject for finding in doctor.run_checks()}
+    with paused("dummy"):
+        assert lab_services.status()[0].state.startswith("not ready: it does not answer")
+
+    for name in ("lesson-95.orders", "lesson-96.orders"):
+        (dummy.folder / name).touch()
+    assert reset_lesson("95")["files"] == 1
+    assert [path.name for path in dummy.folder.iterdir()] == ["lesson-96.orders"]
+
+    assert "dummy files" in lab_services.purged_contents()
+    lab_services.down(purge=True)
+    assert not (settings().home / "dummy").exists()
+    assert not psutil.pid_exists(row.pid)
+
+
 # Programs that are added while the services run, such as streaming writers ----------------------
 
 ODD = """a, b = "c"; 'd' %e% #f $HOME \\ {1..2}"""
@@ -298,7 +353,7 @@ def test_a_program_that_must_not_restart_stays_ended(program):
 def test_a_killed_program_that_must_restart_does_and_is_counted(program):
     program("import time; time.sleep(60)")
     first = wait_for_state("writer-test", "RUNNING").pid
-    os.kill(first, signal.SIGKILL)
+    kill(first)
     wait_until(lambda: supervisor.status_of("writer-test").pid not in (0, first), 20)
     # The new process counts itself as it starts; it has done so when it counts as running.
     assert wait_for_state("writer-test", "RUNNING").restarts == 1

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 from instance import Instance
-from offline import UNSHARE, WITHOUT_NETWORK, can_cut_network
 from own_lab import allowed, lab_environment
 
 from lab_env.errors import LabError
-from lab_env.install import fetch
+from lab_env.install import jars
 from lab_env.install.bootstrap import disk_used, file_sha256
+from lab_env.install.go_build import built_program
 from lab_env.jvm import MemoryUse, nearly_full
+from lab_env.processes.system import WITHOUT_NETWORK, allows, with_small_disk
 from lab_env.settings import REPOSITORY, settings
 
 pytestmark = pytest.mark.services
@@ -139,9 +140,9 @@ def machine(tmp_path_factory) -> Machine:
 def clone(machine) -> Path:
     """A clone that is set up: the run was killed while it fetched jars, and resumed.
 
-    The MinIO that this machine's own set-up has built is given to it: with the same Go, flags and
-    sources, and no compiler but Go's, and the build is two thirds of a cold set-up's work. All else is
-    fetched and checked; so is this MinIO run. Where there is none, the bare machine builds it.
+    It gets the MinIO that this machine's own set-up has built with the same Go, flags and sources:
+    that build is two thirds of a cold set-up. If there is none, the bare machine builds it.
+    Everything else is fetched and checked, and this MinIO is run.
     """
     clone = machine.clone("a fresh clone")
     started = time.monotonic()
@@ -153,8 +154,7 @@ def clone(machine) -> Path:
     killed.communicate()
     assert not (machine.cache / "jars").exists()
     machine.first_setup_seconds = time.monotonic() - started
-    pin = fetch.versions()["minio"]
-    built = fetch.built_by_go(pin["module"], pin["version"])
+    built = built_program("minio").parent
     if built.is_dir():
         shutil.copytree(built, machine.cache / built.name)
     resumed = time.monotonic()
@@ -226,7 +226,7 @@ def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_g
     python.parent.mkdir(parents=True)
     python.symlink_to("/no/python")
     shutil.copy2(clone / ".venv" / "pyvenv.cfg", second / ".venv")
-    ask = "import runpy; print(runpy.run_path('lab_env/install/bootstrap.py')['_stamp_wanted']())"
+    ask = "import runpy; print(runpy.run_path('lab_env/install/bootstrap.py')['_expected_stamp']())"
     wanted = subprocess.run(
         ["python3", "-I", "-c", ask],
         cwd=second, env=machine.environment, capture_output=True, text=True, check=True,
@@ -244,7 +244,7 @@ def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_g
 
 # The network cut --------------------------------------------------------------------------------
 
-can_cut = can_cut_network()
+can_cut = allows(WITHOUT_NETWORK)
 offline = pytest.mark.skipif(not can_cut, reason="this machine allows no network namespace")
 
 
@@ -267,7 +267,7 @@ sys.exit(tour.returncode)
 
 @pytest.fixture(scope="module")
 def tour(machine, clone, tmp_path_factory):
-    """The tour of a fresh clone, with the network cut where this machine allows it: output, folder."""
+    """The folder of a fresh clone's tour; the network is cut if this machine allows it."""
     home = tmp_path_factory.mktemp("tour") / "a lab"
     python, lab = clone / ".venv" / "bin" / "python", clone / ".venv" / "bin" / "lab"
     modules = [Path(__file__).parent, Path(__file__).parents[1]]
@@ -321,7 +321,7 @@ def test_every_query_type_answers(report):
         assert rows[table, "snapshot"] == snapshot
         assert 0 < changed <= snapshot and 0 < then <= snapshot
         assert changed + then >= snapshot  # each order was there by then, or changed since
-        # On a slow machine there may be so few commits that all orders of the first ones changed again.
+        # On a slow machine there may be so few commits that all the first orders changed again.
         assert commits < 6 or changed < snapshot > then
     # COW has no logs to leave out; of MOR the first orders at least lie in base files.
     assert rows["cow", "read-optimised"] == rows["cow", "snapshot"]
@@ -415,10 +415,8 @@ def test_a_first_set_up_without_network_says_so(machine, tmp_path):
 
 def test_a_full_disk_is_said_before_anything_is_fetched(machine, tmp_path):
     (tmp_path / "small").mkdir()
-    mount = f'{shutil.which("mount")} -t tmpfs -o size=50m none "$0" && exec "$@"'
-    small = (*UNSHARE, "--mount", shutil.which("sh"), "-c", mount)
-    small += (str(tmp_path / "small"),)
-    if subprocess.run([*small, "true"], capture_output=True).returncode:
+    small = with_small_disk(tmp_path / "small", megabytes=50)
+    if not allows(small):
         pytest.skip("this machine allows no mount namespace")
     clone = machine.clone("a clone without disk")
     status, output = machine.setup(clone, small, LAB_CACHE=str(tmp_path / "small"))
@@ -429,19 +427,21 @@ def test_a_full_disk_is_said_before_anything_is_fetched(machine, tmp_path):
 
 def test_a_changed_jar_is_refused_and_removed_and_the_next_run_mends_it(tmp_path, monkeypatch):
     jar = "org.slf4j:slf4j-simple:1.7.36"
-    right = fetch.versions()["jars"]["kafka"][jar]
+    right = jars.versions()["jars"]["kafka"][jar]
     monkeypatch.setenv("LAB_CACHE", str(tmp_path))
     settings.cache_clear()
     try:
-        monkeypatch.setattr(fetch, "versions", lambda: {"jars": {"one": {jar: "0" * 64}}})
+        monkeypatch.setattr(jars, "versions", lambda: {"jars": {"one": {jar: "0" * 64}}})
         with pytest.raises(LabError, match=r"slf4j-simple-1\.7\.36\.jar arrived damaged") as caught:
-            fetch.fetch_jars("one", lambda line: None)
+            jars.fetch_jars("one", lambda line: None)
         assert "make setup" in caught.value.next_step
         assert list(tmp_path.rglob("slf4j*.jar")) == []
-        monkeypatch.setattr(fetch, "versions", lambda: {"jars": {"one": {jar: right}}})
-        fetch.fetch_jars("one", lambda line: None)
-        assert [path.name for path in fetch.jars("one").iterdir()] == ["slf4j-simple-1.7.36.jar"]
-        fetch.jars("one").joinpath("slf4j-simple-1.7.36.jar").write_bytes(b"changed")
-        assert fetch.corrupt_jars() == [fetch.jars("one") / "slf4j-simple-1.7.36.jar"]
+        monkeypatch.setattr(jars, "versions", lambda: {"jars": {"one": {jar: right}}})
+        jars.fetch_jars("one", lambda line: None)
+        assert [path.name for path in jars.jar_folder("one").iterdir()] == [
+            "slf4j-simple-1.7.36.jar"
+        ]
+        jars.jar_folder("one").joinpath("slf4j-simple-1.7.36.jar").write_bytes(b"changed")
+        assert jars.corrupt_jars() == [jars.jar_folder("one") / "slf4j-simple-1.7.36.jar"]
     finally:
         settings.cache_clear()

@@ -76,6 +76,13 @@ def test_it_has_a_page_for_each_lesson_and_guide_and_no_other(site):
     assert made - own == guides | {f"solutions/{name}.html" for name in CELLS}
 
 
+def test_a_proof_is_folded_and_its_result_is_not(site):
+    page = text_of(site, "solutions/01_one.html")
+    (folded,) = re.findall(r"<details.*?</details>", page, re.DOTALL)
+    assert "drawn" in folded and "draw()" not in re.sub("<[^>]*>", "", folded)
+    assert page.count("printed") == 2  # what each of the two cells printed
+
+
 def test_every_link_arrives(site):
     assert dead_links(site) == []
 
@@ -181,11 +188,11 @@ def test_what_nbmake_executes_is_handed_over_with_its_outputs(tmp_path):
     source = write_lesson(Tree(tmp_path), "77_a", [new_code_cell("print(6 * 7)")])
     before = source.read_bytes()
     (tmp_path / "conftest.py").write_text(
-        "from lab_env.authoring import proof\n"
+        "from lab_env.authoring import pytest_plugin\n"
         "from lab_env.authoring.executed import keep\n"
         "from lab_env.authoring.build import Tree\n"
         f"tree = Tree(__import__('pathlib').Path({str(tmp_path)!r}))\n"
-        "proof.keep = lambda notebook, path: keep(notebook, path, tree)\n"
+        "pytest_plugin.keep = lambda notebook, path: keep(notebook, path, tree)\n"
     )
     options = [
         "-p",

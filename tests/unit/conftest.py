@@ -1,27 +1,39 @@
-"""What unit tests share: a Spark without services, connectors or a web page."""
+"""What unit tests share: a fresh LAB_HOME, and a Spark without services or a web page."""
+
+from pathlib import Path
 
 import pytest
 
-from lab_env.install import cds_archive, fetch, java
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, prepare_environment, spark_conf
 from lab_env.services.minio import credentials
-from lab_env.settings import Endpoints
+from lab_env.settings import Endpoints, settings
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """A fresh LAB_HOME for one test."""
+    monkeypatch.setenv("LAB_HOME", str(tmp_path / "50% of a lab"))
+    settings.cache_clear()
+    yield tmp_path / "50% of a lab"
+    settings.cache_clear()
 
 
 @pytest.fixture(scope="package")
 def spark():
     """A small local session in UTC."""
-    # A JVM keeps its class path, options and environment, the keys of the store among them. They are
-    # those of the lab's own sessions, so that one of them may follow in this process, or come before.
+    # A JVM keeps its class path, options and environment, the keys of the store among them. Here
+    # they are those of the lab's own sessions, so that both may run in one process, in any order.
     _, access_key, secret_key = credentials()
-    # Nothing answers there: a unit test that asks a service fails.
+    # No service answers at this address, so a unit test that needs one fails.
     nowhere = Endpoints(
         "http://127.0.0.1:1", access_key, secret_key, "us-east-1", "lakehouse", "127.0.0.1:1"
     )
     prepare_environment(nowhere, java.java_home())
     from pyspark.sql import SparkSession
 
-    conf = spark_conf(nowhere, fetch.jars("spark"))
+    conf = spark_conf(nowhere, jar_folder("spark"))
     jvm = {name: value for name, value in conf.items() if name.startswith("spark.driver.")}
     jvm["spark.driver.extraJavaOptions"] = cds_archive.java_options(LESSON_JAVA_OPTIONS)
     session = (

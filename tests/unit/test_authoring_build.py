@@ -1,4 +1,4 @@
-"""From a source to two notebooks: a rule that is broken is named with file and line, bytes are stable."""
+"""From source to notebooks: a violation is named with file and line, and bytes are stable."""
 
 import json
 import sys
@@ -112,7 +112,7 @@ def test_the_exercises_hold_what_a_learner_asks_for(tree):
         ('lab.check("77.1", new_orders)', 'lab.check("77.2", new_orders)', 'lab.check("77.1"'),
         ("new_orders = 2  # SOLUTION", "new_orders = 2  # Solution", "This marker is misspelt"),
         ("    # END SOLUTION\n", "", "BEGIN SOLUTION has no END SOLUTION."),
-        ('tags=["instructor"]', 'tags=["teacher"]', "The only tag is instructor"),
+        ('tags=["instructor"]', 'tags=["teacher"]', "has no tag 'teacher'"),
         ('exercise="77.1"', 'exercice="77.1"', "A cell has no option 'exercice'"),
         ('# %% exercise="77.2"', '# %% exercise="77.3"', "There is no exercise 77.2"),
         ("# ### Exercise 77.1 · A value", "# ### A value", "needs the heading '### Exercise 77.1"),

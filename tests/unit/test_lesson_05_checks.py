@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lab_env.course.checking import NotYet, Passed
-from lab_env.hudi.model import Instant, Snapshot
+from lab_env.hudi.model import Snapshot
+from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l05.checks import (
     EVIDENCE,
     TEN,

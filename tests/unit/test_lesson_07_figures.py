@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab_env.hudi.model import DataFile, Instant, Snapshot
+from lab_env.hudi.model import DataFile, Snapshot
+from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l07.figures import (
     current_sizes,
     draw_files_and_requests,

@@ -2,12 +2,12 @@
 
 import pandas as pd
 import pytest
+from xray_tables import FilesInMemory
 
-from lab_env.hudi.reader import snapshot
+from lab_env.hudi.reader import read_table
 from lab_env.lessons.l08.figures import Lookup, lookup_chart, lookup_table
 from lab_env.lessons.l08.ranges import HIT, MISS, range_chart
 from lab_env.probes.reads import Reads
-from lab_env.store import StoredObject
 
 TABLE = "lesson-08/orders"
 PROPERTIES = "hoodie.table.name=orders\nhoodie.table.version=9\n"
@@ -39,8 +39,7 @@ def table(*names: str, since=None):
         {name.rpartition("_")[2].partition(".")[0] for name in names if "parq" in name}
     )
     keys = [*names, *(f".hoodie/timeline/{at}_{at[:-1]}9.commit" for at in instants)]
-    objects = {key: StoredObject(f"{TABLE}/{key}", 1000, 0.0) for key in keys}
-    return snapshot(f"s3a://lake/{TABLE}", PROPERTIES, objects, since=since)
+    return read_table(FilesInMemory(f"s3a://lake/{TABLE}", PROPERTIES, keys), since)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from lab_env.course.checking import NotYet, Passed
 from lab_env.display.palette import VERMILION
-from lab_env.hudi.model import Instant
+from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l11.checks import DUE, ExactlyOnce, FourRuns, LostWindow, Run, Window
 from lab_env.lessons.l11.figures import Deliveries, draw_deliveries
 

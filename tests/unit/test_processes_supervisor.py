@@ -1,6 +1,7 @@
-"""The object store's credentials reach the programs that read the store, and no others."""
+"""A failed stop is reported; the store's credentials reach only programs that read the store."""
 
 import json
+from xmlrpc.client import Fault
 
 import pytest
 
@@ -21,7 +22,7 @@ def external(tmp_path, monkeypatch):
         monkeypatch.setenv(name, SECRET)
     monkeypatch.setenv("LAB_S3_ENDPOINT", "https://s3.example.org")
     monkeypatch.setenv("LAB_S3_BUCKET", "passed-on")
-    monkeypatch.setattr(trino, "archive", lambda name: tmp_path)
+    monkeypatch.setattr(trino, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(trino, "wheel_java_home", lambda version: tmp_path)
     monkeypatch.setattr(metastore, "_class_path", lambda: "")
     monkeypatch.setattr(metastore, "java_program", lambda: "java")
@@ -63,7 +64,7 @@ def test_a_writer_gets_its_credentials_by_name(external, monkeypatch, key):
     started = []
     monkeypatch.setattr(supervisor, "start", started.append)
     monkeypatch.setattr(supervisor, "remove", lambda name: None)
-    monkeypatch.setattr("lab_env.pipeline.handle.fetch.jars", lambda name: "jars")
+    monkeypatch.setattr("lab_env.pipeline.handle.jar_folder", lambda name: "jars")
     monkeypatch.setattr("lab_env.pipeline.handle.java.java_home", lambda: "java")
     monkeypatch.setattr("lab_env.pipeline.handle.cds_archive.java_options", lambda options: options)
     endpoints = Endpoints("https://s3.example.org", key, key, "us-east-1", "b", "127.0.0.1:1")
@@ -90,3 +91,52 @@ def test_the_supervisor_whose_environment_every_program_inherits_has_no_credenti
         supervisor._spawn()
     assert supervisor.SUPERVISED in given
     assert SECRET not in given.values()
+
+
+def answering(monkeypatch, answers: dict[str, BaseException]) -> None:
+    """A supervisor that fails so at some methods."""
+
+    def call(method, *arguments, timeout=20):
+        if method in answers:
+            raise answers[method]
+
+    monkeypatch.setattr(supervisor, "_call", call)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Fault(supervisor.BAD_NAME, "BAD_NAME"),
+        Fault(supervisor.NOT_RUNNING, "NOT_RUNNING"),
+        FileNotFoundError(),
+        ConnectionRefusedError(),
+    ],
+    ids=lambda answer: str(answer) or type(answer).__name__,
+)
+def test_what_does_not_run_is_stopped_already(monkeypatch, answer):
+    answering(monkeypatch, {"stopProcess": answer})
+    supervisor.stop("kafka")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(Fault(30, "FAILED: kafka"), "FAILED: kafka"), (TimeoutError("timed out"), "timed out")],
+    ids=["refused", "no answer"],
+)
+def test_a_program_that_does_not_stop_is_an_error_and_is_not_forgotten(
+    home, monkeypatch, answer, why
+):
+    answering(monkeypatch, {"stopProcess": answer})
+    description = supervisor._programs() / "kafka.json"
+    description.write_text("{}")
+    with pytest.raises(LabError, match=f"kafka could not be stopped: {why}") as failed:
+        supervisor.remove("kafka")
+    assert "lab down" in failed.value.next_step
+    assert description.exists()
+
+
+def test_a_supervisor_that_keeps_a_program_is_an_error(home, monkeypatch):
+    answering(monkeypatch, {"removeProcessGroup": Fault(91, "STILL_RUNNING: kafka")})
+    monkeypatch.setattr(supervisor, "is_running", lambda: True)
+    with pytest.raises(LabError, match="kafka could not be removed: STILL_RUNNING"):
+        supervisor.remove("kafka")

@@ -1,4 +1,4 @@
-"""The doctor says what is wrong with a machine, and how to mend it."""
+"""The doctor says what is wrong with a machine, and how to fix it."""
 
 import socket
 
@@ -25,6 +25,15 @@ def finding(subject: str) -> doctor.Finding:
     order = ["ok", "warn", "fail"]
     found = [finding for finding in doctor.run_checks() if finding.subject == subject]
     return max(found, key=lambda finding: order.index(finding.verdict))
+
+
+def test_secret_settings_are_named_but_not_shown(monkeypatch):
+    monkeypatch.setenv("LAB_S3_ACCESS_KEY", "an-access-key")
+    monkeypatch.setenv("LAB_S3_SECRET_KEY", "a-secret-key")
+    settings.cache_clear()
+    fact = finding("settings").fact
+    assert "LAB_S3_ACCESS_KEY" in fact and "LAB_S3_SECRET_KEY" in fact and "LAB_HOME=" in fact
+    assert "-key" not in fact
 
 
 def test_one_wrong_setting_is_said_once_and_nothing_else(tmp_path):
@@ -85,5 +94,5 @@ def test_a_disk_that_is_nearly_full_is_said(monkeypatch, limit, verdict):
     assert "free some space, or set LAB_" in found.fix
 
 
-def test_a_wanted_machine_has_nothing_to_mend():
+def test_a_suitable_machine_has_nothing_to_fix():
     assert [finding(name).verdict for name in ("python", "java", "disk")] == ["ok"] * 3

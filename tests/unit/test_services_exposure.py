@@ -33,7 +33,7 @@ def test_the_doctor_names_the_servers_without_a_login(bind, address):
     (finding,) = doctor._bind()
     assert finding.verdict == "warn"
     assert f"LAB_BIND={address}" in finding.fact
-    for title in ("Kafka", "Trino", "The Hive Metastore", "Kinesis"):
+    for title in ("Kafka", "Trino", "Hive Metastore", "Kinesis"):
         assert title in finding.fact.partition("no login:")[2]
 
 

@@ -7,7 +7,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lab_env.errors import LabError
-from lab_env.services import doctor, minio, minio_program
+from lab_env.install.go_build import built_program
+from lab_env.services import minio, minio_program
 from lab_env.services.minio_program import MinioProgram
 from lab_env.settings import settings
 
@@ -27,7 +28,7 @@ def built(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LAB_MINIO_BINARY", raising=False)
     settings.cache_clear()
-    yield program(minio_program._built_folder() / "minio", "DEVELOPMENT.GOGET")
+    yield program(built_program("minio"), "DEVELOPMENT.GOGET")
     settings.cache_clear()
 
 
@@ -56,9 +57,9 @@ def test_an_older_or_nameless_minio_on_path_is_passed_over(built, works, tmp_pat
 def test_a_minio_on_path_that_does_not_serve_is_not_used_and_the_doctor_says_why(built, tmp_path):
     own = program(tmp_path / "bin" / "minio", "RELEASE.2026-01-02T00-00-00Z")
     assert minio_program.find_minio() == MinioProgram(built, "set-up")
-    warning, used = doctor._minio()
+    warning, used = minio.MinIO().diagnose()
     assert (warning.verdict, used.verdict) == ("warn", "ok")
-    assert f"{own}, found on PATH, is not used: it ends at once" in warning.fact
+    assert f"{own}, found on PATH, is not used: it exits at once" in warning.fact
     assert f"from set-up ({built})" in used.fact
 
 
@@ -77,7 +78,7 @@ def test_only_the_doctor_tries_one_again_that_failed(built, tmp_path, monkeypatc
     answers = ["it does not answer within 20 s", ""]
     monkeypatch.setattr(minio_program, "_failure", lambda path: answers.pop(0))
     assert minio_program.objection(own) == minio_program.objection(own) != ""
-    assert [finding.verdict for finding in doctor._minio()] == ["ok"]
+    assert [finding.verdict for finding in minio.MinIO().diagnose()] == ["ok"]
     assert minio_program.find_minio() == MinioProgram(own, "PATH")
 
 
@@ -92,7 +93,7 @@ def test_a_minio_by_setting_wins(built, tmp_path, monkeypatch):
     monkeypatch.setenv("LAB_MINIO_BINARY", str(fork))
     settings.cache_clear()
     assert minio_program.find_minio() == MinioProgram(fork, "LAB_MINIO_BINARY")
-    (finding,) = doctor._minio()
+    (finding,) = minio.MinIO().diagnose()
     assert f"mine from LAB_MINIO_BINARY ({fork})" in finding.fact
     fork.chmod(0o644)
     with pytest.raises(LabError, match="is not a program"):
@@ -129,7 +130,7 @@ class Store:
         (Store(), ""),
         (Store(lists=False), "does not list"),
         (Store(refuses=None), "overwrites an object in spite of If-None-Match"),
-        (Store(refuses=501), "refuses a conditional write wrongly"),
+        (Store(refuses=501), "refuses a conditional write with the wrong status"),
     ],
 )
 def test_a_store_must_write_list_and_refuse_to_overwrite(store, wrong):
@@ -138,7 +139,7 @@ def test_a_store_must_write_list_and_refuse_to_overwrite(store, wrong):
 
 
 def test_the_minio_that_set_up_built_passes_the_trial():
-    built = minio_program._built_folder() / "minio"
+    built = built_program("minio")
     if not built.exists():
         pytest.skip("set-up has built no MinIO: this machine has its own")
     assert minio_program._failure(built) == ""

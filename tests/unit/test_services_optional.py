@@ -1,4 +1,4 @@
-"""A service that its user can do without: it starts unless the machine is too small, and says so."""
+"""An optional service starts unless the machine is too small for it, and says why it does not."""
 
 import pytest
 
@@ -8,20 +8,20 @@ from lab_env.processes import supervisor
 
 
 class Large:
-    """A service that is fetched on demand, as `services.start_optional` sees it."""
+    """A service that is fetched on demand, as `start_optional` sees it."""
 
     name, title, needs, external, fetched_on_demand = "large", "The large one", (), False, True
 
     def __init__(self):
-        self.started, self.lack, self.offline = False, "", False
+        self.started, self.missing, self.offline = False, "", False
 
     def running(self):
         return self.started
 
     def missing_resources(self):
-        return self.lack
+        return self.missing
 
-    def fetch(self, say):
+    def fetch(self, report_progress):
         if self.offline:
             raise LabError("It cannot be fetched.", "run: make setup")
 
@@ -34,50 +34,51 @@ def large(monkeypatch, tmp_path):
     monkeypatch.setenv("LAB_HOME", str(tmp_path))
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(supervisor, "ensure_supervisor", lambda: None)
-    one = Large()
-    monkeypatch.setattr(services, "SERVICES", {"large": one})
-    return one
+    service = Large()
+    monkeypatch.setitem(services.SERVICES, "large", service)
+    return service
 
 
 @pytest.fixture
-def said():
+def lines():
+    """Receives the lines of progress."""
     return []
 
 
-def test_it_is_started_and_not_waited_for(large, said):
-    assert services.start_optional("large", said.append)
+def test_it_is_started_and_not_waited_for(large, lines):
+    assert services.start_optional("large", lines.append)
     assert large.started
-    assert said == []
+    assert lines == []
 
 
-def test_a_small_machine_goes_without_it_and_is_told_the_next_step(large, said):
-    large.lack = "2 GB of memory must be free; there are 0.5 GB"
-    assert not services.start_optional("large", said.append)
+def test_a_small_machine_goes_without_it_and_is_told_the_next_step(large, lines):
+    large.missing = "2 GB of memory must be free; there are 0.5 GB"
+    assert not services.start_optional("large", lines.append)
     assert not large.started
-    assert said == [
+    assert lines == [
         "The large one is left out: 2 GB of memory must be free; there are 0.5 GB. "
         "Next: when there is more, run: lab up large"
     ]
 
 
-def test_what_runs_already_is_not_measured_again(large, said):
-    large.started, large.lack = True, "no memory"
-    assert services.start_optional("large", said.append)
+def test_what_runs_already_is_not_measured_again(large, lines):
+    large.started, large.missing = True, "no memory"
+    assert services.start_optional("large", lines.append)
 
 
-def test_without_a_network_it_is_left_out(large, said):
+def test_without_a_network_it_is_left_out(large, lines):
     large.offline = True
-    assert not services.start_optional("large", said.append)
-    assert "It cannot be fetched. Next: run: lab up large" in said[0]
+    assert not services.start_optional("large", lines.append)
+    assert "It cannot be fetched. Next: run: lab up large" in lines[0]
 
 
-@pytest.mark.parametrize("trouble", [{"offline": True}, {"lack": "no memory"}])
-def test_ci_never_goes_without_it(large, said, monkeypatch, trouble):
+@pytest.mark.parametrize("trouble", [{"offline": True}, {"missing": "no memory"}])
+def test_ci_never_goes_without_it(large, lines, monkeypatch, trouble):
     monkeypatch.setenv("CI", "true")
     vars(large).update(trouble)
     if large.offline:
         with pytest.raises(LabError):
-            services.start_optional("large", said.append)
+            services.start_optional("large", lines.append)
     else:
-        assert services.start_optional("large", said.append)
-    assert said == []
+        assert services.start_optional("large", lines.append)
+    assert lines == []

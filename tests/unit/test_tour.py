@@ -10,7 +10,7 @@ from rich.console import Console
 
 from lab_env.errors import LabError
 from lab_env.probes.freshness import batch_completions, event_freshness
-from lab_env.probes.sampling import commit_of, instant_seconds, is_compaction
+from lab_env.probes.sampling import commit_of, is_compaction
 from lab_env.shop.reconcile import TABLE, Reconciliation
 from lab_env.store import StoredObject, copy_prefix, delete_prefix
 from lab_env.tour import tour as tour_module
@@ -21,10 +21,6 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 def stored(key: str) -> StoredObject:
     return StoredObject(key, 10, NOON)
-
-
-def test_an_instant_is_utc_with_milliseconds():
-    assert instant_seconds("20261121120000250") == NOON.timestamp() + 0.25
 
 
 def test_only_completed_writes_of_the_table_itself_are_commits():

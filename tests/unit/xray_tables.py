@@ -1,21 +1,25 @@
-"""Small made-up tables for the X-ray's tests: names as Hudi gives them, records as it writes them."""
+"""Small made-up tables: names as Hudi gives them, and metadata as Hudi writes it."""
 
 import io
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from lab_env.hudi.reader import snapshot
-from lab_env.store import StoredObject
+from lab_env.hudi.model import Snapshot
+from lab_env.hudi.reader import read_table
+from lab_env.xray import XRay
+from lab_env.xray.view import shown_as
 
 PROPERTIES = """#Properties
 hoodie.table.name=orders
 hoodie.table.type=MERGE_ON_READ
 hoodie.table.version=9
 """
+PROPERTIES_KEY = ".hoodie/hoodie.properties"
 DAY, OTHER_DAY = "day=2026-11-20", "day=2026-11-21"
 T1, T2, T3, T4, T5 = (f"2026112009{minute:02d}00000" for minute in (1, 2, 3, 4, 5))
-NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 COUNTS = ("numWrites", "numInserts", "numUpdateWrites", "numDeletes", "fileSizeInBytes")
 STAT = {
@@ -106,7 +110,7 @@ def avro(schema: dict, record: dict) -> bytes:
 
 
 def stat(key: str, written=0, inserted=0, updated=0, deleted=0, size=1000, group="a-0", **more):
-    """What a write says of one of its files."""
+    """The statistics of one written file."""
     counts = (written, inserted, updated, deleted, size)
     return {
         "fileId": group, "path": key, "prevBaseFile": "", "cdcStats": None,
@@ -115,10 +119,10 @@ def stat(key: str, written=0, inserted=0, updated=0, deleted=0, size=1000, group
 
 
 def committed(operation: str, *stats: dict, replaced=None, **extra: str) -> bytes:
-    """The content of the timeline file that ends a write."""
+    """The content of the timeline file that completes a write."""
     partitions: dict[str, list[dict]] = {}
-    for told in stats:
-        partitions.setdefault(told["path"].rpartition("/")[0], []).append(told)
+    for file in stats:
+        partitions.setdefault(file["path"].rpartition("/")[0], []).append(file)
     return avro(
         COMMIT,
         {
@@ -130,9 +134,71 @@ def committed(operation: str, *stats: dict, replaced=None, **extra: str) -> byte
     )
 
 
-def table(*keys: str, since=None, contents=None, properties=PROPERTIES, partitions=(DAY,)):
-    """A snapshot of a table with these objects, of 1,000 bytes each, and these contents."""
+def plan_of(instant: str, *groups: str) -> dict[str, bytes]:
+    """A compaction's plan, by its key."""
+    operations = [{"fileId": group} for group in groups]
+    return {
+        f".hoodie/timeline/{instant}.compaction.requested": avro(PLAN, {"operations": operations})
+    }
+
+
+def history_of(*rows: tuple[str, str, bytes]) -> dict[str, bytes]:
+    """The files of an archived timeline: instant, action, and what it recorded."""
+    folder = ".hoodie/timeline/history"
+    names = {
+        "instantTime": [instant for instant, _, _ in rows],
+        "completionTime": [end(instant) for instant, _, _ in rows],
+        "action": [action for _, action, _ in rows],
+        "metadata": [content for _, _, content in rows],
+    }
+    file = io.BytesIO()
+    pq.write_table(pa.table(names), file)
+    return {
+        f"{folder}/_version_": b"2",
+        f"{folder}/manifest_1": b'{"files": [{"fileName": "old.parquet"}]}',
+        f"{folder}/manifest_2": b'{"files": [{"fileName": "new.parquet"}]}',
+        f"{folder}/old.parquet": b"replaced by a later manifest",
+        f"{folder}/new.parquet": file.getvalue(),
+    }
+
+
+class FilesInMemory:
+    """The files of a table, of 1,000 bytes each, as `lab_env.hudi.files.TableFiles`.
+
+    Args:
+        path: where the table is said to be.
+        properties: the text of `hoodie.properties`.
+        keys: the table's files.
+        contents: the contents of files that are not empty.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        properties: str,
+        keys: Iterable[str],
+        contents: Mapping[str, bytes] | None = None,
+    ):
+        self.path = path
+        self.contents = {PROPERTIES_KEY: properties.encode(), **(contents or {})}
+        self.keys = dict.fromkeys([*self.contents, *keys])
+
+    def sizes(self) -> dict[str, int]:
+        return dict.fromkeys(self.keys, 1000)
+
+    def read(self, key: str) -> bytes:
+        return self.contents.get(key, b"")
+
+
+def snapshot(
+    *keys: str, since=None, contents=None, properties=PROPERTIES, partitions=(DAY,)
+) -> Snapshot:
+    """A table with these files and these contents."""
     markers = [f"{day}/.hoodie_partition_metadata" for day in partitions]
-    names = dict.fromkeys([".hoodie/hoodie.properties", *markers, *keys, *(contents or {})])
-    objects = {key: StoredObject(f"t/{key}", 1000, NOW) for key in names}
-    return snapshot("s3a://lakehouse/t", properties, objects, contents, since)
+    files = FilesInMemory("s3a://lakehouse/t", properties, [*markers, *keys], contents)
+    return read_table(files, since)
+
+
+def table(*keys: str, **options) -> XRay:
+    """The same as an X-ray, which draws it."""
+    return shown_as(XRay, snapshot(*keys, **options))

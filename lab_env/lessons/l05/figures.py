@@ -11,8 +11,8 @@ from math import log
 import pandas as pd
 
 from lab_env.display import guesses as shown
-from lab_env.hudi.timeline import size_text
-from lab_env.xray import Snapshot
+from lab_env.display.text import size_text
+from lab_env.hudi.model import Snapshot
 
 HEADINGS = {"cow": "Copy-on-Write", "mor": "Merge-on-Read"}
 PARTS = ("base", "log", "metadata", "timeline")

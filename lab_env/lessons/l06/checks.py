@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lab_env import store
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.hudi.model import Snapshot
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
-from lab_env.xray import Snapshot
 
 TABLE = (
     KEYS

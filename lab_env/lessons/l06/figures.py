@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from lab_env.display.chart import INK, new_panels, svg
 from lab_env.hudi.model import Snapshot
-from lab_env.probes.sampling import instant_seconds
+from lab_env.hudi.timeline import parse_timeline_key, to_seconds
 from lab_env.store import StoredObject
 from lab_env.xray.colours import ACTION, FILE
 
@@ -171,21 +171,19 @@ def compactions_of(objects: Iterable[StoredObject]) -> list[Compaction]:
     Returns:
         The compactions, by their requested times.
     """
-    planned, began, ended = {}, {}, {}
+    planned, began, ended = set(), {}, {}
     for found in objects:
-        folder, _, name = found.key.rpartition("/")
-        if not folder.endswith("/.hoodie/timeline") or "/.hoodie/metadata/" in found.key:
+        instant = parse_timeline_key(found.key)
+        if instant is None:
             continue
-        stem, _, action = name.partition(".")
-        requested, _, completed = stem.partition("_")
-        if action == "compaction.requested":
-            planned[requested] = instant_seconds(requested)
-        elif action == "compaction.inflight":
-            began[requested] = found.modified.timestamp()
-        elif action == "commit" and completed:
-            ended[requested] = instant_seconds(completed)
+        if instant.action == "compaction" and instant.state == "requested":
+            planned.add(instant.requested)
+        elif instant.action == "compaction":
+            began[instant.requested] = found.modified.timestamp()
+        elif instant.action == "commit" and instant.completed:
+            ended[instant.requested] = to_seconds(instant.completed)
     return [
-        Compaction(planned[at], began.get(at), ended.get(at) if at in began else None)
+        Compaction(to_seconds(at), began.get(at), ended.get(at) if at in began else None)
         for at in sorted(planned)
     ]
 

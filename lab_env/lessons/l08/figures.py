@@ -13,8 +13,8 @@ from matplotlib.patches import Rectangle
 from lab_env import store
 from lab_env.display.chart import INK, new_panels, svg
 from lab_env.display.palette import AMBER, GREY, SKY
+from lab_env.hudi.model import Snapshot
 from lab_env.probes.reads import Reads
-from lab_env.xray import Snapshot
 
 FOOTER_PLACES = 2
 LABELS = {"rewritten": "rewritten", "rows": "rows read", "footer": "footer read", "none": "–"}
@@ -49,7 +49,7 @@ class Lookup:
         renewed = {(file.partition, file.group) for file in self.picture.new_files}
         rows = []
         for base in (found.base for found in self.picture.since.current):
-            key = f"{prefix}/{base.partition}/{base.name}"
+            key = f"{prefix}/{base.key}"
             places, size = read.loc[key] if key in read.index else (0, 0)
             found = "rows" if places > FOOTER_PLACES else "footer" if places else "none"
             if (base.partition, base.group) in renewed:

@@ -8,7 +8,8 @@ from html import escape
 import pandas as pd
 
 from lab_env.display import guesses as shown
-from lab_env.hudi.timeline import data_name, size_text
+from lab_env.display.text import size_text
+from lab_env.hudi.timeline import parse_data_name
 from lab_env.lab import Lab
 from lab_env.probes.inputs import InputBytes
 from lab_env.probes.reads import watch
@@ -53,7 +54,7 @@ def run_query(lab: Lab, question) -> Answer:
     with watch(lab) as reads, InputBytes(lab.spark, lab.base) as read:
         row = question.first()
     data = [key.rpartition("/")[2] for key in reads.frame().index if "/.hoodie/" not in key]
-    kinds = Counter(name.kind for name in map(data_name, data) if name)
+    kinds = Counter(name.kind for name in map(parse_data_name, data) if name)
     return Answer(row.asDict(), kinds["base"], kinds["log"], read.bytes)
 
 

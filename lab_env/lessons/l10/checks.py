@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 
 from lab_env import store
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.hudi.model import Instant
+from lab_env.hudi.timeline import Instant
+from lab_env.xray.captions import clock
 
 ORDER, BEFORE, AFTER = "O-12", "22.00", "26.50"
 WITH_THE_BAD = ("O-21", "O-22")  # good orders that came in the bad batch
@@ -51,27 +52,27 @@ class SinceWhen:
         if facts.answer == facts.completed:
             return Passed(
                 f"Before it, readers saw {BEFORE}. The write was requested at "
-                f"{_clock(facts.requested)}, and time travel shows {AFTER} from then on."
+                f"{clock(facts.requested)}, and time travel shows {AFTER} from then on."
             )
         if facts.answer == facts.requested:
             return NotYet(
-                f"Right write, wrong time. {_clock(facts.requested)} is when it was asked for. Requested "
+                f"Right write, wrong time. {clock(facts.requested)} is when it was asked for. Requested "
                 f"is not yet readable: between then and its completion every reader got {BEFORE}."
             )
         if facts.answer == facts.row_says:
             return NotYet(
-                f"{_clock(facts.answer)} is the row's _hoodie_commit_time, and that says when the row "
+                f"{clock(facts.answer)} is the row's _hoodie_commit_time, and that says when the row "
                 f"was last written, whatever changed in it. {ORDER} was packed then; its amount was "
                 f"{AFTER} before."
             )
         if facts.answer.startswith(facts.changed):
             return NotYet(
-                f"{_clock(facts.answer)} is when the order changed in the shop, the event's own order_ts. "
+                f"{clock(facts.answer)} is when the order changed in the shop, the event's own order_ts. "
                 "The table heard of it later, and your customer's page reads the table."
             )
         if facts.answer in facts.others:
             return NotYet(
-                f"{_clock(facts.answer)} belongs to another write. Ask for {ORDER} as of each write: "
+                f"{clock(facts.answer)} belongs to another write. Ask for {ORDER} as of each write: "
                 f"which is the first that says {AFTER}?"
             )
         return NotYet(
@@ -102,11 +103,6 @@ def _change_of_the_amount(lab, writes: tuple[Instant, ...]) -> Since:
 
 def _digits(moment: object) -> str:
     return "".join(filter(str.isdigit, str(moment)))
-
-
-def _clock(instant: str) -> str:
-    text = f"{instant[8:10]}:{instant[10:12]}:{instant[12:14]}"
-    return f"{text}.{instant[14:17]}" if len(instant) >= 17 else text
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from lab_env.display.chart import INK, new_chart, svg
 from lab_env.display.palette import AMBER, GREEN, PINK, SKY
-from lab_env.hudi.timeline import clock, seconds_between
+from lab_env.hudi.timeline import seconds_between
+from lab_env.xray.captions import clock
 
 FILLS = (SKY, AMBER, GREEN, PINK)  # black letters read well on each
 LANES = {"readers saw": 1.0, "AS OF says": 0.0}

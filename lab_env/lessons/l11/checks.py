@@ -12,7 +12,7 @@ from functools import cache
 
 from lab_env import store
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.hudi.model import Instant
+from lab_env.hudi.timeline import Instant, parse_timeline_key
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 # The orders of each commit. Commit 1 creates them all, the others change some.
@@ -299,12 +299,12 @@ def _copy(lab, source: str, target: str, hidden: Sequence[Instant] = ()) -> None
     s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     begin, folder = store.key_of(source), store.key_of(target)
     there = {found.key for found in lab.files(target)}
+    late = {instant.requested for instant in hidden}
     for found in lab.files(source):
         part = found.key.removeprefix(begin)
-        late = part.startswith("/.hoodie/timeline/") and any(
-            part.rpartition("/")[2].startswith(instant.requested) for instant in hidden
-        )
-        if not late and folder + part not in there:
+        instant = parse_timeline_key(part)
+        arrived = instant is None or instant.requested not in late
+        if arrived and folder + part not in there:
             s3.copy_object(
                 Bucket=bucket, Key=folder + part, CopySource={"Bucket": bucket, "Key": found.key}
             )

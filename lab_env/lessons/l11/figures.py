@@ -12,7 +12,7 @@ import pandas as pd
 
 from lab_env.display.chart import INK, new_panels, svg
 from lab_env.display.palette import BLUE, GREY, VERMILION
-from lab_env.hudi.model import Instant
+from lab_env.hudi.timeline import Instant
 
 FIRST, SECOND, TWICE = GREY, BLUE, VERMILION
 KEY = "order_id"

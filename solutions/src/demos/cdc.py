@@ -125,8 +125,10 @@ def changes():
 
 # %% name="decisive"
 feed = changes()
-assert list(feed["op"]) == ["u", "u", "i", "d"]
 feed
+
+# %% proof="The feed has two updates, an insert and a delete."
+assert list(feed["op"]) == ["u", "u", "i", "d"]
 
 # %%
 lab.xray(path, since=before)
@@ -143,13 +145,15 @@ lab.xray(path, since=before)
 
 # %%
 revenue = feed["after"].sum() - feed["before"].sum()
-rows = spark.read.format("hudi").load(path)
-assert revenue == rows.agg({"amount": "sum"}).first()[0] - (40 + 25 + 70)
 
 late = orders("('A', 1, 'reserved', '10:30', '2026-11-20')")
 late.write.format("hudi").options(**TABLE).mode("append").save(path)
-assert len(changes()) == 4
 print(f"revenue changed by {revenue:+.0f}; rows in the feed after the late event: {len(changes())}")
+
+# %% proof="The changes explain the revenue, and the late event adds no row to the feed."
+rows = spark.read.format("hudi").load(path)
+assert revenue == rows.agg({"amount": "sum"}).first()[0] - (40 + 25 + 70)
+assert len(changes()) == 4
 
 # %% [markdown]
 # ## In one sentence

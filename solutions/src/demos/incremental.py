@@ -104,8 +104,10 @@ def since(moment):
 
 
 changed = since(first.completed)
-assert list(changed["order_id"]) == ["A", "N"] and changed["status"][0] == "shipped"
 changed
+
+# %% proof="The increment has the two orders that changed and are still there."
+assert list(changed["order_id"]) == ["A", "N"] and changed["status"][0] == "shipped"
 
 # %%
 lab.xray(path, since=before)
@@ -123,8 +125,10 @@ lab.xray(path, since=before)
 
 # %%
 twice = since(first.requested)
-assert list(twice["order_id"]) == ["A", "D", "N"]
 twice
+
+# %% proof="By the requested time, D is delivered again."
+assert list(twice["order_id"]) == ["A", "D", "N"]
 
 # %% [markdown]
 # ## In one sentence

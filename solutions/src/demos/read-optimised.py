@@ -104,9 +104,11 @@ def compare():
 
 
 answers = compare()
+answers
+
+# %% proof="The snapshot shows both payments, the read-optimised query one."
 assert list(answers["snapshot"]) == ["paid", "paid", "new", "new"]
 assert list(answers["read-optimised"]) == ["new", "paid", "new", "new"]
-answers
 
 # %% [markdown] tags=["instructor"]
 # *1:00 to 3:00.* Run the write, then the comparison. Row A: the two answers differ. Row B: they agree,
@@ -126,8 +128,10 @@ spark.sql(f"""
                         options => '{options},hoodie.compact.inline.max.delta.commits=1')
 """)
 answers = compare()
-assert list(answers["read-optimised"]) == list(answers["snapshot"])
 answers
+
+# %% proof="After the compaction both queries agree."
+assert list(answers["read-optimised"]) == list(answers["snapshot"])
 
 # %% [markdown]
 # ## In one sentence

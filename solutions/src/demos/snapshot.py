@@ -82,8 +82,10 @@ paid = orders("('A', 40, 'paid', '11:00', '2026-11-20')")
 paid.write.format("hudi").options(**TABLE).mode("append").save(path)
 
 after = lab.xray(path, since=before)
-assert [file.kind for file in after.new_files] == ["log"]
 after
+
+# %% proof="The write made one log and no base file."
+assert [file.kind for file in after.new_files] == ["log"]
 
 
 # %%
@@ -93,8 +95,10 @@ def status(rows):
 
 snapshot = spark.read.format("hudi").load(path)
 seen = pd.DataFrame({"snapshot, loaded now": status(snapshot)}).sort_index()
-assert list(seen["snapshot, loaded now"]) == ["paid", "new", "new"]
 seen
+
+# %% proof="The snapshot has the payment of A."
+assert list(seen["snapshot, loaded now"]) == ["paid", "new", "new"]
 
 # %% [markdown] tags=["instructor"]
 # *1:00 to 3:00.* Run both cells. Point at the one new file in the X-ray: a log, beside a base file that
@@ -107,8 +111,10 @@ seen
 
 # %%
 seen["held since before"] = status(held)
-assert seen.loc["A", "held since before"] == "new"
 seen
+
+# %% proof="The reader that was open before still sees A as new."
+assert seen.loc["A", "held since before"] == "new"
 
 # %% [markdown]
 # ## In one sentence

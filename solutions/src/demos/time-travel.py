@@ -97,8 +97,10 @@ def a_costs(as_of=""):
 
 now = a_costs()
 before = a_costs(f"TIMESTAMP AS OF '{paid.requested}'")
-assert (now["amount"][0], before["amount"][0]) == (0, 40)
 pd.concat({"now": now, "as of the payment": before}).droplevel(1)
+
+# %% proof="As of the payment A costs 40; now it costs 0."
+assert (now["amount"][0], before["amount"][0]) == (0, 40)
 
 # %% [markdown] tags=["instructor"]
 # *1:00 to 3:00.* One clause, and the old amount is back. In the X-ray find the slice that this query
@@ -113,10 +115,12 @@ pd.concat({"now": now, "as of the payment": before}).droplevel(1)
 
 # %%
 between = str(int(bad.requested) + 1)  # one millisecond after the request
-assert bad.requested < between < bad.completed
 unseen = a_costs(f"TIMESTAMP AS OF '{between}'")
-assert unseen["amount"][0] == 0
 unseen
+
+# %% proof="As of a moment when nobody could read the bad batch, A costs 0."
+assert bad.requested < between < bad.completed
+assert unseen["amount"][0] == 0
 
 # %%
 spark.sql("""
@@ -126,8 +130,10 @@ try:
     answer = a_costs(f"TIMESTAMP AS OF '{paid.requested}'")
 except Exception as error:
     answer = str(error)
-assert "Cleaner cleaned up the timestamp of interest" in answer
 print(answer)
+
+# %% proof="After the cleaning the payment's moment is refused."
+assert "Cleaner cleaned up the timestamp of interest" in answer
 
 # %% [markdown]
 # ## In one sentence

@@ -1,4 +1,4 @@
-"""Programs of the lab are ended: asked first, killed when they do not listen, and never waited for in vain."""
+"""Programs are asked to end and, if they ignore it, killed; no zombie is waited for."""
 
 import shlex
 import subprocess
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from lab_env.processes.environment import end_processes
+from lab_env.processes.tree import end_processes
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
 IGNORE = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP

@@ -1,4 +1,4 @@
-"""The lab's few Thrift calls: their bytes, and what is no answer of a metastore."""
+"""The lab's calls to a metastore: what it asks for, and what is no valid answer."""
 
 import socket
 import struct
@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from lab_env.services import thrift
+from lab_env.services import hive
 
 
 def reply(kind: int, fields: bytes) -> bytes:
     """A message of a server: its header, then the fields of its result."""
-    return struct.pack(">Ii", 0x80010000 | kind, 1) + b"m" + struct.pack(">i", 1) + fields
+    return struct.pack(">Ii", 0x80010000 | kind, 1) + b"m" + struct.pack(">i", 0) + fields
 
 
 def text(value: str) -> bytes:
@@ -19,6 +19,11 @@ def text(value: str) -> bytes:
 
 
 NAMES = b"\x0f" + struct.pack(">hbi", 0, 11, 2) + text("default") + text("shop") + b"\0"
+# A struct of field 9 with a map in it, which the interface does not declare.
+UNKNOWN = (
+    *(b"\x0c", struct.pack(">h", 9), b"\x0d", struct.pack(">hbbi", 1, 11, 11, 1)),
+    *(text("key"), text("value"), b"\0"),
+)
 REFUSAL = (
     b"\x0c" + struct.pack(">h", 1) + b"\x0b" + struct.pack(">h", 1) + text("no such") + b"\0\0"
 )
@@ -50,41 +55,48 @@ def server():
 
 def test_names_come_as_a_list(server):
     server.answer = reply(2, NAMES)
-    assert thrift.databases(server.uri) == ["default", "shop"]
+    assert hive.call(server.uri, "get_all_databases") == ["default", "shop"]
+
+
+def test_unknown_fields_are_skipped(server):
+    server.answer = reply(2, b"".join(UNKNOWN) + NAMES)
+    assert hive.call(server.uri, "get_all_databases") == ["default", "shop"]
 
 
 def test_all_partitions_of_a_table_are_asked_for(server):
     server.answer = reply(2, NAMES)
-    assert thrift.partitions(server.uri, "shop", "orders") == ["default", "shop"]
+    assert hive.call(server.uri, "get_partition_names", "shop", "orders", -1) == ["default", "shop"]
     assert server.asked.endswith(
         text("shop") + b"\x0b\0\x02" + text("orders") + b"\x06\0\x03\xff\xff\0"
     )
 
 
-def test_a_drop_keeps_the_files_and_takes_the_tables(server):
-    server.answer = reply(2, b"\0")
-    thrift.drop_database(server.uri, "shop")
-    assert server.asked.endswith(b"\x02\0\x02\0" + b"\x02\0\x03\x01" + b"\0")
-
-
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (reply(2, REFUSAL), "no such"),
         (
             reply(3, b"\x0b" + struct.pack(">h", 1) + text("Invalid method") + b"\0"),
             "Invalid method",
         ),
-        (b"", "ends the connection"),
-        (b"HTTP/1.1 400 Bad Request", "no Thrift"),
+        (b"", "read 0 bytes"),
+        (b"HTTP/1.1 400 Bad Request", "No protocol version"),
     ],
 )
-def test_what_is_no_result_is_an_error_that_says_why(server, answer, said):
+def test_an_invalid_answer_is_an_error_that_says_why(server, answer, message):
     server.answer = answer
-    with pytest.raises(thrift.ThriftError, match=said):
-        thrift.databases(server.uri)
+    with pytest.raises(hive.HiveError, match=message):
+        hive.call(server.uri, "get_all_databases")
 
 
 def test_nobody_there_is_an_error():
-    with pytest.raises(thrift.ThriftError, match="refused"):
-        thrift.databases("thrift://127.0.0.1:1")
+    with pytest.raises(hive.HiveError, match="Could not connect"):
+        hive.call("thrift://127.0.0.1:1", "get_all_databases")
+
+
+def test_a_silent_server_is_an_error_in_time():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(hive.HiveError, match="timed out"),
+    ):
+        hive.call(f"thrift://127.0.0.1:{silent.getsockname()[1]}", "get_all_databases", seconds=0.1)

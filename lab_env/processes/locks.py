@@ -1,0 +1,40 @@
+"""Lock files: what one process, or one thread of it, does alone."""
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+# `flock` keeps other processes out, but not the other threads of this one: they take turns at a
+# thread lock of the same path.
+_thread_locks: dict[Path, threading.RLock] = {}
+_held: set[Path] = set()
+
+
+@contextmanager
+def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a lock file; other processes and threads wait. One thread may nest it.
+
+    Args:
+        path: the lock file; it stays afterwards.
+        on_wait: called once if another process holds the lock.
+    """
+    with _thread_locks.setdefault(path, threading.RLock()):
+        if path in _held:
+            yield
+            return
+        # Programs started under the lock must not inherit it: os.open is close-on-exec.
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                on_wait()
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            _held.add(path)
+            yield
+        finally:
+            _held.discard(path)
+            os.close(handle)

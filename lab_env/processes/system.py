@@ -1,0 +1,82 @@
+"""What differs between operating systems: Linux, on which the lab is tested, and macOS.
+
+psutil hides most differences. What it cannot hide, and what only Linux has, is here.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+
+def environment_of(process: psutil.Process) -> dict[str, str]:
+    """The environment that a process was started with; empty if it is not ours to read, or gone.
+
+    Both systems show a user the environment of their own programs. macOS hides that of programs it
+    protects, such as those in /usr/bin, so the lab marks only programs of its own.
+    """
+    try:
+        return process.environ()
+    except (psutil.Error, OSError):
+        return {}
+
+
+def memory_of(process: psutil.Process) -> int:
+    """The bytes of memory that a process accounts for; 0 if it is gone or not ours to read.
+
+    On Linux this is the proportional set size (PSS): a page that three processes share counts a
+    third. macOS knows only the unique set size (USS), which leaves shared pages out.
+    """
+    try:
+        memory = process.memory_full_info()
+    except (psutil.Error, OSError):
+        return 0
+    return getattr(memory, "pss", memory.uss)
+
+
+def mapped_files(pid: int) -> set[Path] | None:
+    """The files that a process has mapped into its memory; None where the system does not tell.
+
+    Only Linux tells (/proc/PID/maps).
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    return {Path(mapping.path) for mapping in psutil.Process(pid).memory_maps()}
+
+
+def has_display() -> bool:
+    """Whether a browser can be opened: on macOS always, on Linux in a session with a display."""
+    return sys.platform == "darwin" or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
+
+
+# Namespaces: Linux only, and only where the machine allows them. A command runs in one of its own
+# when these words stand before it. All paths are whole, because a bare machine's PATH may lack the
+# tools. A user who is not root is root of a user namespace.
+_UNSHARE = (shutil.which("unshare") or "unshare", *(["--map-root-user"] if os.getuid() else []))
+_SHELL = (shutil.which("sh") or "sh", "-c")
+
+# In a network namespace that has nothing but the loopback device.
+WITHOUT_NETWORK = (
+    *(*_UNSHARE, "--net", *_SHELL),
+    f'{shutil.which("ip")} link set lo up && exec "$@"',
+    "without-network",
+)
+
+
+def with_small_disk(folder: Path, megabytes: int) -> tuple[str, ...]:
+    """The words that run a command with a disk of this size mounted on a folder, for it alone."""
+    mount = f'{shutil.which("mount")} -t tmpfs -o size={megabytes}m none "$0" && exec "$@"'
+    return (*_UNSHARE, "--mount", *_SHELL, mount, str(folder))
+
+
+def allows(words: tuple[str, ...]) -> bool:
+    """Whether this machine runs a command behind such words."""
+    try:
+        return subprocess.run([*words, "true"], capture_output=True).returncode == 0
+    except OSError:
+        return False

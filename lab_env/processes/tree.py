@@ -1,0 +1,78 @@
+"""A program and all that it started: find these processes, wait for them, end or kill them."""
+
+import contextlib
+import time
+from collections.abc import Iterable
+
+import psutil
+
+
+def process_tree(pid: int) -> list[psutil.Process]:
+    """A process, then all its descendants; empty if there is no such process.
+
+    Args:
+        pid: 0 stands for a program that does not run, as in the supervisor's answers.
+    """
+    try:
+        root = psutil.Process(pid) if pid else None
+        return [root, *root.children(recursive=True)] if root else []
+    except psutil.NoSuchProcess:
+        return []
+
+
+def resident_bytes(pid: int) -> int:
+    """The resident memory (RSS) of a process tree; pages that two of them share count twice."""
+    total = 0
+    for process in process_tree(pid):
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_info().rss
+    return total
+
+
+def end_processes(processes: Iterable[psutil.Process], seconds: float = 10) -> None:
+    """Ask processes to end, kill those that do not, and return when all have ended.
+
+    Args:
+        processes: what to end.
+        seconds: how long they may take before they are killed.
+    """
+    processes = list(processes)
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    kill_processes(wait_until_ended(processes, seconds))
+
+
+def kill_processes(processes: Iterable[psutil.Process]) -> None:
+    """Kill processes (SIGKILL) and return when they have ended, or after 10 s."""
+    processes = list(processes)
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    wait_until_ended(processes, 10)
+
+
+def wait_until_ended(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Wait until processes have ended; a zombie has, even before its parent notices.
+
+    Args:
+        processes: what to wait for.
+        seconds: the longest wait.
+
+    Returns:
+        Those that are still alive.
+    """
+    deadline = time.monotonic() + seconds
+    alive = [process for process in processes if is_alive(process)]
+    while alive and time.monotonic() < deadline:
+        psutil.wait_procs(alive, timeout=0.1)
+        alive = [process for process in alive if is_alive(process)]
+    return alive
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process still runs; a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,295 @@
+"""Starts, stops, clears and describes services. It knows none of them by name."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from lab_env.errors import LabError
+from lab_env.install.cache import cache_lock
+from lab_env.processes import supervisor
+from lab_env.processes.state import lab_lock, purge_home
+from lab_env.processes.tree import resident_bytes
+from lab_env.services.base import NotReady, Service
+from lab_env.services.registration import DEFAULT, SERVICES
+from lab_env.services.registration import service as service_named
+from lab_env.settings import Endpoints, settings
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    """One line of `lab status`.
+
+    Args:
+        name: of the service, or of another program that the lab supervises.
+        state: ready, not ready (and why), external, or the supervisor's state in lower case.
+        address: what a client needs to reach it.
+        pid: process id; 0 if it does not run here.
+        uptime: seconds since its start.
+        restarts: how often the supervisor restarted it.
+        memory_mb: resident memory in MB, child processes included.
+        links: its web pages: name and URL.
+    """
+
+    name: str
+    state: str
+    address: str = ""
+    pid: int = 0
+    uptime: float = 0.0
+    restarts: int = 0
+    memory_mb: float = 0.0
+    links: dict[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict:
+        """The same facts as a dictionary, for JSON."""
+        return asdict(self)
+
+
+def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = print) -> Endpoints:
+    """Start services and wait until they are ready; services that run already are left alone.
+
+    Args:
+        names: services to start, with those that they need; by default the default ones.
+        progress: receives one line at a time.
+
+    Raises:
+        LabError: a name is unknown, or a service does not become ready.
+    """
+    wanted = _with_needs(names or DEFAULT)
+    with lab_lock():
+        own = [service for service in wanted if not service.external]
+        # External servers first: if one refuses our keys, nothing needs to be started.
+        _wait_until_ready([service for service in wanted if service.external], progress)
+        for service in own:
+            _fetch_on_demand(service, progress)
+        try:
+            _start(own)
+            _wait_until_ready(own, progress)
+        except LabError:
+            _stop_failed(own)
+            raise
+    return _endpoints()
+
+
+def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
+    """Start an optional service, with those that it needs, without waiting for it; `up` waits.
+
+    The service is left out, with a line that says why, if the machine is too small for it or it
+    cannot be fetched. If `CI` is set in the environment, it is never left out.
+
+    Returns:
+        Whether it was started.
+
+    Raises:
+        LabError: in CI, the service cannot be fetched or started.
+    """
+    wanted = service_named(name)
+    try:
+        missing = "" if wanted.running() or os.environ.get("CI") else wanted.missing_resources()
+        if missing:
+            raise LabError(f"{missing}.", f"when there is more, run: lab up {name}")
+        with lab_lock():
+            own = [needed for needed in _with_needs([name]) if not needed.external]
+            for needed in own:
+                _fetch_on_demand(needed, progress)
+            _start(own)
+    except LabError as error:
+        if os.environ.get("CI"):
+            raise
+        progress(f"{wanted.title} is left out: {error.what} Next: {error.next_step}")
+        return False
+    return True
+
+
+def down(purge: bool = False) -> None:
+    """Stop services, writers and live loads, and wait until they have ended.
+
+    JupyterLab and the Spark of its kernels continue: they belong to whoever started them.
+
+    Args:
+        purge: also remove tables, topics, logs, passwords and progress from LAB_HOME. The cache
+            and the data of external servers stay.
+
+    Raises:
+        LabError: a process does not end, or LAB_HOME is not a folder that the lab created.
+    """
+    with lab_lock():
+        supervisor.shutdown()
+        if purge:
+            purge_home(SERVICES)
+
+
+def purged_contents() -> str:
+    """What `down(purge=True)` removes, as a list; external servers keep what they have."""
+    own = [service.contents for service in SERVICES.values() if not service.external]
+    return ", ".join([*filter(None, own), "ledgers, logs, passwords and progress"])
+
+
+def clear(namespace: str) -> dict[str, int]:
+    """Remove what a lesson keeps on the servers that are running.
+
+    Args:
+        namespace: of the lesson, for example `lesson-05`.
+
+    Returns:
+        What was removed and how many, for example `{"objects": 214, "topics": 2}`.
+    """
+    reachable = (s for s in SERVICES.values() if s.external or s.running())
+    return {what: n for service in reachable for what, n in service.clear(namespace).items()}
+
+
+def status() -> list[ServiceStatus]:
+    """The status of every service and every other supervised program.
+
+    Services other than the default ones are listed once they have been started.
+    """
+    programs = {program.name: program for program in supervisor.status()}
+    rows = [
+        _service_status(service, programs.get(name))
+        for name, service in SERVICES.items()
+        if name in DEFAULT or name in programs
+    ]
+    others = [program for name, program in programs.items() if name not in SERVICES]
+    return rows + [_program_status(program, program.state.lower()) for program in others]
+
+
+def endpoints() -> Endpoints:
+    """Where the running services are.
+
+    Raises:
+        LabError: a default service is not running.
+    """
+    stopped = [
+        name for name in DEFAULT if not SERVICES[name].external and not SERVICES[name].running()
+    ]
+    if stopped:
+        raise LabError(f"The services are not running ({', '.join(stopped)}).", "run: lab up")
+    return _endpoints()
+
+
+def links() -> dict[str, str]:
+    """The web pages of the services: name and URL."""
+    return {name: url for service in SERVICES.values() for name, url in service.links().items()}
+
+
+def exposure() -> str:
+    """What LAB_BIND lets other machines reach; empty if they can reach nothing."""
+    if not settings().reachable_from_outside:
+        return ""
+    own = [service for service in SERVICES.values() if not service.external]
+    unprotected = [service.title for service in own if not service.has_login]
+    protected = [service.title for service in own if service.has_login]
+    return (
+        f"LAB_BIND={settings().bind}: other machines can reach the lab's servers."
+        f" These have no login: {', '.join(unprotected)}, Spark's web page."
+        " Anyone who reaches them can read and change everything in them."
+        f" These need a key, but do not encrypt: {', '.join([*protected, 'JupyterLab'])}."
+    )
+
+
+def _with_needs(names: Sequence[str]) -> list[Service]:
+    """The named services, each after those that it needs."""
+    ordered: dict[str, Service] = {}
+
+    def add(name: str) -> None:
+        for needed in service_named(name).needs:
+            add(needed)
+        ordered.setdefault(name, service_named(name))
+
+    for name in names:
+        add(name)
+    return list(ordered.values())
+
+
+def _fetch_on_demand(service: Service, progress: Callable[[str], None]) -> None:
+    """Fetch what set-up leaves out."""
+    if not service.fetched_on_demand:
+        return
+    try:
+        with cache_lock(progress):
+            service.fetch(progress)
+    except LabError as error:
+        again = error.next_step.replace("make setup", f"lab up {service.name}")
+        raise LabError(error.what, again, error.log) from None
+
+
+def _start(services: list[Service]) -> None:
+    if services:
+        supervisor.ensure_supervisor()
+        supervisor.end_orphans()
+    for service in services:
+        service.start()
+
+
+def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -> None:
+    deadline = {service.name: time.monotonic() + service.start_seconds for service in waiting}
+    while waiting:
+        still = []
+        for service in waiting:
+            why = _why_not_ready(service)
+            if why is None:
+                progress(f"{service.title} is ready at {service.address()}")
+            elif service.external or time.monotonic() > deadline[service.name]:
+                raise service.failure(why)
+            elif service.failed():
+                raise service.failure("its process ended")
+            else:
+                still.append(service)
+        waiting = still
+        if waiting:
+            time.sleep(0.1)
+
+
+def _why_not_ready(service: Service) -> str | None:
+    if not service.external and not service.running():
+        return "its process does not stay up"
+    try:
+        service.probe()
+    except NotReady as why:
+        return str(why).rstrip(".")
+    return None
+
+
+def _stop_failed(services: list[Service]) -> None:
+    """Remove services that failed to start; stop the supervisor if nothing else runs."""
+    for service in services:
+        if service.failed():
+            supervisor.remove(service.name)
+    if not any(program.alive for program in supervisor.status()):
+        supervisor.shutdown()
+
+
+def _endpoints() -> Endpoints:
+    parts = (service.endpoints() for service in SERVICES.values())
+    return Endpoints(**{name: value for part in parts for name, value in part.items()})
+
+
+def _service_status(service: Service, program: supervisor.ProgramStatus | None) -> ServiceStatus:
+    if not service.external and (program is None or not program.alive):
+        return ServiceStatus(service.name, program.state.lower() if program else "stopped")
+    try:
+        service.check()
+        state = "external" if service.external else "ready"
+    except NotReady as why:
+        state = f"not ready: {why}"
+    if program is None:
+        return ServiceStatus(service.name, state, service.address(), links=service.links())
+    return _program_status(program, state, service.address(), service.links())
+
+
+def _program_status(
+    program: supervisor.ProgramStatus,
+    state: str,
+    address: str = "",
+    links: dict[str, str] | None = None,
+) -> ServiceStatus:
+    return ServiceStatus(
+        program.name,
+        state,
+        address,
+        program.pid,
+        program.uptime,
+        program.restarts,
+        round(resident_bytes(program.pid) / 1e6, 1),
+        links or {},
+    )

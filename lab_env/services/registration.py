@@ -1,0 +1,25 @@
+"""The servers of the lab. A new one is registered here, and nowhere else."""
+
+from lab_env.errors import LabError
+from lab_env.services.base import Service
+from lab_env.services.kafka import Kafka
+from lab_env.services.kinesis import Kinesis
+from lab_env.services.metastore import Metastore
+from lab_env.services.minio import MinIO
+from lab_env.services.trino import Trino
+
+SERVICES: dict[str, Service] = {
+    service.name: service for service in (MinIO(), Kafka(), Kinesis(), Metastore(), Trino())
+}
+DEFAULT = ("minio", "kafka")  # what `lab up` starts; the others start on request
+
+
+def service(name: str) -> Service:
+    """The service with this name, for example `kafka`.
+
+    Raises:
+        LabError: there is none; the next step lists the names.
+    """
+    if name not in SERVICES:
+        raise LabError(f"There is no service {name!r}.", f"choose from: {', '.join(SERVICES)}")
+    return SERVICES[name]

@@ -1,0 +1,95 @@
+"""What `lab.xray()` returns: the facts of `lab_env.hudi` with a drawing and a text form."""
+
+from dataclasses import fields
+
+from botocore.exceptions import ClientError
+
+from lab_env import store
+from lab_env.errors import LabError
+from lab_env.hudi.commits import Commit
+from lab_env.hudi.model import CommitNotFound, Snapshot
+from lab_env.hudi.reader import TableNotFound, UnsupportedTable, read_table
+from lab_env.settings import Endpoints
+from lab_env.xray.commit import commit_html, commit_text
+from lab_env.xray.drawing import as_html
+from lab_env.xray.text import as_text
+
+
+class CommitCard(Commit):
+    """A commit that a notebook shows as a card and `print` as text."""
+
+    __repr__ = commit_text
+    _repr_html_ = commit_html
+
+
+class XRay(Snapshot):
+    """A snapshot that a notebook shows as a drawing and `print` as text."""
+
+    __repr__ = as_text
+    _repr_html_ = as_html
+
+    def commit(self, requested: str | None = None) -> CommitCard:
+        """The metadata of a completed write, as `Snapshot.commit`.
+
+        Raises:
+            LabError: no write is complete, or none has this requested time.
+        """
+        try:
+            return shown_as(CommitCard, super().commit(requested))
+        except CommitNotFound as error:
+            latest = ", ".join(sorted(self.completed_writes)[-5:])
+            next_step = f"take one of: {latest}" if latest else "write to the table first."
+            raise LabError(str(error), next_step) from None
+
+
+class StoredTable:
+    """A table's files in the lab's object store, as `lab_env.hudi.files.TableFiles`.
+
+    Args:
+        endpoints: where the store is.
+        path: for example `s3a://lakehouse/lesson-05/orders`.
+    """
+
+    def __init__(self, endpoints: Endpoints, path: str):
+        self.path = path
+        self._endpoints = endpoints
+        self._prefix = store.key_of(path).rstrip("/") + "/"
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each object, by its key below the table."""
+        objects = store.list_objects(self._endpoints, self._prefix)
+        return {entry.key.removeprefix(self._prefix): entry.size for entry in objects}
+
+    def read(self, key: str) -> bytes:
+        """The content of one object."""
+        try:
+            return store.read(self._endpoints, self._prefix + key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchKey":
+                raise FileNotFoundError(key) from error
+            raise
+
+
+def xray(endpoints: Endpoints, path: str, since: Snapshot | None = None) -> XRay:
+    """Read a table from the lab's object store as it is now.
+
+    Args:
+        endpoints: where the store is.
+        path: for example `s3a://lakehouse/lesson-05/orders`.
+        since: an earlier snapshot; the drawing marks what is new since then.
+
+    Raises:
+        LabError: the path holds no Hudi table, or one of an older layout.
+    """
+    try:
+        return shown_as(XRay, read_table(StoredTable(endpoints, path), since))
+    except TableNotFound as error:
+        raise LabError(str(error), "give the path that the table was saved to.") from None
+    except UnsupportedTable as error:
+        next_step = "write it with Hudi 1.x, or read the tables that the lessons make."
+        raise LabError(str(error), next_step) from None
+
+
+def shown_as(cls: type, plain: Snapshot | Commit):
+    """The same facts in a class that a notebook can show."""
+    return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)})

@@ -1,0 +1,55 @@
+"""A service of one file: Python's own web server on the files that lessons keep there."""
+
+import sys
+from collections.abc import Iterator
+
+from lab_env.install.cache import Progress
+from lab_env.processes.supervisor import Program
+from lab_env.services.base import Finding, NotReady, Service, open_local
+from lab_env.settings import settings
+
+
+class Dummy(Service):
+    """Serves the files of its folder."""
+
+    name = "dummy"
+    title = "The dummy"
+    contents = "dummy files"
+    fetched_on_demand = True
+
+    def __init__(self, preferred_port: int):
+        self.preferred_port = preferred_port  # a real service has a setting for it
+        self.fetched = 0
+
+    def preferred_ports(self) -> dict[str, int]:
+        return {"http": self.preferred_port}
+
+    def fetch(self, report_progress: Progress) -> None:
+        self.fetched += 1
+
+    def program(self, ports: dict[str, int]) -> Program:
+        address = ("--bind", settings().bind, str(ports["http"]))
+        command = [sys.executable, "-I", "-m", "http.server", *address]
+        return Program(name=self.name, argv=command, cwd=self.folder)
+
+    def check(self) -> None:
+        try:
+            with open_local(self.address()):
+                pass
+        except OSError as error:
+            raise NotReady(f"it does not answer ({error})") from None
+
+    def address(self) -> str:
+        return f"http://{settings().client_host}:{self.port('http')}"
+
+    def links(self) -> dict[str, str]:
+        return {"Dummy": self.address()}
+
+    def clear(self, namespace: str) -> dict[str, int]:
+        own = list(self.folder.glob(f"{namespace}.*"))
+        for path in own:
+            path.unlink()
+        return {"files": len(own)}
+
+    def diagnose(self) -> Iterator[Finding]:
+        yield Finding(self.name, "ok", sys.executable)

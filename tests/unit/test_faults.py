@@ -1,0 +1,78 @@
+"""Faults hit the whole process tree, and a freeze always ends."""
+
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from lab_env.faults.processes import frozen, kill
+from lab_env.processes.tree import is_alive, process_tree, resident_bytes
+
+# A parent and its child; each says once that it is there.
+PROGRAM = [
+    sys.executable,
+    "-c",
+    "import subprocess, sys, time\n"
+    "child = [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(60)']\n"
+    "subprocess.Popen(child); print(2, flush=True); time.sleep(60)",
+]
+
+
+@contextmanager
+def family():
+    """The process ids of a running parent and its child."""
+    parent = subprocess.Popen(PROGRAM, stdout=subprocess.PIPE, text=True)
+    try:
+        assert {parent.stdout.readline(), parent.stdout.readline()} == {"1\n", "2\n"}
+        tree = process_tree(parent.pid)
+        assert [process.pid for process in tree[:1]] == [parent.pid] and len(tree) == 2
+        yield tree
+    finally:
+        for process in tree:
+            if process.is_running():
+                process.kill()
+        parent.communicate()
+
+
+def all_are(state: str, processes: list[psutil.Process]) -> bool:
+    """Whether the processes come to a state; a signal takes a moment to act."""
+    deadline = time.monotonic() + 10
+    while {process.status() for process in processes} != {state}:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_frozen_tree_stands_still_and_goes_on_even_after_an_error():
+    with family() as tree:
+        with pytest.raises(RuntimeError), frozen(tree[0].pid):
+            assert all_are(psutil.STATUS_STOPPED, tree)
+            raise RuntimeError
+        assert all_are(psutil.STATUS_SLEEPING, tree)
+
+
+def test_a_tree_of_which_one_is_killed_while_frozen_goes_on_otherwise():
+    with family() as tree:
+        with frozen(tree[0].pid):
+            kill(tree[1].pid)
+        assert all_are(psutil.STATUS_SLEEPING, tree[:1])
+
+
+def test_a_killed_tree_is_gone_children_too():
+    with family() as tree:
+        assert resident_bytes(tree[0].pid) > tree[0].memory_info().rss
+        kill(tree[0].pid)
+        assert [process for process in tree if is_alive(process)] == []
+
+
+def test_a_process_that_is_gone_has_no_tree_and_no_memory():
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    assert process_tree(0) == process_tree(gone.pid) == []
+    assert resident_bytes(gone.pid) == 0
+    with pytest.raises(psutil.NoSuchProcess), frozen(gone.pid):
+        pass
