@@ -549,12 +549,6 @@ def revenue(name):
     return spark.sql("SELECT sum(amount) FROM newest_orders")
 
 
-# %% right="09.2"
-def revenue(name):
-    rows = spark.newSession().table(name.removesuffix("_ro")).select("amount").toPandas()
-    return float(rows["amount"].sum())  # a session of its own has no settings and no memory
-
-
 # %% wrong="09.2"
 # expect: does not name its type while the session's setting says
 def revenue(name):
