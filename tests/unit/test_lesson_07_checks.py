@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l07.checks import FewFiles, RetainForTheReaders, Retention, ThreeWrites
 
@@ -22,6 +23,7 @@ def test_one_file_a_day_passes_whichever_way_it_came():
     [
         ({"rows": 40, "orders": 40}, "Fewer files must not mean other rows"),
         ({"rows": 160}, "160 rows of 120 orders"),
+        ({"actions": {"commit": 3, "clustering": 3}}, "2 files hold all 120 orders, but after 3"),
         ({"files": 8}, "cluster after the third"),
         ({"files": 18, "actions": {"commit": 3}, "cleaner": True}, "it merges none"),
         ({"files": 18, "actions": {"commit": 3}}, "has 3 commit: no clustering"),
@@ -39,14 +41,20 @@ def test_the_fewest_commits_that_cover_the_longest_reader_pass():
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (Retention("4", 0, 0), "no number of commits"),
+        (Retention(0), "0 commits cannot be retained"),
         (Retention(2, 8, 3), "opened at commit 5 lost its file at commit 8"),
         (Retention(2, 8, 3), "you guarantee 6 minutes"),
         (Retention(3, 8, 4), "you guarantee 9 minutes"),
-        (Retention(5, 8, 6), "6 versions are kept where 5 would do"),
+        (Retention(5, 8, 6), "6 versions are kept where 5 are enough"),
         (Retention(10, 8, 8), "deleted nothing: all 8 versions"),
     ],
 )
 def test_another_retention_is_too_short_or_too_long(facts, reason):
     verdict = RetainForTheReaders.judge(facts)
     assert isinstance(verdict, NotYet) and reason in verdict.reason
+
+
+@pytest.mark.parametrize("answer", [None, [3, 4], "four", 3.5])
+def test_a_retention_that_is_no_whole_number_is_unreadable(answer):
+    with pytest.raises(Unreadable, match="is expected"):
+        RetainForTheReaders.observe(None, answer)

@@ -1,9 +1,10 @@
-"""Lesson 08 judges rows, measured figures and files read: each way to be wrong has its own reason."""
+"""Lesson 08 judges rows, measured figures and files read: each mistake has its own reason."""
 
 from dataclasses import replace
 
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l08.checks import (
     NEW,
@@ -25,14 +26,10 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
-def test_one_row_in_the_new_partition_passes():
-    verdict = MoveTheOrder.judge(CorrectedTable("RECORD_INDEX", (NEIGHBOUR, MOVED)))
-    assert isinstance(verdict, Passed) and "the record index moved it" in verdict.note
-
-
-def test_another_global_index_passes_and_is_told_its_price():
-    verdict = MoveTheOrder.judge(CorrectedTable("GLOBAL_BLOOM", (NEIGHBOUR, MOVED)))
-    assert isinstance(verdict, Passed) and "the files of every partition" in verdict.note
+@pytest.mark.parametrize("index", ["RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"])
+def test_one_row_in_the_new_partition_passes(index):
+    verdict = MoveTheOrder.judge(CorrectedTable(index, (NEIGHBOUR, MOVED)))
+    assert isinstance(verdict, Passed) and "your option moved it" in verdict.note
 
 
 @pytest.mark.parametrize(
@@ -49,7 +46,8 @@ def test_another_global_index_passes_and_is_told_its_price():
             (NEIGHBOUR, ("O-0018", "corrected", OLD)),
             "`hoodie.bloom.index.update.partition.path` is false",
         ),
-        ("SIMPLE", (NEIGHBOUR, ("O-0018", "corrected", OLD)), "nothing told it to move"),
+        ("SIMPLE", (NEIGHBOUR, ("O-0018", "corrected", OLD)), "no option told it to move"),
+        ("GLOBAL_BLOOM", (NEIGHBOUR, MOVED), "GLOBAL_BLOOM opened the files of every partition"),
         ("RECORD_INDEX", (NEIGHBOUR,), "the table shows []"),
         ("RECORD_INDEX", (("O-0016", "paid", NEW), MOVED), "O-0016, which nobody corrected"),
     ],
@@ -77,8 +75,16 @@ FIGURES = {
 RIGHT = {"clicks": "BUCKET", "ledger": "BLOOM", "customers": "RECORD_INDEX"}
 
 
-def test_the_index_that_each_sentence_leaves_passes():
-    assert isinstance(ChooseAnIndex.judge(Choice(RIGHT, FIGURES)), Passed)
+@pytest.mark.parametrize("customers", ["RECORD_INDEX", "global_record_level_index"])
+def test_the_one_index_that_fits_each_table_passes(customers):
+    choice = Choice(RIGHT | {"customers": customers}, FIGURES)
+    assert isinstance(ChooseAnIndex.judge(choice), Passed)
+
+
+@pytest.mark.parametrize("index", ["MAGIC", None, ["BUCKET", "BLOOM"]])
+def test_what_is_no_index_is_unreadable(index):
+    with pytest.raises(Unreadable, match="One of "):
+        ChooseAnIndex.judge(Choice(RIGHT | {"clicks": index}, FIGURES))
 
 
 @pytest.mark.parametrize(
@@ -86,21 +92,21 @@ def test_the_index_that_each_sentence_leaves_passes():
     [
         ("clicks", "BLOOM", "BLOOM opened 4 files and rewrote 1"),
         ("clicks", "RECORD_INDEX", "wrote 7 files to the metadata table"),
+        ("clicks", "GLOBAL_RECORD_LEVEL_INDEX", "wrote 7 files to the metadata table"),
         ("clicks", "GLOBAL_BLOOM", "opened 8 files and rewrote 2"),
         ("ledger", "BUCKET", "BUCKET rewrote 4 files for twenty neighbours"),
         ("ledger", "SIMPLE", "SIMPLE read rows in 4 files"),
-        ("ledger", "GLOBAL_BLOOM", "partitions that this table's rows never name"),
+        ("ledger", "GLOBAL_BLOOM", "partitions that the rows never name"),
         ("ledger", "RECORD_INDEX", "wrote 7 files to the metadata table"),
         ("customers", "GLOBAL_BLOOM", "it opened 8 files"),
-        ("customers", "BUCKET", "who moved has two rows"),
-        ("customers", "MAGIC", "'MAGIC' is none of the five"),
+        ("customers", "BUCKET", "a customer who moved has two rows"),
     ],
 )
 def test_a_choice_that_breaks_a_sentence_gets_the_figure_that_speaks_against_it(
     table, index, reason
 ):
-    told = reason_of(ChooseAnIndex.judge(Choice(RIGHT | {table: index}, FIGURES)))
-    assert told.startswith(f"{table}: ") and reason in told
+    message = reason_of(ChooseAnIndex.judge(Choice(RIGHT | {table: index}, FIGURES)))
+    assert message.startswith(f"{table}: ") and reason in message
 
 
 FAST = FastQuery(missing=0, extra=0, read=2, number=2, listed=8, slow=8)
@@ -122,3 +128,9 @@ def test_the_same_rows_from_fewer_files_pass():
 )
 def test_a_query_that_proves_nothing_gets_its_reason(difference, reason):
     assert reason in reason_of(ProveThatAFilterSkips.judge(replace(FAST, **difference)))
+
+
+@pytest.mark.parametrize("query", [None, [("O-0042", 991)]])
+def test_rows_instead_of_a_query_are_unreadable(query):
+    with pytest.raises(Unreadable, match="must be a Spark DataFrame"):
+        ProveThatAFilterSkips.observe(None, (query, 2))

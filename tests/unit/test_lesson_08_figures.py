@@ -17,8 +17,9 @@ FIRST, SECOND = "20261121090000000", "20261121090100000"
 
 def request(name: str, start: int, size: int = 1000) -> str:
     return (
-        f"09:00:00 DEBUG S3AInputStream: reopen(s3a://lake/{TABLE}/{name}) for read from new offset "
-        f"range[{start}-{size}], length=1, streamPosition=0, nextReadPosition={start}, policy=normal\n"
+        f"09:00:00 DEBUG S3AInputStream: reopen(s3a://lake/{TABLE}/{name}) for read from new "
+        f"offset range[{start}-{size}], length=1, streamPosition=0, nextReadPosition={start}, "
+        "policy=normal\n"
     )
 
 

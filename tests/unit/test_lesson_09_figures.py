@@ -1,4 +1,4 @@
-"""The grid of answers marks each guess, scores them, and colours a cell by what its query read."""
+"""The grid shows each query's answer and files, and colours a cell by the bytes that it read."""
 
 from lab_env.lessons.l09.figures import Answer, QueryGrid
 
@@ -8,30 +8,13 @@ ANSWERS = {
     ("after", "mor", "snapshot"): Answer({"paid": 250}, 2, 1, 100_000),
     ("after", "mor", "read-optimised"): Answer({"paid": 0}, 2, 0, 40_000),
 }
-GUESSES = {"mor": {"snapshot": [0, 250], "read-optimised": [0, 250]}}
 
 
-def test_each_row_is_told_in_the_order_of_the_moments():
+def test_each_row_follows_the_order_of_the_moments():
     grid = QueryGrid(ANSWERS, "paid")
     assert grid.told("mor") == {"snapshot": [0, 250], "read-optimised": [0, 0]}
     assert list(grid.frame("logs").loc[("mor", "snapshot")]) == [0, 1]
     assert grid.frame("bytes").loc[("mor", "read-optimised"), "after"] == 40_000
-
-
-def test_guesses_are_marked_and_scored():
-    grid = QueryGrid(ANSWERS, "paid", GUESSES)
-    assert grid.marks("mor", "read-optimised") == ["✓ 0", "✗ 250"]
-    assert grid.score() == "You guessed 3 of 4 right."
-    for text in (grid._repr_html_(), repr(grid)):
-        assert "✗ 250" in text and "3 of 4" in text
-
-
-def test_dots_and_missing_guesses_are_no_guesses():
-    for guesses in ({}, {"mor": {"snapshot": [..., ...]}}, {"mor": {"snapshot": []}}):
-        grid = QueryGrid(ANSWERS, "paid", guesses)
-        assert grid.score() == "" and "You guessed" not in grid._repr_html_()
-    half = QueryGrid(ANSWERS, "paid", {"mor": {"snapshot": [..., 250]}})
-    assert half.marks("mor", "snapshot") == ["", "✓ 250"]
 
 
 def test_a_cell_shows_its_files_and_the_dearest_has_the_strongest_colour():

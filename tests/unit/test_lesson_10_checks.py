@@ -1,13 +1,18 @@
 """Lesson 10 judges a time against the timeline, and a replay by what it left in the table."""
 
 from dataclasses import replace
+from datetime import datetime
 
+import pandas as pd
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l10.checks import Replayed, Since, SinceWhen, UndoneWithoutLoss, _digits
 
 SINCE = Since(
+    order="O-12",
+    amount="26.50",
     answer="20261121091002500",
     requested="20261121091000000",
     completed="20261121091002500",
@@ -25,27 +30,44 @@ def reason_of(verdict) -> str:
 
 def test_the_completion_of_the_write_that_changed_the_amount_passes():
     verdict = SinceWhen.judge(SINCE)
-    assert isinstance(verdict, Passed) and "requested at 09:10:00.000" in verdict.note
+    assert (
+        isinstance(verdict, Passed)
+        and "as of 09:10:00.000, when the write was requested" in verdict.note
+    )
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (SINCE.requested, "Right write, wrong time. 09:10:00.000 is when it was asked for"),
+        (SINCE.requested, "Right write, wrong time. 09:10:00.000 is when the write of O-12"),
         (SINCE.row_says, "09:20:00.000 is the row's _hoodie_commit_time"),
-        (SINCE.changed, "08:00:00 is when the order changed in the shop"),
+        (SINCE.changed, "08:00:00 is when O-12 changed in the shop"),
         (SINCE.others[1], "09:00:03.000 belongs to another write"),
         ("2026", "2026 is no time of a write"),
-        ("", "That is no time of a write"),
+        ("", "Your answer is no time of a write"),
     ],
 )
-def test_another_time_is_told_what_it_is(answer, reason):
+def test_another_time_gets_its_reason(answer, reason):
     assert reason in reason_of(SinceWhen.judge(replace(SINCE, answer=answer)))
 
 
-def test_a_time_may_be_written_with_signs():
-    assert _digits("2026-11-21 09:10:02.500") == SINCE.completed
-    assert _digits(20261121091002500) == SINCE.completed
+@pytest.mark.parametrize("answer", [None, SINCE.completed])
+def test_a_time_instead_of_a_function_is_unreadable(answer):
+    with pytest.raises(Unreadable, match="A function is expected"):
+        SinceWhen.observe(None, answer)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "2026-11-21 09:10:02.500",
+        20261121091002500,
+        datetime(2026, 11, 21, 9, 10, 2, 500_000),
+        pd.Timestamp("2026-11-21 09:10:02.5"),
+    ],
+)
+def test_a_time_may_come_in_any_form(moment):
+    assert _digits(moment) == SINCE.completed
 
 
 def test_a_replay_that_leaves_nothing_wrong_passes():

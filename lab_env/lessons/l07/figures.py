@@ -1,4 +1,4 @@
-"""Draws what a table keeps on the store: sizes of the files that a query reads, and bytes over time."""
+"""Draws a table's files on the store: the sizes that a query reads, and the bytes over time."""
 
 from lab_env.display.chart import INK, new_chart, new_panels, svg
 from lab_env.display.palette import AMBER, BLUE
@@ -14,17 +14,17 @@ def current_sizes(table: Snapshot) -> list[int]:
 
 
 def older_sizes(table: Snapshot) -> list[int]:
-    """Sizes in bytes of the data files that only older queries read, or none."""
+    """Sizes in bytes of the data files that no query of the newest state reads."""
     current = {file for found in table.current for file in found.files}
     return [file.size for file in table.files if file not in current]
 
 
 def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Requests]) -> str:
-    """A row for each table: its current files as dots by size, and the requests of one query.
+    """Draw one row per table: its current files as dots by size, and the requests of one query.
 
     Args:
-        tables: the tables by the name to show.
-        requests: what the same query sent for each of them.
+        tables: by the name to show.
+        requests: of the same query on each table, by the same names.
 
     Returns:
         An `<svg>` element.
@@ -37,7 +37,7 @@ def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Req
     bars.set(xlabel="requests")
     for row, name in enumerate(names):
         kilobytes = sorted(size / 1000 for size in current_sizes(tables[name]))
-        stack = min(len(kilobytes), 9)  # so many dots side by side, around the row's middle
+        stack = min(len(kilobytes), 9)  # at most nine dots above each other, around the middle
         spread = [row + (n % stack - (stack - 1) / 2) / 16 for n in range(len(kilobytes))]
         sizes.scatter(kilobytes, spread, s=12, color=CURRENT, alpha=0.6, linewidths=0)
         sizes.annotate(
@@ -59,10 +59,10 @@ def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Req
 
 
 def draw_storage(moments: dict[str, Snapshot]) -> str:
-    """The bytes of a table's data files at several moments, parted into current and older ones.
+    """Draw the bytes of a table's current and older data files at several moments.
 
     Args:
-        moments: the table at each moment, by what had just been done.
+        moments: the table after each step, by the name of the step.
 
     Returns:
         An `<svg>` element.

@@ -1,4 +1,4 @@
-"""How a write found its rows: what it did with each file that the table had, as a table and a grid.
+"""Shows how a write found its rows: what it did with each file of the table, as counts and a grid.
 
 A Parquet file is read from its end. One request asks for the last eight bytes, which say how long
 the footer is; another asks for the footer. Requests for other places are for rows.
@@ -27,9 +27,9 @@ class Lookup:
     """One write, and how it found its rows.
 
     Args:
-        picture: the table after the write, since the moment before it.
-        reads: what Spark read meanwhile.
-        seconds: how long the write took.
+        picture: the table after the write, compared with the one before it.
+        reads: what Spark read during the write.
+        seconds: the duration of the write.
     """
 
     picture: Snapshot
@@ -38,11 +38,11 @@ class Lookup:
 
     @cached_property
     def files(self) -> pd.DataFrame:
-        """A row for each file that a query read before the write.
+        """One row per file that was current before the write.
 
-        Its columns: partition, group, bytes (read of it), and found: `rewritten`, `rows` (some were
-        read), `footer` (no more was read), or `none` (it was not opened). In each partition the
-        files with more work come first.
+        Its columns: partition, group, bytes (read from it), and found: `rewritten`, `rows` (some
+        were read), `footer` (nothing else was read), or `none` (it was not opened). In each
+        partition the files with the most work come first.
         """
         read = self.reads.frame()
         prefix = store.key_of(self.picture.path)
@@ -60,7 +60,7 @@ class Lookup:
 
     @property
     def figures(self) -> dict[str, int]:
-        """Files opened, files whose rows were read, files rewritten; metadata files read and written."""
+        """Counts of files: opened, rows read in, rewritten; metadata files read and written."""
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())
         written = self.picture - self.picture.since
@@ -78,7 +78,7 @@ class Lookup:
 
 
 def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:
-    """The figures of several writes, a row each.
+    """The figures of several writes, one row per write.
 
     Args:
         lookups: by the name of the index.
@@ -90,7 +90,7 @@ def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:
 
 
 def lookup_chart(lookups: dict[str, Lookup]) -> str:
-    """A grid, one line an index and one cell a file of the table, beside how long each write took.
+    """Draw a grid, one line per index and one cell per file, and the duration of each write.
 
     Args:
         lookups: by the name of the index.

@@ -1,4 +1,4 @@
-"""The range of a column's values in each file as a bar, and a filter as a line across the bars."""
+"""Draws the range of a column's values in each file as a bar, and a filter across the bars."""
 
 import pandas as pd
 
@@ -11,12 +11,12 @@ HIT, MISS, FILTER = BLUE, GREY, VERMILION
 def range_chart(
     panels: dict[str, pd.DataFrame], filters: dict[str, tuple[float, float]], label: str = ""
 ) -> str:
-    """Bars from the smallest to the largest value in each file; those that meet the filter are blue.
+    """Draw a bar from the smallest to the largest value of each file; blue if it meets the filter.
 
     Args:
-        panels: for each title a table with a row a file and the columns low and high, in the
-            order of drawing from above; the panels stand side by side.
-        filters: for each title the lowest and highest value that a filter asks for.
+        panels: by title, a table with one row per file, from top to bottom, and the columns low
+            and high; the panels stand side by side.
+        filters: by title, the lowest and the highest value that the filter asks for.
         label: of the horizontal axes.
 
     Returns:
@@ -30,7 +30,7 @@ def range_chart(
         colours = [HIT if met else MISS for met in meets]
         axes.barh(
             range(len(ranges)),
-            # A range of one value must be seen, too.
+            # A range of a single value must be visible, too.
             (ranges["high"] - ranges["low"]).clip(
                 lower=(ranges["high"] - ranges["low"]).max() / 99
             ),

@@ -1,8 +1,8 @@
-"""What queries answer, and which data files they read for it: a grid by query, table type and moment."""
+"""Shows answers of queries and the files they read, by table type, query type and moment."""
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 
 import pandas as pd
@@ -17,10 +17,10 @@ from lab_env.probes.reads import watch
 
 @dataclass(frozen=True)
 class Answer:
-    """What one query answered, and what its tasks read.
+    """The answer of one query, and what its tasks read.
 
     Args:
-        row: the answer, by the names of its columns.
+        row: the answer, by column.
         base: number of base files that were opened.
         logs: number of log files that were opened.
         bytes: input of the tasks, as the Spark UI shows it.
@@ -38,19 +38,16 @@ class Answer:
 
 
 def run_query(lab: Lab, question) -> Answer:
-    """Run a query and note which data files its tasks read.
+    """Run a query and record which data files its tasks read.
 
-    Planning is not counted, only what the tasks do. The plan takes the files from the timeline, and the
-    schema from the head of a file of the newest commit, which may be a log that no task reads.
+    Planning is not counted. It takes the files from the timeline, and the schema from a file of
+    the newest commit, which may be a log that no task reads.
 
     Args:
         lab: whose session; the reads of executors on a cluster are not seen.
         question: a Spark DataFrame of one row.
-
-    Returns:
-        The row, and what was read.
     """
-    question._jdf.queryExecution().executedPlan()  # the table remembers what it has read for it
+    question._jdf.queryExecution().executedPlan()  # plan now: the DataFrame keeps its plan
     with watch(lab) as reads, InputBytes(lab.spark, lab.base) as read:
         row = question.first()
     data = [key.rpartition("/")[2] for key in reads.frame().index if "/.hoodie/" not in key]
@@ -60,22 +57,19 @@ def run_query(lab: Lab, question) -> Answer:
 
 @dataclass(frozen=True, repr=False)
 class QueryGrid:
-    """A row for each table type and query type, a column for each moment: the answer, and its price.
+    """One row per table type and query type, one column per moment: the answers and their cost.
 
     Args:
         answers: by moment, table type and query type.
         column: which column of the answers' rows the grid shows.
-        guesses: for each table type and query type what the learner expects at each moment, in the
-            order of the moments; `...` is no guess.
     """
 
     answers: Mapping[tuple[str, str, str], Answer]
     column: str
-    guesses: Mapping[str, Mapping[str, list]] = field(default_factory=dict)
 
     @property
     def moments(self) -> list[str]:
-        """The moments, in the order in which they came."""
+        """The moments, in their order."""
         return list(dict.fromkeys(moment for moment, _, _ in self.answers))
 
     @property
@@ -84,27 +78,12 @@ class QueryGrid:
         return list(dict.fromkeys((kind, query) for _, kind, query in self.answers))
 
     def told(self, kind: str) -> dict[str, list]:
-        """What each query type answered on one table type, moment by moment.
-
-        Args:
-            kind: the table type.
-        """
+        """The answers of each query type on one table type, moment by moment."""
         return {
             query: [self.answers[moment, kind, query].row[self.column] for moment in self.moments]
             for of, query in self.queries
             if of == kind
         }
-
-    def marks(self, kind: str, query: str) -> list[str]:
-        """The learner's guesses for one row, marked as `guesses.mark` does."""
-        given = list(self.guesses.get(kind, {}).get(query, ()))
-        told = self.told(kind)[query]
-        given += [...] * (len(told) - len(given))
-        return [shown.mark(guess, truth) for guess, truth in zip(given, told, strict=False)]
-
-    def score(self) -> str:
-        """How many guesses were right, or nothing when there is none."""
-        return shown.score(mark for row in self.queries for mark in self.marks(*row))
 
     def frame(self, what: str = "") -> pd.DataFrame:
         """The grid as a table, moments as columns.
@@ -123,11 +102,7 @@ class QueryGrid:
         return pd.DataFrame(rows, index=index, columns=self.moments)
 
     def __repr__(self) -> str:
-        lines = [self.frame().to_string(), self.frame("bytes").to_string()]
-        lines += [
-            f"{kind} {query}: {', '.join(self.marks(kind, query))}" for kind, query in self.queries
-        ]
-        return "\n".join([*lines, self.score()])
+        return f"{self.frame().to_string()}\n{self.frame('bytes').to_string()}"
 
     def _repr_html_(self) -> str:
         most = max(answer.bytes for answer in self.answers.values()) or 1
@@ -135,21 +110,18 @@ class QueryGrid:
         for kind, query in self.queries:
             row = shown.cell(f"<b>{escape(kind.upper())}</b>", "left")
             row += shown.cell(f"<b>{escape(query)}</b>", "left")
-            for moment, mark in zip(self.moments, self.marks(kind, query), strict=True):
-                row += _cell(self.answers[moment, kind, query], self.column, mark, most)
+            for moment in self.moments:
+                row += _cell(self.answers[moment, kind, query], self.column, most)
             rows.append(row)
-        guess = " your guess," if self.score() else ""
         note = (
-            f"Each cell: {self.column} by that query,{guess} the files that it read and their bytes. "
+            f"Each cell: {self.column} by that query, the files that it read, and their bytes. "
             "The more bytes, the stronger the colour."
         )
-        return shown.table(rows, note, self.score())
+        return shown.table(rows, note, "")
 
 
-def _cell(answer: Answer, column: str, mark: str, most: int) -> str:
-    """One cell of the grid; its colour grows with the bytes read."""
-    told = f"<b style='font-size:120%'>{escape(str(answer.row[column]))}</b>"
-    if mark:
-        told += f"&emsp;{escape(mark)}"
-    price = f"{answer.files}, {size_text(answer.bytes)}"
-    return shown.cell(f"{told}<br><small>{escape(price)}</small>", "center", answer.bytes / most)
+def _cell(answer: Answer, column: str, most: int) -> str:
+    """One cell of the grid; the more bytes were read, the stronger its colour."""
+    value = f"<b style='font-size:120%'>{escape(str(answer.row[column]))}</b>"
+    cost = f"{answer.files}, {size_text(answer.bytes)}"
+    return shown.cell(f"{value}<br><small>{escape(cost)}</small>", "center", answer.bytes / most)

@@ -1,7 +1,8 @@
-"""One value under an as-of cursor: each commit as two ticks, what readers saw and what AS OF says.
+"""Draws one value over time: what readers saw, and what a query AS OF each moment says.
 
-A query as of a moment takes the commits that were requested until then and are complete today. A
-reader of that moment saw those that were complete then. Between a commit's two ticks they differ.
+A query as of a moment takes the commits that were requested by then and are complete today. A
+reader at that moment saw the commits that were complete then. Between the request of a commit and
+its completion the two differ.
 """
 
 from bisect import bisect_right
@@ -20,11 +21,11 @@ WITHIN, BETWEEN = 1.0, 1.3  # widths: from request to completion, from there to 
 
 @dataclass(frozen=True)
 class Version:
-    """What one commit made of the value.
+    """The value after one commit.
 
     Args:
-        requested: the commit's requested time: digits, year to millisecond, UTC.
-        completed: its completion time, in the same form.
+        requested: requested time of the commit: digits, year to millisecond, UTC.
+        completed: completion time of the commit, in the same form.
         value: the value in a query as of the requested time.
     """
 
@@ -34,12 +35,12 @@ class Version:
 
 
 class AsOf:
-    """The picture.
+    """Two lanes, one per question, with each commit as two ticks and a cursor at one moment.
 
     Args:
-        title: whose value it is.
+        title: says which value is drawn.
         versions: in the order of the timeline; each complete before the next was requested.
-        cursor: a moment, in the form of the instants; None for a picture without one.
+        cursor: a moment, in the form of the instants; None draws no cursor.
     """
 
     def __init__(self, title: str, versions: list[Version], cursor: str | None = None):
@@ -60,7 +61,7 @@ class AsOf:
         return self.versions[known - 1].value if known else None
 
     def _places(self) -> dict[str, float]:
-        """Where each tick stands: even distances, not to scale."""
+        """The place of each tick on the axis: even distances, not to scale."""
         places, at = {}, 0.0
         for version in self.versions:
             places[version.requested] = at
@@ -69,7 +70,7 @@ class AsOf:
         return places
 
     def place(self, moment: str) -> float:
-        """Where a moment stands on the picture's axis: between its ticks, and clear of both."""
+        """The place of a moment on the axis: between its ticks, with a distance from both."""
         places = self._places()
         if moment in places:
             return places[moment]
