@@ -4,9 +4,7 @@ An HTML grid whose colours are the page's own, so that it reads in both themes o
 file groups are rows with a box per file, many are tiles. The text form lists all in any case.
 """
 
-from functools import cache
-from pathlib import Path
-
+from lab_env.display.html import render
 from lab_env.display.text import duration_text, size_text
 from lab_env.hudi.model import Snapshot
 from lab_env.xray import captions, colours
@@ -37,7 +35,8 @@ def as_html(table: Snapshot) -> str:
     detailed = count <= ROWS
     headed = not detailed or any(len(ids) > 1 for ids in groups.values())
     panels = [] if tiled else _panels(table, columns, groups, headed)
-    return _template().render(
+    return render(
+        "xray/drawing.html.j2",
         table=table,
         columns=columns,
         dates=sorted({captions.date(instant.requested) for instant in table.instants}),
@@ -58,19 +57,6 @@ def as_html(table: Snapshot) -> str:
         duration_text=duration_text,
         size_text=size_text,
     )
-
-
-@cache
-def _template():
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # takes 0.1 s
-
-    return Environment(
-        loader=FileSystemLoader(Path(__file__).parents[1]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    ).get_template("xray/drawing.html.j2")
 
 
 def _panels(
