@@ -4,7 +4,7 @@ An HTML grid whose colours are the page's own, so that it reads in both themes o
 file groups are rows with a box per file, many are tiles. The text form lists all in any case.
 """
 
-from lab_env.display.html import render
+from lab_env.display import html
 from lab_env.display.text import duration_text, size_text
 from lab_env.hudi.model import Snapshot
 from lab_env.xray import captions, colours
@@ -35,7 +35,7 @@ def as_html(table: Snapshot) -> str:
     detailed = count <= ROWS
     headed = not detailed or any(len(ids) > 1 for ids in groups.values())
     panels = [] if tiled else _panels(table, columns, groups, headed)
-    return render(
+    return html.render(
         "xray/drawing.html.j2",
         table=table,
         columns=columns,

@@ -94,11 +94,11 @@ orders.show()
 # - the [**partition path**](../docs/glossary.md#partition-path) tells in which folder it lies: one for each `partition_date`.
 #
 # **Predict:** three rows, in two partitions. How many objects will be on the store after this write?
-# Put your guess in place of the dots.
+# Put your guess in place of the dots; it counts when it is at most 5 off.
 
 # %%
 my_guess = ...
-lab.predict("00.p1", my_guess)
+lab.predict("00.p1", my_guess, tolerance=5)
 
 # %%
 table_options = {
@@ -152,11 +152,12 @@ table.select(columns).orderBy("order_id").show()
 # we write the one changed row, with the same options: Hudi finds the row by its key. Such a write is
 # called an [**upsert**](../docs/glossary.md#upsert), because it updates or inserts.
 #
-# **Predict:** how many rows will the table have, and how many data files? For example "4 rows, 2 files".
+# **Predict:** how many rows will the table have, and how many data files? Choose one of the four.
 
 # %%
 my_guess = ...
-lab.predict("00.p2", my_guess)
+COUNTS = ("3 rows, 2 files", "3 rows, 3 files", "4 rows, 2 files", "4 rows, 3 files")
+lab.predict("00.p2", my_guess, choices=COUNTS)
 
 # %%
 from pyspark.sql import functions as F
@@ -192,11 +193,12 @@ assert len(after_update.files) == 3
 #
 # ### Exercise 00.1 · What a reader opens
 #
-# Somebody counts the rows of the table now. How many data files does the query open? Read it off the
-# picture, put the number in place of the dots, and run the cell.
+# Somebody counts the rows of the table now. Which data files does the query open? Give a list of their
+# names. The picture shows which frames count, and the column `_hoodie_file_name` of `table` says for
+# each row in which file it lies. (The X-ray knows the names, too: `after_update.current`.)
 
 # %% exercise="00.1"
-files_opened = 2  # SOLUTION
+files_opened = {row["_hoodie_file_name"] for row in table.collect()}  # SOLUTION
 lab.check("00.1", files_opened)
 
 # %% [markdown] hint="00.1"
@@ -204,18 +206,32 @@ lab.check("00.1", files_opened)
 # are those?
 
 # %% [markdown] hint="00.1"
-# Count the files inside solid frames. Dashed frames hold older versions.
+# Dashed frames hold older versions. `table.select("_hoodie_file_name").distinct()` gives the names of
+# the files that hold the rows which you see.
+
+# %% right="00.1"
+files_opened = table.select("_hoodie_file_name").distinct()
+
+# %% right="00.1"
+files_opened = {file.name for part in after_update.current for file in part.files}
+
+# %% right="00.1"
+files_opened = table.select(F.input_file_name().alias("path")).distinct().toPandas()["path"]
 
 # %% wrong="00.1"
 # expect: one of them is an older version
-files_opened = 3
+files_opened = [file.name for file in after_update.files]
 
 # %% wrong="00.1"
-# expect: O-3 lies in the other one
-files_opened = 1
+# expect: You name 1 of the 2 files
+files_opened = [file.name for file in after_update.new_files]
+
+# %% wrong="00.1"
+# expect: A list is expected
+files_opened = 2
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Two minutes. Most people answer 3. Draw two boxes for the two file groups and put
+# *For instructors.* Three minutes. Most people name all three files. Draw two boxes for the two file groups and put
 # the old and the new version into the first one. Ask what would go wrong for a reader that opened all
 # three: it would see O-1 and O-2 twice.
 
@@ -234,6 +250,12 @@ lab.check("00.2", requested_at)
 
 # %% [markdown] hint="00.2"
 # A file stands under the instant that wrote it.
+
+# %% right="00.2"
+requested_at = after_insert.commit().requested
+
+# %% right="00.2"
+requested_at = int(table.where("order_id = 'O-3'").first()["_hoodie_commit_time"])
 
 # %% wrong="00.2"
 # expect: did not touch this partition
@@ -259,8 +281,18 @@ lab.check("00.3", visible_from)
 # %% [markdown] hint="00.3"
 # Each instant has two times. One says when the write was asked for, the other when it was done.
 
+# %% right="00.3"
+from lab_env.hudi.timeline import clock
+
+visible_from = clock(after_update.instants[1].completed)
+
+# %% right="00.3"
+from lab_env.hudi.timeline import moment
+
+visible_from = moment(after_update.instants[1].completed)
+
 # %% wrong="00.3"
-# expect: That is when the write was asked for
+# expect: That is when the write was requested
 visible_from = after_update.instants[1].requested
 
 # %% wrong="00.3"

@@ -171,11 +171,11 @@ def wait_for_answers(**_):
 # Locust prints a report.
 #
 # **Predict:** ten users, ten tasks a second each, four seconds. How many events will be
-# acknowledged?
+# acknowledged? A guess that is at most 60 off counts.
 
 # %%
 my_guess = ...
-lab.predict("01.p1", my_guess)
+lab.predict("01.p1", my_guess, tolerance=60)
 
 # %%
 from lab_env.shop.locust_run import LocustRun
@@ -257,6 +257,20 @@ lab.check("01.1", (cancel, cancel_weight))
 # %% [markdown] hint="01.1"
 # `update` above shows how to send. An order that stays in `self.orders` will be updated or cancelled
 # again. `list.pop` takes an element out of a list and returns it.
+
+
+# %% right="01.1"
+import random
+
+
+def cancel_a_random_order(shopper):
+    random.shuffle(shopper.orders)
+    for order_id in shopper.orders[:1]:
+        shopper.orders.remove(order_id)
+        shopper.send("cancel", order_id)
+
+
+cancel, cancel_weight = cancel_a_random_order, "1"
 
 
 # %% wrong="01.1"
@@ -360,6 +374,12 @@ lab.check("01.2", wait_time)
 # %% [markdown] hint="01.2"
 # Look at the middle column of the table: which of the functions takes tasks a second?
 
+# %% right="01.2"
+wait_time = "wait_time = constant_pacing(1 / 25)"
+
+# %% right="01.2"
+wait_time = "locust.poisson(25)"
+
 # %% wrong="01.2"
 # expect: so 20 users send 0.8 events a second
 wait_time = "constant_pacing(25)"
@@ -380,7 +400,7 @@ wait_time = "constant_throughput(500)"
 # until second 7, then the end. The 25 must be there within a second, and gone within a second.
 # `self.get_run_time()` gives the seconds since the start.
 #
-# The check calls your `tick` second by second and works out how many users there are, by the rule of one
+# The check calls your `tick` once in each second and works out how many users there are, by the rule of one
 # Locust process: users start *and stop* at the speed that you allow, and when `tick` returns other numbers
 # than before, Locust goes on from there. (A master with workers calls `tick` again only when all users run.)
 
@@ -408,6 +428,26 @@ lab.check("01.3", tick)
 
 # %% [markdown] hint="01.3"
 # From 5 to 25 users, 20 must start. If they may take a second, 20 start in a second.
+
+
+# %% right="01.3"
+def tick(self):
+    stages = [(2, 5), (5, 25), (7, 5)]
+    return next(((users, 25.0) for end, users in stages if self.get_run_time() <= end), None)
+
+
+# %% wrong="01.3"
+# expect: Between second 4 and second 5 you reach 5 users
+def tick(self):
+    stages = [(2, 5), (4, 25), (7, 5)]
+    return next(((users, 20) for end, users in stages if self.get_run_time() < end), None)
+
+
+# %% wrong="01.3"
+# expect: Between second 5 and second 6 you reach 25 users
+def tick(self):
+    stages = [(2, 5), (6, 25), (7, 5)]
+    return next(((users, 20) for end, users in stages if self.get_run_time() < end), None)
 
 
 # %% wrong="01.3"
@@ -447,11 +487,11 @@ def tick(self):
 # half seconds: its process lives, its port is open, but it answers nothing. A broker that is
 # overloaded, or whose disk hangs, looks like this. The users know nothing of it and go on.
 #
-# **Predict:** how many failures will Locust count for `HANDED`?
+# **Predict:** how many failures will Locust count for `HANDED`? A guess that is at most 10 off counts.
 
 # %%
 my_guess = ...
-lab.predict("01.p2", my_guess)
+lab.predict("01.p2", my_guess, tolerance=10)
 
 # %%
 import time

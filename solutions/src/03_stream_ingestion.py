@@ -107,7 +107,7 @@ assert "kafka-clients-3.4.1.jar" in set(table["jar"])
 # **Predict.** When does the attempt fail: when the session starts, when it reads, or never?
 
 # %%
-lab.predict("03.p1", ...)  # "start", "read" or "never"
+lab.predict("03.p1", ..., choices=("start", "read", "never"))
 
 # %%
 import subprocess
@@ -269,10 +269,11 @@ records.printSchema()
 # To run a stream we add a [**sink**](../docs/glossary.md#sink) (where rows go) and a [**trigger**](../docs/glossary.md#trigger) (when to look for new records).
 # `availableNow` reads what is there now and ends. The sink here is a table in memory.
 #
-# **Predict.** 4,000 messages wait in the topic. How many rows does this stream deliver?
+# **Predict.** 4,000 messages wait in the topic. How many rows does this stream deliver? A guess within
+# 100 counts.
 
 # %%
-lab.predict("03.p2", ...)  # a number
+lab.predict("03.p2", ..., tolerance=100)
 
 # %%
 default_start = (
@@ -380,7 +381,7 @@ assert not seen.loc[["missing_key", "null_key"], "_corrupt is set"].any()
 # the fields. `FIELDS` is the list of the ten fields that each order must have. Leave the rules of
 # the business out, and let no valid event get caught.
 #
-# The check runs your function on a stream and asks the ledger.
+# The check runs your function on a stream, with some messages of its own, and asks the ledger.
 
 
 # %% exercise="03.1"
@@ -409,6 +410,19 @@ lab.check("03.1", find_malformed)
 # `| F.col("event")[field].isNull()`. Then add the column `event._corrupt`.
 
 
+# %% right="03.1"
+def find_malformed(parsed):
+    complete = " AND ".join(f"event.{field} IS NOT NULL" for field in FIELDS)
+    return parsed.where(f"NOT ({complete}) OR event._corrupt IS NOT NULL")
+
+
+# %% right="03.1"
+def find_malformed(parsed):
+    required = F.array(*(F.col(f"event.{field}").cast("string") for field in FIELDS))
+    bad = F.exists(required, lambda value: value.isNull()) | F.isnotnull("event._corrupt")
+    return parsed.withColumn("bad", bad).filter("bad").select("partition", "offset")
+
+
 # %% wrong="03.1"
 # expect: a row of nulls, which is not null
 def find_malformed(parsed):
@@ -419,6 +433,12 @@ def find_malformed(parsed):
 # expect: As JSON they are correct
 def find_malformed(parsed):
     return parsed.where(F.col("event").isNull() | F.col("event._corrupt").isNotNull())
+
+
+# %% wrong="03.1"
+# expect: messages without 9 of the fields got through
+def find_malformed(parsed):
+    return parsed.where("event.order_id IS NULL OR event._corrupt IS NOT NULL")
 
 
 # %% [markdown]
@@ -491,10 +511,10 @@ assert after_first_run + len(dead) == 4000  # no message is lost between the two
 # %% [markdown]
 # The stream has ended. We start the same code a second time; nothing was sent in between.
 #
-# **Predict.** How many rows will the files hold?
+# **Predict.** How many rows will the files hold? A guess within 100 counts.
 
 # %%
-lab.predict("03.p3", ...)  # a number
+lab.predict("03.p3", ..., tolerance=100)
 
 # %%
 second_run = json_stream().trigger(availableNow=True).start()
@@ -622,6 +642,15 @@ lab.check("03.2", bounded)
 # The option is `maxOffsetsPerTrigger`, a number of records over all partitions. The trigger is one of
 # those that you have seen in this lesson.
 
+# %% right="03.2"
+reader = spark.readStream.format("kafka").options(**source, maxOffsetsPerTrigger="750")
+bounded = reader.load().writeStream.trigger(availableNow=True).start(format="noop")
+bounded.awaitTermination()
+
+# %% wrong="03.2"
+# expect: `awaitTermination()` returns nothing
+bounded = None
+
 # %% wrong="03.2"
 # expect: does all of it in one batch
 bounded = (
@@ -676,6 +705,18 @@ lab.check("03.3", batch_1)
 
 # %% [markdown] hint="03.3"
 # A batch begins where the one before it ended. You need two files.
+
+# %% right="03.3"
+reports = [report for report in query.recentProgress if report["batchId"] == 1]
+kafka = next(report for report in reports if report["numInputRows"])["sources"][0]
+begin, end = kafka["startOffset"][topic], kafka["endOffset"][topic]
+batch_1 = {partition: [begin[partition], end[partition]] for partition in end}
+
+# %% right="03.3"
+from lab_env.pipeline.checkpoint import read_checkpoint
+
+batch = read_checkpoint(lab.endpoints, checkpoint)[1]
+batch_1 = pd.DataFrame({"begin": batch.start, "end": batch.end}).T.to_dict("list")
 
 
 # %% wrong="03.3"
@@ -746,10 +787,11 @@ HTML(draw_batches(read_checkpoint(lab.endpoints, checkpoint), "After the crash")
 # %% [markdown]
 # The last batch has a plan, and nobody says that it was carried out. What does a restart do?
 #
-# **Predict.** After the restart, how many rows too many or too few does a reader see?
+# **Predict.** After the restart, how many rows too many does a reader see? Below zero means too few; a
+# guess within 10 counts.
 
 # %%
-lab.predict("03.p4", ...)  # a number, 0 for none
+lab.predict("03.p4", ..., tolerance=10)
 
 # %%
 restarted = json_stream().trigger(availableNow=True).start()

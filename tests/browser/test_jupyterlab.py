@@ -90,7 +90,8 @@ def page(jupyterlab):
     from playwright.sync_api import sync_playwright
 
     copy = the_copy()
-    text = copy.read_text().replace("files_opened = ...", "files_opened = 2")
+    files = "files_opened = table.select('_hoodie_file_name').distinct()"
+    text = copy.read_text().replace("files_opened = ...", files)
     copy.write_text(text.replace("requested_at = ...", "requested_at = '00:00:00.000'"))
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:

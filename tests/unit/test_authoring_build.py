@@ -121,7 +121,7 @@ def test_the_exercises_hold_what_a_learner_asks_for(tree):
         ("minutes: {teach: 20, do: 10}", "minutes: 30", "The front matter needs minutes:"),
         ("# title: A question", "# title: Another question", "The first cell begins with"),
         ("# ## The first idea", "# ### The first idea", "two to four sections, not 1"),
-        ("    # BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n    # PROMPT: return (\n", "is no Python"),
+        ("    # BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n    # PROMPT: if (\n", "is no Python"),
     ],
 )  # fmt: skip
 def test_a_broken_rule_is_refused_with_file_and_line(tree, old, new, message):

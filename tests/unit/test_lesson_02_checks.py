@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import Passed
 from lab_env.lessons.l02.checks import (
     LOADS,
@@ -21,13 +23,13 @@ def event(order_id, customer_id):
 
 
 def test_an_order_in_two_partitions_and_a_customer_in_two_are_counted():
-    placed = [
+    placements = [
         (event("O-1", "c-1"), "a", 0),
         (event("O-1", "c-1"), "b", 1),
         (event("O-2", CELEBRITY), "a", 0),
         (event("O-3", CELEBRITY), "c", 5),
     ]
-    facts = spread(placed)
+    facts = spread(placements)
     assert (facts.split_orders, facts.split_customers) == (1, 1)
     assert (facts.partition, facts.hottest) == (0, 2 * 6 / 4)
     assert (facts.top_key, facts.top_share) == ("a", 0.5)
@@ -65,7 +67,7 @@ def test_the_marketplace_is_the_same_each_time_and_has_a_celebrity():
 
 
 def judged(answer):
-    return ShardsForALoad.judge(tuple(Sizing(*load, answer(*load)) for load in LOADS))
+    return ShardsForALoad.judge(ShardsForALoad.observe(None, answer))
 
 
 def test_in_the_loads_each_limit_decides_at_least_once():
@@ -77,15 +79,21 @@ def test_in_the_loads_each_limit_decides_at_least_once():
     assert deciding == {"events", "bytes", "readers"}
 
 
-def test_the_right_sizing_passes():
-    assert isinstance(judged(lambda *load: Sizing(*load, 0).needed), Passed)
+@pytest.mark.parametrize("form", [int, float, str, np.ceil])
+def test_the_right_sizing_passes_in_any_form_of_a_whole_number(form):
+    assert isinstance(judged(lambda *load: form(Sizing(*load, 0).needed)), Passed)
+
+
+@pytest.mark.parametrize("shards", [None, 4.5, [4, 5], "four"])
+def test_a_sizing_that_is_no_whole_number_is_unreadable(shards):
+    with pytest.raises(Unreadable):
+        judged(lambda *load: shards)
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
         (lambda *load: Sizing(*load, 0).needed + 1, "you pay for 2"),
-        (lambda *load: float(Sizing(*load, 0).needed), "no whole number"),
         (lambda events, size, readers: events // 1000, "0 shards take 0 events"),
         (lambda events, size, readers: -(-events // 1000), "your 2 shards take 2 MB/s"),
     ],

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l04.checks import (
     CancellationsDelete,
@@ -12,6 +13,8 @@ from lab_env.lessons.l04.checks import (
     RepairAfterAWrongKey,
     RepairedTable,
     WarehouseTable,
+    _dataframe,
+    late_events_lose,
 )
 from lab_env.shop.reconcile import TABLE, Reconciliation
 
@@ -21,6 +24,7 @@ PAYMENTS = PaymentsTable(
     newest={"P-1": "captured", "P-2": "captured", "P-4": "authorised"},
     days=frozenset({"2026-11-20", "2026-11-21"}),
     rows=RIGHT,
+    late=frozenset({"P-2"}),
 )
 
 
@@ -29,7 +33,7 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
-def test_one_row_a_payment_in_its_newest_state_and_day_passes():
+def test_one_row_per_payment_in_its_newest_state_and_day_passes():
     assert isinstance(OptionsOfATable.judge(PAYMENTS), Passed)
 
 
@@ -39,7 +43,11 @@ def test_one_row_a_payment_in_its_newest_state_and_day_passes():
         (RIGHT[:2], "P-4 is missing"),
         ((*RIGHT, ("P-1", "authorised", NEXT)), "must not change during a key's life"),
         ((*RIGHT, ("P-1", "authorised", DAY)), "your record key differs between events"),
-        ((RIGHT[0], ("P-2", "authorised", DAY), RIGHT[2]), "P-2 shows 'authorised'"),
+        (
+            (RIGHT[0], ("P-2", "authorised", DAY), RIGHT[2]),
+            "P-2 shows 'authorised', but it is 'captured': its late",
+        ),
+        ((("P-1", "authorised", DAY), *RIGHT[1:]), "not the newest change"),
         (tuple((p, s, f"payment_id={p}") for p, s, _ in RIGHT), "3 folders for 2 days"),
         (tuple((p, s, "") for p, s, _ in RIGHT), "1 folders for 2 days"),
     ],
@@ -49,7 +57,7 @@ def test_a_table_of_payments_that_is_wrong_gets_its_reason(rows, reason):
 
 
 def test_the_warehouse_sees_what_may_still_be_packed():
-    shown = WarehouseTable("DataFrame", {"W-3": "paid", "W-4": "new"})
+    shown = WarehouseTable({"W-3": "paid", "W-4": "new"})
     assert isinstance(CancellationsDelete.judge(shown), Passed)
 
 
@@ -64,20 +72,43 @@ def test_the_warehouse_sees_what_may_still_be_packed():
     ],
 )
 def test_a_warehouse_table_that_is_wrong_gets_its_reason(status, reason):
-    shown = WarehouseTable("DataFrame", status)
+    shown = WarehouseTable(status)
     assert reason in reason_of(CancellationsDelete.judge(shown))
 
 
-def test_a_function_that_returns_no_dataframe_is_told_so():
-    assert "returned str" in reason_of(CancellationsDelete.judge(WarehouseTable("str", {})))
+@pytest.mark.parametrize("returned", [None, "orders", []])
+def test_a_function_that_returns_no_dataframe_is_unreadable(returned):
+    with pytest.raises(Unreadable, match=type(returned).__name__):
+        _dataframe(returned)
 
 
 def verdict(**differences: int) -> Reconciliation:
     return Reconciliation("repaired", TABLE, rows=10, expected=10, **differences)
 
 
-def test_a_repaired_table_reconciles_and_is_keyed_by_order():
-    assert isinstance(RepairAfterAWrongKey.judge(RepairedTable(True, verdict(), True)), Passed)
+def test_a_repaired_table_reconciles_is_keyed_by_order_and_ordered_by_time():
+    repaired = RepairedTable(True, verdict(), keyed_by_order=True, late_events_lose=True)
+    assert isinstance(RepairAfterAWrongKey.judge(repaired), Passed)
+
+
+@pytest.mark.parametrize(
+    ("properties", "lose"),
+    [
+        (
+            "hoodie.table.ordering.fields=order_ts\nhoodie.record.merge.mode=EVENT_TIME_ORDERING",
+            True,
+        ),
+        ("hoodie.table.ordering.fields=order_ts", True),
+        ("hoodie.record.merge.mode=COMMIT_TIME_ORDERING", False),
+        ("hoodie.table.ordering.fields=sent_at,order_ts", False),
+        (
+            "hoodie.table.ordering.fields=order_ts\nhoodie.record.merge.mode=COMMIT_TIME_ORDERING",
+            False,
+        ),
+    ],
+)
+def test_late_events_lose_only_against_order_ts(properties, lose):
+    assert late_events_lose("#Updated\n" + properties) is lose
 
 
 @pytest.mark.parametrize(
@@ -90,7 +121,8 @@ def test_a_repaired_table_reconciles_and_is_keyed_by_order():
         (RepairedTable(True, verdict(ghost=3), True), "never held their erasures"),
         (RepairedTable(True, verdict(altered=3), True), "milliseconds only"),
         (RepairedTable(True, verdict(), False), "the record key is not `order_id`"),
-        (RepairedTable(True, verdict(unexpected=3), True), "differs"),
+        (RepairedTable(True, verdict(), True, False), "does not compare versions by `order_ts`"),
+        (RepairedTable(True, verdict(unexpected=3), True, True), "differs"),
     ],
 )
 def test_a_repair_that_falls_short_gets_its_reason(table, reason):

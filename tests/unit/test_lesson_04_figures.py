@@ -1,4 +1,4 @@
-"""The picture of one order says which events are rows, and what the ledger says of the whole sink."""
+"""The trace of one order says which events are rows, and the ledger's verdict on the sink."""
 
 import pandas as pd
 
@@ -9,7 +9,7 @@ GOOD = Reconciliation("table", TABLE, rows=1, expected=1)
 BAD = Reconciliation("table", TABLE, rows=3, expected=1, duplicate=2226, ghost=68)
 
 
-def story(**shown: list[str]) -> OrderTrace:
+def trace_of(**shown: list[str]) -> OrderTrace:
     """A late payment, sent twice, behind the packing that overtook it."""
     arrived = pd.DataFrame(
         [
@@ -20,24 +20,24 @@ def story(**shown: list[str]) -> OrderTrace:
         ],
         columns=["event_id", "kind", "status", "order_ts"],
     )
-    made = OrderTrace("o-1", arrived)
-    made.sinks = {name: (ids, GOOD) for name, ids in shown.items()}
-    return made
+    trace = OrderTrace("o-1", arrived)
+    trace.sinks = {name: (ids, GOOD) for name, ids in shown.items()}
+    return trace
 
 
 def test_the_newest_event_is_the_one_with_the_highest_time_not_the_last_to_arrive():
-    assert story(table=["e-3"]).marks("table") == ["", "newest", "", ""]
+    assert trace_of(table=["e-3"]).marks("table") == ["", "newest", "", ""]
 
 
 def test_a_resend_is_marked_only_where_it_is_a_row_of_its_own():
-    pictured = story(json=["e-1", "e-2", "e-2", "e-3"], by_event=["e-1", "e-2", "e-3"])
-    assert pictured.marks("json") == ["older", "newest", "older", "older"]
-    assert pictured.marks("by_event") == ["older", "newest", "older", ""]
+    trace = trace_of(json=["e-1", "e-2", "e-2", "e-3"], by_event=["e-1", "e-2", "e-3"])
+    assert trace.marks("json") == ["older", "newest", "older", "older"]
+    assert trace.marks("by_event") == ["older", "newest", "older", ""]
 
 
 def test_the_drawing_and_its_text_name_events_rows_and_verdict():
-    pictured = story(table=["e-3"])
-    for text in (pictured._repr_html_(), repr(pictured)):
+    trace = trace_of(table=["e-3"])
+    for text in (trace._repr_html_(), repr(trace)):
         assert "late: paid 00:00:20.00" in text and "1 row" in text and "reconciles" in text
 
 

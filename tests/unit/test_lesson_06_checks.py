@@ -1,5 +1,6 @@
 """Lesson 06 judges compactions by what they leave: each way to be wrong has its own reason."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -12,11 +13,16 @@ from lab_env.lessons.l06.checks import (
     Freshness,
     LogCounts,
     LogsToMerge,
+    StreamCompactsBeside,
+    Streamed,
+    logs_to_merge,
+    made_up_table,
 )
 
-NEVER = LogCounts("never", answer=1, current=1, all_logs=2, deltacommits=9)
-INLINE = LogCounts("inline", answer=1, current=1, all_logs=5, deltacommits=7)
-COPY = CompactedCopy(planned=1, completed=1, logs=0, before=60_000, after=61_000, deltacommits=2)
+NEVER = LogCounts("never", answer=1, to_merge=1, first=3, all_logs=2, deltacommits=9)
+INLINE = LogCounts("inline", answer=1, to_merge=1, first=4, all_logs=5, deltacommits=7)
+STREAM = Streamed(batches=2, planned=1, checkpoint=True, rows=3)
+COPY = CompactedCopy(1, 0, completed=1, logs=0, before=60_000, after=61_000, deltacommits=2)
 
 
 def reason_of(verdict) -> str:
@@ -36,8 +42,10 @@ def test_one_behind_with_two_compactions_passes():
             "After write 4 the read-optimised query was 2 writes behind",
         ),
         (Freshness((0, 1, 2, 3, 0), 1), "was 3 writes behind"),
-        (Freshness((0, 0, 0, 0), 3), "3 compactions where 2 do"),
-        (Freshness((0, 0, 0, 0, 0), 0, merge_on_read=False), "no Merge-on-Read table"),
+        (Freshness((0, 0, 0, 0), 3), "took more compactions than necessary: 3"),
+        (Freshness((0, 0, 0, 0, 0), 0, merge_on_read=False), "not Merge-on-Read any more"),
+        (Freshness((0, 0), 0, rows=15), "not as many rows as orders"),
+        (Freshness((0, 0, 0, 0, 0), 1), "Only 1 of 2"),
     ],
 )
 def test_a_table_too_stale_or_too_eager_gets_its_reason(table, reason):
@@ -51,14 +59,43 @@ def test_the_logs_of_the_current_slices_pass():
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ((2, 5), "For never you say 2, but a query merges 1: you count the logs of older slices"),
-        ((9, 7), "the writes of its whole timeline. Only 1 of them"),
-        ((1, None), "For inline you say None"),
+        (
+            (2, 5),
+            "For never your function returns 2, but a query merges 1: it counts the logs of older",
+        ),
+        ((9, 7), "the writes of its whole timeline. In its worst file group"),
+        ((3, 4), "the logs of one file group only"),
+        ((1, 8), "For inline your function returns 8"),
     ],
 )
 def test_another_count_gets_its_reason(answers, reason):
     counts = (replace(NEVER, answer=answers[0]), replace(INLINE, answer=answers[1]))
     assert reason in reason_of(LogsToMerge.judge(counts))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_lucky_function_counts_the_logs_of_a_made_up_table(seed):
+    table = made_up_table(random.Random(seed))
+    counts = [len(found.logs) for found in table.current]
+    lucky = (counts[0], max(counts), sum(counts), max(len(found.logs) for found in table.slices))
+    assert logs_to_merge(table) not in lucky
+    assert sum(file.kind == "log" for file in table.files) > sum(counts)
+
+
+def test_a_stream_that_plans_passes():
+    assert isinstance(StreamCompactsBeside.judge(STREAM), Passed)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (replace(STREAM, planned=0), "planned no compaction"),
+        (replace(STREAM, checkpoint=False), "no checkpoint"),
+        (replace(STREAM, rows=6), "the table has 6 rows"),
+    ],
+)
+def test_each_other_stream_gets_its_reason(facts, reason):
+    assert reason in reason_of(StreamCompactsBeside.judge(facts)).replace("The table", "the table")
 
 
 def test_a_completed_compaction_passes():
@@ -76,6 +113,7 @@ def test_a_job_without_the_writers_options_passes_and_is_told_what_it_cost():
     [
         (replace(COPY, planned=0, completed=0, logs=2), "last compaction: 2, fewer than the five"),
         (replace(COPY, completed=0, logs=2), "Scheduling decides; running pays."),
+        (replace(COPY, written=1), "wrote a base file already"),
         (replace(COPY, logs=1), "1 logs are still to be merged"),
     ],
 )

@@ -1,8 +1,9 @@
-"""Checks of lesson 00: three facts read off the X-ray of a table after an insert and an update."""
+"""Checks of lesson 00: three facts about a table after an insert and an update."""
 
 import re
 from dataclasses import dataclass
 
+from lab_env.course.answers import as_list, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.xray.captions import clock
 
@@ -12,37 +13,51 @@ UNTOUCHED = "2026-11-21"  # the partition that the update leaves alone
 
 @dataclass(frozen=True)
 class FilesOpened:
-    """How many data files the answer says, lie on the store, and are current."""
+    """File names: those of the answer, and those of the table.
 
-    answer: object
-    stored: int
-    current: int
+    Args:
+        answer: the names given, without their folders.
+        current: the data files of current slices.
+        older: the data files of older slices.
+    """
+
+    answer: frozenset[str]
+    current: frozenset[str]
+    older: frozenset[str]
 
 
 @check_of("00.1")
 class WhatAReaderOpens:
-    """How many data files does a query of the newest state open?"""
+    """Which data files does a query of the newest state open?"""
 
     @staticmethod
     def observe(lab, answer) -> FilesOpened:
-        """Count the table's files and those of current slices."""
+        """List the table's data files, and read the names or paths of the answer."""
         table = lab.xray(lab.path(TABLE))
-        current = sum(len(found.files) for found in table.current)
-        return FilesOpened(answer, len(table.files), current)
+        current = {file.name for found in table.current for file in found.files}
+        return FilesOpened(
+            frozenset(as_text(name).rpartition("/")[2] for name in as_list(answer)),
+            frozenset(current),
+            frozenset(file.name for file in table.files) - current,
+        )
 
     @staticmethod
     def judge(facts: FilesOpened) -> Passed | NotYet:
-        """Only the current files count."""
-        if facts.answer == facts.current:
-            return Passed("One file in each file group: the newest version, in a solid frame.")
-        if facts.answer == facts.stored:
+        """All current files, and no other."""
+        unknown = sorted(facts.answer - facts.current - facts.older)
+        if unknown:
+            return NotYet(f"The table has no data file {unknown[0]!r}. Give the whole name.")
+        if facts.answer & facts.older:
             return NotYet(
-                f"{facts.stored} data files lie on the store, but one of them is an older version, "
-                "in a dashed frame. A query of the newest state leaves it alone."
+                f"You name {len(facts.answer)} files, and one of them is an older version, in a "
+                "dashed frame. A query of the newest state does not open it."
             )
-        if facts.answer == 1:
-            return NotYet("Order O-1 lies in the new file. O-3 lies in the other one.")
-        return NotYet(f"{facts.answer!r} is not the number of data files in solid frames.")
+        if facts.answer < facts.current:
+            return NotYet(
+                f"You name {len(facts.answer)} of the {len(facts.current)} files that the query "
+                "opens. O-1 and O-3 lie in different file groups."
+            )
+        return Passed("One file in each file group: the newest version, in a solid frame.")
 
 
 @dataclass(frozen=True)
@@ -50,7 +65,7 @@ class TimeNamed:
     """A time that the learner read off, and those that the timeline has.
 
     Args:
-        answer: digits, a time of day or a whole instant.
+        answer: the digits of a time of day, or of a date and a time, to the second or finer.
         insert: requested and completed time of the first write.
         update: requested and completed time of the second write.
     """
@@ -59,29 +74,38 @@ class TimeNamed:
     insert: tuple[str, str]
     update: tuple[str, str]
 
-    def names(self, instant: str) -> bool:
-        """Whether the answer means that instant, to the second or finer."""
-        return len(self.answer) >= 6 and self.answer in (
-            instant,
-            instant[8:],
-            instant[8 : 8 + len(self.answer)],
-        )
+    @property
+    def matches(self) -> list[str]:
+        """The instants of the timeline that the answer may mean."""
+        return [time for time in (*self.insert, *self.update) if self._names(time)]
+
+    def _names(self, instant: str) -> bool:
+        digits = instant + "000" + "0000"  # an answer may have microseconds and UTC's +00:00
+        if len(self.answer) < 14:
+            return len(self.answer) >= 6 and digits[8:].startswith(self.answer)
+        return digits.startswith(self.answer)
 
 
 def _observe_time(lab, answer) -> TimeNamed:
     insert, update = lab.xray(lab.path(TABLE)).instants[:2]
     return TimeNamed(
-        re.sub(r"\D", "", str(answer)),
+        re.sub(r"\D", "", as_text(answer)),
         (insert.requested, insert.completed),
         (update.requested, update.completed),
     )
 
 
-def _no_such_time(facts: TimeNamed) -> NotYet:
-    return NotYet(
-        f"The timeline has no such time. Give it as the picture shows it, like "
-        f'"{clock(facts.insert[0])}".'
-    )
+def _unclear(facts: TimeNamed) -> NotYet | None:
+    """Why the answer does not name exactly one time of the timeline; None where it does."""
+    if not facts.matches:
+        return NotYet(
+            f"The timeline has no such time. Give it as the picture shows it, like "
+            f'"{clock(facts.insert[0])}".'
+        )
+    if len(facts.matches) > 1:
+        times = ", ".join(map(clock, facts.matches))
+        return NotYet(f"This second holds {times}. Give the milliseconds, too.")
+    return None
 
 
 @check_of("00.2")
@@ -93,19 +117,20 @@ class WhichWriteMadeAFile:
     @staticmethod
     def judge(facts: TimeNamed) -> Passed | NotYet:
         """The insert made it, and its requested time names it."""
-        if facts.names(facts.insert[0]):
+        if unclear := _unclear(facts):
+            return unclear
+        [time] = facts.matches
+        if time == facts.insert[0]:
             return Passed(
-                f"The insert of {clock(facts.insert[0])} made it, and its name ends with that time. "
+                f"The insert of {clock(time)} made it, and the file's name ends with that time. "
                 "The update had no row for this partition."
             )
-        if facts.names(facts.insert[1]):
+        if time == facts.insert[1]:
             return NotYet("That is when that write was complete. Files carry the requested time.")
-        if facts.names(facts.update[0]) or facts.names(facts.update[1]):
-            return NotYet(
-                f"That is the update. It did not touch this partition: the file of {UNTOUCHED} stands "
-                "under another instant."
-            )
-        return _no_such_time(facts)
+        return NotYet(
+            f"That is the update. It did not touch this partition: the file of {UNTOUCHED} "
+            "stands under another instant."
+        )
 
 
 @check_of("00.3")
@@ -117,13 +142,14 @@ class SinceWhenVisible:
     @staticmethod
     def judge(facts: TimeNamed) -> Passed | NotYet:
         """From the update's completion."""
-        if facts.names(facts.update[1]):
+        if unclear := _unclear(facts):
+            return unclear
+        [time] = facts.matches
+        if time == facts.update[1]:
             return Passed("Readers see a write from its completion on, all of it at once.")
-        if facts.names(facts.update[0]):
+        if time == facts.update[0]:
             return NotYet(
-                "That is when the write was asked for. Readers see it from the completion time, the "
-                "second number in the instant's file name."
+                "That is when the write was requested. Readers see it from the completion time on, "
+                "the second number in the instant's file name."
             )
-        if facts.names(facts.insert[0]) or facts.names(facts.insert[1]):
-            return NotYet("That write brought the order as new. It was paid with the next one.")
-        return _no_such_time(facts)
+        return NotYet("That write brought the order as new. The next write set it to paid.")

@@ -1,27 +1,39 @@
-"""The checks of lesson 03: malformed messages, a bounded batch, the ranges in a checkpoint."""
+"""Checks of lesson 03: malformed messages, bounded batches, the ranges in a checkpoint."""
 
+import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.shop.events import EVENT_DDL
+import pandas as pd
+from confluent_kafka import Producer
 
-# What makes a message no order by its form; the other kinds break rules of the business.
+from lab_env.course.answers import Unreadable, as_int, as_list
+from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.shop.events import EVENT_DDL, FIELDS
+from lab_env.shop.model import generate
+from lab_env.shop.topics import ensure_topic, topic_end_offsets
+
+# Malformed by their form; the ledger's other kinds break rules of the business.
 KINDS_BY_FORM = ("not_json", "empty", "truncated", "wrong_type", "missing_key", "null_key")
-CORRECT_JSON = {"missing_key", "null_key"}
+# The shop damages only `order_id`; the check adds messages without each of the ten fields.
+WITHOUT = {f"without {field}": field for field in FIELDS}
+CORRECT_JSON = {"missing_key": "order_id", "null_key": "order_id"} | WITHOUT
+HIDDEN_PARTITION = 100
 BOUND = 800
-PATIENCE_SECONDS = 30
+KEPT_REPORTS = 100  # Spark's default of spark.sql.streaming.numRecentProgressUpdates
+TIMEOUT_S = 20  # without a new batch
 
 
 @dataclass(frozen=True)
 class Caught:
-    """What a function for malformed messages caught, by the ledger's word.
+    """What a function for malformed messages returned, by the ledger's kinds.
 
     Args:
-        rows: rows that it returned.
+        rows: how many records it returned.
         sent: kind of malformed message to how many were sent.
         caught: kind to how many of them it returned.
-        valid: valid events that it returned.
+        valid: how many valid events it returned.
     """
 
     rows: int
@@ -30,23 +42,55 @@ class Caught:
     valid: int
 
 
-def caught_in(places, sends) -> Caught:
-    """Judge places in the topic by the ledger.
+def caught_in(found: pd.DataFrame, sends: pd.DataFrame) -> Caught:
+    """Look up in the ledger what kind of message each record is.
 
     Args:
-        places: pandas rows with partition and offset.
-        sends: the ledger's frame.
+        found: partition and offset of each record.
+        sends: partition, offset, kind and state of each send, as in the ledger's frame.
     """
     sends = sends[sends["state"] == "acked"]
-    judged = places.merge(sends[["partition", "offset", "kind"]], on=["partition", "offset"])
+    looked_up = found.merge(sends[["partition", "offset", "kind"]], on=["partition", "offset"])
     sent = sends["kind"].str.partition(":")[2].value_counts()
-    caught = judged["kind"].str.partition(":")[2].value_counts()
+    caught = looked_up["kind"].str.partition(":")[2].value_counts()
     return Caught(
-        rows=len(places),
+        rows=len(found),
         sent={kind: int(count) for kind, count in sent.items() if kind},
         caught={kind: int(count) for kind, count in caught.items() if kind},
-        valid=int((~judged["kind"].str.startswith("malformed")).sum()),
+        valid=int((~looked_up["kind"].str.startswith("malformed")).sum()),
     )
+
+
+def incomplete_messages(seed: int) -> tuple[list[bytes], pd.DataFrame]:
+    """Valid events and, for each field, one event without it and one in which it is null.
+
+    Args:
+        seed: the same seed gives the same messages.
+
+    Returns:
+        The messages, and a frame like the ledger's that says what each of them is.
+    """
+    events = [json.loads(send.value) for send in generate(3 * len(FIELDS), seed, malformed=0)]
+    messages = []
+    for field, complete, absent, null in zip(
+        FIELDS, events[::3], events[1::3], events[2::3], strict=True
+    ):
+        del absent[field]
+        null[field] = None
+        messages += [
+            ("event", complete),
+            (f"malformed:without {field}", absent),
+            (f"malformed:without {field}", null),
+        ]
+    sends = pd.DataFrame(
+        {
+            "kind": [kind for kind, _ in messages],
+            "state": "acked",
+            "partition": HIDDEN_PARTITION,
+            "offset": range(len(messages)),
+        }
+    )
+    return [json.dumps(event).encode() for _, event in messages], sends
 
 
 @check_of("03.1")
@@ -55,89 +99,140 @@ class FindMalformed:
 
     @staticmethod
     def observe(lab, answer) -> Caught:
+        """Run the function on the lesson's topic and on a topic of incomplete messages."""
         from pyspark.sql import DataFrame, SparkSession
-        from pyspark.sql import functions as F
 
+        topic, hidden = lab.topic("orders"), lab.topic(f"scratch-{secrets.token_hex(3)}")
+        messages, hidden_sends = incomplete_messages(seed=secrets.randbelow(1_000_000))
+        _send(lab.endpoints.kafka_bootstrap, hidden, messages)
         spark = SparkSession.active()
-        topic = lab.topic("orders")
-        parsed = (
-            spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", lab.endpoints.kafka_bootstrap)
-            .option("subscribe", topic)
-            .option("startingOffsets", "earliest")
-            .load()
-            .withColumn(
-                "event",
-                F.from_json(
-                    F.col("value").cast("string"),
-                    f"{EVENT_DDL}, _corrupt STRING",
-                    {"columnNameOfCorruptRecord": "_corrupt"},
-                ),
-            )
-        )
-        found = answer(parsed)
-        if not isinstance(found, DataFrame):
-            raise TypeError(
-                f"your function returned a {type(found).__name__}; it should return parsed.where(...)"
+        returned = answer(_parsed(spark, lab.endpoints.kafka_bootstrap, topic, hidden))
+        if not isinstance(returned, DataFrame):
+            kind = type(returned).__name__
+            raise Unreadable(
+                f"Your function returned a {kind}; it should return parsed.where(...)."
             )
         name = f"check_{secrets.token_hex(3)}"
         query = (
-            found.select("partition", "offset")
+            returned.select("partition", "offset")
             .writeStream.format("memory")
             .queryName(name)
             .trigger(availableNow=True)
             .start()
         )
         query.awaitTermination()
-        places = spark.table(name).toPandas()
+        found = spark.table(name).toPandas()
         spark.catalog.dropTempView(name)
-        return caught_in(places, lab.ledger(topic).frame())
+        sends = lab.ledger(topic).frame()[list(hidden_sends.columns)]
+        return caught_in(found, pd.concat([sends, hidden_sends]))
 
     @staticmethod
     def judge(facts: Caught) -> Passed | NotYet:
-        by_form = {kind: facts.sent[kind] for kind in KINDS_BY_FORM if kind in facts.sent}
+        """Every message that is malformed by its form, and no valid event."""
+        by_form = {
+            kind: count
+            for kind, count in facts.sent.items()
+            if kind in KINDS_BY_FORM or kind in WITHOUT
+        }
         missed = {
             kind: count - facts.caught.get(kind, 0)
             for kind, count in by_form.items()
             if facts.caught.get(kind, 0) < count
         }
-        got = sum(by_form.values()) - sum(missed.values())
+        total = sum(by_form.values())
+        caught = total - sum(missed.values())
         if facts.valid:
             return NotYet(
-                f"{facts.valid:,} valid events were caught too. They would be missing in every table."
+                f"{facts.valid:,} valid events were caught too. They would be missing in every "
+                "table."
             )
         if set(by_form) - {"empty"} == set(missed) - {"empty"} and missed:
             return NotYet(
-                f"Found {got} of {sum(by_form.values())} malformed messages. Since Spark 3.0 `from_json` "
-                "makes of bad JSON a row of nulls, which is not null. Look at the fields."
+                f"Found {caught} of {total} malformed messages. Since Spark 3.0 `from_json` makes "
+                "of bad JSON a row of nulls, which is not null. Look at the fields."
             )
-        if missed and set(missed) <= CORRECT_JSON:
+        if missed and missed.keys() <= CORRECT_JSON.keys():
+            fields = sorted({CORRECT_JSON[kind] for kind in missed})
+            names = f"{len(fields)} of the fields" if len(fields) > 4 else ", ".join(fields)
             return NotYet(
-                f"{sum(missed.values())} messages without an order_id got through. As JSON they are "
-                "correct, so nothing is corrupt: test each field that an order must have."
+                f"{sum(missed.values())} messages without {names} got through. As JSON they are "
+                "correct, so nothing is corrupt: test each field that an order must have. (The "
+                "check itself sends two messages without each field.)"
             )
         if missed:
             kinds = ", ".join(f"{count} {kind}" for kind, count in missed.items())
             return NotYet(
-                f"Found {got} of {sum(by_form.values())}; these got through: {kinds}. "
+                f"Found {caught} of {total}; these got through: {kinds}. "
                 "Which of the fields are null in them?"
             )
-        return Passed(f"All {got} messages that are no orders by their form, and no valid event.")
+        return Passed(
+            f"All {caught} messages that are no orders by their form, and no valid event."
+        )
+
+
+def _send(bootstrap: str, topic: str, messages: list[bytes]) -> None:
+    """Put messages on a new topic with one partition, in their order."""
+    ensure_topic(bootstrap, topic, partitions=1)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for message in messages:
+        producer.produce(topic, message)
+    producer.flush()
+
+
+def _parsed(spark, bootstrap: str, topic: str, hidden: str):
+    """Both topics as one stream, parsed as in the lesson; the hidden one as partition 100."""
+    from pyspark.sql import functions as F
+
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", f"{topic},{hidden}")
+        .option("startingOffsets", "earliest")
+        .load()
+        .withColumn("partition", F.expr(f"IF(topic = '{hidden}', {HIDDEN_PARTITION}, partition)"))
+        .withColumn(
+            "event",
+            F.from_json(
+                F.col("value").cast("string"),
+                f"{EVENT_DDL}, _corrupt STRING",
+                {"columnNameOfCorruptRecord": "_corrupt"},
+            ),
+        )
+    )
 
 
 @dataclass(frozen=True)
 class Batches:
-    """How a stream cut its input.
+    """How a stream cut its input into batches.
 
     Args:
-        sizes: records of each batch.
+        sizes: records of each batch that Spark still has a report of.
+        read: records of all batches.
         waiting: records in the topic.
         ended: whether the query ended by itself.
     """
 
     sizes: tuple[int, ...]
+    read: int
     waiting: int
     ended: bool
+
+
+def batches_in(reports: list[Mapping], waiting: int, ended: bool) -> Batches:
+    """The batches of a query that read one topic from its beginning.
+
+    Args:
+        reports: `recentProgress` of the query. Spark keeps the last 100 reports, so of a query
+            with more batches the end offsets say how much it read.
+        waiting: records in the topic.
+        ended: whether the query ended by itself.
+    """
+    sizes = tuple(int(report["numInputRows"]) for report in reports if report["numInputRows"])
+    read = sum(sizes)
+    if len(reports) >= KEPT_REPORTS and reports[0]["batchId"] > 0:
+        [ends] = reports[-1]["sources"][0]["endOffset"].values()
+        read = sum(ends.values())
+    return Batches(sizes, read, waiting, ended)
 
 
 @check_of("03.2")
@@ -146,32 +241,34 @@ class BoundBatches:
 
     @staticmethod
     def observe(lab, answer) -> Batches:
+        """Wait for the query's end, and read its progress reports."""
         from pyspark.sql.streaming import StreamingQuery
 
-        from lab_env.shop.topics import topic_end_offsets
-
+        if answer is None:
+            raise Unreadable(
+                "bounded is None: `awaitTermination()` returns nothing. Keep the query that "
+                "`start()` returns; the check waits for its end."
+            )
         if not isinstance(answer, StreamingQuery):
-            raise TypeError(f"bounded is a {type(answer).__name__}; start() returns the query")
-        ended = bool(answer.awaitTermination(PATIENCE_SECONDS))
-        sizes = tuple(
-            int(report["numInputRows"])
-            for report in answer.recentProgress
-            if report["numInputRows"]
-        )
+            kind = type(answer).__name__
+            raise Unreadable(f"bounded is a {kind}; it should be the query that start() returns.")
+        ended = _wait_for_end(answer)
+        reports = list(answer.recentProgress)
         if not ended:
-            answer.stop()  # it would go on beside everything that follows
+            answer.stop()  # else it would run beside the rest of the lesson
         ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
-        return Batches(sizes, sum(ends.values()), ended)
+        return batches_in(reports, sum(ends.values()), ended)
 
     @staticmethod
     def judge(facts: Batches) -> Passed | NotYet:
-        largest, read = max(facts.sizes, default=0), sum(facts.sizes)
+        """The query ended, read everything, and no batch is larger than the bound."""
+        largest = max(facts.sizes, default=0)
         if not facts.ended:
             return NotYet(
-                f"The query was still running after {PATIENCE_SECONDS} seconds; it is stopped now. "
-                "A trigger that reads what is there and ends is `availableNow`."
+                f"The query was still running after {TIMEOUT_S} seconds without a new batch; it "
+                "is stopped now. A trigger that reads what is there and ends is `availableNow`."
             )
-        if read == 0:
+        if facts.read == 0:
             return NotYet(
                 "It ended without reading a record. Without `startingOffsets` a new stream begins "
                 "at the end of the topic; with an old checkpoint it goes on where that one ended."
@@ -184,11 +281,20 @@ class BoundBatches:
             )
         if largest > BOUND:
             return NotYet(f"The largest batch has {largest:,} records; the bound is {BOUND}.")
-        if read < facts.waiting:
-            return NotYet(f"It read {read:,} of the {facts.waiting:,} records that wait.")
-        return Passed(
-            f"{read:,} records in {len(facts.sizes)} batches, the largest of {largest:,}."
-        )
+        if facts.read < facts.waiting:
+            return NotYet(f"It read {facts.read:,} of the {facts.waiting:,} records that wait.")
+        return Passed(f"{facts.read:,} records, at most {largest:,} of them in one batch.")
+
+
+def _wait_for_end(query) -> bool:
+    """Wait as long as the query makes progress; returns whether it ended by itself."""
+    last_batch = None
+    while not query.awaitTermination(TIMEOUT_S):
+        batch = query.lastProgress and query.lastProgress["batchId"]
+        if batch == last_batch:
+            return False
+        last_batch = batch
+    return True
 
 
 @dataclass(frozen=True)
@@ -210,12 +316,10 @@ class ReadRanges:
 
     @staticmethod
     def observe(lab, answer) -> Ranges:
+        """Read the answer, and the ranges of all batches of the JSON stream."""
         from lab_env.pipeline.checkpoint import read_checkpoint
 
-        given = {}
-        for partition, ends in dict(answer).items():
-            begin, end = ends
-            given[int(partition)] = (int(begin), int(end))
+        given = given_ranges(answer)
         batches = read_checkpoint(lab.endpoints, lab.path("checkpoints/json"))
         ranges = tuple(
             {
@@ -228,14 +332,15 @@ class ReadRanges:
 
     @staticmethod
     def judge(facts: Ranges) -> Passed | NotYet:
-        wanted = facts.batches[1]
-        if facts.given == wanted:
-            read = sum(end - begin for begin, end in wanted.values())
+        """Begin and end of batch 1 in each partition."""
+        expected = facts.batches[1]
+        if facts.given == expected:
+            read = sum(end - begin for begin, end in expected.values())
             return Passed(f"Batch 1 read {read:,} records.")
-        if facts.given.keys() != wanted.keys():
+        if facts.given.keys() != expected.keys():
             return NotYet(
                 f"You gave the partitions {sorted(facts.given)}; "
-                f"the topic has {sorted(wanted)}, each with a range."
+                f"the topic has {sorted(expected)}, each with a range."
             )
         for number, ranges in enumerate(facts.batches):
             if facts.given == ranges:
@@ -243,9 +348,27 @@ class ReadRanges:
                     f"That is what batch {number} read. The file `offsets/N` says where batch N "
                     "ends; it begins where the one before it ended."
                 )
-        if facts.given == {p: (begin, end - 1) for p, (begin, end) in wanted.items()}:
+        if facts.given == {p: (begin, end - 1) for p, (begin, end) in expected.items()}:
             return NotYet(
                 "The begin is right. The end that Kafka counts with is the offset behind the last "
                 "record, so that end - begin is the number of records."
             )
         return NotYet("These ranges belong to no batch. Compare `offsets/0` and `offsets/1`.")
+
+
+def given_ranges(answer) -> dict[int, tuple[int, int]]:
+    """The ranges of an answer: partition to begin and end.
+
+    Raises:
+        Unreadable: the answer is no dictionary of pairs of whole numbers.
+    """
+    if not isinstance(answer, Mapping):
+        kind = type(answer).__name__
+        raise Unreadable(f"A dictionary from partition to (begin, end) is expected, not a {kind}.")
+    given = {}
+    for partition, ends in answer.items():
+        offsets = [as_int(offset) for offset in as_list(ends)]
+        if len(offsets) != 2:
+            raise Unreadable(f"Partition {partition} needs two offsets: where it begins and ends.")
+        given[as_int(partition)] = (offsets[0], offsets[1])
+    return given

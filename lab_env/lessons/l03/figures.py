@@ -1,20 +1,20 @@
-"""Draws a checkpoint: what each batch read of each Kafka partition, and which batches are committed."""
+"""Draws a checkpoint: which offsets each batch read, and which batches are committed."""
 
 from lab_env.display.chart import INK, new_chart, svg
 from lab_env.display.palette import BLUE, GREEN, SKY, VERMILION
 from lab_env.pipeline.checkpoint import Batch
 
-# Okabe and Ito's colours, in turn; a batch without a commit is an empty, hatched block.
+# Batches take these colours in turn; a batch without a commit is an empty, hatched block.
 BATCH_COLOURS = (BLUE, SKY, GREEN)
 OPEN_COLOUR = VERMILION
 
 
 def draw_batches(batches: list[Batch], title: str) -> str:
-    """The batches as blocks over the offsets of the topic, beside the files that the checkpoint has.
+    """Draw the batches as blocks of offsets, and beside them the files of the checkpoint.
 
     Args:
-        batches: what `read_checkpoint` returned, at least one.
-        title: what the picture shows.
+        batches: from `read_checkpoint`, at least one.
+        title: stands above the drawing.
 
     Returns:
         An `<svg>` element.
@@ -29,6 +29,7 @@ def draw_batches(batches: list[Batch], title: str) -> str:
 
 
 def _draw_lanes(axes, batches: list[Batch], partitions: list[int]) -> None:
+    """One lane per partition; a block too narrow for its number has none."""
     narrowest = 0.025 * max(batches[-1].end.values())
     for batch in batches:
         for lane, partition in enumerate(partitions):
@@ -47,16 +48,16 @@ def _draw_lanes(axes, batches: list[Batch], partitions: list[int]) -> None:
 
 
 def _draw_files(axes, batches: list[Batch]) -> None:
-    """A square for each file `offsets/N` and `commits/N`, an empty one where it is missing."""
+    """Draw a square for each file `offsets/N` and `commits/N`, an empty one if it is missing."""
     axes.patch.set_alpha(0)
-    for place, batch in enumerate(batches):
+    for position, batch in enumerate(batches):
         style = {"marker": "s", "s": 90, "linewidths": 1.6}
-        axes.scatter(place, 0, color=BATCH_COLOURS[batch.number % 3], **style)
+        axes.scatter(position, 0, color=BATCH_COLOURS[batch.number % 3], **style)
         if batch.committed:
-            axes.scatter(place, 1, color=BATCH_COLOURS[batch.number % 3], **style)
+            axes.scatter(position, 1, color=BATCH_COLOURS[batch.number % 3], **style)
         else:
-            axes.scatter(place, 1, facecolors="none", edgecolors=OPEN_COLOUR, **style)
-            axes.text(place, 1, "?", ha="center", va="center", fontsize=9, color=OPEN_COLOUR)
+            axes.scatter(position, 1, facecolors="none", edgecolors=OPEN_COLOUR, **style)
+            axes.text(position, 1, "?", ha="center", va="center", fontsize=9, color=OPEN_COLOUR)
     axes.set_yticks([0, 1], ["offsets/N (plan)", "commits/N (done)"])
     axes.set_xticks(range(len(batches)), [batch.number for batch in batches])
     axes.set_xlabel("N", color=INK)

@@ -1,14 +1,17 @@
-"""Checks of lesson 04: which rows a table shows after a write with the learner's options or function.
+"""Checks of lesson 04: which rows a table shows after writes with the learner's code or options.
 
-Each check writes to a scratch table and reads it back; only the rows and folders count.
+Each check writes to a scratch table and reads it back; rows, folders and table settings count.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.hudi.reader import PROPERTIES
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.shop.reconcile import Reconciliation
+from lab_env.store import key_of, read
 
 SCRATCH = DEMO_OPTIONS | {
     "hoodie.table.name": "scratch",
@@ -16,11 +19,18 @@ SCRATCH = DEMO_OPTIONS | {
 }
 
 
-def _written(lab, rows, name: str, options: dict):
-    """Upsert rows into a new scratch table and read it."""
-    path = lab.scratch(name)
+def _upsert(rows, path: str, options: dict) -> None:
+    """Upsert rows into the scratch table at a path."""
     rows.write.format("hudi").options(**(SCRATCH | options)).mode("append").save(path)
-    return lab.spark.read.format("hudi").load(path)
+
+
+# The check adds this payment: its newest state comes first in the alphabet, not in time.
+HIDDEN_PAYMENT = """
+    SELECT 'P-5', 'O-34', state, day, day, day || ' ' || changed, day || ' ' || received
+    FROM VALUES ('captured', '2026-11-21', '10:00', '10:01'),
+                ('cancelled', '2026-11-21', '10:30', '10:31')
+         AS events(state, day, changed, received)
+"""
 
 
 @dataclass(frozen=True)
@@ -31,11 +41,13 @@ class PaymentsTable:
         newest: the newest state of each payment, by its id.
         days: the days of creation.
         rows: payment, state and folder of each row of the table.
+        late: payments whose last received event is not their newest.
     """
 
     newest: dict[str, str]
     days: frozenset[str]
     rows: tuple[tuple[str, str, str], ...]
+    late: frozenset[str] = frozenset()
 
 
 @check_of("04.1")
@@ -44,20 +56,27 @@ class OptionsOfATable:
 
     @staticmethod
     def observe(lab, answer) -> PaymentsTable:
-        """Write the payments with these options."""
-        payments = lab.spark.table("payments")
-        events = payments.toPandas().sort_values("changed_at")
-        table = _written(lab, payments, "payments", dict(answer))
+        """Write the payments and a hidden one with these options."""
+        payments = lab.spark.table("payments").union(lab.spark.sql(HIDDEN_PAYMENT))
+        path = lab.scratch("payments")
+        _upsert(payments, path, dict(answer))
+        table = lab.spark.read.format("hudi").load(path)
         shown = table.select("payment_id", "state", "_hoodie_partition_path").collect()
+        events = payments.toPandas()
+        newest, received = (
+            events.sort_values(time).groupby("payment_id")["state"].last()
+            for time in ("changed_at", "received_at")
+        )
         return PaymentsTable(
-            newest=dict(zip(events["payment_id"], events["state"], strict=True)),
+            newest=newest.to_dict(),
             days=frozenset(events["created_on"]),
             rows=tuple(sorted(tuple(row) for row in shown)),
+            late=frozenset(newest.index[newest != received]),
         )
 
     @staticmethod
     def judge(facts: PaymentsTable) -> Passed | NotYet:
-        """One row a payment, in its newest state, in the folder of its day of creation."""
+        """One row per payment, in its newest state, in the folder of its day of creation."""
         counts = Counter(payment for payment, _, _ in facts.rows)
         missing = sorted(facts.newest.keys() - counts.keys())
         if missing:
@@ -79,18 +98,28 @@ class OptionsOfATable:
             )
         for payment, state, _ in facts.rows:
             if state != facts.newest[payment]:
-                return NotYet(
-                    f"{payment} shows {state!r}, but it is {facts.newest[payment]!r}: its late event "
-                    "was received last, and your ordering field let it win. Which column says when "
-                    "the change happened?"
-                )
+                return _stale(payment, state, facts)
         folders = {folder.partition("=")[2] for _, _, folder in facts.rows}
         if folders != facts.days:
             return NotYet(
                 f"The rows are right, but they lie in {len(folders)} folders for {len(facts.days)} "
                 "days of creation. Choose the day on which a payment was created."
             )
-        return Passed("One row a payment, newest state, and no payment in two places.")
+        return Passed("One row per payment, newest state, and no payment in two places.")
+
+
+def _stale(payment: str, state: str, facts: PaymentsTable) -> NotYet:
+    wrong = f"{payment} shows {state!r}, but it is {facts.newest[payment]!r}"
+    question = "Which column says when the change happened?"
+    if payment in facts.late:
+        return NotYet(
+            f"{wrong}: its late event was received last, and your ordering field let it win. "
+            f"{question}"
+        )
+    return NotYet(
+        f"{wrong}: the highest value of your ordering field is not the newest change. (The check "
+        f"adds a payment P-5 that was captured and then cancelled.) {question}"
+    )
 
 
 @dataclass(frozen=True)
@@ -98,22 +127,25 @@ class WarehouseTable:
     """What the warehouse's table shows.
 
     Args:
-        returned: type of what the function returned.
         status: the status of each order that the table shows.
     """
 
-    returned: str
     status: dict[str, str]
 
 
-WAREHOUSE_EVENTS = (
-    ("W-1", "create", "new", "12:00"),
-    ("E-2", "create", "new", "12:00"),
-    ("W-3", "create", "new", "12:00"),
-    ("W-4", "create", "new", "12:00"),
-    ("W-1", "cancel", "cancelled", "12:10"),
-    ("E-2", "erase", "erased", "12:10"),
-    ("W-3", "update", "paid", "12:10"),
+# Two batches, as a stream brings them: a cancellation finds its order in the table, not beside it.
+WAREHOUSE_BATCHES = (
+    (
+        ("W-1", "create", "new", "12:00", "2026-11-20"),
+        ("E-2", "create", "new", "12:00", "2026-11-21"),
+        ("W-3", "create", "new", "12:00", "2026-11-21"),
+        ("W-4", "create", "new", "12:00", "2026-11-20"),
+    ),
+    (
+        ("W-1", "cancel", "cancelled", "12:10", "2026-11-20"),
+        ("E-2", "erase", "erased", "12:10", "2026-11-21"),
+        ("W-3", "update", "paid", "12:10", "2026-11-21"),
+    ),
 )
 
 
@@ -123,26 +155,23 @@ class CancellationsDelete:
 
     @staticmethod
     def observe(lab, answer) -> WarehouseTable:
-        """Let the function prepare seven events, and write what it returns."""
-        from pyspark.sql import DataFrame
-
-        events = lab.spark.sql(f"""
-            SELECT order_id, op, status, to_timestamp('2026-11-20 ' || at) AS order_ts,
-                   '2026-11-20' AS partition_date
-            FROM VALUES {", ".join(map(str, WAREHOUSE_EVENTS))} AS rows(order_id, op, status, at)
-        """)
-        prepared = answer(events)
-        if not isinstance(prepared, DataFrame):
-            return WarehouseTable(type(prepared).__name__, {})
-        table = _written(lab, prepared, "warehouse", KEYS)
+        """Let the function prepare two batches, and upsert what it returns for each."""
+        path = lab.scratch("warehouse")
+        for batch in WAREHOUSE_BATCHES:
+            events = lab.spark.sql(f"""
+                SELECT order_id, op, status,
+                       to_timestamp(partition_date || ' ' || at) AS order_ts, partition_date
+                FROM VALUES {", ".join(map(str, batch))}
+                     AS rows(order_id, op, status, at, partition_date)
+            """)
+            _upsert(_dataframe(answer(events)), path, KEYS)
+        table = lab.spark.read.format("hudi").load(path)
         rows = table.select("order_id", "status").collect()
-        return WarehouseTable("DataFrame", dict(tuple(row) for row in rows))
+        return WarehouseTable(dict(tuple(row) for row in rows))
 
     @staticmethod
     def judge(facts: WarehouseTable) -> Passed | NotYet:
         """W-3 and W-4 are there, W-1 and E-2 are not."""
-        if facts.returned != "DataFrame":
-            return NotYet(f"Your function returned {facts.returned}; it must return a DataFrame.")
         if "W-1" in facts.status:
             if facts.status["W-1"] == "cancelled":
                 return NotYet(
@@ -150,8 +179,9 @@ class CancellationsDelete:
                     "like any other update. Mark it as a delete."
                 )
             return NotYet(
-                f"The cancelled order W-1 is still there, as {facts.status['W-1']!r}. An event that "
-                "you leave out changes nothing: Hudi must get it, marked as a delete."
+                f"The cancelled order W-1 is still there, as {facts.status['W-1']!r}. Its row came "
+                "with an earlier batch. An event that you leave out changes nothing: Hudi must get "
+                "it, marked as a delete."
             )
         if "E-2" in facts.status:
             return NotYet("The erased order E-2 is still there. An erase must still delete.")
@@ -166,19 +196,31 @@ class CancellationsDelete:
         )
 
 
+def _dataframe(returned):
+    """What a function returned, if Hudi can write it."""
+    from pyspark.sql import DataFrame
+
+    if not isinstance(returned, DataFrame):
+        kind = type(returned).__name__
+        raise Unreadable(f"Your function returned a {kind}; it must return a Spark DataFrame.")
+    return returned
+
+
 @dataclass(frozen=True)
 class RepairedTable:
-    """What the ledger says of a table, and which key it has.
+    """What the ledger says of a table, and how the table tells rows and versions apart.
 
     Args:
         written: whether anything lies at the path.
         verdict: of the ledger.
         keyed_by_order: whether each row's record key is its order.
+        late_events_lose: whether the table's settings compare versions by `order_ts`.
     """
 
     written: bool
     verdict: Reconciliation | None = None
     keyed_by_order: bool = False
+    late_events_lose: bool = False
 
 
 @check_of("04.3")
@@ -187,7 +229,7 @@ class RepairAfterAWrongKey:
 
     @staticmethod
     def observe(lab, answer) -> RepairedTable:
-        """Let the function write to a new path, and hold the table there against the ledger."""
+        """Let the function write to a new path, and reconcile the table there with the ledger."""
         path = lab.scratch("repaired")
         answer(path)
         if not lab.files(path):
@@ -196,52 +238,73 @@ class RepairAfterAWrongKey:
         rows = table.selectExpr(
             "order_id", "event_id", "unix_micros(order_ts) AS order_ts", "_hoodie_record_key AS key"
         ).toPandas()
-        # A key of one field is kept as its value, a key of several as `field:value,...`.
         return RepairedTable(
-            True,
-            lab.ledger(lab.topic("orders")).reconcile_table(rows, "repaired"),
-            bool((rows["key"] == rows["order_id"]).all()),
+            written=True,
+            verdict=lab.ledger(lab.topic("orders")).reconcile_table(rows, "repaired"),
+            # A key of one field is stored as its value, a key of several as `field:value,...`.
+            keyed_by_order=bool((rows["key"] == rows["order_id"]).all()),
+            late_events_lose=late_events_lose(
+                read(lab.endpoints, f"{key_of(path)}/{PROPERTIES}").decode()
+            ),
         )
 
     @staticmethod
     def judge(facts: RepairedTable) -> Passed | NotYet:
-        """Every order once, newest, none that was erased, and keyed by the order."""
+        """Every order once, newest, none erased; keyed by the order and ordered by its time."""
         verdict = facts.verdict
         if not facts.written:
             return NotYet("Your function wrote nothing to the path that it was given.")
         if verdict.duplicate:
             return NotYet(
-                f"{verdict.duplicate:,} rows too many: some orders have more than one. One row an "
+                f"{verdict.duplicate:,} rows too many: some orders have more than one. One row per "
                 "order needs `order_id` as the record key, and an upsert."
             )
         if verdict.missing:
             return NotYet(f"{verdict.missing:,} orders are missing: {_some(verdict, 'missing')}.")
         if verdict.stale:
             return NotYet(
-                f"{verdict.stale:,} orders show an old version: {_some(verdict, 'stale')}. The newest "
-                "event of each order has to win. dropDuplicates keeps whichever row it meets; the "
-                "ordering field compares."
+                f"{verdict.stale:,} orders show an old version: {_some(verdict, 'stale')}. The "
+                "newest event of each order has to win. dropDuplicates keeps whichever row it "
+                "meets; the ordering field compares."
             )
         if verdict.ghost:
             return NotYet(
                 f"{verdict.ghost:,} orders are back that customers had erased: "
-                f"{_some(verdict, 'ghost')}. The broken table never held their erasures. Start from "
-                "a source that does, and let them delete."
+                f"{_some(verdict, 'ghost')}. The broken table never held their erasures. Start "
+                "from a source that does, and let them delete."
             )
         if verdict.altered:
             return NotYet(
-                f"{verdict.altered:,} orders show the right event with another time. JSON files keep "
-                "milliseconds only: start from the topic."
+                f"{verdict.altered:,} orders show the right event with another time. JSON files "
+                "keep milliseconds only: start from the topic."
             )
         if not facts.keyed_by_order:
             return NotYet(
-                "The rows are right today. But the record key is not `order_id`, so the next update "
-                "of an order would be a second row."
+                "The rows are right today. But the record key is not `order_id`, so the next "
+                "update of an order would be a second row."
+            )
+        if not facts.late_events_lose:
+            return NotYet(
+                "The rows are right today. But the table does not compare versions by `order_ts`, "
+                "so the next late event would replace a newer version."
             )
         if not verdict.ok:
             return NotYet(str(verdict))
         return Passed(f"{verdict.rows:,} rows, and the ledger has nothing to say against any.")
 
 
+def late_events_lose(properties: str) -> bool:
+    """Whether a table keeps the version with the higher `order_ts`.
+
+    Args:
+        properties: the text of its `hoodie.properties`.
+    """
+    options = dict(line.split("=", 1) for line in properties.splitlines() if "=" in line)
+    ordering = options.get("hoodie.table.ordering.fields", "").split(",")
+    by_arrival = options.get("hoodie.record.merge.mode") == "COMMIT_TIME_ORDERING"
+    return ordering[0] == "order_ts" and not by_arrival
+
+
 def _some(verdict: Reconciliation, category: str) -> str:
+    """Up to three of the orders that differ."""
     return ", ".join(verdict.examples.get(category, [])[:3])

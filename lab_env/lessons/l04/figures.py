@@ -1,7 +1,7 @@
-"""One order's story as a picture: the events that arrived, and which of them each sink shows as rows.
+"""Draws the trace of one order: the events that arrived, and which of them each sink shows as rows.
 
-A green circle is the newest event, an orange cross an older one; under each sink stands what the
-ledger says of it.
+A green circle is the newest event, an orange cross an older one. Each sink's label has the ledger's
+verdict.
 """
 
 import pandas as pd
@@ -14,11 +14,11 @@ NEWEST, OLDER = ("o", GREEN), ("X", VERMILION)
 
 
 class OrderTrace:
-    """The picture; each sink that is added becomes one more column.
+    """The drawing; each sink becomes a column.
 
     Args:
-        order_id: whose story.
-        arrived: the order's events as they arrived, a row each: event_id, kind, status, order_ts
+        order_id: the order to follow.
+        arrived: one row per event in the order of arrival: event_id, kind, status, order_ts
             (microseconds since 1970 UTC).
     """
 
@@ -31,36 +31,33 @@ class OrderTrace:
         """Add a sink.
 
         Args:
-            name: its heading.
+            name: its label.
             rows: a Spark DataFrame with order_id and event_id.
-            verdict: what the ledger says of it.
+            verdict: the ledger's, on the whole sink.
 
         Returns:
-            This story.
+            This trace.
         """
         shown = rows.where(f"order_id = '{self.order_id}'").select("event_id").collect()
         self.sinks[name] = ([row.event_id for row in shown], verdict)
         return self
 
     def rows(self) -> dict[str, int]:
-        """How many rows each sink shows for this order."""
+        """How many rows each sink has for this order."""
         return {name: len(shown) for name, (shown, _) in self.sinks.items()}
 
     def marks(self, name: str) -> list[str]:
-        """What a sink shows, event by event in the order of arrival.
-
-        Args:
-            name: of the sink.
+        """What a sink shows of each event, in the order of arrival.
 
         Returns:
-            For each event `newest`, `older`, or nothing where the sink has no row for it.
+            For each event `newest` or `older`; empty if the sink has no row for it.
         """
         left = list(self.sinks[name][0])
         newest = self.arrived["order_ts"].max()
         marks = []
         for event in self.arrived.itertuples():
             if event.event_id in left:
-                left.remove(event.event_id)  # a resend is an event of its own only if it is a row
+                left.remove(event.event_id)  # a resend has a mark only if it is a second row
                 marks.append("newest" if event.order_ts == newest else "older")
             else:
                 marks.append("")
@@ -96,9 +93,9 @@ class OrderTrace:
 
 
 def summarize(verdict: Reconciliation) -> str:
-    """The ledger's verdict on a whole sink in a line or two: `reconciles`, or what differs."""
-    wrong = {name: getattr(verdict, name) for name in verdict.categories}
-    return "\n".join(f"{n:,} {name}" for name, n in wrong.items() if n) or "reconciles"
+    """The ledger's verdict on a whole sink: `reconciles`, or one line per kind of difference."""
+    differences = {name: getattr(verdict, name) for name in verdict.categories}
+    return "\n".join(f"{n:,} {name}" for name, n in differences.items() if n) or "reconciles"
 
 
 def _label(event) -> str:

@@ -1,89 +1,180 @@
-"""Checks of lesson 05: which files a write made, and how many bytes, as the tables' own records have them."""
+"""Checks of lesson 05: what the learner's writes left in small tables, and the bytes of the sweep.
 
+A table that several answers change is written once per lesson and copied for each of them.
+"""
+
+import io
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.hudi.commits import Commit
-from lab_env.hudi.model import Snapshot
-from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+import pyarrow.parquet as pq
 
-SCRATCH = (
-    DEMO_OPTIONS
-    | KEYS
-    | {
-        "hoodie.table.name": "scratch",
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.compact.inline": "false",
-        "hoodie.index.bloom.num_entries": "1000",
-    }
-)
-TEN = "ten updates"
-TEN_AND_NEW = "ten updates and a new order"
+from lab_env import store
+from lab_env.course.answers import Unreadable, as_choice
+from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
+
+COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+TABLE = {
+    **DEMO_OPTIONS,
+    **METADATA,
+    **KEYS,
+    "hoodie.metadata.enable": "true",
+    "hoodie.table.name": "orders",
+    "hoodie.datasource.write.table.type": MOR,
+    "hoodie.compact.inline": "false",
+    "hoodie.index.bloom.num_entries": "1000",
+}
 
 
 @dataclass(frozen=True)
 class TwoUpserts:
-    """What two upserts into fresh MOR tables made.
+    """A table after two upserts: of O-1 to O-3, then of O-3 and O-4.
 
     Args:
-        answer: the learner's words for each upsert.
-        made: the same words, from the table's own record.
-        alone: whether a new order, sent to the table that has a log by now, got a file group of
-            its own.
+        types: of the tables that the answer made, by the type that it was asked for.
+        first: status of each order after the first upsert.
+        second: the same after the second one, which pays O-3 and brings O-4; a list per order.
     """
 
-    answer: dict[str, str]
-    made: dict[str, str]
-    alone: bool
+    types: dict[str, str]
+    first: dict[str, list[str]]
+    second: dict[str, list[str]]
 
 
 @check_of("05.1")
-class FilesOfTwoUpserts:
-    """Ten updates into one table, the same and a new order into another."""
+class WritesUpserts:
+    """A function that upserts into a table of either type."""
 
     @staticmethod
-    def observe(lab, answer) -> TwoUpserts:
-        """Write both tables, once in a lesson, and read what the upserts recorded."""
-        tables = {TEN: lab.path("exercise/updates"), TEN_AND_NEW: lab.path("exercise/mixed")}
-        if not lab.files(tables[TEN_AND_NEW]):
-            _write(lab, "id < 1000", "new", "10:00", *tables.values())
-            _write(lab, "id BETWEEN 11 AND 20", "paid", "11:00", tables[TEN])
-            _write(lab, "id BETWEEN 11 AND 20 OR id = 1000", "paid", "11:00", tables[TEN_AND_NEW])
-            _write(lab, "id = 1000", "new", "12:00", tables[TEN])
-        pictures = {name: lab.xray(path) for name, path in tables.items()}
-        return TwoUpserts(
-            answer={name: str(answer.get(name)).strip().casefold() for name in tables},
-            made={name: _made(picture, 1) for name, picture in pictures.items()},
-            alone=len({file.group for file in pictures[TEN].files}) == 2,
-        )
+    def observe(lab, answer: Callable) -> TwoUpserts:
+        """Upsert twice into a Merge-on-Read table, and once into a Copy-on-Write table."""
+        mor, cow = lab.scratch("upsert-mor"), lab.scratch("upsert-cow")
+        answer(_orders(lab, "id <= 3", "new", "10:00"), mor, MOR)
+        first = _statuses(lab, mor)
+        answer(_orders(lab, "id IN (3, 4)", "paid", "11:00"), mor, MOR)
+        answer(_orders(lab, "id = 1", "new", "10:00"), cow, COW)
+        types = {MOR: lab.xray(mor).table_type, COW: lab.xray(cow).table_type}
+        return TwoUpserts(types, first, _statuses(lab, mor))
 
     @staticmethod
     def judge(facts: TwoUpserts) -> Passed | NotYet:
-        """A log for the updates, a base file for updates and a new order."""
-        said, made = facts.answer[TEN], facts.made[TEN]
-        if said != made:
+        """Both types as asked; one row per order, the newest."""
+        for asked, made in facts.types.items():
+            if made != asked:
+                return NotYet(f"Asked for {asked}, your function made what is a {made} table.")
+        if sorted(facts.first) != ["O-1", "O-2", "O-3"]:
+            return NotYet(f"After O-1 to O-3 were written, the table has {_named(facts.first)}.")
+        if "O-1" not in facts.second:
             return NotYet(
-                f"For the ten updates you say {said!r}; it made {made!r}. All ten orders are "
-                "known, and a change of a known order goes to a log."
+                f"The second upsert replaced what the first one had written: the table has "
+                f"{_named(facts.second)}. Which mode adds to a table?"
             )
-        said, made = facts.answer[TEN_AND_NEW], facts.made[TEN_AND_NEW]
-        if said == "log" != made:
+        twice = [order for order, statuses in facts.second.items() if len(statuses) > 1]
+        if twice:
+            return NotYet(f"{_named(twice)} is there twice. Which operation replaces a row by key?")
+        if facts.second.get("O-3") != ["paid"] or "O-4" not in facts.second:
             return NotYet(
-                "The second made no log: a small file group without logs took in the new key, so its "
-                "base file was rewritten."
+                f"O-3 was paid and O-4 is new; the table says O-3 is {facts.second.get('O-3')} "
+                f"and has {_named(facts.second)}."
             )
-        if said != made:
+        return Passed("One row per order in both types. The writer's code differs in one option.")
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """Orders of a table from which O-2, O-3 and O-5 were to be deleted.
+
+    Args:
+        left: ids of the orders that the table still has.
+    """
+
+    left: frozenset[str]
+
+
+@check_of("05.2")
+class DeletesByKey:
+    """A function that deletes rows by key."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Deleted:
+        """Have three of six orders deleted from a copy of a table."""
+        path = _copy(lab, _table(lab, "six", "id <= 6"), "delete")
+        answer(_orders(lab, "id IN (2, 3, 5)", "erased", "12:00"), path, MOR)
+        return Deleted(frozenset(_statuses(lab, path)))
+
+    @staticmethod
+    def judge(facts: Deleted) -> Passed | NotYet:
+        """These three are gone, and no other."""
+        still = facts.left & {"O-2", "O-3", "O-5"}
+        if still:
             return NotYet(
-                f"For the second you say {said!r}; it made {made!r}. The ten updates went "
-                "into the same new base file as the new order: a file group gets one or the other."
+                f"{_named(still)} is still there. Your write changed rows, or added some."
             )
-        note = "One key more, and the whole base file was written anew."
-        if facts.alone:
-            note += (
-                " And once a group has a log, it takes in no new order: one that was sent to the first "
-                "table afterwards got a file group of its own."
+        gone = {"O-1", "O-4", "O-6"} - facts.left
+        if gone:
+            return NotYet(f"{_named(gone)}: other orders are gone as well. Delete by key only.")
+        return Passed("Three keys, three rows less.")
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The files of a table from which O-3 was deleted, after the learner's function.
+
+    Args:
+        files: base files that are left.
+        holding: those of them that hold O-3.
+        compacted: whether a compaction is complete.
+        orders: ids of the orders that the table has.
+    """
+
+    files: int
+    holding: int
+    compacted: bool
+    orders: frozenset[str]
+
+
+@check_of("05.3")
+class Forgets:
+    """A function after which no file holds a deleted row."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Forgotten:
+        """Run it on a copy of a table with an insert and a delete."""
+        path = _copy(lab, _table(lab, "deleted", "id <= 6", delete="id = 3"), "forget")
+        name = "forget_" + path.rpartition("-")[2]
+        lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+        answer(path, name)
+        keys = [file.key for file in lab.files(path) if "/.hoodie/" not in file.key]
+        base_files = [key for key in keys if key.endswith(".parquet")]
+        return Forgotten(
+            files=len(base_files),
+            holding=sum("O-3" in _order_ids(lab, key) for key in base_files),
+            compacted=any(i.action == "compaction" for i in lab.xray(path).instants),
+            orders=frozenset(_statuses(lab, path)),
+        )
+
+    @staticmethod
+    def judge(facts: Forgotten) -> Passed | NotYet:
+        """No base file holds O-3, and the table lost nothing else."""
+        if facts.holding and not facts.compacted:
+            return NotYet(
+                "A base file still holds O-3, because nothing was compacted: the delete is in a "
+                "log, "
+                "and the base file below it is the current one. How many deltacommits does a plan "
+                "wait for?"
             )
-        return Passed(note)
+        if facts.holding:
+            return NotYet(
+                f"The compaction wrote a base file without O-3, but the cleaning kept the version "
+                f"before it: {facts.holding} of {facts.files} base files still hold the row."
+            )
+        if facts.orders != {"O-1", "O-2", "O-4", "O-5", "O-6"}:
+            return NotYet(
+                f"O-3 is gone, but the table should keep five orders; it has "
+                f"{_named(facts.orders)}."
+            )
+        return Passed("No file holds O-3, and the table still has the other five orders.")
 
 
 @dataclass(frozen=True)
@@ -104,158 +195,105 @@ class Sizes:
 
     def workloads(self) -> dict[str, dict[str, int]]:
         """Bytes that each workload writes on each type, compaction included."""
-        base = self.insert["cow"]
+        base = self.insert[COW]
         return {
             "archive": self.insert,
-            "status feed": {"cow": 20 * self.ten["cow"], "mor": 20 * self.ten["mor"] + base},
-            "repricing": {"cow": self.all["cow"], "mor": self.all["mor"] + base},
+            "status feed": {COW: 20 * self.ten[COW], MOR: 20 * self.ten[MOR] + base},
+            "repricing": {COW: self.all[COW], MOR: self.all[MOR] + base},
         }
 
 
-@check_of("05.2")
+@check_of("05.4")
 class TypeForAWorkload:
     """The type that writes fewer bytes, for three workloads."""
 
     @staticmethod
     def observe(lab, answer) -> Sizes:
         """What the sweep's four writes recorded: the insert, ten orders, a hundred, all."""
-        pictures = {kind: lab.xray(lab.path(f"sweep_{kind}")) for kind in ("cow", "mor")}
-        of = [
-            {kind: _write_of(picture, n).bytes_written for kind, picture in pictures.items()}
-            for n in range(4)
+        pictures = {COW: lab.xray(lab.path("sweep_cow")), MOR: lab.xray(lab.path("sweep_mor"))}
+        writes = [
+            {
+                kind: picture.commit(picture.instants[number].requested).bytes_written
+                for kind, picture in pictures.items()
+            }
+            for number in range(4)
         ]
-        said = {str(name): str(kind).strip().casefold() for name, kind in answer.items()}
-        return Sizes(said, insert=of[0], ten=of[1], all=of[3])
+        if not hasattr(answer, "items"):
+            raise Unreadable("A dictionary with a table type for each workload is expected.")
+        choices = {str(name): as_choice(kind, (COW, MOR)) for name, kind in answer.items()}
+        return Sizes(choices, insert=writes[0], ten=writes[1], all=writes[3])
 
     @staticmethod
     def judge(facts: Sizes) -> Passed | NotYet:
-        """Fewer bytes win; within 5 percent COW does."""
+        """Fewer bytes win; within 5 percent Copy-on-Write does."""
         reasons = {
-            "archive": "An insert makes base files on both types, so Merge-on-Read saves nothing, and "
+            "archive": "An insert makes base files on both types, so Merge-on-Read saves nothing, "
+            "and "
             "has a compaction to watch.",
             "status feed": "Each minute Copy-on-Write copies 990 orders that did not change.",
-            "repricing": "When all rows change, the log alone is larger than the base file, and the "
+            "repricing": "When all rows change, the log alone is larger than the base file, and "
+            "the "
             "compaction writes the base file as well.",
         }
         for name, cost in facts.workloads().items():
-            better = "mor" if cost["mor"] < 0.95 * cost["cow"] else "cow"
-            chosen = facts.answer.get(name)
-            if chosen not in cost:
-                return NotYet(f"For {name!r} give 'cow' or 'mor'.")
-            if chosen != better:
+            better = MOR if cost[MOR] < 0.95 * cost[COW] else COW
+            if name not in facts.answer:
+                return NotYet(f"There is no choice for {name!r}.")
+            if facts.answer[name] != better:
                 return NotYet(
-                    f"{name}: Copy-on-Write writes {cost['cow']:,} bytes, Merge-on-Read "
-                    f"{cost['mor']:,}. {reasons[name]}"
+                    f"{name}: Copy-on-Write writes {cost[COW]:,} bytes, Merge-on-Read "
+                    f"{cost[MOR]:,}. {reasons[name]}"
                 )
         feed = facts.workloads()["status feed"]
         return Passed(
-            f"The status feed writes {feed['cow'] / feed['mor']:.1f} times less on Merge-on-Read. "
-            "Only what a write changes of a file decides, not whether the data come as a stream."
+            f"The status feed writes {feed[COW] / feed[MOR]:.1f} times less on Merge-on-Read. "
+            "The share of a file that one write changes decides, not whether the data stream in."
         )
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Where each statement holds.
-
-    Args:
-        answer: cow, mor, both or neither for each statement.
-        holds: the table types for which it holds, from the files.
-    """
-
-    answer: dict[str, str]
-    holds: dict[str, frozenset[str]]
-
-
-EVIDENCE = {
-    "an update goes to a log file": "The COW table has no log file of an update, the MOR table has.",
-    "a delete leaves the row in the base file": "The COW base file after the delete lacks O-21. On "
-    "Merge-on-Read the row stays there, and a log says that it is deleted.",
-    "compaction makes a new base file": "Only the MOR table's timeline has a compaction; the COW table "
-    "refused it.",
-    "new rows may rewrite a base file": "The ten new orders of the 21st lie in the file group of the "
-    "first 200, in a base file that this write made.",
-    "each write updates an index file": "Each write updates the metadata table, which lists files, not "
-    "keys. What helps to find a key is written with a base file, in its footer.",
-}
-
-
-@check_of("05.3")
-class WhereItHolds:
-    """For which table type each statement of the articles holds."""
-
-    @staticmethod
-    def observe(lab, answer) -> Trial:
-        """Ask what the six operations recorded in the two tables of the lesson."""
-        pictures = {kind: lab.xray(lab.path(f"orders_{kind}")) for kind in ("cow", "mor")}
-        tests = (_logs_of_updates, _logs_of_deletes, _compacted, _rewritten_for_inserts, _key_index)
-        return Trial(
-            answer={str(name): str(kind).strip().casefold() for name, kind in answer.items()},
-            holds={
-                statement: frozenset(kind for kind, picture in pictures.items() if test(picture))
-                for statement, test in zip(EVIDENCE, tests, strict=True)
-            },
-        )
-
-    @staticmethod
-    def judge(facts: Trial) -> Passed | NotYet:
-        """Each statement with the types for which it holds."""
-        words = {
-            frozenset(): "neither",
-            frozenset({"cow"}): "cow",
-            frozenset({"mor"}): "mor",
-            frozenset({"cow", "mor"}): "both",
-        }
-        for statement, evidence in EVIDENCE.items():
-            said = facts.answer.get(statement)
-            if said not in words.values():
-                return NotYet(f"For {statement!r} give 'cow', 'mor', 'both' or 'neither'.")
-            if said != words[facts.holds[statement]]:
-                return NotYet(f"You say that {statement!r} holds for {said}. {evidence}")
-        return Passed("Each statement where the files have it.")
-
-
-def _logs_of_updates(table: Snapshot) -> bool:
-    return _made(table, 1) == "log"
-
-
-def _logs_of_deletes(table: Snapshot) -> bool:
-    """A delete in a log means that the base file of its slice still has the row."""
-    return _made(table, 2) == "log"
-
-
-def _compacted(table: Snapshot) -> bool:
-    return any(instant.action == "compaction" for instant in table.instants)
-
-
-def _rewritten_for_inserts(table: Snapshot) -> bool:
-    """Whether the base file of the fifth write, the small insert, replaced an older one."""
-    return any(file.kind == "base" and file.replaces for file in _write_of(table, 4).files)
-
-
-def _key_index(table: Snapshot) -> bool:
-    """Whether the metadata table has a part beside its list of files."""
-    names = [name for part, name, _ in table.bookkeeping if part == "metadata"]
-    return bool({name.split("/")[2] for name in names} - {".hoodie", "files"})
-
-
-def _made(table: Snapshot, number: int) -> str:
-    """Which data files the write with that number made: `base`, `log`, `base and log` or `none`."""
-    kinds = {file.kind for file in _write_of(table, number).files}
-    return " and ".join(kind for kind in ("base", "log") if kind in kinds) or "none"
-
-
-def _write_of(table: Snapshot, number: int) -> Commit:
-    """The write with that number, in the order of the timeline; a cleaning takes nothing from it."""
-    return table.commit(table.instants[number].requested)
-
-
-def _write(lab, which: str, status: str, at: str, *paths: str) -> None:
-    """Upsert orders, numbered by `id`, into each of these scratch tables."""
-    rows = lab.spark.sql(f"""
-        SELECT 'O-' || id AS order_id, '{status}' AS status,
-               to_timestamp('2026-11-20 {at}') AS order_ts, '2026-11-20' AS partition_date
-        FROM range(1, 1001) WHERE {which}
+def _orders(lab, which: str, status: str, at: str):
+    """Orders O-1 to O-6 of one day, those for which the condition on `id` holds."""
+    return lab.spark.sql(f"""
+        SELECT 'O-' || id AS order_id, 'C-1' AS customer_id, CAST(5 AS DECIMAL(12,2)) AS amount,
+               '{status}' AS status, to_timestamp('2026-11-20 {at}') AS order_ts,
+               '2026-11-20' AS partition_date, false AS _hoodie_is_deleted
+        FROM range(1, 7) WHERE {which}
     """)
-    for path in paths:
-        rows.write.format("hudi").options(**SCRATCH).mode("append").save(path)
+
+
+def _table(lab, name: str, which: str, delete: str = "") -> str:
+    """The path of a Merge-on-Read table with these orders, written at the first call."""
+    path = lab.path(f"exercise/{name}")
+    if not lab.files(path):
+        writer = _orders(lab, which, "new", "10:00").write.format("hudi").options(**TABLE)
+        writer.mode("append").save(path)
+        if delete:
+            gone = _orders(lab, delete, "erased", "12:00").write.format("hudi").options(**TABLE)
+            gone = gone.option("hoodie.datasource.write.operation", "delete")
+            gone.mode("append").save(path)
+    return path
+
+
+def _copy(lab, path: str, name: str) -> str:
+    """A copy of a table on the store. Its files name no absolute path, so the copy is a table."""
+    target = lab.scratch(name)
+    keys = [store.key_of(place) + "/" for place in (path, target)]
+    store.copy_prefix(lab.endpoints, *keys)
+    return target
+
+
+def _statuses(lab, path: str) -> dict[str, list[str]]:
+    """The statuses of each order in a table."""
+    found: dict[str, list[str]] = {}
+    for row in lab.spark.read.format("hudi").load(path).select("order_id", "status").collect():
+        found.setdefault(row.order_id, []).append(row.status)
+    return found
+
+
+def _order_ids(lab, key: str) -> list[str]:
+    content = io.BytesIO(store.read(lab.endpoints, key))
+    return pq.read_table(content, columns=["order_id"])["order_id"].to_pylist()
+
+
+def _named(orders) -> str:
+    return ", ".join(sorted(orders)) or "no order"

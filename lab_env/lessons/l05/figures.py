@@ -1,20 +1,24 @@
-"""What operations wrote to the files of two tables, as a table whose colour is the bytes written.
+"""Pictures of lesson 05: bytes written by each operation, bytes by changed rows, the verdicts.
 
-Made from X-rays alone: each picture is compared with the one before it (`since`).
+The table of operations is made from X-rays alone: each is compared with the one before it
+(`since`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from math import log
 
 import pandas as pd
 
 from lab_env.display import guesses as shown
+from lab_env.display.card import styled
+from lab_env.display.chart import COLOURS, NAMES, new_chart, svg
 from lab_env.display.text import size_text
 from lab_env.hudi.model import Snapshot
 
-HEADINGS = {"cow": "Copy-on-Write", "mor": "Merge-on-Read"}
+HEADINGS = {"COPY_ON_WRITE": "Copy-on-Write", "MERGE_ON_READ": "Merge-on-Read"}
+COLOUR_OF = {"COPY_ON_WRITE": "cow", "MERGE_ON_READ": "mor"}  # of every chart of the course
 PARTS = ("base", "log", "metadata", "timeline")
 FAINTEST = 1_000  # bytes that get the palest colour; the scale is logarithmic
 
@@ -45,14 +49,11 @@ class WriteHeat:
     """Operations as rows, the parts of each table as columns, bytes written as heat.
 
     Args:
-        pictures: an X-ray of each operation and table type (`cow` or `mor`), taken after the
-            operation, with `since` the one before it.
-        guesses: for each table type what the learner expects of each operation, in the words of
-            `data_files`; `...` is no guess.
+        pictures: an X-ray of each operation and table type (`COPY_ON_WRITE` or `MERGE_ON_READ`),
+            taken after the operation, with `since` the one before it.
     """
 
     pictures: Mapping[tuple[str, str], Snapshot]
-    guesses: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @property
     def operations(self) -> list[str]:
@@ -63,12 +64,12 @@ class WriteHeat:
         """Which data files each operation made in a table, in the words of `data_files`.
 
         Args:
-            kind: `cow` or `mor`.
+            kind: `COPY_ON_WRITE` or `MERGE_ON_READ`.
         """
         return {op: data_files(self.pictures[op, kind]) for op in self.operations}
 
     def frame(self) -> pd.DataFrame:
-        """Bytes of the new objects: a row each operation, columns by table type and part."""
+        """Bytes of the new objects: one row per operation, columns by table type and part."""
         rows = {}
         for operation in self.operations:
             row = {}
@@ -79,35 +80,16 @@ class WriteHeat:
             rows[operation] = row
         return pd.DataFrame.from_dict(rows, orient="index")
 
-    def marks(self, kind: str) -> dict[str, str]:
-        """The learner's guesses, marked: `✓ log`, `✗ log`, or nothing where there is no guess.
-
-        Args:
-            kind: `cow` or `mor`.
-        """
-        given = self.guesses.get(kind, {})
-        return {op: shown.mark(given.get(op, ...), made) for op, made in self.files(kind).items()}
-
-    def score(self) -> str:
-        """How many guesses were right, or nothing when there is none."""
-        return shown.score(mark for kind in HEADINGS for mark in self.marks(kind).values())
-
     def __repr__(self) -> str:
-        table = self.frame()
-        for kind in HEADINGS:
-            if any(self.marks(kind).values()):
-                table[kind, "you said"] = pd.Series(self.marks(kind))
-        return "\n".join(filter(None, [table.to_string(), self.score()]))
+        return self.frame().to_string()
 
     def _repr_html_(self) -> str:
         sizes = self.frame()
         hottest = max(sizes.to_numpy().max(), 10 * FAINTEST)
-        guessed = {kind: any(self.marks(kind).values()) for kind in HEADINGS}
         top, names = shown.heading(""), shown.heading("")
-        for kind, name in HEADINGS.items():
-            columns = [*PARTS, "you said"] if guessed[kind] else PARTS
-            top += shown.heading(name, span=len(columns))
-            names += "".join(shown.heading(column, "right") for column in columns)
+        for name in HEADINGS.values():
+            top += shown.heading(name, span=len(PARTS))
+            names += "".join(shown.heading(part, "right") for part in PARTS)
         rows = [top, names]
         for operation in self.operations:
             row = shown.cell(f"<b>{escape(operation)}</b>", "left")
@@ -115,11 +97,9 @@ class WriteHeat:
                 for part in PARTS:
                     heat = _heat(sizes.at[operation, (kind, part)], hottest)
                     row += shown.cell(escape(self._text(operation, kind, part)), heat=heat)
-                if guessed[kind]:
-                    row += shown.cell(escape(self.marks(kind)[operation]), "left")
             rows.append(row)
         note = "“38 KB in 2”: 38 KB in two new objects. The more bytes, the stronger the colour."
-        return shown.table(rows, note, self.score())
+        return shown.table(rows, note, "")
 
     def _text(self, operation: str, kind: str, part: str) -> str:
         """Size and number of the new objects in one part."""
@@ -131,3 +111,74 @@ class WriteHeat:
 def _heat(size: int, hottest: int) -> float | None:
     """From 0 to 1, growing with the logarithm of the bytes; None when there are none."""
     return log(max(size, FAINTEST) / FAINTEST) / log(hottest / FAINTEST) if size else None
+
+
+def draw_sweep(sweep: pd.DataFrame) -> str:
+    """Bytes written by one upsert, against the number of orders that it changed.
+
+    Args:
+        sweep: a row per number of changed orders, a column of bytes per table type.
+
+    Returns:
+        The chart as SVG.
+    """
+    figure, axes = new_chart(
+        "One upsert into a file of 1,000 orders", "orders changed", "bytes written"
+    )
+    for kind, name in COLOUR_OF.items():
+        axes.plot(sweep.index, sweep[kind], "o-", color=COLOURS[name], label=NAMES[name])
+    axes.set(xscale="log", yscale="log")
+    axes.legend()
+    return svg(figure)
+
+
+def judge_articles(
+    heat: WriteHeat, rows_of_o21: pd.DataFrame, refusals: Mapping[str, str], metadata: set[str]
+):
+    """What two articles say of the table types, against what the lesson has measured.
+
+    Args:
+        heat: the six operations.
+        rows_of_o21: rows of the deleted order, by where they were looked for and by table type.
+        refusals: what a table said that refused a compaction, by table type.
+        metadata: the parts of the metadata table.
+
+    Returns:
+        A styled table: statement, measurement, verdict.
+    """
+    logs = heat.frame()["COPY_ON_WRITE", "log"].sum()
+    made = heat.files("MERGE_ON_READ")
+    in_base = rows_of_o21.loc["base file after the delete"]
+    trial = [
+        (
+            "Copy-on-Write writes updates to delta files, which a compaction merges later",
+            f"logs after six operations: {logs}; compaction: refused",
+            logs > 0 or "COPY_ON_WRITE" not in refusals,
+        ),
+        (
+            "After a delete, a Copy-on-Write base file still holds the record, and a delta file "
+            "flags it",
+            f"rows of O-21 in the newest base file: {in_base['COPY_ON_WRITE']} (on Merge-on-Read: "
+            f"{in_base['MERGE_ON_READ']})",
+            in_base["COPY_ON_WRITE"] > 0,
+        ),
+        (
+            "Merge-on-Read writes changes straight to the base file",
+            f"update: {made['update']}; delete: {made['delete']}; only new rows: {made['insert']}",
+            made["update"] == "base",
+        ),
+        (
+            "Merge-on-Read only appends; base files change at compaction",
+            f"small insert: {made['small insert']}, rewritten in its file group",
+            made["small insert"] == "log",
+        ),
+        (
+            "Each write updates an index file",
+            f"bloom filters in base-file footers; metadata table: {', '.join(metadata)}",
+            metadata != {"files"},
+        ),
+    ]
+    verdicts = pd.DataFrame(trial, columns=["the article says", "this run measured", "verdict"])
+    verdicts["verdict"] = verdicts["verdict"].map({True: "holds", False: "wrong"})
+    left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
+    return styled(verdicts).hide(axis="index").set_table_styles(left)

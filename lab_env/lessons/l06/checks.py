@@ -1,13 +1,16 @@
-"""Checks of lesson 06: what compactions with the learner's options or SQL left on the store.
+"""Checks of lesson 06: what the learner's options, stream and SQL left in the object store.
 
-Only files and instants count. The tables are small: each write of a check is less than a second.
+Only files, instants and rows count. The tables are small: a write of a check takes about a second.
 """
 
+import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lab_env import store
+from lab_env.course.answers import Unreadable, as_int
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.hudi.model import Snapshot
+from lab_env.hudi.model import DataFile, FileSlice, Snapshot
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 TABLE = (
@@ -25,36 +28,176 @@ COMPACTIONS = 2  # after the second and the fourth of five batches
 
 
 @dataclass(frozen=True)
+class LogCounts:
+    """One table's logs, as the function counted them and as they are.
+
+    Args:
+        table: name.
+        answer: what the function returned.
+        to_merge: logs that a query merges in the worst file group.
+        first: logs of the first current slice.
+        all_logs: log files on the store.
+        deltacommits: instants of that action.
+    """
+
+    table: str
+    answer: int
+    to_merge: int
+    first: int
+    all_logs: int
+    deltacommits: int
+
+
+@check_of("06.1")
+class LogsToMerge:
+    """The number that grows when nobody compacts."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> tuple[LogCounts, ...]:
+        """Call the function with the lesson's table, and with tables of several file groups."""
+        tables = {"never": lab.xray(lab.path("never"))}
+        chosen = random.Random(6)
+        for number in range(1, 4):
+            tables[f"made-up table {number}"] = made_up_table(chosen)
+        return tuple(
+            LogCounts(
+                name,
+                as_int(answer(table)),
+                logs_to_merge(table),
+                len(table.current[0].logs),
+                sum(file.kind == "log" for file in table.files),
+                sum(instant.action == "deltacommit" for instant in table.instants),
+            )
+            for name, table in tables.items()
+        )
+
+    @staticmethod
+    def judge(facts: tuple[LogCounts, ...]) -> Passed | NotYet:
+        """Right for each of the tables."""
+        wrong = [counts for counts in facts if counts.answer != counts.to_merge]
+        if not wrong:
+            return Passed(
+                f"{facts[0].to_merge} logs to merge in the table `never`, and right for tables of "
+                "many "
+                "file groups. An alarm on this metric needs no error."
+            )
+        first = wrong[0]
+        answered = f"For {first.table} your function returns {first.answer}"
+        if all(counts.answer == counts.all_logs for counts in facts):
+            return NotYet(
+                f"{answered}, but a query merges {first.to_merge}: it counts the logs of older "
+                "slices "
+                "and of every file group."
+            )
+        if all(counts.answer == counts.deltacommits for counts in facts):
+            return NotYet(
+                f"{answered}, the writes of its whole timeline. In its worst file group a query "
+                f"merges {first.to_merge} logs."
+            )
+        if all(counts.answer == counts.first for counts in facts):
+            return NotYet(
+                f"{answered}, the logs of one file group only; the worst has {first.to_merge}."
+            )
+        return NotYet(f"{answered}; in its worst file group a query merges {first.to_merge} logs.")
+
+
+def logs_to_merge(table: Snapshot) -> int:
+    """Logs that a query of the newest state merges in the worst file group."""
+    logs: dict[tuple[str, str], int] = {}
+    for found in table.current:
+        group = (found.partition, found.group)
+        logs[group] = logs.get(group, 0) + len(found.logs)
+    return max(logs.values(), default=0)
+
+
+@dataclass(frozen=True)
+class MadeUpTable:
+    """The parts of an X-ray that the exercise names, of a table that does not exist."""
+
+    slices: tuple[FileSlice, ...]
+    instants: tuple = ()
+
+    @property
+    def current(self) -> tuple[FileSlice, ...]:
+        """The slices that a query of the newest state reads."""
+        return tuple(found for found in self.slices if found.current)
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """Data files of all slices."""
+        return tuple(file for found in self.slices for file in found.files)
+
+
+def made_up_table(chosen: random.Random) -> MadeUpTable:
+    """A table of two partitions with three file groups each; one of them has a planned compaction.
+
+    The worst file group is never the first one, and needs both of its current slices.
+
+    Args:
+        chosen: draws the numbers of logs.
+    """
+    slices = []
+    for partition in ("2026-11-20", "2026-11-21"):
+        for number in range(3):
+            group, worst = f"group-{number}", (partition, number) == ("2026-11-21", 1)
+            counts = [chosen.randint(3, 5), chosen.randint(2, 4) + (4 if worst else 0)]
+            old, now = (_slice(partition, group, f"{at}", counts[at]) for at in range(2))
+            slices += [_not_current(old), now]
+            if worst:
+                slices.append(_slice(partition, group, "2", chosen.randint(1, 3)))
+    return MadeUpTable(tuple(slices))
+
+
+def _slice(partition: str, group: str, instant: str, logs: int) -> FileSlice:
+    base = DataFile(partition, group, instant, "base", f"{group}_{instant}.parquet", 1000, True)
+    names = (f".{group}_{instant}.log.{number}" for number in range(1, logs + 1))
+    files = tuple(DataFile(partition, group, instant, "log", name, 100, True) for name in names)
+    return FileSlice(partition, group, instant, base, files, current=True)
+
+
+def _not_current(found: FileSlice) -> FileSlice:
+    return FileSlice(
+        found.partition, found.group, found.instant, found.base, found.logs, current=False
+    )
+
+
+@dataclass(frozen=True)
 class Freshness:
     """How a table looked after each write.
 
     Args:
-        behind: after each write, how many writes the base file is behind; it ends where that was too many.
+        behind: after each write, how many writes the base file lags; ends where that was too many.
         compactions: completed ones, in all.
+        rows: of the table, which has three orders.
         merge_on_read: whether the options left the table type alone.
     """
 
     behind: tuple[int, ...]
     compactions: int
+    rows: int = 3
     merge_on_read: bool = True
 
 
-@check_of("06.1")
+@check_of("06.2")
 class AsFreshAsNeeded:
-    """Options that compact often enough, and not oftener."""
+    """Options that compact often enough, and no more often."""
 
     @staticmethod
     def observe(lab, answer) -> Freshness:
         """Write up to five batches of the same three orders, and look at the table after each."""
+        if not hasattr(answer, "items"):
+            raise Unreadable("A dictionary of options is expected.")
+        options = {str(name): _as_option(value) for name, value in answer.items()}
         path = lab.scratch("dashboard")
         behind, compactions = [], 0
         for batch in range(BATCHES):
             rows = lab.spark.sql(f"""
                 SELECT order_id, {batch} AS batch, '2026-11-20' AS partition_date,
-                       TIMESTAMP '2026-11-20 12:00:00' + make_interval(0, 0, 0, 0, 0, {batch}) AS order_ts
+                       TIMESTAMP '2026-11-20 12:00:00' + make_interval(0, 0, 0, 0, 0, {batch})
+                           AS order_ts
                 FROM VALUES ('O-17'), ('O-18'), ('O-19') AS orders(order_id)
             """)
-            rows.write.format("hudi").options(**(TABLE | dict(answer))).mode("append").save(path)
+            rows.write.format("hudi").options(**(TABLE | options)).mode("append").save(path)
             table = lab.xray(path)
             behind.append(max(len(found.logs) for found in table.current))
             compactions = sum(
@@ -63,96 +206,116 @@ class AsFreshAsNeeded:
             )
             if behind[-1] > MAY_LAG or compactions > COMPACTIONS:
                 break  # more writes would not make it right
-        return Freshness(tuple(behind), compactions, table.table_type == "MERGE_ON_READ")
+        count = lab.spark.read.format("hudi").load(path).count()
+        return Freshness(tuple(behind), compactions, count, table.table_type == "MERGE_ON_READ")
 
     @staticmethod
     def judge(facts: Freshness) -> Passed | NotYet:
-        """Never more than one write behind, with two compactions."""
+        """Never more than one write behind, with two compactions, and one row per order."""
         if not facts.merge_on_read:
+            return NotYet("The table is not Merge-on-Read any more: it has nothing to compact.")
+        if facts.rows != 3:
             return NotYet(
-                "The table is no Merge-on-Read table any more: it has nothing to compact."
+                f"The table has {facts.rows} rows, not as many rows as orders, which are 3: with "
+                "your "
+                "options a write does not replace the order's older row."
             )
         worst = max(facts.behind)
         if worst > MAY_LAG:
             return NotYet(
-                f"After write {facts.behind.index(worst)} the read-optimised query was {worst} writes "
+                f"After write {facts.behind.index(worst)} the read-optimised query was {worst} "
+                "writes "
                 f"behind, more than the one that is allowed; after each write so far: "
-                f"{', '.join(map(str, facts.behind))}. Compact oftener."
+                f"{', '.join(map(str, facts.behind))}. Compact more often."
             )
         if facts.compactions > COMPACTIONS:
             return NotYet(
-                f"Fresh it is, by {facts.compactions} compactions where {COMPACTIONS} do. Each write "
-                "rewrote the base file: that is what Copy-on-Write does, without the logs."
+                f"The board is fresh, but it took more compactions than necessary: "
+                f"{facts.compactions} "
+                f"where {COMPACTIONS} suffice. A base file per write is what Copy-on-Write does, "
+                "without the logs."
             )
+        if facts.compactions < COMPACTIONS:
+            return NotYet(f"Only {facts.compactions} of {COMPACTIONS} compactions were completed.")
         return Passed(
-            f"{facts.compactions} compactions in five writes, and the dashboard at worst one behind."
+            f"{facts.compactions} compactions in five writes, and the board at worst one behind."
         )
+
+
+def _as_option(value) -> str:
+    """A Hudi option as text, as Spark's writer passes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)
-class LogCounts:
-    """One table's logs, as the function counted them and as they are.
+class Streamed:
+    """A table after two batches of a stream.
 
     Args:
-        table: name.
-        answer: what the function returned.
-        current: logs of the deepest current slice.
-        all_logs: log files on the store.
-        deltacommits: instants of that action.
+        batches: completed deltacommits.
+        planned: compactions on the timeline.
+        checkpoint: whether the stream kept its checkpoint where it should.
+        rows: of the table, which has three orders.
     """
 
-    table: str
-    answer: object
-    current: int
-    all_logs: int
-    deltacommits: int
+    batches: int
+    planned: int
+    checkpoint: bool
+    rows: int
 
 
-@check_of("06.2")
-class LogsToMerge:
-    """The number that grows when nobody compacts."""
-
-    @staticmethod
-    def observe(lab, answer) -> tuple[LogCounts, ...]:
-        """Call the function with the X-rays of the lesson's tables."""
-        counted = []
-        for name in ("never", "inline", "async"):
-            table = lab.xray(lab.path(name))
-            counted.append(
-                LogCounts(
-                    name,
-                    answer(table),
-                    max(len(found.logs) for found in table.current),
-                    sum(file.kind == "log" for file in table.files),
-                    sum(instant.action == "deltacommit" for instant in table.instants),
-                )
-            )
-        return tuple(counted)
+@check_of("06.3")
+class StreamCompactsBeside:
+    """A stream that plans a compaction after two commits and runs it in a thread."""
 
     @staticmethod
-    def judge(facts: tuple[LogCounts, ...]) -> Passed | NotYet:
-        """Right for each of the tables."""
-        wrong = [counts for counts in facts if counts.answer != counts.current]
-        if not wrong:
-            told = ", ".join(f"{counts.table} {counts.current}" for counts in facts)
-            return Passed(
-                f"Logs to merge: {told}. An alarm on this number needs no error to go off."
-            )
-        if all(counts.answer == counts.all_logs for counts in facts):
-            return NotYet(
-                f"For {wrong[0].table} you say {wrong[0].answer}, but a query merges "
-                f"{wrong[0].current}: you count the logs of older slices, too, which no query of the "
-                "newest state reads."
-            )
-        if all(counts.answer == counts.deltacommits for counts in facts):
-            return NotYet(
-                f"For {wrong[0].table} you say {wrong[0].answer}, the writes of its whole timeline. "
-                f"Only {wrong[0].current} of them left a log that a query of the newest state merges."
-            )
-        return NotYet(
-            f"For {wrong[0].table} you say {wrong[0].answer!r}; its deepest current slice has "
-            f"{wrong[0].current} logs."
+    def observe(lab, answer: Callable) -> Streamed:
+        """Start the stream on two files of three orders each, and wait until they are written."""
+        source = lab.path("exercise/changes")
+        rows = lab.spark.sql("""
+            SELECT order_id, 'paid' AS status, CAST(5 AS DECIMAL(12,2)) AS amount,
+                   '' AS tracking_code,
+                   0 AS batch, TIMESTAMP '2026-11-20 12:00:00' AS order_ts,
+                   '2026-11-20' AS partition_date
+            FROM VALUES ('O-17'), ('O-18'), ('O-19') AS orders(order_id)
+        """)
+        if not lab.files(source):
+            for _ in range(2):
+                rows.coalesce(1).write.mode("append").parquet(source)
+        path, checkpoint = lab.scratch("stream"), lab.scratch("checkpoint")
+        query = answer(source, path, checkpoint)
+        if not hasattr(query, "processAllAvailable"):
+            raise Unreadable("The function must return the running query, which `start()` gives.")
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        table = lab.xray(path)
+        return Streamed(
+            batches=sum(
+                i.action == "deltacommit" and i.state == "completed" for i in table.instants
+            ),
+            planned=sum(i.action == "compaction" for i in table.instants),
+            checkpoint=bool(lab.files(f"{checkpoint}/commits")),
+            rows=lab.spark.read.format("hudi").load(path).count(),
         )
+
+    @staticmethod
+    def judge(facts: Streamed) -> Passed | NotYet:
+        """Two commits, one plan, three rows."""
+        if facts.rows != 3:
+            return NotYet(
+                f"The table has {facts.rows} rows; the stream brought three orders, twice."
+            )
+        if not facts.checkpoint:
+            return NotYet("There is no checkpoint at `checkpoint`.")
+        if not facts.planned:
+            return NotYet(
+                f"After {facts.batches} commits the stream had planned no compaction. After how "
+                "many "
+                "deltacommits does it by default?"
+            )
+        return Passed("Two commits, one plan; a thread beside the stream runs it.")
 
 
 @dataclass(frozen=True)
@@ -160,15 +323,17 @@ class CompactedCopy:
     """A table after the learner's SQL.
 
     Args:
-        planned: compactions on the timeline that were not there before.
-        completed: how many of them are complete.
-        logs: of the deepest current slice.
+        planned: compactions on the timeline that were not there before, after `plan`.
+        written: base files that `plan` wrote.
+        completed: how many of the planned ones are complete, after `run`.
+        logs: of the worst file group.
         before: bytes of the base file before.
         after: bytes of the newest base file.
         deltacommits: of the table since its last compaction before.
     """
 
     planned: int
+    written: int
     completed: int
     logs: int
     before: int
@@ -176,62 +341,60 @@ class CompactedCopy:
     deltacommits: int
 
 
-@check_of("06.3")
+@check_of("06.4")
 class CompactByAJob:
     """A compaction that is planned and run on a copy of the stream's table."""
 
     @staticmethod
     def observe(lab, answer) -> CompactedCopy:
-        """Copy the table, object by object, let the function work on it, and X-ray it."""
+        """Copy the table, object by object, let the functions work on it, and X-ray it."""
+        if not isinstance(answer, list | tuple) or len(answer) != 2:
+            raise Unreadable("The two functions are expected: `[plan, run]`.")
+        plan, run = answer
         path = lab.scratch("left_by_stream")
-        _copy(lab, lab.path("async"), path)
+        prefixes = [store.key_of(place) + "/" for place in (lab.path("async"), path)]
+        store.copy_prefix(lab.endpoints, *prefixes)
         before = lab.xray(path)
-        answer(path)
+        plan(path)
+        planned = lab.xray(path, since=before)
+        run(path)
         after = lab.xray(path)
-        known = {instant.requested for instant in before.instants}
-        new = [
-            instant
-            for instant in after.instants
-            if instant.action == "compaction" and instant.requested not in known
-        ]
+        new = {i.requested for i in planned.new_instants if i.action == "compaction"}
         return CompactedCopy(
             planned=len(new),
-            completed=sum(instant.state == "completed" for instant in new),
-            logs=max(len(found.logs) for found in after.current),
+            written=sum(file.kind == "base" for file in planned.new_files),
+            completed=sum(i.requested in new and i.state == "completed" for i in after.instants),
+            logs=logs_to_merge(after),
             before=_newest_base(before),
             after=_newest_base(after),
-            deltacommits=max(len(found.logs) for found in before.current),
+            deltacommits=logs_to_merge(before),
         )
 
     @staticmethod
     def judge(facts: CompactedCopy) -> Passed | NotYet:
-        """A completed compaction, and no log left to merge."""
+        """A plan without a file, then a completed compaction, and no log left to merge."""
         if not facts.planned:
             return NotYet(
                 f"Nothing was planned, so nothing ran. Deltacommits since the table's last "
-                f"compaction: {facts.deltacommits}, fewer than the five that the trigger asks for by default."
+                "compaction: "
+                f"{facts.deltacommits}, fewer than the five that the trigger asks for by default."
             )
+        if facts.written:
+            return NotYet("`plan` wrote a base file already: it ran what it had planned.")
         if not facts.completed:
-            return NotYet("A plan exists, no new base file. Scheduling decides; running pays.")
+            return NotYet("A plan exists, but no new base file. Scheduling decides; running pays.")
         if facts.logs:
             return NotYet(
                 f"A compaction was completed, but {facts.logs} logs are still to be merged."
             )
-        told = "A new base file, and no log to merge."
+        note = "A new base file, and no log to merge."
         if facts.after > 3 * facts.before:
-            told += (
-                f" But it has {facts.after // 1024} KB where the old one had {facts.before // 1024}: "
+            note += (
+                f" But it has {facts.after // 1024} KB where the old one had "
+                f"{facts.before // 1024}: "
                 "the job did not get the writer's options and made its key filter for 60,000 keys."
             )
-        return Passed(told)
-
-
-def _copy(lab, source: str, target: str) -> None:
-    """Copy a table on the store. Its files name no absolute path, so the copy is a table, too."""
-    s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
-    for found in lab.files(source):
-        key = store.key_of(target) + found.key.removeprefix(store.key_of(source))
-        s3.copy_object(Bucket=bucket, Key=key, CopySource={"Bucket": bucket, "Key": found.key})
+        return Passed(note)
 
 
 def _newest_base(table: Snapshot) -> int:

@@ -1,4 +1,4 @@
-"""What compaction saves and costs: each write beside the query after it, and in whose time it ran."""
+"""What compaction saves and costs: each write and the query after it, and in whose time it ran."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

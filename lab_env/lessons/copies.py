@@ -1,0 +1,27 @@
+"""Copies of a table on the store that show only some of its commits, for checks that move time."""
+
+from collections.abc import Sequence
+
+from lab_env import store
+from lab_env.hudi.model import Instant
+
+TIMELINE = "/.hoodie/timeline/"
+
+
+def copy_table(lab, source: str, target: str, hidden: Sequence[Instant] = ()) -> None:
+    """Copy the files that the target lacks, except the timeline files of the hidden commits.
+
+    Without its timeline files a commit's data files are there, and no reader sees them. A later
+    call that no longer hides the commit lets it arrive.
+    """
+    s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
+    begin, folder = store.key_of(source), store.key_of(target)
+    present = {found.key for found in lab.files(target)}
+    for found in lab.files(source):
+        part = found.key.removeprefix(begin)
+        time = part.removeprefix(TIMELINE) if part.startswith(TIMELINE) else ""
+        if folder + part in present or any(time.startswith(gone.requested) for gone in hidden):
+            continue
+        s3.copy_object(
+            Bucket=bucket, Key=folder + part, CopySource={"Bucket": bucket, "Key": found.key}
+        )
