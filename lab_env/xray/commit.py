@@ -1,15 +1,13 @@
 """A commit as a card for a notebook, and as text with the same facts."""
 
-from html import escape
-
+from lab_env.display.html import render
 from lab_env.display.text import duration_text
 from lab_env.hudi.commits import Commit, WrittenFile
 from lab_env.hudi.timeline import seconds_between
+from lab_env.xray import colours
 from lab_env.xray.captions import clock, counted
-from lab_env.xray.colours import ACTION, INK, OTHER_ACTION, PANEL
 
 FILE_KINDS = ("base", "log", "cdc")
-CELL = "padding:2px 14px 2px 0;text-align:left;vertical-align:top"
 
 
 def commit_text(commit: Commit) -> str:
@@ -21,24 +19,13 @@ def commit_text(commit: Commit) -> str:
 
 def commit_html(commit: Commit) -> str:
     """A commit as a card."""
-    rows = "".join(
-        f"<tr><td style='{CELL};opacity:.7'>{escape(name)}</td>"
-        f"<td style='{CELL};white-space:normal'>{escape(value)}</td></tr>"
-        for name, value in _facts(commit).items()
-    )
-    files = "".join(
-        f"<li style='margin:1px 0'>{escape(_file_line(file))}</li>" for file in commit.files
-    )
-    return (
-        "<div style='display:inline-block;max-width:920px;padding:8px 14px;margin:2px 0;"
-        f"font-size:13px;border-left:4px solid {ACTION.get(commit.action, OTHER_ACTION)};"
-        f"background:{PANEL};color:{INK}'>"
-        f"<b style='font-size:14px'>{escape(commit.action)} {escape(commit.requested)}</b>"
-        "<table style='border-collapse:collapse;background:none;color:inherit;font-size:inherit;"
-        f"margin:4px 0 2px'>{rows}</table>"
-        f"<details><summary style='cursor:pointer'>its files</summary>"
-        f"<ul style='margin:4px 0;padding-left:18px;overflow-wrap:anywhere'>{files}</ul>"
-        "</details></div>"
+    return render(
+        "xray/commit.html.j2",
+        commit=commit,
+        facts=_facts(commit),
+        files=map(_file_line, commit.files),
+        colour=colours.ACTION.get(commit.action, colours.OTHER_ACTION),
+        colours=colours,
     )
 
 
