@@ -33,7 +33,7 @@ def left_running(home) -> list[psutil.Process]:
             ("bench", "lode"),
             {},
             1,
-            "nothing to measure called lode",
+            "The benchmark has no part lode",
             "choose from: set-up, start-up",
         ),
         (("logs", "kafka"), {}, 1, "There is no log of 'kafka'.", "lab up"),
