@@ -144,8 +144,8 @@ class RevenueOfATrueState:
         """The newest committed total for both."""
         if facts.plain == facts.suffixed == NOW:
             return Passed(
-                f"{NOW} for both names: the total of the newest commit, and of all of it. Whichever "
-                "name a dashboard was given, it shows a state that the table really had."
+                f"{NOW} for both names: the total of the newest commit, and of all of it. "
+                "Whichever name a dashboard was given, it shows a state that the table really had."
             )
         name = "the table" if facts.plain != NOW else "its _ro name"
         total = facts.plain if facts.plain != NOW else facts.suffixed
