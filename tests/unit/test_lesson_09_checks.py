@@ -64,7 +64,8 @@ def test_a_new_day_that_is_missed_is_explained_when_something_else_is_seen():
 
 
 def test_the_newest_total_for_both_names_passes():
-    assert isinstance(RevenueOfATrueState.judge(TOTALS), Passed)
+    verdict = RevenueOfATrueState.judge(TOTALS)
+    assert isinstance(verdict, Passed) and verdict.note.startswith("229.00 for both names")
 
 
 @pytest.mark.parametrize(

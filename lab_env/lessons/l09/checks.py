@@ -122,7 +122,7 @@ class RevenueOfATrueState:
 
     @staticmethod
     def observe(lab, answer) -> Totals:
-        """Read both names, add a commit, set the session's query type, then call the function."""
+        """Read both names, add a commit, set the session's type, then call the function."""
         before, after = _two_states(lab)
         path, name = lab.scratch("dashboard"), f"dashboard_{secrets.token_hex(3)}"
         names = {name: "", f"{name}_ro": "TBLPROPERTIES ('hoodie.query.as.ro.table' = 'true')"}
@@ -144,8 +144,8 @@ class RevenueOfATrueState:
         """The newest committed total for both."""
         if facts.plain == facts.suffixed == NOW:
             return Passed(
-                """Read both names, add a commit, set the session's query type; then call the function."""
-                "name a dashboard was given, it shows a state that the table really had."
+                f"{NOW} for both names: the total of the newest commit, and of all of it. "
+                "Whichever name a dashboard was given, it shows a state that the table really had."
             )
         name = "the table" if facts.plain != NOW else "its _ro name"
         total = facts.plain if facts.plain != NOW else facts.suffixed
