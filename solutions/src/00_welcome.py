@@ -282,14 +282,14 @@ lab.check("00.3", visible_from)
 # Each instant has two times. One says when the write was asked for, the other when it was done.
 
 # %% right="00.3"
-from lab_env.hudi.timeline import clock
+from lab_env.xray.captions import clock
 
 visible_from = clock(after_update.instants[1].completed)
 
 # %% right="00.3"
-from lab_env.hudi.timeline import moment
+from lab_env.hudi.timeline import to_datetime
 
-visible_from = moment(after_update.instants[1].completed)
+visible_from = to_datetime(after_update.instants[1].completed)
 
 # %% wrong="00.3"
 # expect: That is when the write was requested
