@@ -126,10 +126,10 @@ write(events("id IN (1007, 32)", "erased", 4), orders, ORDERS | DELETE)
 # O-17, which was paid before, is now packed. O-1002 is new. O-1007 was created and then erased, and so
 # was O-32, an old order.
 #
-# **Predict:** how many rows does an incremental query deliver that begins at the bookmark?
+# **Predict:** how many rows does an incremental query deliver that begins at the bookmark? A number.
 
 # %%
-lab.predict("11.p1", ...)
+lab.predict("11.p1", ..., tolerance=0)
 
 
 # %%
@@ -179,10 +179,10 @@ assert in_sql.equals(increment[["order_id", "status"]])
 # the increment, and count what Spark reads.
 #
 # **Predict:** two rows of a thousand are delivered. How many times as many bytes does the full query read
-# as the increment?
+# as the increment? A number; one more or less counts, too.
 
 # %%
-lab.predict("11.p2", ...)
+lab.predict("11.p2", ..., tolerance=1)
 
 # %%
 from lab_env.probes.inputs import InputBytes
@@ -199,7 +199,7 @@ for name, rows in {
 cost = pd.DataFrame(cost).T
 
 less = cost.loc["everything", "KB read"] / cost.loc["increment", "KB read"]
-lab.record_actual("11.p2", f"{less:.1f} times as many")
+lab.record_actual("11.p2", round(less, 1))
 cost.round().astype(int)
 
 # %% name="increment-against-full" proof="The increment reads one file of five, a third of the bytes or so, for 2 of 1,000 rows."
@@ -280,10 +280,10 @@ assert in_reader < in_function == 1000
 # Back to the tempting column. A job has read up to commit 2, and takes the largest `_hoodie_commit_time`
 # that it saw as its bookmark. Then the commits 3 to 5 come, and it runs again.
 #
-# **Predict:** two changes are new. How many rows does it deliver?
+# **Predict:** two changes are new. How many rows does it deliver? A number; one more or less counts, too.
 
 # %%
-lab.predict("11.p3", ...)
+lab.predict("11.p3", ..., tolerance=1)
 
 # %%
 from lab_env.lessons.l11.figures import Deliveries, draw_deliveries
@@ -336,10 +336,10 @@ assert appended["_hoodie_commit_time"] - appended["completion time"] == 9
 # ### Exercise 11.1 · Exactly once, over two restarts
 #
 # Write one run of the job. It gets the table's path and the bookmark that the run before it returned. It
-# returns the rows that changed since, and the next bookmark. The check starts it four times, on a table of
-# its own. Before the second and the fourth run there is a new commit, before the third there is none. Between the
-# runs it keeps the bookmark as text, and nothing else, as a job that is restarted. The first bookmark is
-# `000`.
+# returns the rows that changed since (with their `_hoodie_commit_time`, by which the check knows the commit), and the
+# next bookmark. The check starts it four times, on a table of its own. Before the second run there is a new commit.
+# Another one completes *while the second run is at work*. Before the fourth run nothing happens. Between the runs the
+# check keeps the bookmark as text, and nothing else, as for a job that is restarted. The first bookmark is `000`.
 
 
 # %% exercise="11.1"
@@ -358,6 +358,20 @@ lab.check("11.1", run)
 # %% [markdown] hint="11.1"
 # First choose where the window ends, then read up to there. If you read first and ask for the newest
 # commit afterwards, a commit may come between the two, and nobody ever reads it.
+
+
+# %% right="11.1"
+def run(path, begin):
+    end = max(instant.completed for instant in lab.xray(path).instants)
+    return since(begin, end, path).select(COLUMNS).toPandas(), end
+
+
+# %% right="11.1"
+def run(path, begin):
+    rows = since(begin, path=path)
+    newest = rows.selectExpr("max(_hoodie_commit_time)").first()[0]
+    completed_of = spark.sql(TIMELINE.format(path)).toPandas().set_index("requested")["completed"]
+    return rows, completed_of.get(newest, begin)
 
 
 # %% wrong="11.1"
@@ -385,11 +399,25 @@ def run(path, begin):
     return rows, completed_of.get(newest)
 
 
+# %% wrong="11.1"
+# expect: Choose the end of the window first
+def run(path, begin):
+    rows = since(begin, path=path)
+    return rows, spark.sql(TIMELINE.format(path)).toPandas()["completed"].max()
+
+
+# %% wrong="11.1"
+# expect: Read up to your bookmark, and no further
+def run(path, begin):
+    end = spark.sql(TIMELINE.format(path)).toPandas()["completed"].max()
+    return since(begin, path=path), end
+
+
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Ten minutes. The reflex is `max(_hoodie_commit_time)`, and the second reflex, after the
 # message, is to add a millisecond. Draw one bar with its two ends and ask on which side of the bar the
-# bookmark has to stand. Whoever reads first and looks up the end afterwards passes the check; the second hint
-# says why it is a risk all the same.
+# bookmark has to stand. Whoever reads first and looks up the end afterwards loses the commit that completes during
+# the second run: the check lets it arrive between the two.
 
 # %% [markdown]
 # ## Where does the bookmark live?
@@ -419,10 +447,10 @@ except SystemError as reason:
 
 # %% [markdown]
 # **Predict:** it is started again, and this time nothing stops it. Two orders have changed since the
-# bookmark. How many rows does the target have at the end?
+# bookmark. How many rows does the target have at the end? A number.
 
 # %%
-lab.predict("11.p4", ...)
+lab.predict("11.p4", ..., tolerance=0)
 
 # %% name="two-steps"
 in_two_steps(mails, kept)
@@ -557,7 +585,7 @@ assert ends == list(timeline["completed"][-2:])
 # **Predict:** which of the two increments delivers the late event: `cow`, `mor`, `both` or `none`?
 
 # %%
-lab.predict("11.p5", ...)
+lab.predict("11.p5", ..., choices=("cow", "mor", "both", "none"))
 
 # %%
 mor = lab.path("orders_mor")
@@ -619,7 +647,7 @@ assert rows == (1, 0)
 # **Predict:** before the cleaning this window has ten rows. And after it: `10`, `9`, `0`, or `error`?
 
 # %%
-lab.predict("11.p6", ...)
+lab.predict("11.p6", ..., choices=("10", "9", "0", "error"))
 
 # %%
 window = timeline["completed"][0], timeline["completed"][1]
@@ -729,6 +757,14 @@ lab.check("11.2", lost)
 # %% [markdown] hint="11.2"
 # Compare requested times with requested times: a missed commit that was requested before
 # `earliest_commit_to_retain` may lack its files. A table that was never cleaned has no such time.
+
+
+# %% right="11.2"
+def lost(table, begin):
+    cleans = spark.sql(f"CALL show_cleans(table => '{table}')")
+    kept_from = cleans.agg({"earliest_commit_to_retain": "max"}).first()[0] or ""
+    missed = spark.sql(TIMELINE.format(table)).where(f"completed > '{begin}'").toPandas()
+    return (missed["requested"] < kept_from).any()  # of NumPy: np.True_ or np.False_
 
 
 # %% wrong="11.2"

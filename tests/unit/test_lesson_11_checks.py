@@ -2,19 +2,25 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.display.palette import VERMILION
 from lab_env.hudi.timeline import Instant
-from lab_env.lessons.l11.checks import DUE, ExactlyOnce, FourRuns, LostWindow, Run, Window
+from lab_env.lessons.l11.checks import ExactlyOnce, FourRuns, LostWindow, Run, Window
 from lab_env.lessons.l11.figures import Deliveries, draw_deliveries
 
 REQUESTED, COMPLETED = ("100", "200", "300", "400", "500"), ("150", "250", "350", "450", "550")
-BEGINS, BOOKMARKS = ("000", "250", "350", "350"), ("250", "350", "350", "450")
-RUNS = tuple(Run(*facts) for facts in zip(BEGINS, DUE, BOOKMARKS, strict=True))
-COMMIT_2 = ((4, 2), (5, 2))
+RUNS = (
+    Run("000", ((1, 1), (2, 1), (3, 1), (4, 2), (5, 2)), "250"),
+    Run("250", ((1, 3),), "350"),
+    Run("350", ((4, 4),), "450"),  # commit 4 completed while run 2 was at work
+    Run("450", (), "450"),
+)
+COMMIT_2, COMMIT_4 = ((4, 2), (5, 2)), ((4, 4),)
 
 
 def facts_of(*runs: Run) -> FourRuns:
@@ -28,7 +34,13 @@ def reason_of(verdict) -> str:
 
 def test_each_change_once_passes():
     verdict = ExactlyOnce.judge(facts_of(*RUNS))
-    assert isinstance(verdict, Passed) and "5, 1, 0, 1" in verdict.note
+    assert isinstance(verdict, Passed) and "5, 1, 1, 0" in verdict.note
+
+
+def test_a_run_may_deliver_the_commit_that_completed_while_it_was_at_work():
+    early = replace(RUNS[1], rows=(*RUNS[1].rows, *COMMIT_4), bookmark="450")
+    rest = (replace(RUNS[3], begin="450"), RUNS[3])
+    assert isinstance(ExactlyOnce.judge(facts_of(RUNS[0], early, *rest)), Passed)
 
 
 @pytest.mark.parametrize(
@@ -40,32 +52,47 @@ def test_each_change_once_passes():
     ],
 )
 def test_a_commit_that_comes_twice_gets_its_reason(bookmark, reason):
-    second = Run(bookmark, (*DUE[1], *COMMIT_2), "350")
-    said = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], second)))
-    assert said.startswith("Commit 2 arrived twice, 2 rows of it.") and reason in said
+    second = Run(bookmark, (*RUNS[1].rows, *COMMIT_2), "350")
+    message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], second)))
+    assert message.startswith("Commit 2 arrived twice, 2 rows of it.") and reason in message
+
+
+def test_a_window_without_an_end_reads_beyond_the_bookmark():
+    second = replace(RUNS[1], rows=(*RUNS[1].rows, *COMMIT_4))
+    message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], second, RUNS[2])))
+    assert "Commit 4 arrived twice" in message and "Read up to your bookmark" in message
 
 
 def test_a_bookmark_that_never_moves_is_named():
-    runs = [replace(run, begin="000", rows=DUE[0]) for run in RUNS]
-    said = reason_of(ExactlyOnce.judge(facts_of(*runs[:2])))
-    assert "The bookmark stays at 000: run 2 delivered everything again, 10 rows so far" in said
+    runs = [replace(run, begin="000", rows=RUNS[0].rows) for run in RUNS]
+    message = reason_of(ExactlyOnce.judge(facts_of(*runs[:2])))
+    assert "stays at 000: run 2 delivered everything again, 10 rows so far" in message
 
 
 def test_a_run_without_rows_needs_a_bookmark_too():
-    stopped = replace(RUNS[2], bookmark=None)
-    said = reason_of(ExactlyOnce.judge(facts_of(*RUNS[:2], stopped)))
-    assert said.startswith("Run 3 returned None") and "no bookmark for the next run" in said
+    stopped = replace(RUNS[3], bookmark=None)
+    message = reason_of(ExactlyOnce.judge(facts_of(*RUNS[:3], stopped)))
+    assert message.startswith("Run 4 returned no text") and "It delivered 0 rows" in message
 
 
-def test_a_change_that_never_comes_is_named():
-    runs = (*RUNS[:3], replace(RUNS[3], rows=()))
-    said = reason_of(ExactlyOnce.judge(facts_of(*runs)))
-    assert "Changes that never came: 1, such as order 4 of commit 4" in said
+def test_who_looks_up_the_end_after_reading_loses_what_completed_in_between():
+    missing = (replace(RUNS[1], bookmark="450"), replace(RUNS[3], begin="450"), RUNS[3])
+    message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], *missing)))
+    assert "Changes that never came: 1, such as O-4 of commit 4" in message
+    assert "Choose the end of the window first" in message
+
+
+def test_another_change_that_never_comes_is_named():
+    message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], replace(RUNS[1], rows=()), *RUNS[2:])))
+    assert "such as O-1 of commit 3. A bookmark beyond the newest completion time" in message
 
 
 def test_a_change_that_comes_a_run_late_is_refused():
-    late = (replace(RUNS[0], rows=DUE[0][:3]), replace(RUNS[1], rows=(*COMMIT_2, *DUE[1])))
-    assert "in another run" in reason_of(ExactlyOnce.judge(facts_of(*late, *RUNS[2:])))
+    late = (
+        replace(RUNS[0], rows=RUNS[0].rows[:3]),
+        replace(RUNS[1], rows=(*COMMIT_2, *RUNS[1].rows)),
+    )
+    assert "in a later run" in reason_of(ExactlyOnce.judge(facts_of(*late, *RUNS[2:])))
 
 
 LOST = Window(cleaned=True, after=1, missed=4, short=True, kept=False, answer=True)
@@ -89,11 +116,17 @@ def test_an_alarm_for_what_is_lost_passes_and_may_go_off_one_commit_early(early_
         (replace(UP_TO_DATE, answer=True), "An increment is empty when nothing has changed since"),
         (replace(WHOLE, answer=True), "Nothing was ever cleaned there"),
         (replace(NEWEST, missed=1, answer=True), "kept the files of all of these commits"),
-        (replace(WHOLE, answer="no"), "you say 'no'. Return True or False."),
+        (replace(LOST, answer=np.False_), "Cleaning removes files, no instants"),
     ],
 )
 def test_a_wrong_alarm_gets_its_reason(window, reason):
     assert reason in reason_of(LostWindow.judge((window,)))
+
+
+@pytest.mark.parametrize("answer", [None, [], 1])
+def test_an_alarm_is_true_or_false(answer):
+    with pytest.raises(Unreadable, match="is expected, not"):
+        LostWindow.judge((replace(LOST, answer=answer),))
 
 
 INSTANTS = [Instant(r, c, "commit", "completed") for r, c in zip(REQUESTED, COMPLETED, strict=True)]

@@ -1,25 +1,41 @@
-"""Checks of lesson 11: what four runs of a job delivered, and which lost windows a function foresaw.
+"""Checks of lesson 11: what four runs of a job delivered, and which lost windows were foreseen.
 
-Both work on copies of one small table, written at the first check. A copy shows as many of its commits
-as its timeline has, so a commit "arrives" when its timeline files are copied.
+Both work on copies of one small table, which the first check writes. A copy shows as many of its
+commits as its timeline has, so a commit arrives when its timeline files are copied.
 """
 
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
+from unittest.mock import patch
 
-from lab_env import store
+from pyspark.sql import DataFrameReader, SparkSession
+
+from lab_env.course.answers import Unreadable, as_bool, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.hudi.timeline import Instant, parse_timeline_key
+from lab_env.hudi.timeline import Instant
+from lab_env.lessons.copies import copy_table
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
-# The orders of each commit. Commit 1 creates them all, the others change some.
+# The orders of each commit, by number. Commit 1 creates them all, the others change some.
 COMMITS = ((1, 2, 3, 4, 5), (4, 5), (1,), (4,))
-# How many commits are there at each run of 11.1, and which orders of which commit each must deliver.
-RUNS = (2, 3, 3, 4)
-DUE = (((1, 1), (2, 1), (3, 1), (4, 2), (5, 2)), ((1, 3),), (), ((4, 4),))
+STATES = ("new", "paid", "packed", "shipped")
+# How many commits there are when each run of 11.1 begins. Commit 4 arrives during run 2.
+SHOWN = (2, 3, 4, 4)
+BUSY_RUN, LATE_COMMIT = 2, 4
+# In which runs each order's change may come, by order and commit.
+DUE = {
+    (1, 1): {1},
+    (2, 1): {1},
+    (3, 1): {1},
+    (4, 2): {1},
+    (5, 2): {1},
+    (1, 3): {2},
+    (4, LATE_COMMIT): {2, 3},
+}
 NEXT_MILLISECOND = 1
 
 
@@ -30,12 +46,12 @@ class Run:
     Args:
         begin: the bookmark that it got.
         rows: what it delivered, as numbers of order and commit.
-        bookmark: what it returned for the next run.
+        bookmark: what it returned for the next run; None if that was no text.
     """
 
     begin: str
     rows: tuple[tuple[int, int], ...]
-    bookmark: object
+    bookmark: str | None
 
 
 @dataclass(frozen=True)
@@ -43,9 +59,9 @@ class FourRuns:
     """What the job did.
 
     Args:
-        runs: up to four; it ends with a run that returned no bookmark or delivered a row again.
-        requested: of each commit.
-        completed: of each commit.
+        runs: up to four; the last one may have returned no bookmark, or delivered a row again.
+        requested: time of each commit.
+        completed: time of each commit.
     """
 
     runs: tuple[Run, ...]
@@ -55,7 +71,7 @@ class FourRuns:
 
 @check_of("11.1")
 class ExactlyOnce:
-    """Each change is delivered once over four runs."""
+    """Each change is delivered once over four runs, also one that completes during a run."""
 
     @staticmethod
     def observe(lab, answer) -> FourRuns:
@@ -63,25 +79,18 @@ class ExactlyOnce:
         source, commits = _small_table(lab)
         number = {commit.requested: n for n, commit in enumerate(commits, start=1)}
         path, begin, runs = lab.scratch("job"), "000", []
-        for shown in RUNS:
-            _copy(lab, source, path, commits[shown:])
-            rows, bookmark = answer(path, begin)
-            delivered = rows.select("order_id", "_hoodie_commit_time").collect()
-            runs.append(
-                Run(
-                    begin,
-                    tuple(
-                        sorted(
-                            (int(row.order_id), number[row._hoodie_commit_time])
-                            for row in delivered
-                        )
-                    ),
-                    bookmark,
-                )
+        for run, shown in enumerate(SHOWN, start=1):
+            copy_table(lab, source, path, hidden=commits[shown:])
+            with _commit_arrives(lab, source, path) if run == BUSY_RUN else nullcontext():
+                answered, bookmark = answer(path, begin)
+            rows = sorted(
+                (int(order.removeprefix("O-")), number[commit])
+                for order, commit in as_rows(answered, ("order_id", "_hoodie_commit_time"))
             )
-            if not isinstance(bookmark, str) or _came_twice(runs):
+            runs.append(Run(begin, tuple(rows), _text_or_none(bookmark)))
+            begin = runs[-1].bookmark
+            if begin is None or _delivered_twice(runs):
                 break  # it cannot become right any more
-            begin = str(bookmark)
         return FourRuns(
             tuple(runs),
             tuple(commit.requested for commit in commits),
@@ -90,30 +99,23 @@ class ExactlyOnce:
 
     @staticmethod
     def judge(facts: FourRuns) -> Passed | NotYet:
-        """Nothing twice, nothing missing."""
-        without = next(
-            (n for n, r in enumerate(facts.runs, 1) if not isinstance(r.bookmark, str)), 0
-        )
-        if without:
+        """Nothing twice, nothing missing, nothing late."""
+        last = facts.runs[-1]
+        if last.bookmark is None:
             return NotYet(
-                f"Run {without} returned {facts.runs[without - 1].bookmark!r}, so the job has no "
-                f"bookmark for the next run. It delivered {len(facts.runs[without - 1].rows)} rows: "
-                "a bookmark must not depend on there being any."
+                f"Run {len(facts.runs)} returned no text as bookmark, so the job has no bookmark "
+                f"for the next run. It delivered {len(last.rows)} rows: a bookmark must not depend "
+                "on there being any."
             )
-        twice = _came_twice(facts.runs)
+        twice = _delivered_twice(facts.runs)
         if twice:
             return NotYet(_why_twice(facts, twice))
-        missing = {row for due in DUE for row in due} - {
-            row for run in facts.runs for row in run.rows
-        }
+        run_of = {row: n for n, run in enumerate(facts.runs, start=1) for row in run.rows}
+        missing = DUE.keys() - run_of.keys()
         if missing:
-            order, commit = min(missing)
-            return NotYet(
-                f"Changes that never came: {len(missing)}, such as order {order} of commit {commit}. A "
-                "bookmark beyond the newest completion time that was read skips what completes later."
-            )
-        if tuple(run.rows for run in facts.runs) != DUE:
-            return NotYet("Some rows came in another run than the first one that could see them.")
+            return NotYet(_why_missing(missing))
+        if any(run_of[row] not in runs for row, runs in DUE.items()):
+            return NotYet("Some rows came in a later run than the first one that could see them.")
         counts = ", ".join(str(len(run.rows)) for run in facts.runs)
         return Passed(
             f"Rows in the four runs: {counts}. Every change came once, and the job remembers one "
@@ -121,10 +123,57 @@ class ExactlyOnce:
         )
 
 
-def _came_twice(runs: Sequence[Run]) -> list[tuple[int, int]]:
+@contextmanager
+def _commit_arrives(lab, source: str, path: str) -> Iterator[None]:
+    """Let the hidden commits arrive just before the second query of the body.
+
+    Queries are what reads the table or its timeline: a load, an SQL statement, an X-ray.
+    """
+    asked = 0
+
+    def counted(query: Callable) -> Callable:
+        @wraps(query)
+        def run(*arguments, **options):
+            nonlocal asked
+            asked += 1
+            if asked == 2:
+                copy_table(lab, source, path)
+            return query(*arguments, **options)
+
+        return run
+
+    with ExitStack() as patches:
+        for owner, name in ((DataFrameReader, "load"), (SparkSession, "sql"), (type(lab), "xray")):
+            patches.enter_context(patch.object(owner, name, counted(getattr(owner, name))))
+        yield
+
+
+def _text_or_none(bookmark: object) -> str | None:
+    try:
+        return as_text(bookmark)
+    except Unreadable:
+        return None
+
+
+def _delivered_twice(runs: Sequence[Run]) -> list[tuple[int, int]]:
     """The rows that were delivered more than once."""
     times = Counter(row for run in runs for row in run.rows)
     return sorted(row for row, count in times.items() if count > 1)
+
+
+def _why_missing(missing: set[tuple[int, int]]) -> str:
+    """Which changes never came, and which mistake skips them."""
+    order, commit = min(missing)
+    count = f"Changes that never came: {len(missing)}, such as O-{order} of commit {commit}."
+    if commit == LATE_COMMIT:
+        return (
+            f"{count} It completed while run {BUSY_RUN} was at work: after the run had read, and "
+            "before it asked for its bookmark. Choose the end of the window first, then read."
+        )
+    return (
+        f"{count} A bookmark beyond the newest completion time that was read skips what "
+        "completes later."
+    )
 
 
 def _why_twice(facts: FourRuns, twice: list[tuple[int, int]]) -> str:
@@ -137,25 +186,28 @@ def _why_twice(facts: FourRuns, twice: list[tuple[int, int]]) -> str:
             f"{sum(len(run.rows) for run in facts.runs)} rows so far."
         )
     marks = [run.begin for run in facts.runs if run.begin != "000"]
-    told = (
-        f"Commit {commit} arrived twice, {len([r for r in twice if r[1] == commit])} rows of it. "
-    )
+    count = f"Commit {commit} arrived twice, {sum(row[1] == commit for row in twice)} rows of it."
     if requested in marks:
-        return told + (
-            f"Your bookmark {requested} is the time at which it was requested. The window compares "
-            f"completion times, and it was completed at {completed}: after your bookmark."
+        return (
+            f"{count} Your bookmark {requested} is the time at which it was requested. The window "
+            f"compares completion times, and it was completed at {completed}: after your bookmark."
         )
     if str(int(requested) + NEXT_MILLISECOND) in marks:
-        return told + (
-            f"It was requested at {requested} and completed at {completed}. One millisecond later is "
-            "still before its completion."
+        return (
+            f"{count} It was requested at {requested} and completed at {completed}. One "
+            "millisecond later is still before its completion."
         )
-    return told + f"It was completed at {completed}; your bookmarks were {', '.join(marks)}."
+    if commit == LATE_COMMIT:
+        return (
+            f"{count} It completed while run {BUSY_RUN} was at work, after your bookmark was "
+            "taken. Read up to your bookmark, and no further."
+        )
+    return f"{count} It was completed at {completed}; your bookmarks were {', '.join(marks)}."
 
 
 @dataclass(frozen=True)
 class Window:
-    """What is known of one bookmark, and what the function said.
+    """What is known of one bookmark, and what the function answered.
 
     Args:
         cleaned: whether the table was cleaned.
@@ -180,7 +232,7 @@ class LostWindow:
 
     @staticmethod
     def observe(lab, answer) -> tuple[Window, ...]:
-        """Ask the function about a table and a cleaned copy of it, for several bookmarks."""
+        """Call the function for a table and a cleaned copy of it, with several bookmarks."""
         whole = [len(orders) for orders in COMMITS]
         found = []
         for table in _with_and_without_cleaning(lab):
@@ -202,24 +254,22 @@ class LostWindow:
     @staticmethod
     def judge(facts: tuple[Window, ...]) -> Passed | NotYet:
         """True where rows are lacking, False where the cleaner kept everything."""
-        for window in facts:
+        alarms = [as_bool(window.answer) for window in facts]
+        for window, alarm in zip(facts, alarms, strict=True):
             where = (
-                f"{'The cleaned' if window.cleaned else 'The uncleaned'} table, bookmark after commit "
-                f"{window.after}, {window.missed} commits missed: you say {window.answer!r}"
+                f"{'The cleaned' if window.cleaned else 'The uncleaned'} table, bookmark after "
+                f"commit {window.after}, {window.missed} commits missed: you say {alarm}"
             )
-            if not isinstance(window.answer, bool):
-                return NotYet(f"{where}. Return True or False.")
-            if window.short and not window.answer:
+            if window.short and not alarm:
                 return NotYet(
                     f"{where}, but windows of them come back with fewer rows than before. The "
-                    "timeline still lists these commits. Cleaning removes files, no instants; what it "
-                    "kept stands in the clean."
+                    "timeline still lists these commits. Cleaning removes files, no instants; what "
+                    "it kept stands in the clean."
                 )
-            if window.kept and window.answer:
+            if window.kept and alarm:
                 return NotYet(f"{where}. {_why_safe(window)}")
-        alarms = sum(bool(window.answer) for window in facts)
         return Passed(
-            f"{alarms} of {len(facts)} bookmarks got an alarm, among them every one whose windows "
+            f"{sum(alarms)} of {len(facts)} bookmarks got an alarm, among them each whose windows "
             "came back short. A job that gets it reads once without an end, or starts anew."
         )
 
@@ -263,7 +313,7 @@ def _with_and_without_cleaning(lab) -> tuple[_Table, _Table]:
     for _ in range(2):
         path = lab.scratch("missed")
         names.append(f"missed_{secrets.token_hex(3)}")
-        _copy(lab, source, path)
+        copy_table(lab, source, path)
         lab.spark.sql(f"CREATE TABLE {names[-1]} USING hudi LOCATION '{path}'")
     clean = lab.spark.sql(
         f"CALL run_clean(table => '{names[1]}', retain_commits => 1, "
@@ -277,37 +327,24 @@ def _with_and_without_cleaning(lab) -> tuple[_Table, _Table]:
 
 
 def _small_table(lab) -> tuple[str, list[Instant]]:
-    """The table of both checks, written once in a lesson, and its commits in order."""
+    """The path of the table of both checks, written at the first call, and its commits in order."""
     path = lab.path("checks/small")
     if not lab.files(path):
         options = DEMO_OPTIONS | KEYS | {
             "hoodie.table.name": "small",
             "hoodie.index.bloom.num_entries": "1000",
         }  # fmt: skip
-        for minute, orders in enumerate(COMMITS):
-            rows = lab.spark.createDataFrame([(str(n),) for n in orders], "order_id string")
-            rows.coalesce(1).selectExpr(
+        for minute, (orders, status) in enumerate(zip(COMMITS, STATES, strict=True)):
+            ids = lab.spark.createDataFrame([(f"O-{n}",) for n in orders], "order_id string")
+            ids.coalesce(1).selectExpr(  # the columns of the lesson's own table
                 "order_id",
+                f"'{status}' AS status",
+                "CAST(10 AS DECIMAL(12,2)) AS amount",
+                "sha2(order_id, 256) AS tracking_code",
                 f"timestamp'2026-11-20 12:{minute:02}:00' AS order_ts",
                 "'2026-11-20' AS partition_date",
             ).write.format("hudi").options(**options).mode("append").save(path)
     return path, [instant for instant in lab.xray(path).instants if instant.writes]
-
-
-def _copy(lab, source: str, target: str, hidden: Sequence[Instant] = ()) -> None:
-    """Copy what the target lacks, but for the timeline files of the hidden commits."""
-    s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
-    begin, folder = store.key_of(source), store.key_of(target)
-    there = {found.key for found in lab.files(target)}
-    late = {instant.requested for instant in hidden}
-    for found in lab.files(source):
-        part = found.key.removeprefix(begin)
-        instant = parse_timeline_key(part)
-        arrived = instant is None or instant.requested not in late
-        if arrived and folder + part not in there:
-            s3.copy_object(
-                Bucket=bucket, Key=folder + part, CopySource={"Bucket": bucket, "Key": found.key}
-            )
 
 
 def _steps(lab, path: str, commits: list[Instant]) -> list[int]:

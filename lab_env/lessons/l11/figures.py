@@ -1,8 +1,7 @@
-"""What two runs of one reader deliver, commit by commit: a row that came twice is the one to see.
+"""Draws what two runs of one reader deliver, commit by commit; rows delivered twice are red.
 
 A run's rows name their commit in `_hoodie_commit_time`, which is the commit's requested time. The
-drawing puts requested and completion times in one order on its axis, without a scale: what counts
-is which is before which.
+axis shows requested and completion times in their order, without a scale.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,10 +33,10 @@ class Deliveries:
     second: pd.DataFrame
 
     def counts(self, instants: Iterable[Instant]) -> pd.DataFrame:
-        """A row for each commit: rows delivered by the first run only, by the second only, by both.
+        """Rows per commit that only the first run delivered, only the second, and both.
 
         Args:
-            instants: the table's timeline; what wrote no row is left out.
+            instants: the table's timeline; instants that wrote no data are left out.
 
         Returns:
             Columns `first`, `second` and `twice`; the index is the requested time.
@@ -46,8 +45,8 @@ class Deliveries:
         first, second = (set(map(tuple, run[[COMMIT, KEY]].to_numpy())) for run in runs)
         rows = {
             instant.requested: [
-                sum(commit == instant.requested for commit, _ in found)
-                for found in (first - second, second - first, first & second)
+                sum(commit == instant.requested for commit, _ in rows)
+                for rows in (first - second, second - first, first & second)
             ]
             for instant in instants
             if instant.writes
@@ -56,14 +55,14 @@ class Deliveries:
 
 
 def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliveries]) -> str:
-    """For each reader the commits as bars from requested to completed, and its bookmark as a line.
+    """Draw, per reader, the commits as bars from requested to completed and the bookmark as a line.
 
     Args:
         instants: the table's timeline, all complete.
-        readers: their deliveries by the title to show.
+        readers: deliveries by the title to show.
 
     Returns:
-        An `<svg>` element; what the second run delivered again is in the palette's red.
+        An `<svg>` element; commits that the second run delivered again are red.
     """
     commits = [instant for instant in instants if instant.writes]
     moments = sorted({time for commit in commits for time in (commit.requested, commit.completed)})
@@ -72,10 +71,10 @@ def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliverie
         counts = reader.counts(commits)
         for row, commit in enumerate(commits):
             left, right = moments.index(commit.requested), moments.index(commit.completed)
-            told, colour = _told(counts.loc[commit.requested])
+            label, colour = _label(counts.loc[commit.requested])
             axes.barh(row, right - left, 0.55, left=left, color=colour)
-            axes.text(len(moments) - 0.3, row, told, va="center", fontsize=9, color=INK)
-        axes.axvline(_place(reader.bookmark, moments), color=INK, linewidth=1.6, linestyle="--")
+            axes.text(len(moments) - 0.3, row, label, va="center", fontsize=9, color=INK)
+        axes.axvline(_position(reader.bookmark, moments), color=INK, linewidth=1.6, linestyle="--")
         axes.set_yticks(range(len(commits)), [f"commit {n}" for n in range(1, len(commits) + 1)])
         axes.set_ylim(len(commits) - 0.4, -0.6)
         axes.set_xlim(-0.5, len(moments) + 4.2)
@@ -85,8 +84,8 @@ def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliverie
     return svg(figure)
 
 
-def _told(counts: pd.Series) -> tuple[str, str]:
-    """What stands beside a commit's bar, and the bar's colour."""
+def _label(counts: pd.Series) -> tuple[str, str]:
+    """The text beside a commit's bar, and the bar's colour."""
     if counts["twice"]:
         return f"{counts['twice']} rows twice", TWICE
     if counts["second"]:
@@ -96,8 +95,8 @@ def _told(counts: pd.Series) -> tuple[str, str]:
     return "no row", FIRST
 
 
-def _place(time: str, moments: list[str]) -> float:
-    """Where a time stands among the moments; between two of them when it is neither."""
+def _position(time: str, moments: list[str]) -> float:
+    """The index of a time among the moments; between two of them if it is none of them."""
     if time in moments:
         return moments.index(time)
     return sum(moment < time for moment in moments) - 0.5
