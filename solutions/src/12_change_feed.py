@@ -104,10 +104,10 @@ write(orders("id <= 1000", "new", "10:00"), "cow", "mor")
 # Ten orders are paid, O-17 among them. Each customer took gift wrap, so each amount rises by 2.50.
 #
 # **Predict:** in lesson 05 such an update made one new data file in a Copy-on-Write table: a base file.
-# How many will it make in a table with a change feed?
+# How many will it make in a table with a change feed? A number.
 
 # %%
-lab.predict("12.p1", ...)
+lab.predict("12.p1", ..., tolerance=0)
 
 # %%
 WRAPPED = "750 + pmod(hash(id, 7), 20000)"
@@ -225,10 +225,11 @@ parsed(raw["cow"]).show(truncate=False)
 # | a late event | *reserved* at 10:30 for O-17 and O-18, which were paid at 11:00: it loses |
 # | two erasures | O-13, and O-1001 that came in a moment ago |
 #
-# **Predict:** with the ten payments these are four commits. How many change rows will the feed have?
+# **Predict:** with the ten payments these are four commits. How many change rows will the feed have? A number; one
+# more or less counts, too.
 
 # %%
-lab.predict("12.p2", ...)
+lab.predict("12.p2", ..., tolerance=1)
 
 # %%
 cancelled = orders("id = 12", "cancelled", "11:30", WRAPPED)
@@ -355,6 +356,16 @@ lab.check("12.1", life)
 # row's `before` is where the life in this window begins.
 
 
+# %% right="12.1"
+def life(changes, order_id):
+    frame = changes.selectExpr(
+        "coalesce(after.order_id, before.order_id) AS id", "ts_ms",
+        "before.status AS was", "after.status AS became",
+    ).toPandas()  # fmt: skip
+    rows = frame[frame["id"] == order_id].sort_values("ts_ms")
+    return pd.concat([rows["was"].head(1), rows["became"]])
+
+
 # %% wrong="12.1"
 # expect: an erasure has no image after
 def life(changes, order_id):
@@ -422,10 +433,10 @@ old.orderBy("customer_id").show(3)
 #
 # ### Exercise 12.2 · By how much does each customer's revenue change?
 #
-# Write a function that gets parsed changes and returns a DataFrame with `customer_id` and `cents`: what
-# is to be added to each customer's revenue (less than 0 where it falls). An order that is cancelled or
-# erased is worth nothing. The check adds your answer to the old revenue, and compares with a full
-# recompute of today's table.
+# Write a function that gets parsed changes and returns a DataFrame of Spark with `customer_id` and `cents`, one row
+# per customer: what is to be added to the customer's revenue (less than 0 where it falls). An order that is cancelled
+# or erased is worth nothing. The check adds your answer to the old revenue, and compares with a full recompute of
+# today's table. The job below goes on with your function.
 
 
 # %% exercise="12.2"
@@ -453,6 +464,17 @@ lab.check("12.2", deltas)
 # union, summed for each customer, is the answer. What is a cancelled image worth in each?
 
 
+# %% right="12.2"
+def deltas(changes):
+    changes.createOrReplaceTempView("feed_rows")
+    return spark.sql("""
+        SELECT image.customer_id, CAST(sum(sign * image.cents) AS BIGINT) AS cents
+        FROM (SELECT -1 AS sign, before AS image FROM feed_rows
+              UNION ALL SELECT 1, after FROM feed_rows)
+        WHERE image.status <> 'cancelled' GROUP BY image.customer_id
+    """)
+
+
 # %% wrong="12.2"
 # expect: subtract `before` for u and d
 def deltas(changes):
@@ -467,6 +489,34 @@ def deltas(changes):
     after = F.coalesce("after.cents", F.lit(0))
     customer = F.coalesce("after.customer_id", "before.customer_id").alias("customer_id")
     return changes.groupBy(customer).agg(F.sum(after - before).alias("cents"))
+
+
+# %% wrong="12.2"
+# expect: one row is without a customer
+def deltas(changes):
+    def worth(image):
+        counts = F.col(f"{image}.status") != "cancelled"
+        return F.when(counts, F.col(f"{image}.cents")).otherwise(0)
+
+    taken_off = changes.select("before.customer_id", (-worth("before")).alias("cents"))
+    put_on = changes.select("after.customer_id", worth("after").alias("cents"))
+    return taken_off.union(put_on).groupBy("customer_id").agg(F.sum("cents").alias("cents"))
+
+
+# %% wrong="12.2"
+# expect: one row per customer
+def deltas(changes):
+    before = changes.where("before.status <> 'cancelled'")
+    after = changes.where("after.status <> 'cancelled'")
+    return before.selectExpr("before.customer_id", "-before.cents AS cents").union(
+        after.select("after.customer_id", "after.cents")
+    )
+
+
+# %% wrong="12.2"
+# expect: it needs a DataFrame of Spark
+def deltas(changes):
+    return changes.selectExpr("after.customer_id", "after.cents").toPandas()
 
 
 # %% wrong="12.2"
@@ -573,7 +623,7 @@ assert differences() == []
 # the full recompute? `"cow"`, `"mor"`, `"both"` or `"neither"`.
 
 # %%
-lab.predict("12.p3", ...)
+lab.predict("12.p3", ..., choices=("cow", "mor", "both", "neither"))
 
 # %%
 from lab_env.probes.inputs import InputBytes
@@ -661,15 +711,16 @@ assert off == ["C-2"]  # O-1002 is the order of C-2
 #
 # ### Exercise 12.3 · Where does the next run begin?
 #
-# Write the function that gives the beginning of the next run, a value for `begin` of `feed`. The job has
-# no memory but its table `revenue`. The check asks the feed from there: the new order must be in it, and
-# nothing that was counted already.
+# Write the function that gives the beginning of the next run, a value for `begin` of `feed`. It gets the path of the
+# job's table, which is all the memory that the job has. The check reads the feed from there: the new order must be in
+# it, and nothing that was counted already. It also calls the function with a copy of the table as it was one run
+# earlier.
 
 
 # %% exercise="12.3"
-def begin_of_next_run():
+def begin_of_next_run(totals=revenue):
     # BEGIN SOLUTION
-    kept = spark.read.format("hudi").load(revenue)
+    kept = spark.read.format("hudi").load(totals)
     return kept.agg(F.max("upto")).first()[0]
     # END SOLUTION
 
@@ -683,24 +734,36 @@ lab.check("12.3", begin_of_next_run)
 # When was `revenue` written, and when did O-1002 come in? The time of the job's own commit is too late.
 
 
+# %% right="12.3"
+def begin_of_next_run(totals=revenue):
+    kept = spark.read.format("hudi").load(totals).toPandas()
+    return int(kept["upto"].max())
+
+
 # %% wrong="12.3"
 # expect: The job's own commit came after it
-def begin_of_next_run():
-    kept = spark.read.format("hudi").load(revenue)
+def begin_of_next_run(totals=revenue):
+    kept = spark.read.format("hudi").load(totals)
     return kept.agg(F.max("_hoodie_commit_time")).first()[0]
 
 
 # %% wrong="12.3"
 # expect: would count twice
-def begin_of_next_run():
-    kept = spark.read.format("hudi").load(revenue)
+def begin_of_next_run(totals=revenue):
+    kept = spark.read.format("hudi").load(totals)
     return kept.agg(F.min("upto")).first()[0]
 
 
 # %% wrong="12.3"
 # expect: gives nothing at all
-def begin_of_next_run():
+def begin_of_next_run(totals=revenue):
     return "earliest"
+
+
+# %% wrong="12.3"
+# expect: no variable of this notebook
+def begin_of_next_run(totals=revenue):
+    return news.agg(F.max("ts_ms")).first()[0]  # `news` is what this notebook has read
 
 
 # %% [markdown] tags=["instructor"]

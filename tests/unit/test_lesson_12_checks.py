@@ -1,9 +1,11 @@
-"""Lesson 12 judges by what changes add up to: each way to be wrong has its own reason and figure."""
+"""Lesson 12 judges by what changes add up to: each mistake has its own reason and figure."""
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l12.checks import (
     LIVES,
@@ -24,6 +26,14 @@ def reason_of(verdict) -> str:
 
 def test_every_life_from_its_state_before_to_its_end_passes():
     assert isinstance(OneOrdersLife.judge(TRUE_LIVES), Passed)
+    as_series = {order: pd.Series(states) for order, states in TRUE_LIVES.items()}
+    assert isinstance(OneOrdersLife.judge(as_series), Passed)
+
+
+@pytest.mark.parametrize("answer", [None, "new", 3])
+def test_a_life_is_a_list(answer):
+    with pytest.raises(Unreadable, match="A list is expected"):
+        OneOrdersLife.judge(TRUE_LIVES | {"O-17": answer})
 
 
 @pytest.mark.parametrize(
@@ -48,7 +58,7 @@ def test_a_life_of_one_state_too_few_is_not_taken_for_right():
 
 # C-1 paid 250 cents more; C-2's order of 4,000 was cancelled; C-3's of 7,000 erased.
 MOVES = Moves(
-    answer={"C-1": 250, "C-2": -4000, "C-3": -7000},
+    answer=(("C-1", 250), ("C-2", -4000), ("C-3", -7000)),
     truth={"C-1": 250, "C-2": -4000, "C-3": -7000, "C-4": 0},
     after_only=17_250,
     cancelled=4000,
@@ -58,7 +68,8 @@ MOVES = Moves(
 
 def test_the_right_moves_pass_with_a_customer_that_did_not_move_left_out_or_named():
     assert isinstance(RevenueByChanges.judge(MOVES), Passed)
-    assert isinstance(RevenueByChanges.judge(replace(MOVES, answer=MOVES.truth)), Passed)
+    named = replace(MOVES, answer=tuple(MOVES.truth.items()))
+    assert isinstance(RevenueByChanges.judge(named), Passed)
 
 
 @pytest.mark.parametrize(
@@ -78,19 +89,38 @@ def test_the_right_moves_pass_with_a_customer_that_did_not_move_left_out_or_name
     ],
 )
 def test_wrong_moves_get_their_figure_and_their_reason(answer, reason):
-    assert reason in reason_of(RevenueByChanges.judge(replace(MOVES, answer=answer)))
+    facts = replace(MOVES, answer=tuple(answer.items()))
+    assert reason in reason_of(RevenueByChanges.judge(facts))
 
 
-def test_other_columns_are_named():
-    facts = replace(MOVES, columns=("customer_id", "sum(cents)"))
-    assert "customer_id, sum(cents)" in reason_of(RevenueByChanges.judge(facts))
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ((None, 0), "one row is without a customer"),
+        (("C-1", 0), "4 rows for 3 customers"),
+    ],
+)
+def test_right_sums_with_a_row_too_many_are_refused(row, reason):
+    facts = replace(MOVES, answer=(*MOVES.answer, row))
+    assert reason in reason_of(RevenueByChanges.judge(facts))
+
+
+def test_an_answer_that_spark_cannot_join_is_named():
+    assert "returns a NoneType" in reason_of(RevenueByChanges.judge("NoneType"))
+
+
+@pytest.mark.parametrize("cents", [None, "much", 2.5])
+def test_a_move_is_a_whole_number(cents):
+    with pytest.raises(Unreadable):
+        RevenueByChanges.judge(replace(MOVES, answer=(("C-1", cents),)))
 
 
 RUN = NextRun("20261120120000000", uncounted=1, missed=0, again=0)
+EARLIER = NextRun("20261120110000000", uncounted=3, missed=0, again=0, earlier=True)
 
 
 def test_a_run_that_reads_what_is_open_and_nothing_else_passes():
-    assert isinstance(WhereTheNextRunBegins.judge(RUN), Passed)
+    assert isinstance(WhereTheNextRunBegins.judge((RUN, EARLIER)), Passed)
 
 
 @pytest.mark.parametrize(
@@ -102,4 +132,9 @@ def test_a_run_that_reads_what_is_open_and_nothing_else_passes():
     ],
 )
 def test_a_begin_that_misses_or_repeats_gets_the_number(facts, reason):
-    assert reason in reason_of(WhereTheNextRunBegins.judge(facts))
+    assert reason in reason_of(WhereTheNextRunBegins.judge((facts, EARLIER)))
+
+
+def test_a_begin_from_a_variable_of_the_session_misses_changes_of_an_earlier_table():
+    reason = reason_of(WhereTheNextRunBegins.judge((RUN, replace(EARLIER, missed=2))))
+    assert "one run earlier: from" in reason and "2 of the 3 open changes" in reason

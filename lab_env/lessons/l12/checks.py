@@ -1,7 +1,7 @@
-"""Checks of lesson 12: answers run on the feed of the lesson's own table, held against its rows.
+"""Checks of lesson 12: answers run on the feed of the lesson's own table, compared with its rows.
 
-Nothing is written, so each check takes a second or two. They need the feed from the table's first
-commit on, which the lesson's last section cleans away.
+Nothing is written to the lesson's tables, so each check takes a second or two. The checks need the
+feed from the table's first commit on, which the lesson's last section cleans away.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,13 @@ from functools import cache
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lab_env.course.answers import as_int, as_list, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.errors import LabError
+from lab_env.lessons.copies import copy_table
 
 IMAGE = "order_id STRING, customer_id STRING, status STRING, cents BIGINT"
-LIVES = {  # of each order the states that the lesson's first five commits gave it
+LIVES = {  # the states of each order in the lesson's first five commits
     "O-12": ("new", "paid", "cancelled"),
     "O-17": ("new", "paid"),
     "O-13": ("new", "paid", None),
@@ -28,41 +30,39 @@ class OneOrdersLife:
     """The states of four orders, put together from changes that come newest first."""
 
     @staticmethod
-    def observe(lab, answer) -> dict[str, list]:
+    def observe(lab, answer) -> dict[str, object]:
         """Call the function for each order with the changes of the lesson's first five commits."""
         changes = _newest_first(lab, *_first_commits(lab))
-        return {order: _life(answer, changes, order) for order in LIVES}
+        return {order: answer(changes, order) for order in LIVES}
 
     @staticmethod
-    def judge(facts: Mapping[str, list]) -> Passed | NotYet:
+    def judge(facts: Mapping[str, object]) -> Passed | NotYet:
         """Right for every order, an erased one and a new one among them."""
-        wrong = {order: list(facts[order]) for order in LIVES if facts[order] != [*LIVES[order]]}
+        lives = {order: as_list(facts[order]) for order in LIVES}
+        wrong = [order for order, states in LIVES.items() if lives[order] != list(states)]
         if not wrong:
             return Passed(
-                "Four lives, from birth to erasure: O-1001 came and went between two looks at the table."
+                "Four lives, from birth to erasure: O-1001 came and went between two looks at the "
+                "table."
             )
-        order, said = next(iter(wrong.items()))
-        truth = [*LIVES[order]]
-        told = f"For {order} you say {said}; it was {truth}."
-        if said == truth[1:]:
+        life, truth = lives[wrong[0]], list(LIVES[wrong[0]])
+        difference = f"For {wrong[0]} you say {life}; it was {truth}."
+        if life == truth[1:]:
             return NotYet(
-                f"{told} What is missing is its state before the first change: `before` of that change."
+                f"{difference} What is missing is its state before the first change: `before` of "
+                "that change."
             )
-        if sorted(map(str, said)) == sorted(map(str, truth)) or said[1:] == truth[:0:-1]:
+        if sorted(map(str, life)) == sorted(map(str, truth)) or life[1:] == truth[:0:-1]:
             return NotYet(
-                f"{told} The rows of a feed come in no order that you may rely on: sort by `ts_ms`."
+                f"{difference} The rows of a feed come in no order that you may rely on: sort by "
+                "`ts_ms`."
             )
-        if truth[-1] is None and None not in said[1:]:
+        if truth[-1] is None and None not in life[1:]:
             return NotYet(
-                f"{told} You lose its end: an erasure has no image after, so no order_id there. "
-                "Look in `before`, too."
+                f"{difference} You lose its end: an erasure has no image after, so no order_id "
+                "there. Look in `before`, too."
             )
-        return NotYet(told)
-
-
-def _life(answer, changes: DataFrame, order: str) -> list:
-    said = answer(changes, order)
-    return list(said) if isinstance(said, list | tuple) else [said]
+        return NotYet(difference)
 
 
 @dataclass(frozen=True)
@@ -70,73 +70,97 @@ class Moves:
     """What each customer's revenue moved by, in cents.
 
     Args:
-        answer: the learner's; a customer that is not named did not move.
+        answer: the learner's rows of customer and cents; a customer without a row did not move.
         truth: full recompute now less full recompute as of the first commit.
-        after_only: what `after` alone adds up to, over all customers.
-        cancelled: what cancelled orders are still worth to the one who forgets that they are not.
+        after_only: the sum of `after` alone, over all customers.
+        cancelled: what cancelled orders are worth to an answer that forgets the cancellation.
         erased: what the erased orders were worth before.
-        columns: of the learner's DataFrame.
     """
 
-    answer: dict[str | None, int]
+    answer: tuple[tuple[object, object], ...]
     truth: dict[str, int]
     after_only: int
     cancelled: int
     erased: int
-    columns: tuple[str, ...] = ("customer_id", "cents")
 
 
 @check_of("12.2")
 class RevenueByChanges:
-    """Old revenue and the answer make the revenue that a full recompute says."""
+    """Old revenue and the answer make the revenue that a full recompute finds."""
 
     @staticmethod
-    def observe(lab, answer) -> Moves:
-        """Call the function with all changes since the first commit, and recompute twice."""
+    def observe(lab, answer) -> Moves | str:
+        """Call the function with all changes since the first commit, and recompute twice.
+
+        Returns:
+            The moves, or the type of an answer that Spark cannot join.
+        """
         first, _ = _first_commits(lab)
         newest = lab.xray(lab.path("orders_cow")).instants[-1].requested
         changes, truth = _changes_and_truth(lab, first, newest)
-        said = answer(changes)
-        columns = tuple(getattr(said, "columns", ()))
-        moved = {}
-        if {"customer_id", "cents"} <= set(columns):
-            moved = {row.customer_id: int(row.cents or 0) for row in said.collect()}
-        return replace(truth, answer=moved, columns=columns)
+        deltas = answer(changes)
+        if not isinstance(deltas, DataFrame):
+            return type(deltas).__name__
+        return replace(truth, answer=tuple(as_rows(deltas, ("customer_id", "cents"))))
 
     @staticmethod
-    def judge(facts: Moves) -> Passed | NotYet:
-        """Right for each customer, not only in all."""
-        if not {"customer_id", "cents"} <= set(facts.columns):
+    def judge(facts: Moves | str) -> Passed | NotYet:
+        """Right for each customer, not only in total."""
+        if isinstance(facts, str):
             return NotYet(
-                f"The columns are {', '.join(facts.columns) or 'none'}; customer_id and cents are needed."
+                f"Your function returns a {facts}. The job below joins its rows with a table, so "
+                "it needs a DataFrame of Spark."
             )
-        said = {name: cents for name, cents in facts.answer.items() if name is not None}
+        rows = [(name, as_int(cents)) for name, cents in facts.answer]
+        moved = {name: cents for name, cents in rows if name is not None}
         off = {
-            name: said.get(name, 0) - facts.truth.get(name, 0)
-            for name in {*said, *facts.truth}
-            if said.get(name, 0) != facts.truth.get(name, 0)
+            name: moved.get(name, 0) - facts.truth.get(name, 0)
+            for name in {*moved, *facts.truth}
+            if moved.get(name, 0) != facts.truth.get(name, 0)
         }
-        if not off:
-            moved = sum(cents != 0 for cents in facts.truth.values())
-            return Passed(f"All customers are right, and {moved} of them moved. No order was read.")
-        excess = sum(said.values()) - sum(facts.truth.values())
-        told = f"{_wrong_by(excess)}; customers that are wrong: {len(off)}."
-        if sum(said.values()) == facts.after_only:
+        if len({name for name, _ in rows}) < len(rows):
             return NotYet(
-                f"{told} An update brings the whole order again, not what was added: "
-                "subtract `before` for u and d."
+                f"You have {len(rows)} rows for {len(moved)} customers: sum them, one row per "
+                "customer."
             )
-        if excess == facts.cancelled:
+        if off:
+            return NotYet(_why_off(facts, sum(moved.values()), off))
+        if len(moved) < len(rows):
             return NotYet(
-                f"{told} A cancel is an update that leaves the amount as it is, so after minus before "
-                "is 0. Say what a cancelled image is worth, in both places."
+                "All customers are right, but one row is without a customer: the image before an "
+                "insert and the image after a delete. The job below could not write it."
             )
-        if excess == facts.erased:
-            return NotYet(
-                f"{told} An erasure has no image after: its customer and its worth stand in `before`."
-            )
-        name = min(off, key=str)
-        return NotYet(f"{told} {name} for one: {_wrong_by(off[name]).lower()}.")
+        count = sum(cents != 0 for cents in facts.truth.values())
+        return Passed(f"All customers are right, and {count} of them moved. No order was read.")
+
+
+def _why_off(facts: Moves, total: int, off: Mapping[str, int]) -> str:
+    """By how much an answer is off, and which mistake makes it so.
+
+    Args:
+        facts: of the answer.
+        total: the sum of the answer, in cents.
+        off: by how many cents each customer is wrong.
+    """
+    excess = total - sum(facts.truth.values())
+    difference = f"{_wrong_by(excess)}; customers that are wrong: {len(off)}."
+    if total == facts.after_only:
+        return (
+            f"{difference} An update brings the whole order again, not what was added: "
+            "subtract `before` for u and d."
+        )
+    if excess == facts.cancelled:
+        return (
+            f"{difference} A cancel is an update that leaves the amount as it is, so after minus "
+            "before is 0. Say what a cancelled image is worth, in both places."
+        )
+    if excess == facts.erased:
+        return (
+            f"{difference} An erasure has no image after: its customer and its worth stand in "
+            "`before`."
+        )
+    name = min(off)
+    return f"{difference} {name} for one: {_wrong_by(off[name]).lower()}."
 
 
 def _wrong_by(cents: int) -> str:
@@ -147,75 +171,98 @@ def _wrong_by(cents: int) -> str:
 
 @dataclass(frozen=True)
 class NextRun:
-    """What a run would read that begins where the learner says.
+    """What the next run would read, beginning where the learner's function says.
 
     Args:
         begin: what the function returned.
         uncounted: changes that the totals do not have yet.
         missed: how many of these the run would not read.
-        again: how many that are counted it would read once more.
+        again: how many changes that are counted already it would read once more.
+        earlier: whether the totals were those of one run earlier.
     """
 
     begin: str
     uncounted: int
     missed: int
     again: int
+    earlier: bool = False
 
 
 @check_of("12.3")
 class WhereTheNextRunBegins:
-    """Every change that is not counted, and no other."""
+    """Every change that is not counted, and no other, for the totals now and one run earlier."""
 
     @staticmethod
-    def observe(lab, answer) -> NextRun:
-        """Compare the feed from the learner's beginning with what the newest `upto` leaves open."""
-        begin = str(answer())
-        newest = [
-            lab.xray(lab.path(name)).instants[-1].requested for name in ("orders_cow", "revenue")
-        ]
-        counted, open_changes = _counted_and_open(lab, *newest)
-        read = [row.ts_ms for row in _changes(lab, begin).select("ts_ms").collect()]
-        again = sum(at <= counted for at in read)
-        return NextRun(begin, open_changes, open_changes - (len(read) - again), again)
+    def observe(lab, answer) -> tuple[NextRun, NextRun]:
+        """Call the function for the totals and for an earlier copy; read the feed from there."""
+        revenue = lab.path("revenue")
+        newest = [lab.xray(path).instants[-1] for path in (lab.path("orders_cow"), revenue)]
+        runs = []
+        for path in (revenue, _one_run_earlier(lab, revenue, newest[1])):
+            begin = as_text(answer(path))
+            counted = _counted(lab, path, newest[1])
+            uncounted, _ = _after_and_before(lab, counted, counted, newest[0])
+            read, again = _after_and_before(lab, begin, counted, newest[0])
+            runs.append(NextRun(begin, uncounted, uncounted - read, again, path != revenue))
+        return tuple(runs)
 
     @staticmethod
-    def judge(facts: NextRun) -> Passed | NotYet:
+    def judge(facts: tuple[NextRun, ...]) -> Passed | NotYet:
         """Nothing missed, nothing twice."""
-        if facts.missed and not facts.begin[:1].isdigit():
-            return NotYet(
-                f"{facts.begin!r} gives nothing at all, and no error: the feed compares it as text, and "
-                "letters come after digits. Give a moment in digits."
-            )
-        if facts.missed:
-            return NotYet(
-                f"From {facts.begin} on, {facts.missed} of the {facts.uncounted} open changes would never "
-                "be counted. The job's own commit came after it: between reading and writing, the "
-                "orders went on."
-            )
-        if facts.again:
-            return NotYet(
-                f"{facts.again} changes would count twice: they are in the totals already. A customer "
-                "whom no change touched keeps an old `upto`."
-            )
+        for run in facts:
+            reason = _why_wrong_begin(run)
+            if reason:
+                where = "For a copy of the totals as they were one run earlier: "
+                return NotYet(where + reason if run.earlier else reason)
+        uncounted = facts[0].uncounted
         return Passed(
-            f"{facts.uncounted} open change{'' if facts.uncounted == 1 else 's'} found, none counted twice. "
-            "Totals and bookmark are one commit, so a crash cannot part them."
+            f"{uncounted} open change{'' if uncounted == 1 else 's'} found, none counted twice, "
+            "and the same for the totals of one run earlier. Totals and bookmark are one commit, "
+            "so a crash cannot part them."
         )
 
 
+def _why_wrong_begin(run: NextRun) -> str:
+    """What a run from this begin misses or repeats; empty if it does neither."""
+    if run.missed and not run.begin[:1].isdigit():
+        return (
+            f"{run.begin!r} gives nothing at all, and no error: the feed compares it as text, and "
+            "letters come after digits. Give a moment in digits."
+        )
+    if run.missed and run.earlier:
+        return (
+            f"from {run.begin} on, {run.missed} of the {run.uncounted} open changes would never be "
+            "counted. A job that is started anew has no variable of this notebook: read the "
+            "bookmark from the table that the function gets."
+        )
+    if run.missed:
+        return (
+            f"From {run.begin} on, {run.missed} of the {run.uncounted} open changes would never "
+            "be counted. The job's own commit came after it: between reading and writing, the "
+            "orders went on."
+        )
+    if run.again:
+        return (
+            f"{run.again} changes would count twice: they are in the totals already. A customer "
+            "whom no change touched keeps an old `upto`."
+        )
+    return ""
+
+
 def _first_commits(lab) -> tuple[str, str]:
-    """Requested times of the first commit of the orders and of the fifth: the erasures."""
-    commits = [
-        instant.requested
-        for instant in lab.xray(lab.path("orders_cow")).instants
-        if instant.action == "commit"
-    ]
+    """Requested times of the orders' first commit and of the fifth, the erasures.
+
+    Raises:
+        LabError: the commits are not there yet, or no longer.
+    """
+    instants = lab.xray(lab.path("orders_cow")).instants
+    commits = [instant.requested for instant in instants if instant.action == "commit"]
     if len(commits) < 5:
         raise LabError(
             "The table orders_cow has not all of its first five commits yet.",
             "run the cells above in their order, then this one again.",
         )
-    if any(found.action == "clean" for found in lab.xray(lab.path("orders_cow")).instants):
+    if any(instant.action == "clean" for instant in instants):
         raise LabError(
             "The lesson's last section has cleaned the changes away that this exercise needs.",
             "run the notebook again from its first cell.",
@@ -223,18 +270,26 @@ def _first_commits(lab) -> tuple[str, str]:
     return commits[0], commits[4]
 
 
-@cache  # the same for every answer, as long as nobody writes
-def _counted_and_open(lab, newest_order: str, newest_total: str) -> tuple[str, int]:
-    """Up to which commit the totals count, and how many changes came after it.
+@cache  # the same for every answer
+def _one_run_earlier(lab, revenue: str, newest) -> str:
+    """The path of a copy of the totals without their newest commit."""
+    path = lab.scratch("revenue")
+    copy_table(lab, revenue, path, hidden=[newest])
+    return path
 
-    Args:
-        lab: of the lesson.
-        newest_order: requested time of the newest instant of the orders.
-        newest_total: of the totals.
-    """
-    kept = lab.spark.read.format("hudi").load(lab.path("revenue"))
-    counted = kept.agg(F.max("upto")).first()[0]
-    return counted, _changes(lab, counted).count()
+
+@cache  # the same for every answer, as long as the totals have the same newest commit
+def _counted(lab, path: str, newest) -> str:
+    """Up to which commit the totals count."""
+    return lab.spark.read.format("hudi").load(path).agg(F.max("upto")).first()[0]
+
+
+@cache  # many answers begin at the same time
+def _after_and_before(lab, begin: str, counted: str, newest) -> tuple[int, int]:
+    """How many changes the feed has from a begin on: after the counted ones, and among them."""
+    times = [row.ts_ms for row in _changes(lab, begin).select("ts_ms").collect()]
+    after = sum(time > counted for time in times)
+    return after, len(times) - after
 
 
 @cache  # the same for every answer
@@ -250,7 +305,7 @@ def _changes_and_truth(lab, first: str, newest: str) -> tuple[DataFrame, Moves]:
     Args:
         lab: of the lesson.
         first: requested time of the first commit.
-        newest: of the newest one.
+        newest: requested time of the newest one.
     """
     changes = _changes(lab, first).cache()
     sums = changes.selectExpr(
@@ -262,7 +317,7 @@ def _changes_and_truth(lab, first: str, newest: str) -> tuple[DataFrame, Moves]:
     now = _revenue(lab.spark.read.format("hudi").load(path))
     then = _revenue(lab.spark.read.format("hudi").option("as.of.instant", first).load(path))
     return changes, Moves(
-        answer={},
+        answer=(),
         truth={name: now.get(name, 0) - then.get(name, 0) for name in {*now, *then}},
         after_only=sums.after_only or 0,
         cancelled=sums.cancelled or 0,

@@ -1,4 +1,4 @@
-"""A waterfall: an old total, what each kind of change did to it, and the new total."""
+"""Draws a waterfall: an old total, what each kind of change did to it, and the new total."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -31,7 +31,7 @@ def draw_waterfall(
         An `<svg>` element.
 
     Raises:
-        LabError: old and steps together are not new, so the picture would lie.
+        LabError: old plus steps is not new.
     """
     rest = new - old - sum(steps.values())
     if rest:
@@ -43,11 +43,11 @@ def draw_waterfall(
     levels = list(accumulate([old, *steps.values()]))
     room = (max(levels) - min(levels)) * Decimal("0.15") or 1  # for the labels above the bars
     _total(axes, 0, old)
-    for place, size in enumerate(steps.values(), 1):
-        begin, end = levels[place - 1 : place + 1]
-        axes.bar(place, float(size), 2 * HALF, bottom=float(begin), color=UP if size > 0 else DOWN)
-        _level(axes, place - 1, begin)
-        _label(axes, place, max(begin, end), f"{size:+,.2f}" if size else "0.00")
+    for x, size in enumerate(steps.values(), 1):
+        begin, end = levels[x - 1 : x + 1]
+        axes.bar(x, float(size), 2 * HALF, bottom=float(begin), color=UP if size > 0 else DOWN)
+        _level(axes, x - 1, begin)
+        _label(axes, x, max(begin, end), f"{size:+,.2f}" if size else "0.00")
     last = len(steps) + 1
     _level(axes, last - 1, new)
     _total(axes, last, new)
@@ -60,17 +60,17 @@ def draw_waterfall(
     return svg(figure)
 
 
-def _total(axes, place: int, amount: Decimal) -> None:
-    axes.hlines(float(amount), place - HALF, place + HALF, color=INK, linewidth=3)
-    _label(axes, place, amount, f"{amount:,.2f}")
+def _total(axes, x: int, amount: Decimal) -> None:
+    axes.hlines(float(amount), x - HALF, x + HALF, color=INK, linewidth=3)
+    _label(axes, x, amount, f"{amount:,.2f}")
 
 
-def _level(axes, place: int, amount: Decimal) -> None:
-    """The thin line from one step to the next: where the one ends, the other begins."""
-    ends = (place + HALF, place + 1 - HALF)
+def _level(axes, x: int, amount: Decimal) -> None:
+    """Draw the thin line from the end of one step to the begin of the next."""
+    ends = (x + HALF, x + 1 - HALF)
     axes.hlines(float(amount), *ends, color=INK, linewidth=0.8, linestyle=":")
 
 
-def _label(axes, place: int, amount: Decimal, text: str) -> None:
-    where = {"xy": (place, float(amount)), "xytext": (0, 4), "textcoords": "offset points"}
-    axes.annotate(text, **where, ha="center", fontsize=8, color=INK)
+def _label(axes, x: int, amount: Decimal, text: str) -> None:
+    position = {"xy": (x, float(amount)), "xytext": (0, 4), "textcoords": "offset points"}
+    axes.annotate(text, **position, ha="center", fontsize=8, color=INK)
