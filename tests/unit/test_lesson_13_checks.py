@@ -1,9 +1,13 @@
-"""Lesson 13 judges what the metastore knows and what was counted: each way to be wrong has its own reason."""
+"""Lesson 13 judges what the metastore knows and what was counted: each mistake has its reason."""
 
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l13.checks import Counted, NewDayIsKnown, Published, WithoutJava
 
@@ -42,8 +46,17 @@ COUNTED = Counted(
 )
 
 
-def test_both_numbers_without_spark_pass():
-    assert isinstance(WithoutJava.judge(COUNTED), Passed)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"orders": 1210, "paid": 10},
+        {"paid": "10", "orders": "1,210"},
+        {"orders": pa.scalar(1210), "paid": np.int64(10), "table": "orders"},
+        pd.DataFrame({"orders": [1210], "paid": [10]}),
+    ],
+)
+def test_both_numbers_without_spark_pass(answer):
+    assert isinstance(WithoutJava.judge(replace(COUNTED, answer=answer)), Passed)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +69,16 @@ def test_both_numbers_without_spark_pass():
         ({"orders": 1210, "paid": 7}, 0, "You count 7 paid orders; 10 are paid"),
         ({"orders": 1210}, 0, "a dictionary with two numbers"),
         ({}, 0, "a dictionary with two numbers"),
+        (None, 0, "a dictionary with two numbers"),
+        (1210, 0, "a dictionary with two numbers"),
+        ([1210, 10], 0, "a dictionary with two numbers"),
     ],
 )
 def test_each_wrong_count_gets_its_reason(answer, jobs, reason):
     facts = replace(COUNTED, answer=answer, jobs=jobs)
     assert reason in reason_of(WithoutJava.judge(facts))
+
+
+def test_a_count_that_is_no_number_is_named():
+    with pytest.raises(Unreadable, match="A number is expected"):
+        WithoutJava.judge(replace(COUNTED, answer={"orders": 1210, "paid": None}))

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from lab_env.lessons.l13.figures import EngineMatrix, Race, Reply, in_its_words, query_engine, race
+from lab_env.lessons.l13.figures import EngineMatrix, Race, Reply, message_of, query_engine, race
 
 PAID = pd.DataFrame({"order_id": ["O-1", "O-2"], "status": ["paid", "new"]})
 STALE = PAID.assign(status="new")
@@ -32,8 +32,7 @@ def matrix():
         ("change feed", "mor", "Trino"): Reply(None, "FUNCTION_NOT_FOUND: " + "x" * 200),
         ("change feed", "mor", "hudi-rs"): Reply(None, "Config <value>"),
     }
-    guesses = {"Trino": {"snapshot": "same", "change feed": "none"}, "hudi-rs": {"snapshot": ...}}
-    return EngineMatrix(replies, guesses)
+    return EngineMatrix(replies)
 
 
 def test_rows_are_compared_whatever_their_order_and_that_of_the_columns(matrix):
@@ -50,27 +49,20 @@ def test_a_duplicate_row_is_no_same_answer(matrix):
     assert EngineMatrix(more).verdict("snapshot", "mor", "Trino") == "other"
 
 
-def test_guesses_are_marked_and_scored_and_dots_are_no_guess(matrix):
-    assert matrix.marks("Trino") == {"snapshot": "✗ same", "change feed": "✓ none"}
-    assert matrix.marks("hudi-rs") == {"snapshot": "", "change feed": ""}
-    assert matrix.score() == "You guessed 1 of 2 right."
-
-
 def test_cells_show_rows_changes_or_the_shortened_error(matrix):
-    told = matrix.frame()
-    assert told.loc[("snapshot", "mor"), "Trino"] == "2 rows, 0 paid"
-    assert told.loc[("change feed", "mor"), "Spark SQL"] == "1 × i, 2 × u"
-    assert told.loc[("change feed", "mor"), "Trino"].endswith("…")
+    replies = matrix.frame()
+    assert replies.loc[("snapshot", "mor"), "Trino"] == "2 rows, 0 paid"
+    assert replies.loc[("change feed", "mor"), "Spark SQL"] == "1 × i, 2 × u"
+    assert replies.loc[("change feed", "mor"), "Trino"].endswith("…")
     page = matrix._repr_html_()
     assert "x" * 200 in page  # all of it in the hover text
     assert "Config &lt;value&gt;" in page
 
 
 def test_an_error_is_kept_in_the_engines_own_words():
-    assert in_its_words(OfTrino()) == f"NOT_SUPPORTED: {OfTrino.message}"
-    assert (
-        query_engine(fails(ValueError("line 1:73: no such function"))).error == "no such function"
-    )
+    assert message_of(OfTrino()) == f"NOT_SUPPORTED: {OfTrino.message}"
+    refused = query_engine(fails(ValueError("line 1:73: no such function")))
+    assert refused.error == "no such function"
     assert query_engine(fails(ValueError("first line\nsecond"))).error == "first line"
     assert query_engine(lambda: PAID).rows is PAID
 

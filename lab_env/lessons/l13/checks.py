@@ -1,16 +1,20 @@
-"""Checks of lesson 13: what the metastore knows after a repair, and what was counted without Spark."""
+"""Checks of lesson 13: what the metastore knows after a repair, what was counted without Spark."""
 
+import random
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cache
 
+from pyspark.sql import DataFrame
+
+from lab_env.course.answers import as_int, as_rows
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 RETURNS = "returns"
-WRITER = (
-    DEMO_OPTIONS | KEYS | {"hoodie.table.name": RETURNS, "hoodie.index.bloom.num_entries": "1000"}
-)
-FIRST_DAY = date(2026, 11, 21)  # after the days that the lesson writes
+WRITER = DEMO_OPTIONS | KEYS | {"hoodie.index.bloom.num_entries": "1000"}
+# 13.1 writes one of these days; the lesson writes none of them.
+NEW_DAYS = [str(date(2027, 1, 1) + timedelta(days=n)) for n in range(365)]
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Published:
     """What the metastore knew of a table's partitions.
 
     Args:
-        day: the partition that was written without sync, for example `partition_date=2026-11-22`.
+        day: the partition that was written without sync, for example `partition_date=2027-02-15`.
         before: what the metastore knew when the answer was called.
         after: what it knew when the answer had ended.
     """
@@ -34,31 +38,35 @@ class NewDayIsKnown:
 
     @staticmethod
     def observe(lab, answer) -> Published:
-        """Write one more day without sync, run the answer, and ask the metastore before and after."""
-        known = _known(lab)
-        day = _next_day(lab)
-        _write(lab, day)
+        """Write a random day without sync, run the answer, ask the metastore before and after."""
+        before = frozenset(lab.known_partitions(RETURNS))
+        folders = {file.partition for file in lab.xray(lab.path(RETURNS)).files}
+        written = {folder.partition("=")[2] for folder in folders}
+        day = random.choice([day for day in NEW_DAYS if day not in written])
+        _write_return(lab, day)
         answer(RETURNS)
-        return Published(f"partition_date={day}", known, _known(lab))
+        after = frozenset(lab.known_partitions(RETURNS))
+        return Published(f"partition_date={day}", before, after)
 
     @staticmethod
     def judge(facts: Published) -> Passed | NotYet:
         """The new day is known."""
         if facts.day in facts.after:
             return Passed(
-                f"The metastore knows {facts.day.partition('=')[2]} now, and so does each engine that asks it. "
-                "A later write with the sync options would have brought it, too."
+                f"The metastore knows {facts.day.partition('=')[2]} now, and so does each engine "
+                "that asks it. A later write with the sync options would have brought it, too."
             )
         named = facts.after - facts.before
         if named:
             return NotYet(
-                f"You name the day yourself: the metastore has learnt {', '.join(sorted(named))}, but "
-                f"{facts.day} is the day that is new. Let the statement find out."
+                f"You name the day yourself: the metastore has learnt {', '.join(sorted(named))}, "
+                f"but {facts.day} is the day that is new. Let the statement find out."
             )
         return NotYet(
-            f"The metastore knows {len(facts.after)} partitions, as before; {facts.day} is not one of them. "
-            "REFRESH TABLE lets this Spark session forget what it has read before, and SHOW PARTITIONS lists "
-            "the folders of a Hudi table, whatever the metastore knows. Neither tells the metastore."
+            f"The metastore knows {len(facts.after)} partitions, as before; {facts.day} is not one "
+            "of them. REFRESH TABLE lets this Spark session forget what it has read before, and "
+            "SHOW PARTITIONS lists the folders of a Hudi table, whatever the metastore knows. "
+            "Neither tells the metastore."
         )
 
 
@@ -67,15 +75,15 @@ class Counted:
     """What an answer counted, and what there is.
 
     Args:
-        answer: orders and paid, by those names.
-        orders: in the table, as a snapshot query of Spark says.
-        paid: of them.
+        answer: what the function returned.
+        orders: in the table, by a snapshot query of Spark.
+        paid: how many of them are paid.
         parquet: rows in all Parquet files below the table.
         base_paid: orders that are paid in the newest base files.
         jobs: how many jobs Spark ran for the answer.
     """
 
-    answer: dict[str, object]
+    answer: object
     orders: int
     paid: int
     parquet: int
@@ -89,27 +97,20 @@ class WithoutJava:
 
     @staticmethod
     def observe(lab, answer) -> Counted:
-        """Call the answer with the lesson's table, and count what Spark did meanwhile."""
-        path = lab.path("orders_mor")
+        """Call the answer with a table that it does not know, and count Spark's jobs meanwhile."""
+        path, facts = _unknown_table(lab)
         before = _jobs(lab.spark)
-        told = answer(path.replace("s3a://", "s3://"))
-        jobs = len(_jobs(lab.spark) - before)
-        orders, paid = _orders_and_paid(lab.spark, path, "snapshot")
-        return Counted(
-            answer=dict(told) if isinstance(told, dict) else {},
-            orders=orders,
-            paid=paid,
-            parquet=sum(file.rows for file in lab.xray(path).files if file.kind == "base"),
-            base_paid=_orders_and_paid(lab.spark, path, "read_optimized")[1],
-            jobs=jobs,
-        )
+        counts = answer(path.replace("s3a://", "s3://"))
+        return Counted(counts, **facts, jobs=len(_jobs(lab.spark) - before))
 
     @staticmethod
     def judge(facts: Counted) -> Passed | NotYet:
         """Both numbers are right, and Spark did nothing."""
-        if set(facts.answer) != {"orders", "paid"}:
+        try:
+            ((orders, paid),) = as_rows(facts.answer, ("orders", "paid"))
+        except ValueError:
             return NotYet('Return a dictionary with two numbers: {"orders": ..., "paid": ...}.')
-        orders, paid = facts.answer["orders"], facts.answer["paid"]
+        orders, paid = as_int(orders), as_int(paid)
         if facts.jobs:
             return NotYet(
                 f"Spark ran {facts.jobs} jobs for it. Where there is no Java there is no Spark: "
@@ -117,24 +118,62 @@ class WithoutJava:
             )
         if orders == facts.parquet != facts.orders:
             return NotYet(
-                f"{orders:,} rows for {facts.orders:,} orders: old slices counted, logs ignored. All Parquet "
-                "files of a folder are not the table. A table is what its timeline says."
+                f"{orders:,} rows for {facts.orders:,} orders: old slices counted, logs ignored. "
+                "All Parquet files of a folder are not the table. A table is what its timeline "
+                "says."
             )
         if orders != facts.orders:
             return NotYet(
-                f"You count {orders:,} orders; there are {facts.orders:,}. The numbers of rows that hudi-rs "
-                "gives for a file slice are estimates: read the rows."
+                f"You count {orders:,} orders; there are {facts.orders:,}. The numbers of rows "
+                "that hudi-rs gives for a file slice are estimates: read the rows."
             )
         if paid == facts.base_paid != facts.paid:
             return NotYet(
-                f"{paid} paid orders: you read base files only. {facts.paid} are paid, and that stands in a log."
+                f"{paid} paid orders: you read base files only. {facts.paid} are paid, and the "
+                "rest of them stands in logs."
             )
         if paid != facts.paid:
             return NotYet(f"You count {paid} paid orders; {facts.paid} are paid.")
         return Passed(
-            f"{facts.orders:,} orders, {facts.paid} paid, and Spark ran no job. All Parquet files of the table "
-            f"together have {facts.parquet:,} rows."
+            f"{facts.orders:,} orders, {facts.paid} paid, and Spark ran no job. All Parquet files "
+            f"of the table together have {facts.parquet:,} rows."
         )
+
+
+@cache  # an answer only reads, so all answers get the same table
+def _unknown_table(lab) -> tuple[str, dict[str, int]]:
+    """The path of a table with random numbers of orders in three partitions, and its counts.
+
+    The second commit pays orders of two partitions, which makes logs, and adds orders to the third,
+    which makes a new base file beside the old one.
+    """
+    path = lab.scratch("orders")
+    first, more = random.randint(120, 240), random.randint(20, 60)
+    paid_later, paid_early = random.randint(60, 100), random.randint(3, 9)
+    writes = (
+        (f"id < {first}", f"id % {paid_early} = 0"),
+        (
+            f"id < {paid_later} AND id % 3 > 0 OR "
+            f"id BETWEEN {first} AND {first + more} AND id % 3 = 0",
+            f"id < {paid_later}",
+        ),
+    )
+    for minute, (which, paid) in enumerate(writes):
+        rows = lab.spark.sql(f"""
+            SELECT 'O-' || id AS order_id, IF({paid}, 'paid', 'new') AS status,
+                   TIMESTAMP '2026-11-20 12:0{minute}:00' AS order_ts,
+                   '2026-11-2' || (id % 3) AS partition_date
+            FROM range(0, 300, 1, 1) WHERE {which}
+        """)
+        _append(rows, path, {"hoodie.datasource.write.table.type": "MERGE_ON_READ"})
+    orders, paid = _orders_and_paid(lab.spark, path, "snapshot")
+    base_files = [file for file in lab.xray(path).files if file.kind == "base"]
+    return path, {
+        "orders": orders,
+        "paid": paid,
+        "parquet": sum(file.rows for file in base_files),
+        "base_paid": _orders_and_paid(lab.spark, path, "read_optimized")[1],
+    }
 
 
 def _jobs(spark) -> set[int]:
@@ -148,22 +187,15 @@ def _orders_and_paid(spark, path: str, query: str) -> tuple[int, int]:
     return tuple(table.selectExpr("count(*)", "count_if(status = 'paid')").first())
 
 
-def _known(lab) -> frozenset[str]:
-    """The partitions of the exercise's table that the metastore knows."""
-    return frozenset(lab.known_partitions(RETURNS))
-
-
-def _next_day(lab) -> str:
-    """The day after the newest partition on the store."""
-    folders = {file.partition for file in lab.xray(lab.path(RETURNS)).files}
-    days = [date.fromisoformat(folder.partition("=")[2]) for folder in folders]
-    return str(max([FIRST_DAY, *days]) + timedelta(days=1))
-
-
-def _write(lab, day: str) -> None:
-    """Write one row of a day, without sync."""
+def _write_return(lab, day: str) -> None:
+    """Write one return of a day, without sync."""
     rows = lab.spark.sql(f"""
         SELECT 'R-O-1-{day}' AS order_id, CAST(10 AS DECIMAL(12,2)) AS amount,
                TIMESTAMP '2026-11-20 12:00:00' AS order_ts, '{day}' AS partition_date
     """)
-    rows.write.format("hudi").options(**WRITER).mode("append").save(lab.path(RETURNS))
+    _append(rows, lab.path(RETURNS))
+
+
+def _append(rows: DataFrame, path: str, options: dict[str, str] | None = None) -> None:
+    options = WRITER | {"hoodie.table.name": path.rpartition("/")[2]} | (options or {})
+    rows.write.format("hudi").options(**options).mode("append").save(path)

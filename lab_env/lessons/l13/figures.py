@@ -1,4 +1,4 @@
-"""What several engines reply to the same questions: a matrix of answers and errors.
+"""Shows what several engines answer to the same questions: a matrix of rows and of errors.
 
 And a comparison of their times by the benchmark's rule, which allows for noise.
 """
@@ -6,7 +6,7 @@ And a comparison of their times by the benchmark's rule, which allows for noise.
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from itertools import combinations
 
@@ -17,8 +17,8 @@ from lab_env.display.palette import AMBER, GREEN, GREY
 from lab_env.probes.verdict import HIGHER, LOWER, Spread, verdict
 
 SAME, OTHER, NONE = "same", "other", "none"
-MAX_STRING_BYTES = 90  # letters of an error that a cell shows; all of it stands in its hover text
-_PLACE = re.compile(r"^line \d+:\d+: ")  # where in the query; Trino's
+MAX_ERROR_LENGTH = 90  # characters of an error that a cell shows; the hover text has all of it
+_POSITION = re.compile(r"^line \d+:\d+: ")  # Trino's position in the query
 COLOURS = {SAME: GREEN, OTHER: AMBER, NONE: GREY}
 
 
@@ -27,8 +27,8 @@ class Reply:
     """What an engine replied to one question.
 
     Args:
-        rows: its rows, or None when it refused.
-        error: its own words when it refused.
+        rows: its rows, or None if it raised an error.
+        error: the engine's own message, if it raised one.
         seconds: how long it took.
     """
 
@@ -36,14 +36,11 @@ class Reply:
     error: str = ""
     seconds: float = 0.0
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The reply in a few words: rows and how many are paid, changes by kind, or the error."""
         if self.rows is None:
-            return (
-                self.error
-                if len(self.error) <= MAX_STRING_BYTES
-                else self.error[: MAX_STRING_BYTES - 1] + "…"
-            )
+            too_long = len(self.error) > MAX_ERROR_LENGTH
+            return f"{self.error[: MAX_ERROR_LENGTH - 1]}…" if too_long else self.error
         if "op" in self.rows:
             counts = self.rows["op"].value_counts().sort_index()
             return ", ".join(f"{count:,} × {op}" for op, count in counts.items()) or "no change"
@@ -52,41 +49,36 @@ class Reply:
 
 
 def query_engine(question: Callable[[], pd.DataFrame]) -> Reply:
-    """Ask an engine, and keep its answer or what it says instead.
+    """Ask an engine, and keep its rows or its error.
 
     Args:
-        question: asks, and returns the rows.
+        question: runs the query and returns its rows.
     """
     began = time.perf_counter()
     try:
         rows, error = question(), ""
     except Exception as refusal:
-        rows, error = None, in_its_words(refusal)
+        rows, error = None, message_of(refusal)
     return Reply(rows, error, time.perf_counter() - began)
 
 
-def in_its_words(refusal: Exception) -> str:
-    """An engine's error as one line, without the plan, the place and the query's number."""
+def message_of(refusal: Exception) -> str:
+    """The first line of an engine's error, without the position in the query."""
     text = getattr(refusal, "message", None) or getattr(refusal, "desc", None) or str(refusal)
-    first = " ".join(_PLACE.sub("", str(text).strip()).split("\n")[0].split())
+    first = " ".join(_POSITION.sub("", str(text).strip()).split("\n")[0].split())
     name = getattr(refusal, "error_name", None)  # Trino's
     return f"{name}: {first}" if name else first
 
 
 @dataclass(frozen=True, repr=False)
 class EngineMatrix:
-    """A row for each question and table, a column for each engine: what came back.
+    """A row per question and table type, a column per engine: what each engine replied.
 
     Args:
         replies: by question, table type and engine; the first engine is the one to compare with.
-        guesses: for each engine and question what the learner expects on `guessed`: `same`, `other`
-            or `none`; `...` is no guess.
-        guessed: the table type of the guesses.
     """
 
     replies: Mapping[tuple[str, str, str], Reply]
-    guesses: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    guessed: str = "mor"
 
     @property
     def engines(self) -> list[str]:
@@ -117,28 +109,18 @@ class EngineMatrix:
             query: self.verdict(query, of, engine) for query, of in self.questions if of == kind
         }
 
-    def marks(self, engine: str) -> dict[str, str]:
-        """The learner's guesses for an engine, marked as `guesses.mark` does."""
-        given = self.guesses.get(engine, {})
-        truth = self.verdicts(engine, self.guessed)
-        return {query: shown.mark(given.get(query, ...), told) for query, told in truth.items()}
-
-    def score(self) -> str:
-        """How many guesses were right, or nothing when there is none."""
-        return shown.score(mark for engine in self.guesses for mark in self.marks(engine).values())
-
     def frame(self) -> pd.DataFrame:
         """The replies in words, engines as columns."""
         rows = {
             (query, kind): {
-                engine: self.replies[query, kind, engine].told() for engine in self.engines
+                engine: self.replies[query, kind, engine].summary() for engine in self.engines
             }
             for query, kind in self.questions
         }
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def __repr__(self) -> str:
-        return "\n".join(filter(None, [self.frame().to_string(), self.score()]))
+        return self.frame().to_string()
 
     def _repr_html_(self) -> str:
         rows = [shown.heading("", span=2) + "".join(map(shown.heading, self.engines))]
@@ -150,18 +132,15 @@ class EngineMatrix:
             f"Green: the same rows as {self.engines[0]}. Amber: other rows, without an error. "
             "Grey: no rows, in the engine's own words."
         )
-        return shown.table(rows, note, self.score())
+        return shown.table(rows, note, score="")
 
     def _cell(self, query: str, kind: str, engine: str) -> str:
         reply, verdict = self.replies[query, kind, engine], self.verdict(query, kind, engine)
-        told = escape(reply.told())
-        told = f"<small><i>{told}</i></small>" if verdict == NONE else told
-        mark = self.marks(engine).get(query, "") if kind == self.guessed else ""
-        if mark:
-            told += f"<br><small>you: {escape(mark)}</small>"
+        text = escape(reply.summary())
+        text = f"<small><i>{text}</i></small>" if verdict == NONE else text
         tint = shown.tint(COLOURS[verdict], 0.25)
         style = f"{shown.STYLE.format('left')};{tint};max-width:17em"
-        return f"<td style='{style}' title='{escape(reply.error)}'>{told}</td>"
+        return f"<td style='{style}' title='{escape(reply.error)}'>{text}</td>"
 
 
 def _in_order(reply: Reply) -> list[tuple]:
