@@ -1,7 +1,8 @@
-"""Lesson 20 judges a rule by what it says of rounds, and a knob by the answers before the bytes."""
+"""Lesson 20 judges a rule by its verdicts on rounds, and an option by answers before bytes."""
 
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l20.checks import (
     Judged,
@@ -10,33 +11,40 @@ from lab_env.lessons.l20.checks import (
     WhenIsItADifference,
 )
 
-RIGHT = ("lower", "higher", "inconclusive", "inconclusive", "inconclusive")
+RIGHT = ("lower", "higher", "equal", *["inconclusive"] * 5)
 
 
-@pytest.mark.parametrize("same_rounds", ["equal", "inconclusive"])
-def test_the_rule_passes_with_either_word_for_rounds_that_are_all_the_same(same_rounds):
-    verdicts = (*RIGHT[:2], same_rounds, *RIGHT[3:])
-    assert isinstance(WhenIsItADifference.judge(Judged(verdicts)), Passed)
+def test_the_rule_with_both_halves_passes():
+    assert isinstance(WhenIsItADifference.judge(Judged(RIGHT)), Passed)
 
 
 @pytest.mark.parametrize(
-    ("place", "reason"),
+    ("case", "reason"),
     [
-        (0, "you say None, it is 'lower'"),
-        (2, "it is 'equal'"),
-        (3, "the medians alone"),
-        (4, "varies by itself by 0.9"),
+        (0, "you say 'higher', it is 'lower'"),
+        (2, "All rounds gave the same figure"),
+        (3, "the rounds are not"),
+        (4, "the medians alone"),
+        (5, "varies by itself by 0.9"),
+        (6, "lies above one of the second"),
+        (7, "lies below one of the second"),
     ],
 )
-def test_each_half_that_is_missing_gets_its_reason(place, reason):
-    said = [*RIGHT]
-    said[place] = None
-    verdict_ = WhenIsItADifference.judge(Judged(tuple(said)))
-    assert isinstance(verdict_, NotYet) and reason in verdict_.reason
+def test_each_half_that_is_missing_gets_its_reason(case, reason):
+    answers = [*RIGHT]
+    answers[case] = "higher"
+    outcome = WhenIsItADifference.judge(Judged(tuple(answers)))
+    assert isinstance(outcome, NotYet) and reason in outcome.reason
+
+
+@pytest.mark.parametrize("answer", [None, 1, ["lower", "higher"], "faster"])
+def test_a_verdict_is_one_of_four_words(answer):
+    with pytest.raises(Unreadable, match="One of 'lower', 'higher', 'equal', 'inconclusive'"):
+        WhenIsItADifference.judge(Judged((answer, *RIGHT[1:])))
 
 
 def test_less_than_half_with_right_answers_passes():
-    assert isinstance(TheSameAnswersForLess.judge(Lighter(1000, 400, ())), Passed)
+    assert isinstance(TheSameAnswersForLess.judge(Lighter("1000", 400, [])), Passed)
 
 
 @pytest.mark.parametrize(
@@ -47,5 +55,10 @@ def test_less_than_half_with_right_answers_passes():
     ],
 )
 def test_a_knob_that_does_not_help_or_harms_gets_its_reason(facts, reason):
-    verdict_ = TheSameAnswersForLess.judge(facts)
-    assert isinstance(verdict_, NotYet) and reason in verdict_.reason
+    outcome = TheSameAnswersForLess.judge(facts)
+    assert isinstance(outcome, NotYet) and reason in outcome.reason
+
+
+def test_bytes_that_are_no_number_are_named():
+    with pytest.raises(Unreadable, match="A number is expected"):
+        TheSameAnswersForLess.judge(Lighter(1000, None, ()))
