@@ -362,16 +362,9 @@ lab.check("11.1", run)
 
 # %% right="11.1"
 def run(path, begin):
-    end = max(instant.completed for instant in lab.xray(path).instants)
-    return since(begin, end, path).select(COLUMNS).toPandas(), end
-
-
-# %% right="11.1"
-def run(path, begin):
-    rows = since(begin, path=path)
-    newest = rows.selectExpr("max(_hoodie_commit_time)").first()[0]
-    completed_of = spark.sql(TIMELINE.format(path)).toPandas().set_index("requested")["completed"]
-    return rows, completed_of.get(newest, begin)
+    rows = since(begin, path=path).select(COLUMNS).toPandas()
+    completed_of = {instant.requested: instant.completed for instant in lab.xray(path).instants}
+    return rows, completed_of.get(rows["_hoodie_commit_time"].max(), begin)
 
 
 # %% wrong="11.1"
@@ -762,7 +755,7 @@ lab.check("11.2", lost)
 # %% right="11.2"
 def lost(table, begin):
     cleans = spark.sql(f"CALL show_cleans(table => '{table}')")
-    kept_from = cleans.agg({"earliest_commit_to_retain": "max"}).first()[0] or ""
+    kept_from = max((row["earliest_commit_to_retain"] for row in cleans.collect()), default="")
     missed = spark.sql(TIMELINE.format(table)).where(f"completed > '{begin}'").toPandas()
     return (missed["requested"] < kept_from).any()  # of NumPy: np.True_ or np.False_
 

@@ -514,7 +514,7 @@ def deltas(changes):
 
 
 # %% wrong="12.2"
-# expect: it needs a DataFrame of Spark
+# expect: returns a pandas.DataFrame
 def deltas(changes):
     return changes.selectExpr("after.customer_id", "after.cents").toPandas()
 

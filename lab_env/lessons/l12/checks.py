@@ -100,7 +100,8 @@ class RevenueByChanges:
         changes, truth = _changes_and_truth(lab, first, newest)
         deltas = answer(changes)
         if not isinstance(deltas, DataFrame):
-            return type(deltas).__name__
+            kind = type(deltas)
+            return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
         return replace(truth, answer=tuple(as_rows(deltas, ("customer_id", "cents"))))
 
     @staticmethod
