@@ -575,10 +575,10 @@ assert ends == list(timeline["completed"][-2:])
 # it loses: the table goes on saying *shipped*. We send it to `orders`, which is Copy-on-Write, and to a small
 # Merge-on-Read table in which O-17 is shipped, too.
 #
-# **Predict:** which of the two increments delivers the late event: `cow`, `mor`, `both` or `none`?
+# **Predict:** which of the two increments delivers the late event: `cow`, `mor`, `cow and mor` or `none`?
 
 # %%
-lab.predict("11.p5", ..., choices=("cow", "mor", "both", "none"))
+lab.predict("11.p5", ..., choices=("cow", "mor", "cow and mor", "none"))
 
 # %%
 mor = lab.path("orders_mor")

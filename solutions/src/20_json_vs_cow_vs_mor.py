@@ -343,10 +343,10 @@ assert mor_fresh == ["higher"] * 4 + ["inconclusive"] and mor_tidy.count("inconc
 # table types under two kinds of index (lesson 08); it is recorded, too.
 #
 # **Predict:** the table becomes 16 times as large, the change stays the same. For which of the two types
-# does a commit write more than twice as many bytes: `"cow"`, `"mor"`, `"both"` or `"none"`?
+# does a commit write more than twice as many bytes: `"cow"`, `"mor"`, `"cow and mor"` or `"none"`?
 
 # %%
-lab.predict("20.p6", ..., choices=("cow", "mor", "both", "none"))
+lab.predict("20.p6", ..., choices=("cow", "mor", "cow and mor", "none"))
 
 # %% name="growing"
 from lab_env.bench import growth
