@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 
 from lab_env import store
-from lab_env.hudi.model import Instant
-
-TIMELINE = "/.hoodie/timeline/"
+from lab_env.hudi.timeline import Instant, parse_timeline_key
 
 
 def copy_table(lab, source: str, target: str, hidden: Sequence[Instant] = ()) -> None:
@@ -17,11 +15,12 @@ def copy_table(lab, source: str, target: str, hidden: Sequence[Instant] = ()) ->
     s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     begin, folder = store.key_of(source), store.key_of(target)
     present = {found.key for found in lab.files(target)}
+    late = {instant.requested for instant in hidden}
     for found in lab.files(source):
         part = found.key.removeprefix(begin)
-        time = part.removeprefix(TIMELINE) if part.startswith(TIMELINE) else ""
-        if folder + part in present or any(time.startswith(gone.requested) for gone in hidden):
-            continue
-        s3.copy_object(
-            Bucket=bucket, Key=folder + part, CopySource={"Bucket": bucket, "Key": found.key}
-        )
+        instant = parse_timeline_key(part)
+        arrived = instant is None or instant.requested not in late
+        if arrived and folder + part not in present:
+            s3.copy_object(
+                Bucket=bucket, Key=folder + part, CopySource={"Bucket": bucket, "Key": found.key}
+            )
