@@ -16,7 +16,7 @@ def problems_of_proofs(lesson: Lesson) -> Iterator[Problem]:
     for cell in lesson.cells:
         if not cell.shown:
             continue
-        tree = _parsed(cell)
+        tree = parsed(cell)
         if cell.proof:
             yield from _problems_of_proof(lesson, cell, tree)
             from_proofs |= _bound(tree)
@@ -61,7 +61,7 @@ def _raises(statement: ast.stmt) -> bool:
     )
 
 
-def _parsed(cell: Cell) -> ast.Module:
+def parsed(cell: Cell) -> ast.Module:
     """A cell's code; empty for text and for a cell magic, which holds the content of a file."""
     python = cell.kind == "code" and not cell.text.startswith("%%")
     try:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lab_env.authoring.problems import Problem
-from lab_env.authoring.proofs import problems_of_proofs
+from lab_env.authoring.proofs import parsed, problems_of_proofs
 from lab_env.authoring.source import (
     EXERCISE_HEADING,
     EXERCISE_ID,
@@ -35,7 +35,18 @@ _IDS = re.compile(r"\((\d\d\.\d(?:, \d\d\.\d)*)\)[,.;]?\s*$")
 
 def problems_of(lesson: Lesson) -> list[Problem]:
     """Every violation of the rules in a lesson."""
-    rules = (_front, _headings, _objectives, _exercises, _start, _stubs, _leaks, _ids, _checks)
+    rules = (
+        _front,
+        _headings,
+        _objectives,
+        _exercises,
+        _predictions,
+        _start,
+        _stubs,
+        _leaks,
+        _ids,
+        _checks,
+    )
     return [problem for rule in (*rules, problems_of_proofs) for problem in rule(lesson)]
 
 
@@ -115,6 +126,7 @@ def _objectives(lesson: Lesson) -> Iterator[Problem]:
 def _exercises(lesson: Lesson) -> Iterator[Problem]:
     cells = lesson.cells
     hints = Counter(cell.hint for cell in cells)
+    right = Counter(cell.right for cell in cells)
     wrong = Counter(cell.wrong for cell in cells)
     answers = [cell for cell in cells if cell.exercise]
     counts = Counter(cell.exercise for cell in answers)
@@ -138,6 +150,10 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
             yield lesson.problem(cell.line, f"Exercise {name} has no hint.")
         if not wrong[name]:
             yield lesson.problem(cell.line, f"Exercise {name} has no wrong answer.")
+        if not right[name]:
+            yield lesson.problem(
+                cell.line, f"Exercise {name} has no right answer in another style."
+            )
         if name not in headings:
             yield lesson.problem(
                 cell.line, f"A cell before it needs the heading '### Exercise {name} · Title'."
@@ -157,6 +173,18 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
                 cell.first_line,
                 "A wrong answer begins with '# expect: ' and a part of the message it must get.",
             )
+
+
+def _predictions(lesson: Lesson) -> Iterator[Problem]:
+    """Every prediction can be won: it is a choice, or a number with a tolerance."""
+    for cell in lesson.cells:
+        if not cell.shown:
+            continue
+        for call in ast.walk(parsed(cell)):
+            name = getattr(getattr(call, "func", None), "attr", "")
+            if name == "predict" and not {"choices", "tolerance"} & {k.arg for k in call.keywords}:
+                what = "A prediction needs choices=(...) or, for a number, tolerance=..."
+                yield lesson.problem(cell.first_line + call.lineno - 1, what)
 
 
 def _start(lesson: Lesson) -> Iterator[Problem]:
