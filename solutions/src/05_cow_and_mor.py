@@ -31,7 +31,7 @@
 # ## What you need
 #
 # Lesson 04: record key, ordering field, partition, upsert. An hour, with a resting place after the
-# second section.
+# third section.
 
 # %% [markdown]
 # ## Start
@@ -402,8 +402,8 @@ look("compaction")
 pictures["compaction", "MERGE_ON_READ"]
 
 # %%
-names = [file.key for file in lab.files(TABLES["MERGE_ON_READ"] + "/.hoodie/timeline")]
-endings = pd.Series(names).str.rpartition(".")[2].value_counts()
+timeline = lab.files(TABLES["MERGE_ON_READ"] + "/.hoodie/timeline")
+endings = pd.Series([file.key.rpartition(".")[2] for file in timeline]).value_counts()
 endings[["deltacommit", "commit"]]
 
 # %% proof="Copy-on-Write refuses a compaction; on Merge-on-Read it is the only commit of the timeline"
@@ -503,9 +503,6 @@ assert status_of["O-17"] == "paid" and "O-21" not in status_of.index
 
 # %% [markdown]
 # The same to the cent. The table type decides where the work is done, not what the table says.
-#
-# **A resting place.** To go on another day, start with `lab = Lab.resume("05")` in place of
-# `Lab.start`, and run the cells that only define names. The tables stay.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Twenty minutes. Most expect `log` for the small insert and `none` for the late
@@ -692,6 +689,59 @@ assert "2026-11-20" not in list(rows_before["partition_date"].astype(str))
 # Merge-on-Read compact before that. Hudi cleans by itself after each write, unless you switch it off as
 # we did. How much history it keeps is a setting. Lesson 07 is about it.
 
+# %% [markdown]
+# ### The articles on trial
+#
+# This course follows two articles about streaming into Hudi. Each says something of the two table types.
+# You have measured nearly all that you need to judge it. One piece of evidence is missing: an article speaks of an *index
+# file* that each write updates. What helps to find a key lies at the end of each *base file*, in its
+# footer: the lowest and the highest key, and the bloom filter. It changes when a base file is written,
+# and not with a log. The metadata table does change at each write. What is in the two?
+
+# %%
+import io
+
+import pyarrow.parquet as pq
+
+newest = next(s for s in cleaned.current if s.partition.endswith("11-20"))
+base_path = f"{TABLES['MERGE_ON_READ']}/{newest.partition}/{newest.base.name}"
+content = spark.read.format("binaryFile").load(base_path).first()["content"]
+footer = pq.read_metadata(io.BytesIO(content)).metadata
+print({name.decode(): f"{len(value):,} bytes" for name, value in footer.items()})
+
+metadata_files = latest["MERGE_ON_READ"].frame().query("part == 'metadata'")["name"]
+parts_of_metadata = {name.split("/")[2] for name in metadata_files} - {".hoodie"}
+print("metadata table:", parts_of_metadata)
+
+# %% name="no-index-file" proof="No file holds an index of keys: the metadata table lists files, and the bloom filter is in the footer"
+assert parts_of_metadata == {"files"} and b"org.apache.hudi.bloomfilter" in footer
+
+# %% [markdown]
+# One part, `files`: a list of the table's files. No keys. By default there are more parts, with the
+# statistics of columns, and each write updates them; we have switched them off. They have no keys
+# either. (One can add an index of keys there, the record index of lesson 08.)
+#
+# Here is the judgement, from the numbers of this run.
+
+# %%
+from lab_env.lessons.l05.figures import judge_articles
+
+judge_articles(heat, rows_of_o21, refusals, parts_of_metadata)
+
+# %% name="the-trial" proof="None of the five statements holds as it stands"
+assert (
+    list(judge_articles(heat, rows_of_o21, refusals, parts_of_metadata).data["verdict"])
+    == ["wrong"] * 5
+)
+
+# %% [markdown]
+# The first three are right for the *other* table type: exchange the names, and they describe what you
+# saw. Texts about table formats age, and are copied. The files are the judge.
+#
+# **A resting place.** To go on another day, write `lab = Lab.resume("05")` in place of
+# `lab = Lab.start("05")`, and run the cells of *Start* and your function of 05.1. The next section needs
+# nothing else.
+
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes. "Gone?" is the question that lawyers ask. Most people are sure
 # that a delete deletes; some know tombstones from other stores and guess that both types keep the row.
@@ -837,55 +887,6 @@ choice = {
 # file that one write changes; that decides. Draw the two lines and let people say what moves the
 # crossing: larger files move COW's line up, better compression of the log moves MOR's line down. We
 # judge bytes here, not time: lesson 09 measures what the reader pays.
-
-# %% [markdown]
-# ### The articles on trial
-#
-# This course follows two articles about streaming into Hudi. Each says something of the two table types.
-# You have measured nearly all of it. One piece of evidence is missing: an article speaks of an *index
-# file* that each write updates. What helps to find a key lies at the end of each *base file*, in its
-# footer: the lowest and the highest key, and the bloom filter. It changes when a base file is written,
-# and not with a log. The metadata table does change at each write. What is in the two?
-
-# %%
-import io
-
-import pyarrow.parquet as pq
-
-newest = next(s for s in cleaned.current if s.partition.endswith("11-20"))
-base_path = f"{TABLES['MERGE_ON_READ']}/{newest.partition}/{newest.base.name}"
-content = spark.read.format("binaryFile").load(base_path).first()["content"]
-footer = pq.read_metadata(io.BytesIO(content)).metadata
-print({name.decode(): f"{len(value):,} bytes" for name, value in footer.items()})
-
-names = latest["MERGE_ON_READ"].frame().query("part == 'metadata'")["name"]
-parts_of_metadata = {name.split("/")[2] for name in names} - {".hoodie"}
-print("metadata table:", parts_of_metadata)
-
-# %% name="no-index-file" proof="No file holds an index of keys: the metadata table lists files, and the bloom filter is in the footer"
-assert parts_of_metadata == {"files"} and b"org.apache.hudi.bloomfilter" in footer
-
-# %% [markdown]
-# One part, `files`: a list of the table's files. No keys. By default there are more parts, with the
-# statistics of columns, and each write updates them; we have switched them off. They have no keys
-# either. (One can add an index of keys there, the record index of lesson 08.)
-#
-# Here is the judgement, from the numbers of this run.
-
-# %%
-from lab_env.lessons.l05.figures import judge_articles
-
-judge_articles(heat, rows_of_o21, refusals, parts_of_metadata)
-
-# %% name="the-trial" proof="None of the five statements holds as it stands"
-assert (
-    list(judge_articles(heat, rows_of_o21, refusals, parts_of_metadata).data["verdict"])
-    == ["wrong"] * 5
-)
-
-# %% [markdown]
-# The first three are right for the *other* table type: exchange the names, and they describe what you
-# saw. Texts about table formats age, and are copied. The files are the judge.
 
 # %% [markdown]
 # ## Key points

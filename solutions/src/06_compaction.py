@@ -1,6 +1,6 @@
 # ---
 # title: When do log files become base files, and who pays?
-# minutes: {teach: 25, do: 25}
+# minutes: {teach: 25, do: 20}
 # needs: ["05"]
 # services: [minio, kafka]
 # jupyter:
@@ -30,8 +30,8 @@
 #
 # ## What you need
 #
-# Lesson 05: it shows base files, log files and file slices. SQL and Python. Fifty minutes, with a resting
-# place after the second section.
+# Lesson 05: it shows base files, log files and file slices. SQL and Python. Three quarters of an
+# hour.
 
 # %% [markdown]
 # ## Start
@@ -409,9 +409,6 @@ assert tuple(on_the_board["inline"]) == (5, "packed")
 # > *Which* file groups go into a plan is the compaction strategy, `hoodie.compaction.strategy`. The
 # > default takes those with the most log bytes first, up to a limit of bytes to read and write
 # > (`hoodie.compaction.target.io`); others prefer recent day partitions, or take everything.
-#
-# **A resting place.** To go on another day, start with `lab = Lab.resume("06")` in place of
-# `Lab.start`, and run the cells that only define names. The tables stay.
 
 # %% [markdown]
 # ## A thread beside the stream pays: async
