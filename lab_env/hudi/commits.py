@@ -118,7 +118,8 @@ class Commit:
 
 def read_avro(content: bytes) -> dict:
     """The only record of an Avro container; empty for an empty file."""
-    return next(iter(fastavro.reader(io.BytesIO(content))), {}) if content else {}
+    records: Iterator[Any] = fastavro.reader(io.BytesIO(content)) if content else iter(())
+    return next(records, {})
 
 
 def decode_commit(record: dict, instant: Instant) -> Commit:

@@ -1,7 +1,7 @@
 """Objects that this Spark driver read: how many offsets and bytes of each, from S3A's debug log."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pandas as pd
@@ -38,7 +38,7 @@ class Reads:
 
 
 @contextmanager
-def watch(lab: Lab) -> Iterator[Reads]:
+def watch(lab: Lab) -> Generator[Reads]:
     """Record what a lab's Spark driver reads from the store in a `with` block.
 
     Args:

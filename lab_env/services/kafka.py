@@ -88,7 +88,7 @@ class Kafka(Service):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        options = {
+        options: dict[str, Any] = {
             "bootstrap.servers": self.address(),
             "socket.timeout.ms": 3000,
             "reconnect.backoff.max.ms": 200,

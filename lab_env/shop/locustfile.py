@@ -117,7 +117,7 @@ class Shop:
 PLAN = Plan(**json.loads(os.environ["SHOP_LOAD"]))
 shop: Shop | None = None
 starts = 0
-watcher: gevent.Greenlet | None = None
+watcher: gevent.Greenlet  # in the process that leads
 
 
 class Shopper(User):
@@ -132,6 +132,7 @@ class Shopper(User):
 
     @task
     def send_what_is_due(self) -> None:
+        assert shop  # a test opens it before its users start
         if PLAN.rate is None:
             if shop.sender.waiting() < IN_FLIGHT:
                 shop.send(BURST)

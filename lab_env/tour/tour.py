@@ -7,7 +7,7 @@ once, then every query type, then each sink against the producer's ledger.
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -162,7 +162,7 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
 
 
 @contextmanager
-def _phase(tour: Tour, console: Console, name: str) -> Iterator[None]:
+def _phase(tour: Tour, console: Console, name: str) -> Generator[None]:
     began = time.monotonic()
     console.print(f"[bold]•[/bold] {name} ...")
     yield
