@@ -9,7 +9,9 @@ Source: `HoodieCommitMetadata` and `HoodieWriteStat` of Apache Hudi's timeline m
 
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import fastavro
 import pandas as pd

@@ -11,8 +11,9 @@ from lab_env.lab import Lab
 CLIENT = "org.apache.hadoop.fs.s3a.S3AInputStream"
 
 _REQUEST = re.compile(r"reopen\(s3a://[^/]+/(\S+)\) for .*? range\[(\d+)-\d+\]")
-_STREAM = re.compile(r"Statistics of stream (\S+)\nStreamStatistics\{counters=\((.*)\);\n")
-_BYTES = re.compile(r"\(stream_read_bytes=(\d+)\)")
+_STREAM = re.compile(
+    r"Statistics of stream (\S+)\nStreamStatistics\{counters=\(.*\(stream_read_bytes=(\d+)\).*\);\n"
+)
 
 
 class Reads:
@@ -31,8 +32,8 @@ class Reads:
         for key, start in _REQUEST.findall(self.log):
             places.setdefault(key, set()).add(start)
         sizes = dict.fromkeys(places, 0)
-        for key, counters in _STREAM.findall(self.log):
-            sizes[key] = sizes.get(key, 0) + int(_BYTES.search(counters)[1])
+        for key, count in _STREAM.findall(self.log):
+            sizes[key] = sizes.get(key, 0) + int(count)
         rows = {key: (len(places.get(key, ())), size) for key, size in sizes.items()}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["places", "bytes"])
 

@@ -7,6 +7,7 @@ import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from pathlib import Path
+from typing import Any
 
 from lab_env.errors import LabError
 from lab_env.install.cache import Progress

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gevent
-from locust import User, events, runners, task
+from locust import User, constant, events, runners, task
 
 from lab_env.shop.model import OrderModel, Send, Shares, WallClock
 from lab_env.shop.producer import Sender
@@ -127,8 +127,7 @@ class Shopper(User):
         self.began = time.monotonic()
         self.sent = 0
 
-    def wait_time(self) -> float:
-        return 0 if PLAN.rate is None else TICK_S
+    wait_time = constant(0 if PLAN.rate is None else TICK_S)
 
     @task
     def send_what_is_due(self) -> None:

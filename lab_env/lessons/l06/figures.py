@@ -228,7 +228,7 @@ def during(works: Iterable[Work], compaction: Compaction) -> list[str]:
     return [
         work.label
         for work in works
-        if work.began < compaction.ended and compaction.began < work.ended
+        if compaction.ended and compaction.began < work.ended and work.began < compaction.ended
     ]
 
 

@@ -313,7 +313,7 @@ def _changes_and_truth(lab, first: str, newest: str) -> tuple[DataFrame, Moves]:
         "sum(after.cents) FILTER (WHERE after.status <> 'cancelled') AS after_only",
         "sum(after.cents) FILTER (WHERE after.status = 'cancelled') AS cancelled",
         "sum(before.cents) FILTER (WHERE op = 'd' AND before.status <> 'cancelled') AS erased",
-    ).first()
+    ).collect()[0]
     path = lab.path("orders_cow")
     now = _revenue(lab.spark.read.format("hudi").load(path))
     then = _revenue(lab.spark.read.format("hudi").option("as.of.instant", first).load(path))
