@@ -6,8 +6,8 @@ import pytest
 
 from lab_env.authoring.stats import Systems, course_stats
 
-# Percent of the uses of Spark, Hudi, Kafka and SQL that the learner writes. A lesson that is written
-# anew raises its number; the goal is 20 in each lesson and 30 in the course (CONTRIBUTING.md).
+# Percent of the uses of Spark, Hudi, Kafka and SQL that the learner writes. A rewritten lesson
+# raises its number; the goal is 20 in each lesson and 30 in the course (CONTRIBUTING.md).
 LEAST = {
     "00": 0, "01": 0, "02": 0, "03": 12, "04": 3, "05": 0, "06": 4, "07": 1, "08": 1, "09": 9,
     "10": 0, "11": 6, "12": 11, "13": 1, "20": 50,
