@@ -26,13 +26,14 @@ tour: setup ## the whole pipeline on live load, with proof
 site: setup ## the lessons as `make test` has executed them, and the guides, as web pages in build/site
 	@$(LAB) site
 
-lint: setup ## format, lint, import directions, lessons
+lint: setup ## format, lint, types, import directions, lessons
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
+	@.venv/bin/ty check --no-progress --output-format concise
 	@.venv/bin/lint-imports
 	@$(LAB) author check
 
-check: ## format, lint, import directions, lessons, unit tests: side by side
+check: ## format, lint, types, import directions, lessons, unit tests: side by side
 	@$(MAKE) --no-print-directory -j2 lint unit
 
 unit: ## unit tests

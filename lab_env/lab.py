@@ -165,7 +165,7 @@ class Lab:
 
     def known_partitions(self, table: str) -> list[str]:
         """The partitions that the metastore has registered for a table of this lesson."""
-        return services.service("metastore").partitions(self.database, table)
+        return services.Metastore().partitions(self.database, table)
 
     def scratch(self, name: str) -> str:
         """A path for a throwaway table, new at each call; `start` clears it."""

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lab_env.errors import LabError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PORT = {"ge": 1024, "le": 65535}
+Port = Annotated[int, Field(ge=1024, le=65535)]
 
 # The object store's credentials. A program gets them only if they are passed to it by name.
 AWS_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -45,16 +47,16 @@ class Settings(BaseSettings):
     )
 
     # Preferred ports: if one is in use, the lab takes a free one, which `lab status` shows
-    minio_port: int = Field(9000, description="S3 API of MinIO", **PORT)
-    minio_console_port: int = Field(9001, description="web console of MinIO", **PORT)
-    kafka_port: int = Field(9092, description="Kafka broker", **PORT)
-    kafka_controller_port: int = Field(9093, description="Kafka's KRaft controller", **PORT)
-    kinesis_port: int = Field(4568, description="emulated Kinesis", **PORT)
-    metastore_port: int = Field(9083, description="Hive Metastore", **PORT)
-    trino_port: int = Field(8080, description="Trino", **PORT)
-    jupyter_port: int = Field(8888, description="JupyterLab", **PORT)
-    spark_ui_port: int = Field(4040, description="Spark UI of a lesson's session", **PORT)
-    locust_port: int = Field(8089, description="web UI of the load generator", **PORT)
+    minio_port: Port = Field(9000, description="S3 API of MinIO")
+    minio_console_port: Port = Field(9001, description="web console of MinIO")
+    kafka_port: Port = Field(9092, description="Kafka broker")
+    kafka_controller_port: Port = Field(9093, description="Kafka's KRaft controller")
+    kinesis_port: Port = Field(4568, description="emulated Kinesis")
+    metastore_port: Port = Field(9083, description="Hive Metastore")
+    trino_port: Port = Field(8080, description="Trino")
+    jupyter_port: Port = Field(8888, description="JupyterLab")
+    spark_ui_port: Port = Field(4040, description="Spark UI of a lesson's session")
+    locust_port: Port = Field(8089, description="web UI of the load generator")
     bind: str = Field(
         "127.0.0.1", description="address that every server listens on", examples=["127.0.0.1"]
     )
@@ -259,7 +261,7 @@ def _unset(variable: str) -> str:
     return f"unset {variable}" + (f", or use {_variable(guess[0])}." if guess else ".")
 
 
-def _error(found: dict) -> LabError:
+def _error(found: ErrorDetails) -> LabError:
     """The error for the first of pydantic's findings."""
     why = found["msg"].removeprefix("Value error, ")
     if not found["loc"]:

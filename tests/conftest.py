@@ -1,4 +1,4 @@
-"""A lab of its own for the test run: its own LAB_HOME and free ports, so that it runs beside another.
+"""A lab of its own for the test run: its own LAB_HOME and free ports, so it runs beside others.
 
 The folder's name has a space in it on purpose. At the end nothing of this lab may be left running.
 """
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Stop the run's lab: not later, because pytest-xdist kills a process ten seconds after its session."""
+    """Stop the run's lab now: pytest-xdist kills a process ten seconds after its session."""
     from lab_env import services
 
     services.down()
@@ -52,7 +52,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that the processes end at about the same time; unit tests last."""
+    """The longest files first, so that all processes end together; unit tests last."""
     items.sort(key=_turn)
 
 

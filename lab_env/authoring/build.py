@@ -220,16 +220,19 @@ def entry(lesson: Lesson) -> LessonEntry:
 
 def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
     wrong = [other.text for other in lesson.cells if other.wrong == cell.exercise]
+    call = check_call(cell.versions.worked)
+    assert call  # the template requires it
     return Exercise(
         id=cell.exercise,
         title=exercise_title(lesson, cell.exercise),
         objective=objective_of(lesson, cell.exercise),
-        answer=check_call(cell.versions.worked)[1],
+        answer=call[1],
         solution=without_check(cell.versions.worked),
         hints=tuple(_hint(other.text) for other in lesson.cells if other.hint == cell.exercise),
         wrong=tuple(
-            WrongAnswer(EXPECT.sub("", text).strip(), EXPECT.match(text)["message"].strip())
+            WrongAnswer(text[found.end() :].strip(), found["message"].strip())
             for text in wrong
+            if (found := EXPECT.match(text))
         ),
         right=tuple(other.text.strip() for other in lesson.cells if other.right == cell.exercise),
     )
@@ -242,7 +245,7 @@ def _hint(text: str) -> str:
 
 def _notebook_cell(cell: Cell, cell_id: str, worked: bool, slides: bool):
     text = cell.versions.worked if worked else cell.versions.stub
-    metadata = {"tags": ["instructor"]} if cell.instructor else {}
+    metadata: dict[str, object] = {"tags": ["instructor"]} if cell.instructor else {}
     if cell.proof:  # JupyterLab shows its input collapsed, the site folded
         metadata = {"tags": ["proof", "hide-input"], "jupyter": {"source_hidden": True}}
     if slides:

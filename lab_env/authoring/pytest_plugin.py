@@ -11,10 +11,11 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import psutil
@@ -262,12 +263,13 @@ def _reports(terminalreporter) -> dict[str, pytest.TestReport]:
     return {
         report.nodeid: report
         for report in every
-        if getattr(report, "when", "") == "call" and _used(report) is not None
+        if getattr(report, "when", "") == "call"
+        and "processor_seconds" in dict(report.user_properties)
     }
 
 
-def _used(report: pytest.TestReport) -> float | None:
-    return dict(report.user_properties).get("processor_seconds")
+def _used(report) -> float:
+    return dict(report.user_properties)["processor_seconds"]
 
 
 def _budget_is_strict() -> bool:
@@ -276,7 +278,7 @@ def _budget_is_strict() -> bool:
 
 
 @contextmanager
-def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Iterator[None]:
+def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
     """Note what nbmake executes, and try an exercise's other answers right after its cell.
 
     nbmake hands the executed notebook to nobody, and can only overwrite the source with it.
@@ -302,7 +304,8 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Iterator[None]:
             def keep_output(message: dict) -> None:
                 printed.append(message["content"].get("text", ""))
 
-            reply = await self.kc.execute_interactive(
+            client: Any = self.kc  # annotated as one of several kinds, or none
+            reply = await client.execute_interactive(
                 code, store_history=False, output_hook=keep_output, timeout=seconds
             )
             if reply["content"]["status"] == "error":
@@ -314,7 +317,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _processor_seconds() -> Iterator[Callable[[], float]]:
+def _processor_seconds() -> Generator[Callable[[], float]]:
     """Processor seconds of the kernel that starts meanwhile, and of its session's processes.
 
     Services are daemons: they lead sessions of their own and are not counted.
@@ -347,7 +350,7 @@ def _processor_seconds() -> Iterator[Callable[[], float]]:
 
 
 @contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
+def _environment(values: dict[str, str]) -> Generator[None]:
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -49,29 +49,29 @@ class Cell:
         return "instructor" in self.options.get("tags", [])
 
     @property
-    def exercise(self) -> str | None:
-        """The exercise whose answer it holds."""
-        return self.options.get("exercise")
+    def exercise(self) -> str:
+        """The exercise whose answer it holds, if any."""
+        return self.options.get("exercise", "")
 
     @property
-    def hint(self) -> str | None:
-        """The exercise that it is a hint for."""
-        return self.options.get("hint")
+    def hint(self) -> str:
+        """The exercise that it is a hint for, if any."""
+        return self.options.get("hint", "")
 
     @property
-    def wrong(self) -> str | None:
-        """The exercise that it answers wrongly."""
-        return self.options.get("wrong")
+    def wrong(self) -> str:
+        """The exercise that it answers wrongly, if any."""
+        return self.options.get("wrong", "")
 
     @property
-    def right(self) -> str | None:
-        """The exercise that it answers rightly, in another style than the solution."""
-        return self.options.get("right")
+    def right(self) -> str:
+        """The exercise that it answers rightly, in another style than the solution, if any."""
+        return self.options.get("right", "")
 
     @property
-    def proof(self) -> str | None:
-        """The claim that its assertions establish."""
-        return self.options.get("proof")
+    def proof(self) -> str:
+        """The claim that its assertions establish, if any."""
+        return self.options.get("proof", "")
 
     @property
     def teaches_assert(self) -> bool:
@@ -181,8 +181,10 @@ def _front_matter(path: Path, lines: list[str]) -> tuple[dict, int]:
     try:
         return yaml.safe_load(text) or {}, marks[1] + 1
     except yaml.YAMLError as error:
-        at = error.problem_mark.line if error.problem_mark else 0
-        refuse([Problem(path, at + 2, f"The front matter is not valid YAML: {error.problem}.")])
+        mark = getattr(error, "problem_mark", None)  # a forbidden character has none
+        why = getattr(error, "problem", error)
+        at = mark.line if mark else 0
+        refuse([Problem(path, at + 2, f"The front matter is not valid YAML: {why}.")])
         raise AssertionError from error  # refuse has raised
 
 
@@ -207,24 +209,19 @@ def _unreadable(lesson: Lesson, cell: Cell) -> list[Problem]:
 def check_call(code: str) -> tuple[str, str] | None:
     """The exercise id and the answer's expression of the `lab.check` call in a cell, if any."""
     for node in ast.walk(ast.parse(code)):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "check"
-            and len(node.args) == 2
-            and isinstance(node.args[0], ast.Constant)
-        ):
-            return node.args[0].value, ast.unparse(node.args[1])
+        match node:
+            case ast.Call(ast.Attribute(attr="check"), [ast.Constant(str(exercise)), answer]):
+                return exercise, ast.unparse(answer)
     return None
 
 
 def without_check(code: str) -> str:
     """A cell's code without its call of `lab.check`: the solution to show and to run."""
     lines = code.splitlines()
-    for node in ast.parse(code).body:
+    for node in reversed(ast.parse(code).body):  # so that the line numbers still hold
         if check_call(ast.get_source_segment(code, node) or ""):
-            lines[node.lineno - 1 : node.end_lineno] = [None] * (node.end_lineno - node.lineno + 1)
-    return "\n".join(line for line in lines if line is not None).strip()
+            del lines[node.lineno - 1 : node.end_lineno]
+    return "\n".join(lines).strip()
 
 
 def _slug(text: str) -> str:

@@ -126,9 +126,8 @@ class Systems:
             if isinstance(node, ast.Assign) and self._is_of_system(node.value):
                 self.names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
         for node in ast.walk(tree):
-            if (isinstance(node, ast.Call) and self._is_of_system(node)) or _is_text_of_system(
-                node
-            ):
+            is_use = isinstance(node, ast.Call) and self._is_of_system(node)
+            if isinstance(node, ast.expr) and (is_use or _is_text_of_system(node)):
                 yield node.lineno
 
     def _is_of_system(self, node: ast.AST) -> bool:

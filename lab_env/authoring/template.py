@@ -181,10 +181,11 @@ def _predictions(lesson: Lesson) -> Iterator[Problem]:
         if not cell.shown:
             continue
         for call in ast.walk(parsed(cell)):
-            name = getattr(getattr(call, "func", None), "attr", "")
-            if name == "predict" and not {"choices", "tolerance"} & {k.arg for k in call.keywords}:
-                what = "A prediction needs choices=(...) or, for a number, tolerance=..."
-                yield lesson.problem(cell.first_line + call.lineno - 1, what)
+            match call:
+                case ast.Call(ast.Attribute(attr="predict")):
+                    if not {"choices", "tolerance"} & {k.arg for k in call.keywords}:
+                        what = "A prediction needs choices=(...) or, for a number, tolerance=..."
+                        yield lesson.problem(cell.first_line + call.lineno - 1, what)
 
 
 def _start(lesson: Lesson) -> Iterator[Problem]:

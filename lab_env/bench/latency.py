@@ -5,6 +5,7 @@ commit's requested time, which each row carries; at that time nobody can read th
 """
 
 import time
+from typing import Any
 
 import pandas as pd
 
@@ -89,7 +90,7 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
         visible.
     """
     seconds = event_freshness(sent, batches, completions).dropna()
-    found = {"measured": len(seconds)}
+    found: dict[str, Any] = {"measured": len(seconds)}
     found |= dict.fromkeys(("p50", "p95", "requested p50", "rows/s"))
     if seconds.empty:
         return found

@@ -3,8 +3,6 @@
 import time
 from dataclasses import dataclass
 
-import psutil
-
 from lab_env.bench.worker_client import WorkerClient
 from lab_env.probes.bucket_usage import BucketUsage
 from lab_env.processes import supervisor
@@ -33,7 +31,7 @@ class Meter:
 
     def __init__(self, worker: WorkerClient):
         self._worker = worker
-        self._minio = psutil.Process(supervisor.status_of("minio").pid)
+        self._minio = supervisor.processes_of("minio")[0]
 
     def call(self, task: str, **arguments) -> tuple[dict, ResourceUsage]:
         """Have a task done; returns the worker's reply and what the task used."""

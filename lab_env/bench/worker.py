@@ -13,9 +13,10 @@ import traceback
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from lab_env.bench.growth_worker import GrowingTables
-from lab_env.bench.sink_writes import SINKS
+from lab_env.bench.sink_writes import SINKS, Sink
 from lab_env.pipeline import parsing, session
 from lab_env.pipeline.writer import endpoints_of_environment
 
@@ -34,7 +35,8 @@ class SinkWorker:
     def __init__(self, spark: SparkSession, name: str):
         self.spark, self.name = spark, name
         self.endpoints = endpoints_of_environment()
-        self.sink = self.query = None
+        self.sink: Sink  # since `begin`
+        self.query: StreamingQuery  # since `follow`
 
     def begin(self, base: str, extra_options: dict[str, str]) -> dict:
         """Begin a round in a new folder, with Hudi options on top of the pipeline's."""

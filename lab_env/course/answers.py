@@ -213,7 +213,7 @@ def _mapping(row: Any) -> dict:
 
 
 def _is_missing(value: Any) -> bool:
-    return isinstance(value, float | datetime | date | type(pd.NA)) and bool(pd.isna(value))
+    return isinstance(value, (float, datetime, date, type(pd.NA))) and bool(pd.isna(value))
 
 
 def _shown(answer: Any) -> str:

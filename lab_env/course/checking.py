@@ -56,7 +56,7 @@ def check_of(exercise_id: str) -> Callable[[type], type]:
         exercise_id: for example `04.1`.
     """
 
-    def mark(check: type) -> type:
+    def mark(check: Any) -> type:
         check.exercise_id = exercise_id
         return check
 

@@ -5,7 +5,7 @@ CI reads each result from `LAB_OUTCOMES`; under `LAB_STRICT` a proof that fails 
 
 import ast
 import linecache
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from textwrap import shorten
 from types import TracebackType
@@ -23,7 +23,7 @@ WHY = (
 
 
 @contextmanager
-def proof(claim: str) -> Iterator[None]:
+def proof(claim: str) -> Generator[None]:
     """Run the assertions of a claim: one line if they hold, a card if they do not.
 
     Args:
@@ -50,14 +50,16 @@ def proof(claim: str) -> Iterator[None]:
 
 def _difference(error: Exception) -> str:
     """The failed assertion with the values of its sides, or else the error in one sentence."""
-    trace = error.__traceback__.tb_next  # the first frame is `proof`, the next one the cell
-    test = _failed_test(trace)
-    if not isinstance(error, AssertionError) or test is None:
+    # The first frame is `proof`, the next one the cell.
+    trace = error.__traceback__ and error.__traceback__.tb_next
+    test = trace and _failed_test(trace)
+    if trace is None or test is None or not isinstance(error, AssertionError):
         return mistake(error)
+    cell = trace.tb_frame
 
     def value_of(node: ast.expr):
         code = compile(ast.Expression(node), "<proof>", "eval")
-        return eval(code, trace.tb_frame.f_globals, trace.tb_frame.f_locals)
+        return eval(code, cell.f_globals, cell.f_locals)
 
     values = []
     with suppress(Exception):  # asking again may fail; the assertion itself is shown anyway
@@ -75,4 +77,11 @@ def _failed_test(trace: TracebackType) -> ast.expr | None:
     """The condition of the `assert` that raised in a notebook's cell."""
     source = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
     tests = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert))
-    return next((n.test for n in tests if n.lineno <= trace.tb_lineno <= n.end_lineno), None)
+    return next(
+        (
+            n.test
+            for n in tests
+            if trace.tb_lineno in range(n.lineno, (n.end_lineno or n.lineno) + 1)
+        ),
+        None,
+    )

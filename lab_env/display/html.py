@@ -59,6 +59,6 @@ def _text(value: object) -> object:
     return value
 
 
-def number(value: float) -> str:
+def number(value) -> str:
     """A figure for people, with about three digits."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

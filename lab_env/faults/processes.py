@@ -1,7 +1,7 @@
 """Freeze or kill a process with all that it started."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import psutil
 
@@ -9,7 +9,7 @@ from lab_env.processes.tree import kill_processes, process_tree
 
 
 @contextlib.contextmanager
-def frozen(pid: int) -> Iterator[None]:
+def frozen(pid: int) -> Generator[None]:
     """Freeze a process tree (SIGSTOP) while the body runs, then let it go on (SIGCONT).
 
     From outside it looks like a program that hangs: it lives and its sockets accept connections,

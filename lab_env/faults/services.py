@@ -1,7 +1,7 @@
 """Pause or kill a server, or take it away from a client."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import psutil
@@ -14,7 +14,7 @@ from lab_env.settings import settings
 
 
 @contextmanager
-def paused(name: str) -> Iterator[None]:
+def paused(name: str) -> Generator[None]:
     """Freeze a service while the body runs: it lives and listens, but answers nothing.
 
     Args:

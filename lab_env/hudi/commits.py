@@ -9,7 +9,9 @@ Source: `HoodieCommitMetadata` and `HoodieWriteStat` of Apache Hudi's timeline m
 
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import fastavro
 import pandas as pd
@@ -118,7 +120,8 @@ class Commit:
 
 def read_avro(content: bytes) -> dict:
     """The only record of an Avro container; empty for an empty file."""
-    return next(iter(fastavro.reader(io.BytesIO(content))), {}) if content else {}
+    records: Iterator[Any] = fastavro.reader(io.BytesIO(content)) if content else iter(())
+    return next(records, {})
 
 
 def decode_commit(record: dict, instant: Instant) -> Commit:

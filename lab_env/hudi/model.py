@@ -151,7 +151,8 @@ class Snapshot:
         if not writes:
             raise CommitNotFound(f"No write to {self.path} is complete.")
         latest = max(writes.values(), key=lambda write: (write.completed, write.requested))
-        write = writes.get(requested or latest.requested)
+        requested = requested or latest.requested
+        write = writes.get(requested)
         if write is None:
             raise CommitNotFound(f"{self._state_of(requested)}, so there is no commit to read.")
         return decode_commit(self.records.get((write.action, write.requested), {}), write)
@@ -220,7 +221,7 @@ class Snapshot:
         files = [file for part in self.current for file in part.files if file.kind != "cdc"]
         if any(file.kind == "log" or file.rows is None for file in files):
             return None
-        return sum(file.rows for file in files)
+        return sum(file.rows or 0 for file in files)
 
     @property
     def metadata_partitions(self) -> pd.DataFrame:

@@ -31,7 +31,7 @@ class Instant:
 
     Args:
         requested: when it was requested, as an instant time.
-        completed: when it was completed; None while it is pending.
+        completed: when it was completed; empty while it is pending.
         action: commit, deltacommit, compaction, clean and so on. The file that completes a
             compaction is named `commit`, that of a log compaction `deltacommit` and that of a
             clustering `replacecommit`. In a `Snapshot` they keep their own names.
@@ -39,7 +39,7 @@ class Instant:
     """
 
     requested: str
-    completed: str | None
+    completed: str
     action: str
     state: str
 
@@ -74,7 +74,7 @@ def parse_timeline_name(name: str) -> Instant | None:
         return Instant(match["requested"], match["completed"], match["action"], "completed")
     if match := _PENDING.fullmatch(name):
         # The name of an inflight commit leaves out the action.
-        return Instant(match["requested"], None, match["action"] or "commit", match["state"])
+        return Instant(match["requested"], "", match["action"] or "commit", match["state"])
     return None
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lab_env.errors import LabError
@@ -12,7 +12,7 @@ from lab_env.install.cache import Progress
 
 
 def run_logged(
-    command: list[object],
+    command: Sequence[object],
     log: Path,
     report_progress: Progress,
     describe: Callable[[], str],

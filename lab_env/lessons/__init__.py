@@ -1,1 +1,1 @@
-"""What each lesson owns beside its source: `lNN` holds the checks, figures and exercises of lesson NN."""
+"""What each lesson has beside its source: `lNN` holds the checks and figures of lesson NN."""

@@ -5,9 +5,9 @@ Lesson 03 builds the same session by hand; this one serves the tour, the writers
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 
 from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER, start_mark
@@ -108,7 +108,7 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
         endpoints: where the services are; the object store's keys are put into the environment.
         java_home: the Java 17 to run on.
     """
-    os.environ["SPARK_HOME"] = str(Path(find_spec("pyspark").origin).parent)
+    os.environ["SPARK_HOME"] = str(distribution("pyspark").locate_file("pyspark"))
     os.environ.pop("SPARK_CONF_DIR", None)
     os.environ["JAVA_HOME"] = str(java_home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -151,7 +151,7 @@ def build_session(
 
 
 @contextmanager
-def _output_to(log: Path | None) -> Iterator[None]:
+def _output_to(log: Path | None) -> Generator[None]:
     """Redirect the output of processes that start inside; the JVM keeps what it inherits."""
     if log is None:
         yield

@@ -148,7 +148,7 @@ class ProgressLog:
         heard = dict(self._heard)  # the watchdog asks from a thread of its own
         if not heard:
             return "none", 0.0
-        name = min(heard, key=heard.get)
+        name = min(heard, key=heard.__getitem__)
         return name, self._clock() - heard[name]
 
     def ended(self, sink: str) -> None:

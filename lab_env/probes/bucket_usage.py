@@ -9,7 +9,7 @@ import hmac
 import json
 import time
 import urllib.request
-from collections import Counter
+from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
 
 from botocore.exceptions import ClientError
@@ -70,7 +70,7 @@ def usage_in(metrics: str, written: str) -> BucketUsage:
     """
     kinds = {**dict.fromkeys(WRITES, "puts"), **dict.fromkeys(LISTS, "lists")}
     kinds |= dict.fromkeys(DELETES, "deletes")
-    totals = Counter()
+    totals: dict[str, float] = defaultdict(float)
     for family in text_string_to_metric_families(metrics):
         for sample in family.samples:
             of_requests = family.name == REQUESTS

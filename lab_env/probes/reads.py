@@ -1,7 +1,7 @@
 """Objects that this Spark driver read: how many offsets and bytes of each, from S3A's debug log."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pandas as pd
@@ -11,8 +11,9 @@ from lab_env.lab import Lab
 CLIENT = "org.apache.hadoop.fs.s3a.S3AInputStream"
 
 _REQUEST = re.compile(r"reopen\(s3a://[^/]+/(\S+)\) for .*? range\[(\d+)-\d+\]")
-_STREAM = re.compile(r"Statistics of stream (\S+)\nStreamStatistics\{counters=\((.*)\);\n")
-_BYTES = re.compile(r"\(stream_read_bytes=(\d+)\)")
+_STREAM = re.compile(
+    r"Statistics of stream (\S+)\nStreamStatistics\{counters=\(.*\(stream_read_bytes=(\d+)\).*\);\n"
+)
 
 
 class Reads:
@@ -31,14 +32,14 @@ class Reads:
         for key, start in _REQUEST.findall(self.log):
             places.setdefault(key, set()).add(start)
         sizes = dict.fromkeys(places, 0)
-        for key, counters in _STREAM.findall(self.log):
-            sizes[key] = sizes.get(key, 0) + int(_BYTES.search(counters)[1])
+        for key, count in _STREAM.findall(self.log):
+            sizes[key] = sizes.get(key, 0) + int(count)
         rows = {key: (len(places.get(key, ())), size) for key, size in sizes.items()}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["places", "bytes"])
 
 
 @contextmanager
-def watch(lab: Lab) -> Iterator[Reads]:
+def watch(lab: Lab) -> Generator[Reads]:
     """Record what a lab's Spark driver reads from the store in a `with` block.
 
     Args:

@@ -4,7 +4,7 @@ The client counts each request that it sends, so the figures are exact and avail
 Spark runs driver and tasks in one JVM; on a cluster each executor has its own counters.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
@@ -38,7 +38,7 @@ class Requests:
 
 
 @contextmanager
-def count_requests(spark) -> Iterator[Requests]:
+def count_requests(spark) -> Generator[Requests]:
     """Count the requests of a session in a `with` block, including those of other threads.
 
     Yields:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ _held: set[Path] = set()
 
 
 @contextmanager
-def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generator[None]:
     """Hold a lock file; other processes and threads wait. One thread may nest it.
 
     Args:

@@ -15,12 +15,13 @@ from lab_env.services.manager import (
     status,
     up,
 )
-from lab_env.services.metastore import database_of
+from lab_env.services.metastore import Metastore, database_of
 from lab_env.services.registration import DEFAULT, SERVICES, service
 
 __all__ = [
     "DEFAULT",
     "SERVICES",
+    "Metastore",
     "ServiceStatus",
     "clear",
     "database_of",

@@ -2,7 +2,6 @@
 
 import io
 from typing import Any
-from urllib.parse import urlsplit
 
 # What the lab uses of Hive's hive_metastore.thrift. Unknown fields in replies are skipped.
 INTERFACE = """
@@ -39,15 +38,16 @@ def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
         HiveError: the call failed.
     """
     import thriftpy2  # with its RPC module, a sixth of a second
-    from thriftpy2.protocol.cybin import ProtocolError
+    from thriftpy2.protocol.cybin import ProtocolError  # ty: ignore[missing-module-member]: compiled
     from thriftpy2.rpc import client_context
     from thriftpy2.thrift import TException
 
     hive = thriftpy2.load_fp(io.StringIO(INTERFACE), "hive_metastore_thrift")
-    at, timeout = urlsplit(uri), int(seconds * 1000)
-    limits = {"connect_timeout": timeout, "socket_timeout": timeout}
+    timeout = int(seconds * 1000)
     try:
-        with client_context(hive.ThriftHiveMetastore, at.hostname, at.port, **limits) as client:
+        with client_context(
+            hive.ThriftHiveMetastore, url=uri, connect_timeout=timeout, socket_timeout=timeout
+        ) as client:
             return getattr(client, method)(*arguments)
     except (TException, ProtocolError, OSError) as error:
         raise HiveError(getattr(error, "message", None) or str(error)) from None

@@ -7,6 +7,7 @@ import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from pathlib import Path
+from typing import Any
 
 from lab_env.errors import LabError
 from lab_env.install.cache import Progress
@@ -88,7 +89,7 @@ class Kafka(Service):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        options = {
+        options: dict[str, Any] = {
             "bootstrap.servers": self.address(),
             "socket.timeout.ms": 3000,
             "reconnect.backoff.max.ms": 200,

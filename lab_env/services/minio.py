@@ -24,7 +24,7 @@ class MinIO(Service):
     variables = "LAB_S3_ENDPOINT, LAB_S3_ACCESS_KEY, LAB_S3_SECRET_KEY and LAB_S3_BUCKET"
 
     @property
-    def title(self) -> str:
+    def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
         """An external store need not be a MinIO."""
         return "The S3 store" if self.external else "MinIO"
 
@@ -169,11 +169,9 @@ def _location(region: str) -> dict:
 def credentials() -> tuple[str, str, str]:
     """Endpoint, access key and secret key of the object store in use; the keys may be empty."""
     if settings().s3_endpoint:
-        chosen = settings().s3_access_key, settings().s3_secret_key
-        keys = [key.get_secret_value() for key in chosen]
-    else:
-        keys = [secrets()["s3_access_key"], secrets()["s3_secret_key"]]
-    return (MinIO().address(), *keys)
+        access, secret = settings().s3_access_key, settings().s3_secret_key
+        return MinIO().address(), access.get_secret_value(), secret.get_secret_value()
+    return MinIO().address(), secrets()["s3_access_key"], secrets()["s3_secret_key"]
 
 
 def credentials_as(access_variable: str, secret_variable: str) -> dict[str, str]:

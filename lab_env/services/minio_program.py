@@ -82,7 +82,7 @@ def objection(program: Path, again: bool = False) -> str:
     tried = [str(program), facts.st_mtime_ns, facts.st_size, oldest]
     kept = _read(_result_file())
     if kept.get("tried") != tried or (again and kept["objection"]):
-        kept = {"tried": tried, "objection": _too_old(program, oldest) or _failure(program)}
+        kept |= {"tried": tried, "objection": _too_old(program, oldest) or _failure(program)}
         write_private(_result_file(), json.dumps(kept))
     return kept["objection"]
 

@@ -127,9 +127,7 @@ class Load:
         Raises:
             LabError: Locust died, or the load was never started.
         """
-        if self._process is None:
-            raise LabError("This load was not started.", "use it in a `with`, or call `run()`.")
-        status = self._process.wait()
+        status = self._started.wait()
         if self._shown:
             self._shown.join()
         rows = self._rows()
@@ -144,11 +142,11 @@ class Load:
             Number of sends that were not acknowledged.
         """
         if self.running:
-            self._process.send_signal(signal.SIGTERM)
+            self._started.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(settings().send_timeout_seconds + 15)
+                self._started.wait(settings().send_timeout_seconds + 15)
             except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
         return self.wait()
 
     def run(self) -> "Load":
@@ -184,12 +182,12 @@ class Load:
     @property
     def pid(self) -> int:
         """Process id of Locust, which is also its process group."""
-        return self._process.pid
+        return self._started.pid
 
     @property
     def url(self) -> str | None:
         """Address of Locust's web UI, when there is one."""
-        return self.web_port and f"http://127.0.0.1:{self.web_port}"
+        return f"http://127.0.0.1:{self.web_port}" if self.web_port else None
 
     @property
     def acked(self) -> int:
@@ -218,6 +216,12 @@ class Load:
         rows["rate"] = (rows["acked"].diff(2) / rows["seconds"].diff(2)).fillna(0.0)
         return rows[list(COLUMNS)]
 
+    @property
+    def _started(self) -> subprocess.Popen:
+        if self._process is None:
+            raise LabError("This load was not started.", "use it in a `with`, or call `run()`.")
+        return self._process
+
     def _command(self) -> list[str]:
         command = [sys.executable, "-P", "-m", "locust", "-f", str(LOCUSTFILE)]
         command += ["--users", str(self.users), "--spawn-rate", str(self.users)]
@@ -239,7 +243,7 @@ class Load:
             if not self.running:
                 raise self._died("The load did not start.")
             if time.monotonic() > last_call:
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
                 raise self._died(f"The load did not start within {START_TIMEOUT_S:.0f} s.")
             time.sleep(0.1)
 

@@ -63,7 +63,7 @@ class LocustRun:
         # anyway.
         net = [] if seconds is None else ["--run-time", f"{seconds + 60:.0f}s"]
         self._arguments = [sys.executable, "-P", "-m", "locust", *arguments, *net]
-        self._process: subprocess.Popen | None = None
+        self._process: subprocess.Popen  # since `start`
 
     def start(self) -> "LocustRun":
         """Start Locust and return when its users run.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gevent
-from locust import User, events, runners, task
+from locust import User, constant, events, runners, task
 
 from lab_env.shop.model import OrderModel, Send, Shares, WallClock
 from lab_env.shop.producer import Sender
@@ -117,7 +117,7 @@ class Shop:
 PLAN = Plan(**json.loads(os.environ["SHOP_LOAD"]))
 shop: Shop | None = None
 starts = 0
-watcher: gevent.Greenlet | None = None
+watcher: gevent.Greenlet  # in the process that leads
 
 
 class Shopper(User):
@@ -127,11 +127,11 @@ class Shopper(User):
         self.began = time.monotonic()
         self.sent = 0
 
-    def wait_time(self) -> float:
-        return 0 if PLAN.rate is None else TICK_S
+    wait_time = constant(0 if PLAN.rate is None else TICK_S)
 
     @task
     def send_what_is_due(self) -> None:
+        assert shop  # a test opens it before its users start
         if PLAN.rate is None:
             if shop.sender.waiting() < IN_FLIGHT:
                 shop.send(BURST)

@@ -337,7 +337,7 @@ class OrderModel:
 
     def _release(self, now: int) -> Send:
         *_, kind, content, order = heapq.heappop(self._held)
-        if kind == "late":
+        if not isinstance(content, Send):  # an event that is sent late
             return self._emit(content, order, kind, now)
         order.quiet_after = max(order.quiet_after, now)
         self._sends += 1

@@ -7,10 +7,11 @@ once, then every query type, then each sink against the producer's ledger.
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 from rich.console import Console
@@ -57,7 +58,7 @@ class Tour:
     memory_peak_mb: dict[str, float] = field(default_factory=dict)
     writer_memory: dict[str, dict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    series: dict[str, list] = field(default_factory=dict)
+    series: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -162,7 +163,7 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
 
 
 @contextmanager
-def _phase(tour: Tour, console: Console, name: str) -> Iterator[None]:
+def _phase(tour: Tour, console: Console, name: str) -> Generator[None]:
     began = time.monotonic()
     console.print(f"[bold]•[/bold] {name} ...")
     yield

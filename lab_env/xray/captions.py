@@ -108,10 +108,10 @@ def content(table: Snapshot, partition: str, group: str) -> str:
     if not now:
         here = any((f.partition, f.group) == (partition, group) for f in table.files)
         return "not read" if here else "removed"
-    base = [f.rows for f in now if f.kind == "base"]
-    logs = [f.rows for f in now if f.kind == "log"]
-    if None in base or None in logs:
+    if any(f.rows is None for f in now if f.kind != "cdc"):
         return ""
+    base = [f.rows or 0 for f in now if f.kind == "base"]
+    logs = [f.rows or 0 for f in now if f.kind == "log"]
     parts = [plural(sum(base), "row")] if base else []
     parts += [plural(sum(logs), "change")] if logs else []
     planned = any(found == group and action == "clustering" for found, _, action in table.planned)

@@ -75,5 +75,5 @@ def _with_undone(table: Snapshot) -> list[Instant]:
     known = {instant.requested for instant in table.instants}
     left = {file.instant for file in table.uncommitted}
     left |= {file.instant for file in table.gone_files} & table.undone
-    undone = [Instant(requested, None, UNDONE, "undone") for requested in left - known]
+    undone = [Instant(requested, "", UNDONE, "undone") for requested in left - known]
     return sorted([*table.instants, *undone], key=lambda i: (i.requested, i.action == "savepoint"))

@@ -155,6 +155,6 @@ def _mark(table: Snapshot, look: str, files: list) -> str:
 
 
 def _hover(table: Snapshot, look: str, file: DataFile | CleanedFile) -> str:
-    if look == "removed":
-        return captions.removed(file)
-    return captions.cleaned(file) if look == "cleaned" else captions.file(table, file)
+    if isinstance(file, CleanedFile):
+        return captions.cleaned(file)
+    return captions.removed(file) if look == "removed" else captions.file(table, file)

@@ -1,4 +1,4 @@
-"""`lab jupyter` opens JupyterLab on lesson 00, for this machine only; `lab demo` on a prepared demo."""
+"""`lab jupyter` opens JupyterLab on lesson 00, this machine only; `lab demo` opens a demo."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """What a person types in a clone: `make site`, `make clean`, and `lab reset` on a lesson's copy.
 
-The clone has the code of this repository, a course of two tiny lessons, and a `.venv` that is set up: its
+The clone has the code of this repository, a course of two tiny lessons, and a ready `.venv`: its
 Python finds this repository's packages and the clone's own `lab_env`.
 """
 

@@ -47,8 +47,8 @@ def test_it_starts_soon_and_silently_and_picks_up_no_other_spark(services, tmp_p
     )
     # What the JVM prints goes to the lab's log, not into a learner's notebook.
     assert (done.returncode, done.stderr) == (0, "")
-    # Processor seconds, which other work on the machine changes little. Alone on two cores a session
-    # takes about as many seconds as it uses.
+    # Processor seconds, which other work on the machine changes little. Alone on two cores a
+    # session takes about as many seconds as it uses.
     assert float(done.stdout.split()[-1]) <= 6
 
 

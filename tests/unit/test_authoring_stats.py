@@ -6,8 +6,8 @@ import pytest
 
 from lab_env.authoring.stats import Systems, course_stats
 
-# Percent of the uses of Spark, Hudi, Kafka and SQL that the learner writes. A lesson that is written
-# anew raises its number; the goal is 20 in each lesson and 30 in the course (CONTRIBUTING.md).
+# Percent of the uses of Spark, Hudi, Kafka and SQL that the learner writes. A rewritten lesson
+# raises its number; the goal is 20 in each lesson and 30 in the course (CONTRIBUTING.md).
 LEAST = {
     "00": 2, "01": 0, "02": 0, "03": 13, "04": 3, "05": 30, "06": 21, "07": 2, "08": 2, "09": 11,
     "10": 1, "11": 7, "12": 13, "13": 3, "20": 50,

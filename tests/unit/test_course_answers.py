@@ -1,4 +1,4 @@
-"""An answer counts in every form that means the same, and no other form raises anything but `Unreadable`."""
+"""An answer counts in every form that means the same; any other form raises `Unreadable`."""
 
 from datetime import datetime
 from decimal import Decimal

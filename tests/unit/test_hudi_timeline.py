@@ -41,8 +41,8 @@ def test_other_files_are_no_data_files(name):
     ("name", "instant"),
     [
         (f"{T1}_{T2}.commit", Instant(T1, T2, "commit", "completed")),
-        (f"{T1}.deltacommit.requested", Instant(T1, None, "deltacommit", "requested")),
-        (f"{T1}.inflight", Instant(T1, None, "commit", "inflight")),
+        (f"{T1}.deltacommit.requested", Instant(T1, "", "deltacommit", "requested")),
+        (f"{T1}.inflight", Instant(T1, "", "commit", "inflight")),
         ("_version_", None),
         (f"{T1}_{T2}.commit.crc", None),
     ],

@@ -87,7 +87,7 @@ def verdict(**differences: int) -> Reconciliation:
 
 
 def test_a_repaired_table_reconciles_is_keyed_by_order_and_ordered_by_time():
-    repaired = RepairedTable(True, verdict(), keyed_by_order=True, late_events_lose=True)
+    repaired = RepairedTable(verdict(), keyed_by_order=True, late_events_lose=True)
     assert isinstance(RepairAfterAWrongKey.judge(repaired), Passed)
 
 
@@ -114,15 +114,15 @@ def test_late_events_lose_only_against_order_ts(properties, lose):
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        (RepairedTable(False), "wrote nothing"),
-        (RepairedTable(True, verdict(duplicate=3), True), "3 rows too many"),
-        (RepairedTable(True, verdict(missing=3), True), "3 orders are missing"),
-        (RepairedTable(True, verdict(stale=3), True), "dropDuplicates keeps whichever row"),
-        (RepairedTable(True, verdict(ghost=3), True), "never held their erasures"),
-        (RepairedTable(True, verdict(altered=3), True), "milliseconds only"),
-        (RepairedTable(True, verdict(), False), "the record key is not `order_id`"),
-        (RepairedTable(True, verdict(), True, False), "does not compare versions by `order_ts`"),
-        (RepairedTable(True, verdict(unexpected=3), True, True), "differs"),
+        (RepairedTable(), "wrote nothing"),
+        (RepairedTable(verdict(duplicate=3), True), "3 rows too many"),
+        (RepairedTable(verdict(missing=3), True), "3 orders are missing"),
+        (RepairedTable(verdict(stale=3), True), "dropDuplicates keeps whichever row"),
+        (RepairedTable(verdict(ghost=3), True), "never held their erasures"),
+        (RepairedTable(verdict(altered=3), True), "milliseconds only"),
+        (RepairedTable(verdict(), False), "the record key is not `order_id`"),
+        (RepairedTable(verdict(), True, False), "does not compare versions by `order_ts`"),
+        (RepairedTable(verdict(unexpected=3), True, True), "differs"),
     ],
 )
 def test_a_repair_that_falls_short_gets_its_reason(table, reason):

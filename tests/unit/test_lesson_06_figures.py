@@ -66,7 +66,7 @@ def test_a_step_tells_what_was_written_and_whether_the_write_compacted():
 
 
 def test_a_pending_plan_is_no_compaction_of_that_step():
-    pending = table([*FIRST.instants, Instant(at(4), None, "compaction", "requested")], [], FIRST)
+    pending = table([*FIRST.instants, Instant(at(4), "", "compaction", "requested")], [], FIRST)
     assert not Step(1, 0, 1, 2, 0, None, pending).compacted
 
 

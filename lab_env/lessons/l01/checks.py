@@ -49,13 +49,15 @@ def _run(lab, change: str, users: int, name: str) -> tuple[LocustRun, str]:
         raise LabError("shop_user.py is not there.", "run the cell that writes it first.")
     name = f"{name}-{secrets.token_hex(2)}"
     topic = lab.topic(f"scratch-{name}")
-    ensure_topic(lab.endpoints.kafka_bootstrap, topic)
+    bootstrap = lab.endpoints.kafka_bootstrap
+    ensure_topic(bootstrap, topic)
     file = lab.folder / f"{name}.py"
     file.write_text(ANSWER.format(change=change), encoding="utf-8")
     journal = str(file.with_suffix(".tsv"))
-    variables = {"BOOTSTRAP": lab.endpoints.kafka_bootstrap, "TOPIC": topic, "JOURNAL": journal}
     try:
-        with LocustRun(file, users, SECONDS, **variables) as run:
+        with LocustRun(
+            file, users, SECONDS, BOOTSTRAP=bootstrap, TOPIC=topic, JOURNAL=journal
+        ) as run:
             pass
     except LabError as error:  # Locust could not load the learner's code
         lines = [line for line in error.log.splitlines() if line.strip()]

@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -218,7 +218,7 @@ class Batches:
     ended: bool
 
 
-def batches_in(reports: list[Mapping], waiting: int, ended: bool) -> Batches:
+def batches_in(reports: Sequence[Mapping], waiting: int, ended: bool) -> Batches:
     """The batches of a query that read one topic from its beginning.
 
     Args:

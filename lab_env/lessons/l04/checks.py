@@ -211,13 +211,11 @@ class RepairedTable:
     """What the ledger says of a table, and how the table tells rows and versions apart.
 
     Args:
-        written: whether anything lies at the path.
-        verdict: of the ledger.
+        verdict: of the ledger; None if nothing lies at the path.
         keyed_by_order: whether each row's record key is its order.
         late_events_lose: whether the table's settings compare versions by `order_ts`.
     """
 
-    written: bool
     verdict: Reconciliation | None = None
     keyed_by_order: bool = False
     late_events_lose: bool = False
@@ -233,13 +231,12 @@ class RepairAfterAWrongKey:
         path = lab.scratch("repaired")
         answer(path)
         if not lab.files(path):
-            return RepairedTable(written=False)
+            return RepairedTable()
         table = lab.spark.read.format("hudi").load(path)
         rows = table.selectExpr(
             "order_id", "event_id", "unix_micros(order_ts) AS order_ts", "_hoodie_record_key AS key"
         ).toPandas()
         return RepairedTable(
-            written=True,
             verdict=lab.ledger(lab.topic("orders")).reconcile_table(rows, "repaired"),
             # A key of one field is stored as its value, a key of several as `field:value,...`.
             keyed_by_order=bool((rows["key"] == rows["order_id"]).all()),
@@ -252,7 +249,7 @@ class RepairAfterAWrongKey:
     def judge(facts: RepairedTable) -> Passed | NotYet:
         """Every order once, newest, none erased; keyed by the order and ordered by its time."""
         verdict = facts.verdict
-        if not facts.written:
+        if verdict is None:
             return NotYet("Your function wrote nothing to the path that it was given.")
         if verdict.duplicate:
             return NotYet(

@@ -101,7 +101,7 @@ class LogsToMerge:
         return NotYet(f"{answered}; in its worst file group a query merges {first.to_merge} logs.")
 
 
-def logs_to_merge(table: Snapshot) -> int:
+def logs_to_merge(table: "Snapshot | MadeUpTable") -> int:
     """Logs that a query of the newest state merges in the worst file group."""
     logs: dict[tuple[str, str], int] = {}
     for found in table.current:

@@ -225,11 +225,10 @@ def during(works: Iterable[Work], compaction: Compaction) -> list[str]:
         works: the writes.
         compaction: one that is complete.
     """
-    return [
-        work.label
-        for work in works
-        if work.began < compaction.ended and compaction.began < work.ended
-    ]
+    began, ended = compaction.began, compaction.ended
+    if began is None or ended is None:
+        return []
+    return [work.label for work in works if work.began < ended and began < work.ended]
 
 
 def draw_lanes(runs: Mapping[str, tuple[list[Work], list[Compaction]]]) -> str:

@@ -6,6 +6,7 @@ the footer is; another asks for the footer. Requests for other places are for ro
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 from matplotlib.patches import Rectangle
@@ -36,6 +37,12 @@ class Lookup:
     reads: Reads
     seconds: float
 
+    @property
+    def before(self) -> Snapshot:
+        """The table before the write."""
+        assert self.picture.since
+        return self.picture.since
+
     @cached_property
     def files(self) -> pd.DataFrame:
         """One row per file that was current before the write.
@@ -48,7 +55,7 @@ class Lookup:
         prefix = store.key_of(self.picture.path)
         renewed = {(file.partition, file.group) for file in self.picture.new_files}
         rows = []
-        for base in (found.base for found in self.picture.since.current):
+        for base in (found.base for found in self.before.current if found.base):
             key = f"{prefix}/{base.key}"
             places, size = read.loc[key] if key in read.index else (0, 0)
             found = "rows" if places > FOOTER_PLACES else "footer" if places else "none"
@@ -63,7 +70,7 @@ class Lookup:
         """Counts of files: opened, rows read in, rewritten; metadata files read and written."""
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())
-        written = self.picture - self.picture.since
+        written = self.picture - self.before
         return {
             "files opened": opened,
             "rows read in": opened - int(count.get("footer", 0)),
@@ -104,7 +111,11 @@ def lookup_chart(lookups: dict[str, Lookup]) -> str:
     for line, lookup in enumerate(lookups.values()):
         for column, file in enumerate(lookup.files.itertuples()):
             place = (column + 0.04 - 0.5, line - 0.42)
-            look = {"facecolor": FILLS[file.found], "edgecolor": INK, "linewidth": 0.4}
+            look: dict[str, Any] = {
+                "facecolor": FILLS[file.found],
+                "edgecolor": INK,
+                "linewidth": 0.4,
+            }
             grid.add_patch(Rectangle(place, 0.92, 0.84, **look))
             label = LABELS[file.found].replace(" ", "\n")
             colour = INK if file.found == "none" else "black"

@@ -6,7 +6,7 @@ commits as its timeline has, so a commit arrives when its timeline files are cop
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -124,7 +124,7 @@ class ExactlyOnce:
 
 
 @contextmanager
-def _commit_arrives(lab, source: str, path: str) -> Iterator[None]:
+def _commit_arrives(lab, source: str, path: str) -> Generator[None]:
     """Let the hidden commits arrive just before the second query of the body.
 
     Queries are what reads the table or its timeline: a load, an SQL statement, an X-ray.

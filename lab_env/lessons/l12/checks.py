@@ -7,6 +7,7 @@ feed from the table's first commit on, which the lesson's last section cleans aw
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -77,7 +78,7 @@ class Moves:
         erased: what the erased orders were worth before.
     """
 
-    answer: tuple[tuple[object, object], ...]
+    answer: tuple[tuple[Any, Any], ...]
     truth: dict[str, int]
     after_only: int
     cancelled: int
@@ -194,7 +195,7 @@ class WhereTheNextRunBegins:
     """Every change that is not counted, and no other, for the totals now and one run earlier."""
 
     @staticmethod
-    def observe(lab, answer) -> tuple[NextRun, NextRun]:
+    def observe(lab, answer) -> tuple[NextRun, ...]:
         """Call the function for the totals and for an earlier copy; read the feed from there."""
         revenue = lab.path("revenue")
         newest = [lab.xray(path).instants[-1] for path in (lab.path("orders_cow"), revenue)]
@@ -313,7 +314,7 @@ def _changes_and_truth(lab, first: str, newest: str) -> tuple[DataFrame, Moves]:
         "sum(after.cents) FILTER (WHERE after.status <> 'cancelled') AS after_only",
         "sum(after.cents) FILTER (WHERE after.status = 'cancelled') AS cancelled",
         "sum(before.cents) FILTER (WHERE op = 'd' AND before.status <> 'cancelled') AS erased",
-    ).first()
+    ).collect()[0]
     path = lab.path("orders_cow")
     now = _revenue(lab.spark.read.format("hudi").load(path))
     then = _revenue(lab.spark.read.format("hudi").option("as.of.instant", first).load(path))

@@ -101,7 +101,8 @@ class EngineMatrix:
         reply, first = (self.replies[query, kind, name] for name in (engine, self.engines[0]))
         if reply.rows is None:
             return NONE
-        return SAME if first.rows is not None and _in_order(reply) == _in_order(first) else OTHER
+        same = first.rows is not None and _in_order(reply.rows) == _in_order(first.rows)
+        return SAME if same else OTHER
 
     def verdicts(self, engine: str, kind: str) -> dict[str, str]:
         """The verdict on each question for one engine and table type."""
@@ -143,9 +144,9 @@ class EngineMatrix:
         return f"<td style='{style}' title='{escape(reply.error)}'>{text}</td>"
 
 
-def _in_order(reply: Reply) -> list[tuple]:
+def _in_order(rows: pd.DataFrame) -> list[tuple]:
     """The rows in one order, and without each engine's own types for one text or number."""
-    rows = reply.rows.drop(columns=[name for name in reply.rows if name.startswith("_")])
+    rows = rows.drop(columns=[name for name in rows if name.startswith("_")])
     rows = rows.reindex(columns=sorted(rows))
     return sorted(tuple(map(str, row)) for row in rows.itertuples(index=False))
 

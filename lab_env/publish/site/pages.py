@@ -178,7 +178,6 @@ class LessonLinks(SphinxPostTransform):
 
 
 def _is_inside(node: nodes.Node, kinds: tuple[type[nodes.Node], ...]) -> bool:
-    while node := node.parent:
-        if isinstance(node, kinds):
-            return True
-    return False
+    return node.parent is not None and (
+        isinstance(node.parent, kinds) or _is_inside(node.parent, kinds)
+    )
