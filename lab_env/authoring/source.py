@@ -88,7 +88,9 @@ class Cell:
         """Its worked and its stub version; a proof is wrapped in `with lab.proof(claim):`."""
         if self.proof:
             claim = json.dumps(self.proof, ensure_ascii=False)
-            code = f"with lab.proof({claim}):\n{indent(self.text, '    ')}"
+            line = f"with lab.proof({claim}):"
+            wrapped = f"with lab.proof(\n    {claim}\n):"
+            code = f"{line if len(line) <= 100 else wrapped}\n{indent(self.text, '    ')}"
             return Versions(code, code, ())
         return split(self.text) if self.kind == "code" else Versions(self.text, self.text, ())
 

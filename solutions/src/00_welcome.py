@@ -79,9 +79,12 @@ print("Spark", spark.version, "· its own page:", spark.sparkContext.uiWebUrl)
 # %%
 orders = spark.sql("""
     SELECT * FROM VALUES
-        ('O-1', 'C-17', 'new', CAST(129.90 AS DECIMAL(12,2)), TIMESTAMP '2026-11-20 09:15:00', '2026-11-20'),
-        ('O-2', 'C-03', 'new', CAST( 49.50 AS DECIMAL(12,2)), TIMESTAMP '2026-11-20 09:16:00', '2026-11-20'),
-        ('O-3', 'C-17', 'new', CAST( 15.00 AS DECIMAL(12,2)), TIMESTAMP '2026-11-21 08:02:00', '2026-11-21')
+        ('O-1', 'C-17', 'new', CAST(129.90 AS DECIMAL(12,2)),
+         TIMESTAMP '2026-11-20 09:15:00', '2026-11-20'),
+        ('O-2', 'C-03', 'new', CAST( 49.50 AS DECIMAL(12,2)),
+         TIMESTAMP '2026-11-20 09:16:00', '2026-11-20'),
+        ('O-3', 'C-17', 'new', CAST( 15.00 AS DECIMAL(12,2)),
+         TIMESTAMP '2026-11-21 08:02:00', '2026-11-21')
     AS orders(order_id, customer_id, status, amount, order_ts, partition_date)
 """)
 orders.show()

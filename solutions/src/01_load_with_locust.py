@@ -715,7 +715,7 @@ life[["partition", "offset", "kind", "op", "event_id", "event_time"]]
 versions = frame[frame["kind"].isin(["event", "late"])].sort_values(["order_id", "offset"])
 goes_back = versions.groupby("order_id")["order_ts"].diff() < 0
 assert versions.loc[goes_back, "kind"].eq("late").all() and goes_back.sum() > 0
-assert frame.loc[frame["state"] == "acked"].groupby("order_id")["partition"].nunique().max() == 1
+assert frame[frame["state"] == "acked"].groupby("order_id")["partition"].nunique().max() == 1
 
 # %% [markdown]
 # In the row marked `late` the event time goes back: that version of the order is older than the one

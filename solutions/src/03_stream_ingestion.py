@@ -129,7 +129,7 @@ spark = (
     SparkSession.builder.master("local[1]")
     .config("spark.driver.extraClassPath", class_path)
     .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    # Compiles quickly, so it starts faster; the second option keeps the usual room for compiled code,
+    # Compiles quickly, so it starts faster; the second option keeps the usual room for code,
     # which the first would cut from 240 MB to 48 MB.
     .config(
         "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"

@@ -191,12 +191,18 @@ assert len(picture.instants) == 4 and len(picture.current) == 1
 # %%
 payments = spark.sql("""
     SELECT * FROM VALUES
-        ('P-1', 'O-31', 'authorised', '2026-11-20', '2026-11-20', '2026-11-20 23:58', '2026-11-20 23:59'),
-        ('P-1', 'O-31', 'captured',   '2026-11-20', '2026-11-21', '2026-11-21 00:03', '2026-11-21 00:04'),
-        ('P-2', 'O-32', 'captured',   '2026-11-20', '2026-11-20', '2026-11-20 10:05', '2026-11-20 10:06'),
-        ('P-2', 'O-32', 'authorised', '2026-11-20', '2026-11-20', '2026-11-20 10:00', '2026-11-20 12:30'),
-        ('P-3', 'O-32', 'authorised', '2026-11-20', '2026-11-20', '2026-11-20 10:01', '2026-11-20 10:02'),
-        ('P-4', 'O-33', 'authorised', '2026-11-21', '2026-11-21', '2026-11-21 09:00', '2026-11-21 09:01')
+        ('P-1', 'O-31', 'authorised',
+         '2026-11-20', '2026-11-20', '2026-11-20 23:58', '2026-11-20 23:59'),
+        ('P-1', 'O-31', 'captured',
+         '2026-11-20', '2026-11-21', '2026-11-21 00:03', '2026-11-21 00:04'),
+        ('P-2', 'O-32', 'captured',
+         '2026-11-20', '2026-11-20', '2026-11-20 10:05', '2026-11-20 10:06'),
+        ('P-2', 'O-32', 'authorised',
+         '2026-11-20', '2026-11-20', '2026-11-20 10:00', '2026-11-20 12:30'),
+        ('P-3', 'O-32', 'authorised',
+         '2026-11-20', '2026-11-20', '2026-11-20 10:01', '2026-11-20 10:02'),
+        ('P-4', 'O-33', 'authorised',
+         '2026-11-21', '2026-11-21', '2026-11-21 09:00', '2026-11-21 09:01')
     AS payments(payment_id, order_id, state, created_on, changed_on, changed_at, received_at)
 """)
 payments.createOrReplaceTempView("payments")
@@ -600,7 +606,8 @@ lives = all_events.groupBy("order_id").agg(
 )
 both_days = lives.where("days = 2 AND NOT erased").count()
 print(
-    f"{both_days} living orders have versions on both days: {by_day_verdict.duplicate} rows too many"
+    f"{both_days} living orders have versions on both days:"
+    f" {by_day_verdict.duplicate} rows too many"
 )
 
 # %% name="changed-partition" proof="Each living order that changed after midnight has one row too many."
@@ -701,8 +708,9 @@ cow, mor = lab.path("erased_cow"), lab.path("erased_mor")
 looks = [rows_of(cow), rows_of(mor)]
 
 spark.sql(f"""
-    CALL run_compaction(op => 'scheduleandexecute', path => '{mor}',
-                        options => 'hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false')
+    CALL run_compaction(
+        op => 'scheduleandexecute', path => '{mor}',
+        options => 'hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false')
 """)
 compacted = rows_of(mor)
 upsert(late, mor, ORDERS | TYPES["mor"])
@@ -880,7 +888,8 @@ assert status == {"O-17": "delivered", "O-20": "new"}
 # %%
 spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{lab.path('orders')}'")
 by_status = spark.sql("""
-    SELECT status, count(*) AS orders, sum(amount) AS revenue FROM orders GROUP BY status ORDER BY status
+    SELECT status, count(*) AS orders, sum(amount) AS revenue
+    FROM orders GROUP BY status ORDER BY status
 """).toPandas()
 by_status
 

@@ -554,7 +554,7 @@ lab.record_actual("05.p5", {"MERGE_ON_READ": "Merge-on-Read"}.get("".join(still)
 # %%
 lab.record_actual("05.p6", rows_of_o21.loc["table before the delete", "COPY_ON_WRITE"])
 
-# %% name="rows-of-o21" proof="After a delete only the Merge-on-Read base file holds the row, and time travel finds it in both tables"
+# %% name="rows-of-o21" proof="After a delete only the Merge-on-Read base file holds the row; time travel finds it in both"
 assert list(rows_of_o21["COPY_ON_WRITE"]) == [0, 0, 1]
 assert list(rows_of_o21["MERGE_ON_READ"]) == [1, 0, 1]
 
@@ -586,7 +586,7 @@ assert list(rows_of_o21["MERGE_ON_READ"]) == [1, 0, 1]
 
 # %% exercise="05.3"
 def forget(path, name):
-    """Leave no file in the table at `path`, called `name` in SQL, with rows that it does not show."""
+    """Leave no file in the table at `path` (`name` in SQL) with rows that it does not show."""
     # BEGIN SOLUTION
     soon = quick_as_text + ",hoodie.compact.inline.max.delta.commits=1"
     spark.sql(f"""
@@ -674,9 +674,8 @@ rows_before = past.groupBy("partition_date").count().toPandas()
 rows_before
 
 # %% proof="After compaction and cleaning no file holds O-21, and time travel returns no row of the 20th"
-files_left = [
-    f"{TABLES['MERGE_ON_READ']}/{f.partition}/{f.name}" for f in cleaned.files if f.kind == "base"
-]
+bases = [file for file in cleaned.files if file.kind == "base"]
+files_left = [f"{TABLES['MERGE_ON_READ']}/{file.partition}/{file.name}" for file in bases]
 assert spark.read.parquet(*files_left).where("order_id = 'O-21'").count() == 0
 assert "2026-11-20" not in list(rows_before["partition_date"].astype(str))
 

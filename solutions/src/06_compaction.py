@@ -56,7 +56,8 @@ def make_changes(batch):
     """Batch 0 creates a thousand orders. Each later batch changes a quarter of them."""
     return spark.sql(f"""
         SELECT concat('O-', id) AS order_id,
-               CASE WHEN {batch} = 0 THEN 'new' WHEN {batch} < 5 THEN 'paid' ELSE 'packed' END AS status,
+               CASE WHEN {batch} = 0 THEN 'new' WHEN {batch} < 5 THEN 'paid' ELSE 'packed' END
+                   AS status,
                CAST(10 + pmod(hash(id, {batch}), 9000) / 100 AS DECIMAL(12,2)) AS amount,
                sha2(concat(id, '-', {batch}), 256) AS tracking_code,
                {batch} AS batch,
@@ -687,7 +688,8 @@ print("logs to merge:", logs_to_merge(waiting))
 waiting
 
 # %% name="plan-waits" proof="Batch 7 is a log of the slice that the plan has begun"
-assert [(len(found.logs), found.planned) for found in waiting.current] == [(6, False), (1, True)]
+logs_and_plan = [(len(found.logs), found.planned) for found in waiting.current]
+assert logs_and_plan == [(6, False), (1, True)]
 
 # %% [markdown]
 # The new log stands in a slice that the plan has begun, and that has no base file yet. Until the plan
@@ -743,7 +745,7 @@ lab.record_actual("06.p2", {0: "neither", 2: "both"}.get(len(changed), "".join(c
 comparison = pd.DataFrame(answers).T.rename_axis(["query", "compaction"])
 comparison
 
-# %% name="apart" proof="The snapshot query says the same and reads a third; the read-optimised one catches up to the plan"
+# %% name="apart" proof="The snapshot query says the same and reads a third; read-optimised catches up to the plan"
 assert changed == ["read_optimized"]
 assert compacted.gone_files == () and [file.kind for file in compacted.new_files] == ["base"]
 kilobytes = comparison["KB read"]

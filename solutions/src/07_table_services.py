@@ -73,7 +73,7 @@ shop = spark.range(1, 6001, 1, numPartitions=1).selectExpr(
 )
 messages = shop.selectExpr(
     "to_json(struct(*)) AS value",
-    f"cast(substring(order_id, 3) AS int) % {PARTITIONS} AS partition",  # in turn, to each its share
+    f"cast(substring(order_id, 3) AS int) % {PARTITIONS} AS partition",  # in turn
 )
 messages.write.format("kafka").options(**KAFKA).option("topic", topic).save()
 

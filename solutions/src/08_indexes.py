@@ -103,7 +103,8 @@ orders.write.format("hudi").options(**ORDERS, **DEMO_OPTIONS, **LOAD).mode("appe
 
 # %%
 paid = spark.sql("""
-    SELECT order_id, amount, 'paid' AS status, order_ts + INTERVAL 1 HOUR AS order_ts, partition_date
+    SELECT order_id, amount, 'paid' AS status, order_ts + INTERVAL 1 HOUR AS order_ts,
+        partition_date
     FROM shop WHERE order_id BETWEEN 'O-0010' AND 'O-0029'
 """)
 

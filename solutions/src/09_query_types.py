@@ -190,7 +190,8 @@ updated
 JOB = ",".join(f"{name}={value}" for name, value in DEMO_OPTIONS.items())
 AT_ONCE = f"{JOB},hoodie.compact.inline.max.delta.commits=1,hoodie.index.bloom.num_entries=1000"
 spark.sql(f"""
-    CALL run_compaction(op => 'scheduleandexecute', path => '{TABLES["mor"]}', options => '{AT_ONCE}')
+    CALL run_compaction(
+        op => 'scheduleandexecute', path => '{TABLES["mor"]}', options => '{AT_ONCE}')
 """)
 ask_all("compacted", "cow", "mor")
 
@@ -208,7 +209,8 @@ logs, size = grid.frame("logs"), grid.frame("bytes")
 
 cow_updated, mor_updated = (size.loc[(kind, "snapshot"), "updated"] for kind in TABLES)
 cow_compacted, mor_compacted = (size.loc[(kind, "snapshot"), "compacted"] for kind in TABLES)
-times = f"{mor_updated / cow_updated:.1f} times with a log, {mor_compacted / cow_compacted:.1f} times without"
+with_log, without = mor_updated / cow_updated, mor_compacted / cow_compacted
+times = f"{with_log:.1f} times with a log, {without:.1f} times without"
 print(f"Snapshot, bytes of Merge-on-Read to Copy-on-Write: {times}")
 
 # %% name="the-grid" proof="Read-optimised misses the 250 payments until compaction; a log costs 1.7 times the bytes."

@@ -67,7 +67,8 @@ KAFKA = {"kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap}
 def changes(which, status, at, amount):
     """Changed orders: O-1 to O-20 were created on 20 November, later ones on the 21st."""
     return spark.sql(f"""
-        SELECT 'O-' || id AS order_id, '{status}' AS status, CAST({amount} AS DECIMAL(12,2)) AS amount,
+        SELECT 'O-' || id AS order_id, '{status}' AS status,
+            CAST({amount} AS DECIMAL(12,2)) AS amount,
                to_timestamp('2026-11-21 {at}') AS order_ts,
                IF(id <= 20, '2026-11-20', '2026-11-21') AS partition_date
         FROM range(1, 100) WHERE {which}
@@ -91,11 +92,14 @@ ORDERS = DEMO_OPTIONS | {
     "hoodie.datasource.write.hive_style_partitioning": "true",
     "hoodie.index.bloom.num_entries": "1000",  # a small key filter for small files, see lesson 05
 }
-EVENT = "order_id STRING, status STRING, amount DECIMAL(12,2), order_ts TIMESTAMP, partition_date STRING"
+EVENT = (
+    "order_id STRING, status STRING, amount DECIMAL(12,2), order_ts TIMESTAMP,"
+    " partition_date STRING"
+)
 
 
 def events(reader, offset=0):
-    """The topic's events from an offset on: `spark.readStream` gives a stream, `spark.read` rows."""
+    """The topic's events from an offset on: `spark.readStream` streams, `spark.read` reads."""
     first = json.dumps({topic: {"0": offset}})  # of partition 0, the only one
     records = reader.format("kafka").options(**KAFKA).option("subscribe", topic)
     records = records.option("startingOffsets", first).load()
@@ -644,7 +648,7 @@ notes = {}
 
 
 def clean(kind):
-    """Clean a table, keep what a reader of the last commit needs, and keep what the cleaner says."""
+    """Clean a table, keep what a reader of the last commit needs and what the cleaner says."""
     notes[kind] = spark.sql(f"""
         CALL run_clean(table => 'kept_{kind}', retain_commits => 1,
                        options => 'hoodie.metadata.enable=false')
@@ -698,7 +702,8 @@ assert len(cleaned["cow"].gone_files) == 1 and not cleaned["mor"].gone_files
 assert [i.action for i in cleaned["mor"].instants] == ["deltacommit"] * 4  # not even a clean
 assert notes["cow"]["earliest_commit_to_retain"][0] == before["cow"].instants[3].requested
 assert notes["mor"].empty
-first_write = spark.read.format("hudi").option("as.of.instant", before["cow"].instants[0].requested)
+first_instant = before["cow"].instants[0].requested
+first_write = spark.read.format("hudi").option("as.of.instant", first_instant)
 assert "Cleaner" in amount_of("O-25", first_write.load(KEPT["cow"]))
 
 # %% [markdown]

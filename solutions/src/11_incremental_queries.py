@@ -204,7 +204,7 @@ cost.round().astype(int)
 
 # %% name="increment-against-full" proof="The increment reads one file of five, a third of the bytes or so, for 2 of 1,000 rows."
 assert list(cost["rows"]) == [1000, 2] and list(cost["files read"]) == [5, 1]
-assert 2.5 < less < 5  # one file of five, but more bytes of it than the full query takes of each
+assert 2.5 < less < 5  # one file of five, but more of its bytes than the full query takes
 
 # %% [markdown]
 # A few times, not five hundred times. The query knows from the commits which files they wrote. All three
@@ -649,7 +649,8 @@ open_early = since(window[0]).select(COLUMNS).toPandas()
 
 spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders}'")
 spark.sql("""
-    CALL run_clean(table => 'orders', retain_commits => 1, options => 'hoodie.metadata.enable=false')
+    CALL run_clean(
+        table => 'orders', retain_commits => 1, options => 'hoodie.metadata.enable=false')
 """).toPandas()[["total_files_deleted", "earliest_commit_to_retain"]]
 
 # %% name="silently-short"

@@ -151,10 +151,9 @@ lab.record_actual("13.p1", len(names))
 
 # %% name="names" proof="Hive sync registered four names, and each points to its table."
 assert names == ["orders_cow", "orders_mor", "orders_mor_ro", "orders_mor_rt"]
-places = {
-    name: spark.sql(f"DESCRIBE EXTENDED {name}").where("col_name = 'Location'").first()["data_type"]
-    for name in names
-}
+tables = {name: spark.sql(f"DESCRIBE EXTENDED {name}") for name in names}
+location = "col_name = 'Location'"
+places = {name: rows.where(location).first()["data_type"] for name, rows in tables.items()}
 assert places == {name: lab.path(name[:10]) for name in names}
 
 # %% [markdown]
@@ -254,7 +253,10 @@ RETURNS = ORDERS | {
 
 def write_returns(day, options):
     rows = events("id <= 10", "returned", 0).selectExpr(
-        f"concat('R-', order_id, '-{day}') AS order_id", "amount", "order_ts", f"'{day}' AS partition_date"
+        f"concat('R-', order_id, '-{day}') AS order_id",
+    "amount",
+    "order_ts",
+    f"'{day}' AS partition_date"
     )  # fmt: skip
     rows.write.format("hudi").options(**options).mode("append").save(lab.path("returns"))
 

@@ -595,7 +595,7 @@ assert bills["json"].write < min(bills["cow"].write, bills["mor"].write)
 
 # %%
 def copy_on_write_with(options):
-    """Bytes of a batch before and with the options, and wrong answers; `...` while there are no options."""
+    """Bytes of a batch before and with the options, and wrong answers; `...` without options."""
     if options is ...:
         return ...
     one_batch = replace(

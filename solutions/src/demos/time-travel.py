@@ -124,7 +124,8 @@ assert unseen["amount"][0] == 0
 
 # %%
 spark.sql("""
-    CALL run_clean(table => 'orders', retain_commits => 1, options => 'hoodie.metadata.enable=false')
+    CALL run_clean(
+        table => 'orders', retain_commits => 1, options => 'hoodie.metadata.enable=false')
 """)
 try:
     answer = a_costs(f"TIMESTAMP AS OF '{paid.requested}'")
