@@ -712,7 +712,7 @@ metadata_files = latest["MERGE_ON_READ"].frame().query("part == 'metadata'")["na
 parts_of_metadata = {name.split("/")[2] for name in metadata_files} - {".hoodie"}
 print("metadata table:", parts_of_metadata)
 
-# %% name="no-index-file" proof="No file holds an index of keys: the metadata table lists files, and the bloom filter is in the footer"
+# %% name="no-index-file" proof="No file indexes keys: the metadata table lists files, the footer holds the bloom filter"
 assert parts_of_metadata == {"files"} and b"org.apache.hudi.bloomfilter" in footer
 
 # %% [markdown]
