@@ -71,7 +71,7 @@ def as_text(answer: Any) -> str:
     """Text without the space around it; numbers and times are written out."""
     value = plain(answer)
     if value is None or isinstance(value, bool):
-        raise Unreadable(f"A text is expected, not {_shown(answer)}.")
+        raise Unreadable(f"Text is expected, not {_shown(answer)}.")
     return str(value).strip()
 
 

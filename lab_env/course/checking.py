@@ -133,7 +133,7 @@ def mistake(error: BaseException, answer: Any = None) -> str:
         answer: what was given to the check.
 
     Returns:
-        For example "KeyError: 'amount', in line 2 of your function: `rows['amount']`".
+        For example "KeyError: 'amount'. It was raised in line 2 of `total`: `rows['amount']`".
     """
     kind, said = type(error).__name__, _root_message(error)
     text = f"{kind}: {said}" if said else kind

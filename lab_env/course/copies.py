@@ -90,7 +90,9 @@ def name_of(lesson: str, lessons: Path = LESSONS) -> str:
     """
     found = sorted(lessons.glob(f"{lesson}_*.ipynb"))
     if not found:
-        raise LabError(f"There is no lesson {lesson!r}.", "choose one of the README's lesson map.")
+        raise LabError(
+            f"There is no lesson {lesson!r}.", "choose one from the README's lesson map."
+        )
     return found[0].name
 
 

@@ -116,7 +116,7 @@ class Exercises:
         try:
             guess = as_choice(expected, choices) if choices else as_number(expected)
         except Unreadable as why:
-            return Card(f"{title}: not kept", str(why), tone="warn")
+            return Card(f"{title}: not recorded", str(why), tone="warn")
         progress.keep_prediction(prediction_id, expected=guess, tolerance=tolerance)
         return Card(f"{title}: you expect {guess}")
 
@@ -129,9 +129,9 @@ class Exercises:
         """
         kept = progress.keep_prediction(prediction_id, actual=value)
         if "expected" not in kept:
-            return Card(f"Prediction {prediction_id}: it is {kept['actual']}")
+            return Card(f"Prediction {prediction_id}: measured: {kept['actual']}")
         right = agree(kept["expected"], kept["actual"], float(kept.get("tolerance", 0)))
-        both = f"you expected {kept['expected']}, it is {kept['actual']}"
+        both = f"you expected {kept['expected']}; measured: {kept['actual']}"
         return Card(f"Prediction {prediction_id}: {both}", tone=True if right else "warn")
 
     def progress(self) -> progress.CourseProgress:

@@ -35,7 +35,7 @@ def read() -> dict:
     except FileNotFoundError:
         kept = {}
     except json.JSONDecodeError:
-        raise LabError(f"{path} is damaged.", "move it away; progress then starts anew.") from None
+        raise LabError(f"{path} is damaged.", "move it away; progress then starts over.") from None
     return {"exercises": {}, "predictions": {}} | kept
 
 

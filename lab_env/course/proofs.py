@@ -70,7 +70,7 @@ def _difference(error: Exception) -> str:
             spelt, value = ast.unparse(side), shorten(repr(value_of(side)), 200)
             if spelt != value:  # a literal says its value itself
                 values.append(f"`{spelt}` is `{value}`")
-    return f"Expected `{ast.unparse(test)}`, but {', '.join(values) or 'it is not so'}."
+    return f"Expected `{ast.unparse(test)}`, but {', '.join(values) or 'that does not hold'}."
 
 
 def _failed_test(trace: TracebackType) -> ast.expr | None:

@@ -1,6 +1,6 @@
 # ---
 # title: What does one write do to the files?
-# minutes: {teach: 30, do: 30}
+# minutes: {teach: 35, do: 35}
 # needs: ["04"]
 # services: [minio, kafka]
 # jupyter:
@@ -30,8 +30,8 @@
 #
 # ## What you need
 #
-# Lesson 04: record key, ordering field, partition, upsert. An hour, with a resting place after the
-# third section.
+# Lesson 04: record key, ordering field, partition, upsert. Seventy minutes, with a good place to pause
+# after the third section.
 
 # %% [markdown]
 # ## Start
@@ -103,10 +103,11 @@ TABLES = {"COPY_ON_WRITE": lab.path("orders_cow"), "MERGE_ON_READ": lab.path("or
 #
 # - A [**base file**](../docs/glossary.md#base-file) is a Parquet file with rows. It is never changed,
 #   only replaced by a newer one.
-# - A [**log file**](../docs/glossary.md#log-file) holds changes of rows. It belongs to a base file, and
-#   a reader merges the two.
+# - A [**log file**](../docs/glossary.md#log-file) holds changes of rows. It mostly stands beside a base
+#   file, and a reader merges the two.
 # - A [**file group**](../docs/glossary.md#file-group) is a base file with all its older and newer
-#   versions. A row stays in its file group until clustering rewrites it or its partition value changes.
+#   versions, and their logs. A row stays in its file group until clustering rewrites it or, with a
+#   global index, its partition value changes.
 # - A [**file slice**](../docs/glossary.md#file-slice) is one version of a file group: a base file and
 #   the log files written on it.
 #
@@ -119,7 +120,7 @@ TABLES = {"COPY_ON_WRITE": lab.path("orders_cow"), "MERGE_ON_READ": lab.path("or
 # Complete the function. It upserts orders into the Hudi table at `path`. If there is no table yet, it
 # creates one of the type that it is given: `"COPY_ON_WRITE"` or `"MERGE_ON_READ"`. The options of both
 # tables are `ORDERS` and `QUICK`; the one for the type is `hoodie.datasource.write.table.type`. Every
-# write of this lesson goes through your function.
+# upsert of this lesson goes through your function.
 
 
 # %% exercise="05.1"
@@ -161,7 +162,7 @@ def upsert(rows, path, table_type):
 
 
 # %% wrong="05.1"
-# expect: is a COPY_ON_WRITE table
+# expect: made a COPY_ON_WRITE table
 def upsert(rows, path, table_type):
     rows.write.format("hudi").options(**ORDERS, **QUICK).mode("append").save(path)
 
@@ -307,13 +308,13 @@ def erase(rows, path, table_type):
 
 
 # %% wrong="05.2"
-# expect: is still there
+# expect: Still there
 def erase(rows, path, table_type):
     upsert(rows, path, table_type)
 
 
 # %% wrong="05.2"
-# expect: other orders are gone as well
+# expect: Other orders are gone as well
 def erase(rows, path, table_type):
     table = spark.read.format("hudi").load(path)
     kept = table.join(rows, "order_id", "left_anti").limit(0)
@@ -325,37 +326,43 @@ def erase(rows, path, table_type):
 lab.use_reference("05.2")
 
 # %% [markdown]
-# Your function erases the five orders in both tables. Then an **older** event arrives for the ten paid
-# orders: at 10:30 they were reserved. It must lose against the payment of 11:00.
-#
-# **Predict:** which new data files does this late update make in the Merge-on-Read table?
+# Your function erases the five orders in both tables. **Predict:** which table's newest base file still
+# holds the row of O-21 then? (The third section answers it.)
 
 # %%
-lab.predict("05.p3", ..., choices=FILES)
+lab.predict("05.p3", ..., choices=("Copy-on-Write", "Merge-on-Read", "both", "neither"))
 
 # %%
 for kind, path in TABLES.items():
     erase(make_orders("id BETWEEN 21 AND 25", "erased", "12:00"), path, kind)
 look("delete")
 
-# %%
-for kind, path in TABLES.items():
-    upsert(make_orders("id BETWEEN 11 AND 20", "reserved", "10:30"), path, kind)
-look("late update")
-lab.record_actual("05.p3", data_files(pictures["late update", "MERGE_ON_READ"]))
-
 # %% [markdown]
-# The fifth write brings ten **new** orders for the 21st, whose base file holds 200. **Predict:** which
-# new data files does it make in the Merge-on-Read table?
+# Then an **older** event arrives for the ten paid orders: at 10:30 they were reserved. It must lose
+# against the payment of 11:00. **Predict:** which new data files does this late update make in the
+# Merge-on-Read table?
 
 # %%
 lab.predict("05.p4", ..., choices=FILES)
 
 # %%
 for kind, path in TABLES.items():
+    upsert(make_orders("id BETWEEN 11 AND 20", "reserved", "10:30"), path, kind)
+look("late update")
+lab.record_actual("05.p4", data_files(pictures["late update", "MERGE_ON_READ"]))
+
+# %% [markdown]
+# The fifth write brings ten **new** orders for the 21st, whose base file holds 200. **Predict:** which
+# new data files does it make in the Merge-on-Read table?
+
+# %%
+lab.predict("05.p5", ..., choices=FILES)
+
+# %%
+for kind, path in TABLES.items():
     upsert(make_orders("id BETWEEN 1201 AND 1210", "new", "13:00"), path, kind)
 look("small insert")
-lab.record_actual("05.p4", data_files(pictures["small insert", "MERGE_ON_READ"]))
+lab.record_actual("05.p5", data_files(pictures["small insert", "MERGE_ON_READ"]))
 
 # %%
 pictures["small insert", "MERGE_ON_READ"]
@@ -428,7 +435,8 @@ heat
 
 # %% [markdown]
 # And what do the commits say? *Changed* are the rows that a commit counts as inserted, updated or
-# deleted, *written* all that it put into its files.
+# deleted, *written* the rows that it put into its files. (A delete on Merge-on-Read logs five keys and
+# no row.)
 
 # %%
 commits = {
@@ -517,13 +525,7 @@ assert status_of["O-17"] == "paid" and "O-21" not in status_of.index
 # A customer asked to be forgotten, and you erased O-21. No query of the newest state shows it. But is
 # it gone from the store?
 #
-# **Predict:** which table's newest base file still held the row of O-21, right after the delete?
-
-# %%
-lab.predict("05.p5", ..., choices=("Copy-on-Write", "Merge-on-Read", "both", "neither"))
-
-# %% [markdown]
-# And how many rows of O-21 does a query as of the moment before the delete return now, 0 or 1?
+# **Predict:** how many rows of O-21 does a query as of the moment before the delete return now, 0 or 1?
 
 # %%
 lab.predict("05.p6", ..., tolerance=0)
@@ -549,7 +551,7 @@ rows_of_o21.rename_axis("rows of O-21 in the")
 
 # %%
 still = [kind for kind in TABLES if rows_of_o21.loc["base file after the delete", kind]]
-lab.record_actual("05.p5", {"MERGE_ON_READ": "Merge-on-Read"}.get("".join(still), still))
+lab.record_actual("05.p3", {"MERGE_ON_READ": "Merge-on-Read"}.get("".join(still), still))
 
 # %%
 lab.record_actual("05.p6", rows_of_o21.loc["table before the delete", "COPY_ON_WRITE"])
@@ -579,7 +581,7 @@ assert list(rows_of_o21["MERGE_ON_READ"]) == [1, 0, 1]
 # - [run_clean](https://hudi.apache.org/docs/procedures#run_clean). It takes the `name` of the table in
 #   SQL and a policy. `retain_commits => 1` keeps every file that a reader of the last commit *or of the
 #   one before it* needs. `clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1`
-#   keeps the newest version of each file group, and nothing else.
+#   keeps the newest version of each file group, and nothing else (but what a savepoint protects).
 #
 # Both procedures take the options of the writes, too: `quick_as_text`.
 
@@ -693,9 +695,9 @@ assert "2026-11-20" not in list(rows_before["partition_date"].astype(str))
 #
 # This course follows two articles about streaming into Hudi. Each says something of the two table types.
 # You have measured nearly all that you need to judge it. One piece of evidence is missing: an article speaks of an *index
-# file* that each write updates. What helps to find a key lies at the end of each *base file*, in its
-# footer: the lowest and the highest key, and the bloom filter. It changes when a base file is written,
-# and not with a log. The metadata table does change at each write. What is in the two?
+# file* that each write updates. What the index `BLOOM` uses to find a key lies at the end of each *base
+# file*, in its footer: the lowest and the highest key, and the bloom filter. (The default, `SIMPLE`, reads
+# the keys themselves; lesson 08.) The footer changes when a base file is written, and not with a log. The metadata table does change at each write. What is in the two?
 
 # %%
 import io
@@ -712,13 +714,14 @@ metadata_files = latest["MERGE_ON_READ"].frame().query("part == 'metadata'")["na
 parts_of_metadata = {name.split("/")[2] for name in metadata_files} - {".hoodie"}
 print("metadata table:", parts_of_metadata)
 
-# %% name="no-index-file" proof="The metadata table lists files, and the bloom filter is in the footer"
+# %% name="no-index-file" proof="No file indexes keys: the metadata table lists files, the footer holds the bloom filter"
 assert parts_of_metadata == {"files"} and b"org.apache.hudi.bloomfilter" in footer
 
 # %% [markdown]
 # One part, `files`: a list of the table's files. No keys. By default there are more parts, with the
-# statistics of columns, and each write updates them; we have switched them off. They have no keys
-# either. (One can add an index of keys there, the record index of lesson 08.)
+# statistics of columns, and each write updates them; we have switched them off. Of the keys they have
+# only the lowest and the highest of each file. (One can add an index of keys there, the record index of
+# lesson 08.)
 #
 # Here is the judgement, from the numbers of this run.
 
@@ -737,7 +740,7 @@ assert (
 # The first three are right for the *other* table type: exchange the names, and they describe what you
 # saw. Texts about table formats age, and are copied. The files are the judge.
 #
-# **A resting place.** To go on another day, write `lab = Lab.resume("05")` in place of
+# **A good place to pause.** To go on another day, write `lab = Lab.resume("05")` in place of
 # `lab = Lab.start("05")`, and run the cells of *Start* and your function of 05.1. The next section needs
 # nothing else.
 
@@ -750,7 +753,7 @@ assert (
 # %% [markdown]
 # ## Which type writes less?
 #
-# So Merge-on-Read is the cheaper writer? You change ten, a hundred, and all of 1,000 orders that lie in
+# So far Merge-on-Read wrote less at each update. Now you change ten, a hundred, and all of 1,000 orders that lie in
 # one file. [**Write amplification**](../docs/glossary.md#write-amplification) is the number of bytes
 # written for each byte that was to be written. As the latter we take the changed rows as JSON text.
 #
@@ -811,7 +814,8 @@ assert sweep["MERGE_ON_READ, times JSON"].between(1, 3).all()
 # changed: the line climbs. They cross, and **when all rows change, Merge-on-Read writes several times
 # as much**. A log keeps each row by itself, in Avro, much as JSON does. A base file is Parquet, which
 # stores columns and compresses them well. (So do logs of Parquet blocks, `PARQUET_LOGS` in
-# `lab_env/pipeline/options.py`: a log of all 1,000 orders is then smaller than the base file. And our
+# `lab_env/pipeline/options.py`: a log of all 1,000 orders is then smaller than the base file, which is
+# not measured in this lesson. And our
 # orders resemble each other more than real ones. So expect the lines of your own table to cross
 # elsewhere.)
 #
@@ -827,11 +831,11 @@ assert sweep["MERGE_ON_READ, times JSON"].between(1, 3).all()
 # ### Exercise 05.4 · Three workloads
 #
 # Each workload has files of 1,000 orders. Compute from `sweep` how many bytes each type writes,
-# compaction included, and choose the type that writes fewer. Where the two differ by less than 5
-# percent, take `"COPY_ON_WRITE"`: it has no compaction that somebody must run and watch.
+# compaction included, and choose the type that writes fewer. (A base file is what Copy-on-Write writes.
+# For an insert see the first row of the table under *All six, measured*.) Where the two differ by less
+# than 5 percent, take `"COPY_ON_WRITE"`: it has no compaction that somebody must run and watch.
 #
-# - `archive`: each night 1,000 new orders are written to a new partition. They never change. (What
-#   does an insert write on each type? The heat table's first row has it.)
+# - `archive`: each night 1,000 new orders are written to a new partition. They never change.
 # - `status feed`: each minute 10 of the 1,000 orders change. Compaction after each 20th write.
 # - `repricing`: each night all 1,000 orders get a new price. Compaction after each write, so that
 #   readers in the morning need not merge.

@@ -214,9 +214,9 @@ def test_progress_names_what_is_open(exercises):
 
 def test_predictions_are_set_beside_what_happened(exercises):
     assert "in place of the dots" in repr(exercises.predict("77.p1", ...))
-    assert "it is 11" in repr(exercises.record_actual("77.p1", 11))
+    assert "measured: 11" in repr(exercises.record_actual("77.p1", 11))
     exercises.predict("77.p1", 3)
-    assert "you expected 3, it is 11" in repr(exercises.record_actual("77.p1", 11))
+    assert "you expected 3; measured: 11" in repr(exercises.record_actual("77.p1", 11))
     assert "77.p1: 3; 11" in repr(exercises.progress())
 
 
@@ -239,7 +239,7 @@ def test_a_guess_that_is_no_choice_is_not_kept(exercises):
     assert "One of 'cow', 'mor' is expected" in repr(
         exercises.predict("77.p1", "both", choices=("cow", "mor"))
     )
-    assert "Prediction 77.p1: it is cow" in repr(exercises.record_actual("77.p1", "cow"))
+    assert "Prediction 77.p1: measured: cow" in repr(exercises.record_actual("77.p1", "cow"))
 
 
 def test_a_damaged_progress_file_is_named(exercises, tmp_path):

@@ -66,7 +66,7 @@ class WritesUpserts:
         """Both types as asked; one row per order, the newest."""
         for asked, made in facts.types.items():
             if made != asked:
-                return NotYet(f"Asked for {asked}, your function made what is a {made} table.")
+                return NotYet(f"Asked for {asked}, your function made a {made} table.")
         if sorted(facts.first) != ["O-1", "O-2", "O-3"]:
             return NotYet(f"After O-1 to O-3 were written, the table has {_named(facts.first)}.")
         if "O-1" not in facts.second:
@@ -112,13 +112,11 @@ class DeletesByKey:
         """These three are gone, and no other."""
         still = facts.left & {"O-2", "O-3", "O-5"}
         if still:
-            return NotYet(
-                f"{_named(still)} is still there. Your write changed rows, or added some."
-            )
+            return NotYet(f"Still there: {_named(still)}. Your write changed rows, or added some.")
         gone = {"O-1", "O-4", "O-6"} - facts.left
         if gone:
-            return NotYet(f"{_named(gone)}: other orders are gone as well. Delete by key only.")
-        return Passed("Three keys, three rows less.")
+            return NotYet(f"Other orders are gone as well: {_named(gone)}. Delete by key only.")
+        return Passed("Three keys, three rows fewer.")
 
 
 @dataclass(frozen=True)
@@ -250,8 +248,10 @@ class TypeForAWorkload:
                 )
         feed = facts.workloads()["status feed"]
         return Passed(
-            f"The status feed writes {feed[COW] / feed[MOR]:.1f} times less on Merge-on-Read. "
-            "The share of a file that one write changes decides, not whether the data stream in."
+            f"Copy-on-Write writes {feed[COW] / feed[MOR]:.1f} times as many bytes for the status "
+            "feed. "
+            "The share of a file that one write changes decides, not whether data arrives as a "
+            "stream."
         )
 
 

@@ -175,7 +175,7 @@ def judge_articles(
         (
             "Each write updates an index file",
             f"bloom filters in base-file footers; metadata table: {', '.join(metadata)}",
-            metadata != {"files"},
+            "record_index" in metadata,
         ),
     ]
     verdicts = pd.DataFrame(trial, columns=["the article says", "this run measured", "verdict"])

@@ -79,7 +79,7 @@ class LogsToMerge:
             return Passed(
                 f"{facts[0].to_merge} logs to merge in the table `never`, and right for tables of "
                 "many "
-                "file groups. An alarm on this metric needs no error."
+                "file groups. Set an alarm on this number: no error will be raised."
             )
         first = wrong[0]
         answered = f"For {first.table} your function returns {first.answer}"
@@ -91,7 +91,8 @@ class LogsToMerge:
             )
         if all(counts.answer == counts.deltacommits for counts in facts):
             return NotYet(
-                f"{answered}, the writes of its whole timeline. In its worst file group a query "
+                f"{answered}: it counts the writes of its whole timeline. In its worst file group "
+                "a query "
                 f"merges {first.to_merge} logs."
             )
         if all(counts.answer == counts.first for counts in facts):
@@ -236,7 +237,9 @@ class AsFreshAsNeeded:
                 "without the logs."
             )
         if facts.compactions < COMPACTIONS:
-            return NotYet(f"Only {facts.compactions} of {COMPACTIONS} compactions were completed.")
+            return NotYet(
+                f"{facts.compactions} compactions were completed; {COMPACTIONS} are needed."
+            )
         return Passed(
             f"{facts.compactions} compactions in five writes, and the board at worst one behind."
         )
@@ -309,13 +312,18 @@ class StreamCompactsBeside:
             )
         if not facts.checkpoint:
             return NotYet("There is no checkpoint at `checkpoint`.")
+        if facts.batches < 2:
+            return NotYet(
+                "The stream took both files in one batch. Which option limits the files per "
+                "trigger?"
+            )
         if not facts.planned:
             return NotYet(
                 f"After {facts.batches} commits the stream had planned no compaction. After how "
                 "many "
                 "deltacommits does it by default?"
             )
-        return Passed("Two commits, one plan; a thread beside the stream runs it.")
+        return Passed("Two commits, one plan. The lanes below show who ran it.")
 
 
 @dataclass(frozen=True)
@@ -392,7 +400,8 @@ class CompactByAJob:
             note += (
                 f" But it has {facts.after // 1024} KB where the old one had "
                 f"{facts.before // 1024}: "
-                "the job did not get the writer's options and made its key filter for 60,000 keys."
+                "the job did not get the writer's options and made its bloom filter for 60,000 "
+                "keys."
             )
         return Passed(note)
 
