@@ -18,7 +18,7 @@ from lab_env.course.progress import CourseProgress
 from lab_env.course.proofs import proof
 from lab_env.display.architecture import architecture_svg
 from lab_env.errors import LabError
-from lab_env.faults.services import paused
+from lab_env.faults.outages import paused
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
 from lab_env.pipeline import session

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import nbformat
 
-from lab_env.authoring.demos import FOLDER as DEMOS
-from lab_env.authoring.demos import demo_sources, problems_of_demo, slide_type
+from lab_env.authoring.demo_rules import FOLDER as DEMOS
+from lab_env.authoring.demo_rules import demo_sources, problems_of_demo, slide_type
 from lab_env.authoring.problems import refuse
 from lab_env.authoring.source import (
     EXPECT,

@@ -68,7 +68,7 @@ else:
 _CHECK = re.compile(r'lab\.check\(\s*"(\d\d\.\d+)"')
 TRIAL_SECONDS = 600  # for all answers of one exercise
 TRY_ANSWERS = """
-from lab_env.authoring.trial import try_answers
+from lab_env.authoring.other_answers import try_answers
 
 try_answers("{id}", globals())
 """

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lab_env.authoring.problems import Problem
-from lab_env.authoring.proofs import parsed, problems_of_proofs
+from lab_env.authoring.proof_rules import parsed, problems_of_proofs
 from lab_env.authoring.source import (
     EXERCISE_HEADING,
     EXERCISE_ID,

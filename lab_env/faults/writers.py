@@ -4,7 +4,7 @@ import time
 
 import psutil
 
-from lab_env.faults.processes import frozen
+from lab_env.faults.freeze import frozen
 from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.writer import Job

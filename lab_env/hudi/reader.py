@@ -11,7 +11,7 @@ from dataclasses import replace
 from lab_env.hudi.commits import read_avro, replaced_groups, written_files
 from lab_env.hudi.files import TableFiles
 from lab_env.hudi.history import archived_instants, is_manifest, valid_files
-from lab_env.hudi.model import CleanedFile, DataFile, Snapshot
+from lab_env.hudi.table import CleanedFile, DataFile, Snapshot
 from lab_env.hudi.timeline import Instant, parse_data_name, parse_timeline_key
 
 PROPERTIES = ".hoodie/hoodie.properties"

@@ -23,12 +23,7 @@ import psutil
 from lab_env.errors import LabError
 from lab_env.jvm import START_MARK
 from lab_env.processes import launch
-from lab_env.processes.environment import (
-    SUPERVISED,
-    clean_environment,
-    mark,
-    marked_processes,
-)
+from lab_env.processes.environment import SUPERVISED, clean_environment, mark, marked_processes
 from lab_env.processes.state import folder, home, lab_lock, write_private
 from lab_env.processes.tree import end_processes, process_tree, wait_until_ended
 from lab_env.settings import settings, without_credentials

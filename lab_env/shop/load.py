@@ -22,7 +22,7 @@ from lab_env.display.card import card
 from lab_env.errors import LabError
 from lab_env.settings import settings, without_credentials
 from lab_env.shop import RATE, USERS
-from lab_env.shop.live import live_display
+from lab_env.shop.live_display import live_display
 from lab_env.shop.model import Shares
 from lab_env.shop.topics import ensure_topic
 

@@ -1,7 +1,7 @@
 """The X-ray's words for its parts, in the text form and under the pointer."""
 
-from lab_env.display.text import duration_text, size_text
-from lab_env.hudi.model import CleanedFile, DataFile, FileSlice, Instant, Snapshot
+from lab_env.display.units import duration_text, size_text
+from lab_env.hudi.table import CleanedFile, DataFile, FileSlice, Instant, Snapshot
 from lab_env.hudi.timeline import seconds_between
 
 SHORT = {"base": "parquet", "log": "log", "cdc": "cdc log"}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lab_env.hudi.model import Snapshot
+from lab_env.hudi.table import Snapshot
 from lab_env.hudi.timeline import Instant, seconds_between
 
 MOST = 32  # columns that are wide enough to tell apart

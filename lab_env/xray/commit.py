@@ -1,7 +1,7 @@
 """A commit as a card for a notebook, and as text with the same facts."""
 
 from lab_env.display.html import render
-from lab_env.display.text import duration_text
+from lab_env.display.units import duration_text
 from lab_env.hudi.commits import Commit, WrittenFile
 from lab_env.hudi.timeline import seconds_between
 from lab_env.xray import colours

@@ -5,8 +5,8 @@ file groups are rows with a box per file, many are tiles. The text form lists al
 """
 
 from lab_env.display import html
-from lab_env.display.text import duration_text, size_text
-from lab_env.hudi.model import Snapshot
+from lab_env.display.units import duration_text, size_text
+from lab_env.hudi.table import Snapshot
 from lab_env.xray import captions, colours
 from lab_env.xray.columns import Columns, columns_of
 from lab_env.xray.rows import groups_of, lanes_of

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lab_env.display.text import size_text
-from lab_env.hudi.model import CleanedFile, DataFile, FileSlice, Snapshot
+from lab_env.display.units import size_text
+from lab_env.hudi.table import CleanedFile, DataFile, FileSlice, Snapshot
 from lab_env.xray import captions
 from lab_env.xray.columns import Columns
 

@@ -1,6 +1,6 @@
 """The X-ray as plain text: the same facts as the drawing, and all of them."""
 
-from lab_env.hudi.model import Snapshot
+from lab_env.hudi.table import Snapshot
 from lab_env.xray import captions
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lab_env.hudi.model import DataFile, FileSlice, Snapshot
+from lab_env.hudi.table import DataFile, FileSlice, Snapshot
 from lab_env.xray import captions
 
 MOST = 200  # file groups drawn

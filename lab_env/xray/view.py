@@ -7,8 +7,8 @@ from botocore.exceptions import ClientError
 from lab_env import store
 from lab_env.errors import LabError
 from lab_env.hudi.commits import Commit
-from lab_env.hudi.model import CommitNotFound, Snapshot
 from lab_env.hudi.reader import TableNotFound, UnsupportedTable, read_table
+from lab_env.hudi.table import CommitNotFound, Snapshot
 from lab_env.settings import Endpoints
 from lab_env.xray.commit import commit_html, commit_text
 from lab_env.xray.drawing import as_html

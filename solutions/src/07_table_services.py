@@ -49,7 +49,7 @@ import pandas as pd
 from IPython.display import HTML
 from lab_env import Lab
 from lab_env.display.card import styled
-from lab_env.probes.requests import count_requests
+from lab_env.probes.s3_requests import count_requests
 from lab_env.lessons.l07.figures import current_sizes, draw_files_and_requests, draw_storage
 from lab_env.pipeline.options import DEMO_OPTIONS
 from lab_env.shop.topics import ensure_topic

@@ -627,7 +627,7 @@ lab.predict("12.p3", ..., choices=("cow", "mor", "cow and mor", "neither"))
 
 # %%
 from lab_env.probes.inputs import InputBytes
-from lab_env.probes.requests import count_requests
+from lab_env.probes.s3_requests import count_requests
 
 cost = {}
 for kind, path in TABLES.items():

@@ -15,7 +15,7 @@ from own_lab import lab_environment, wait_until
 
 from lab_env import services as lab_services
 from lab_env.errors import LabError
-from lab_env.faults.processes import kill
+from lab_env.faults.freeze import kill
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.processes import supervisor

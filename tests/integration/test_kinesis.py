@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from lab_env import services as lab_services
-from lab_env.faults.services import paused
+from lab_env.faults.outages import paused
 from lab_env.lab import reset_lesson
 from lab_env.services import SERVICES
 

@@ -11,8 +11,8 @@ import pytest
 from own_lab import allowed, wait_until
 
 from lab_env.errors import LabError
-from lab_env.faults.processes import kill
-from lab_env.faults.services import kill_service, paused
+from lab_env.faults.freeze import kill
+from lab_env.faults.outages import kill_service, paused
 from lab_env.processes.tree import process_tree, wait_until_ended
 from lab_env.settings import settings
 from lab_env.shop.events import MALFORMED_KINDS

@@ -13,8 +13,8 @@ from own_lab import allowed, wait_until
 from lab_env import services as lab_services
 from lab_env import store
 from lab_env.errors import LabError
-from lab_env.faults.processes import frozen
-from lab_env.faults.services import refuse_client
+from lab_env.faults.freeze import frozen
+from lab_env.faults.outages import refuse_client
 from lab_env.faults.writers import jvm_of, kill_in_mid_batch, open_batches
 from lab_env.install import cds_archive
 from lab_env.lab import Lab, reset_lesson

@@ -21,8 +21,8 @@ from instance import Instance, programs_showing, running_instance
 from own_lab import allowed, free_ports, lab_environment, wait_until
 
 from lab_env import services as lab_services
-from lab_env.faults.processes import kill
-from lab_env.faults.services import paused
+from lab_env.faults.freeze import kill
+from lab_env.faults.outages import paused
 from lab_env.install.cache import cache
 from lab_env.lab import reset_lesson
 from lab_env.processes import supervisor

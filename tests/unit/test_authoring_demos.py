@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab_env.authoring.demos import demo_sources, problems_of_demo
+from lab_env.authoring.demo_rules import demo_sources, problems_of_demo
 from lab_env.authoring.source import SOURCES, read_lesson
 
 PROOF = '# %% proof="The write made one log and no base file."'

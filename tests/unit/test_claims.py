@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lab_env.authoring.demos import demo_sources
+from lab_env.authoring.demo_rules import demo_sources
 from lab_env.authoring.source import SOURCES, Cell, read_lesson, sources
 from lab_env.settings import REPOSITORY
 

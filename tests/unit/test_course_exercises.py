@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab_env.authoring.trial import try_answers
+from lab_env.authoring.other_answers import try_answers
 from lab_env.course import progress
 from lab_env.course.checking import NotYet, Passed, check_of, checks_in
 from lab_env.course.exercises import Exercises

@@ -47,7 +47,7 @@ def test_a_proof_that_holds_is_one_line(outcomes, capsys):
             "for row in rows: assert row < 3",
             "Expected `row < 3`, but `row` is `3`.",
         ),
-        ("assert not rows", "Expected `not rows`, but it is not so."),
+        ("assert not rows", "Expected `not rows`, but that does not hold."),
         ("assert rows == missing", "NameError: name 'missing' is not defined."),
         ("assert rows.pop() and rows.pop() and rows.pop() and rows.pop()", "IndexError: pop from"),
     ],

@@ -1,6 +1,6 @@
 """The heat table tells, from X-rays, what each operation added to each part of a table."""
 
-from lab_env.hudi.model import DataFile, Snapshot
+from lab_env.hudi.table import DataFile, Snapshot
 from lab_env.lessons.l05.figures import WriteHeat, data_files
 
 

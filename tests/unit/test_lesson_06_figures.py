@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lab_env.hudi.model import DataFile, Snapshot
+from lab_env.hudi.table import DataFile, Snapshot
 from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l06.figures import (
     Compaction,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab_env.hudi.model import DataFile, Snapshot
+from lab_env.hudi.table import DataFile, Snapshot
 from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l07.figures import (
     current_sizes,
@@ -12,7 +12,7 @@ from lab_env.lessons.l07.figures import (
     draw_storage,
     older_sizes,
 )
-from lab_env.probes.requests import COUNTERS, Requests, count_requests
+from lab_env.probes.s3_requests import COUNTERS, Requests, count_requests
 
 
 class FakeStatistics:

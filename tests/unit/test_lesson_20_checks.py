@@ -4,12 +4,7 @@ import pytest
 
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
-from lab_env.lessons.l20.checks import (
-    Judged,
-    Lighter,
-    TheSameAnswersForLess,
-    WhenIsItADifference,
-)
+from lab_env.lessons.l20.checks import Judged, Lighter, TheSameAnswersForLess, WhenIsItADifference
 
 RIGHT = ("lower", "higher", "equal", *["inconclusive"] * 5)
 

@@ -26,7 +26,7 @@ from xray_tables import (
 )
 
 from lab_env import store as lab_store
-from lab_env.display.text import duration_text, size_text
+from lab_env.display.units import duration_text, size_text
 from lab_env.errors import LabError
 from lab_env.store import StoredObject
 from lab_env.xray import xray

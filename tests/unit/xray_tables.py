@@ -7,8 +7,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lab_env.hudi.model import Snapshot
 from lab_env.hudi.reader import read_table
+from lab_env.hudi.table import Snapshot
 from lab_env.xray import XRay
 from lab_env.xray.view import shown_as
 

@@ -14,8 +14,8 @@ import pandas as pd
 from lab_env.display import guesses as shown
 from lab_env.display.card import styled
 from lab_env.display.chart import COLOURS, NAMES, new_chart, svg
-from lab_env.display.text import size_text
-from lab_env.hudi.model import Snapshot
+from lab_env.display.units import size_text
+from lab_env.hudi.table import Snapshot
 
 HEADINGS = {"COPY_ON_WRITE": "Copy-on-Write", "MERGE_ON_READ": "Merge-on-Read"}
 COLOUR_OF = {"COPY_ON_WRITE": "cow", "MERGE_ON_READ": "mor"}  # of every chart of the course

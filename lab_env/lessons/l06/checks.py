@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lab_env import store
 from lab_env.course.answers import Unreadable, as_int
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.hudi.model import DataFile, FileSlice, Snapshot
+from lab_env.hudi.table import DataFile, FileSlice, Snapshot
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 TABLE = (

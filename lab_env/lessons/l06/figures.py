@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from lab_env.display.chart import INK, new_panels, svg
-from lab_env.hudi.model import Snapshot
+from lab_env.hudi.table import Snapshot
 from lab_env.hudi.timeline import parse_timeline_key, to_seconds
 from lab_env.store import StoredObject
 from lab_env.xray.colours import ACTION, FILE

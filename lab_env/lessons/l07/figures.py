@@ -2,8 +2,8 @@
 
 from lab_env.display.chart import INK, new_chart, new_panels, svg
 from lab_env.display.palette import AMBER, BLUE
-from lab_env.hudi.model import Snapshot
-from lab_env.probes.requests import Requests
+from lab_env.hudi.table import Snapshot
+from lab_env.probes.s3_requests import Requests
 
 CURRENT, OLDER = BLUE, AMBER
 

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from lab_env import store
 from lab_env.display.chart import INK, new_panels, svg
 from lab_env.display.palette import AMBER, GREY, SKY
-from lab_env.hudi.model import Snapshot
+from lab_env.hudi.table import Snapshot
 from lab_env.probes.reads import Reads
 
 FOOTER_PLACES = 2

@@ -8,7 +8,7 @@ from html import escape
 import pandas as pd
 
 from lab_env.display import guesses as shown
-from lab_env.display.text import size_text
+from lab_env.display.units import size_text
 from lab_env.hudi.timeline import parse_data_name
 from lab_env.lab import Lab
 from lab_env.probes.inputs import InputBytes

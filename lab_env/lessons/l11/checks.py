@@ -17,7 +17,7 @@ from pyspark.sql import DataFrameReader, SparkSession
 from lab_env.course.answers import Unreadable, as_bool, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.timeline import Instant
-from lab_env.lessons.copies import copy_table
+from lab_env.lessons.table_copies import copy_table
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 # The orders of each commit, by number. Commit 1 creates them all, the others change some.

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lab_env.course.answers import as_int, as_list, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.errors import LabError
-from lab_env.lessons.copies import copy_table
+from lab_env.lessons.table_copies import copy_table
 
 IMAGE = "order_id STRING, customer_id STRING, status STRING, cents BIGINT"
 LIVES = {  # the states of each order in the lesson's first five commits

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab_env.authoring.problems import Problem
-from lab_env.authoring.proofs import problems_of_proofs
+from lab_env.authoring.proof_rules import problems_of_proofs
 from lab_env.authoring.source import Cell, Lesson
 
 FOLDER = "demos"

@@ -8,7 +8,7 @@ import psutil
 
 from lab_env import services
 from lab_env.errors import LabError
-from lab_env.faults.processes import frozen, kill
+from lab_env.faults.freeze import frozen, kill
 from lab_env.processes import supervisor
 from lab_env.settings import settings
 
