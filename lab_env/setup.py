@@ -37,7 +37,7 @@ def set_up(report_progress: Progress, since: float | None = None, before: int | 
                 service.fetch(report_progress)
         check_unpacked_jars()
         drop_build_leftovers()
-        make_cds_archive(report_progress)
+        make_cds_archive("lab_env.pipeline.first_session", report_progress)
         clear_partial()
         size = disk_used(cache())
     return (

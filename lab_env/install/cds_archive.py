@@ -7,7 +7,6 @@ Measured, processor seconds of session and first write: 6.8 and 12.9 without it,
 The archive only saves time. If it is missing or does not fit, the JVM reads the jars as usual.
 """
 
-import contextlib
 import hashlib
 import os
 import shutil
@@ -21,7 +20,6 @@ from lab_env.install.cache import Progress, cache, partial_folder
 from lab_env.install.jars import jar_folder
 from lab_env.install.java import find_java
 from lab_env.install.maven import pyspark_home
-from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER
 from lab_env.processes.environment import clean_environment
 
 
@@ -43,8 +41,13 @@ def java_options(others: str) -> str:
     return f'{others} "-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
-def make_cds_archive(report_progress: Progress = print) -> None:
-    """Make the archive unless the cache has it; an empty file marks a Java that can make none."""
+def make_cds_archive(session: str, report_progress: Progress = print) -> None:
+    """Make the archive unless the cache has it; an empty file marks a Java that can make none.
+
+    Args:
+        session: module that runs a first session; its arguments are the archive and a folder.
+        report_progress: receives one line at a time.
+    """
     target = _target()
     if target.exists():
         return
@@ -61,7 +64,7 @@ def make_cds_archive(report_progress: Progress = print) -> None:
             "AWS_ACCESS_KEY_ID": "nobody",
             "AWS_SECRET_ACCESS_KEY": "nothing",
         }
-        command = [sys.executable, "-I", "-m", __name__, str(partial), folder]
+        command = [sys.executable, "-I", "-m", session, str(partial), folder]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)
     if done.returncode:
         partial.unlink(missing_ok=True)
@@ -121,59 +124,3 @@ def _link_or_copy(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def _first_session(archive: str, folder: str) -> None:
-    """Load the classes of a lesson's first minutes; the JVM writes the archive as it exits."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.extraClassPath", f"{jar_folder('spark')}/*")
-        .config(
-            "spark.driver.extraJavaOptions",
-            " ".join((*QUICK_COMPILER, *JOL_OPTIONS, f'"-XX:ArchiveClassesAtExit={archive}"')),
-        )
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "true")
-        .config("spark.ui.port", "0")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
-        .config("spark.kryo.registrator", "org.apache.spark.HoodieSparkKryoRegistrar")
-        .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
-        .config(
-            "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
-        )
-        .config("spark.sql.warehouse.dir", f"file://{folder}/warehouse")
-        .config("spark.hadoop.fs.s3a.endpoint", "http://127.0.0.1:1")
-        .config("spark.hadoop.fs.s3a.attempts.maximum", "1")
-        .config("spark.hadoop.fs.s3a.retry.limit", "0")
-        .getOrCreate()
-    )
-    for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
-        path = f"file://{folder}/{table_type}"
-        rows = spark.range(10).selectExpr("id", "1 AS ts", "'a' AS day")
-        options = {
-            "hoodie.table.name": "first",
-            "hoodie.datasource.write.table.type": table_type,
-            "hoodie.datasource.write.recordkey.field": "id",
-            "hoodie.table.ordering.fields": "ts",
-            "hoodie.datasource.write.partitionpath.field": "day",
-        }
-        for _ in range(2):
-            rows.write.format("hudi").options(**options).mode("append").save(path)
-        spark.read.format("hudi").load(path).groupBy("day").count().toPandas()
-    # No server answers, but the classes of the S3 client are loaded.
-    with contextlib.suppress(Exception):
-        spark.read.text("s3a://nobody/nothing")
-    java = SparkContext._gateway.proc
-    spark.stop()
-    SparkContext._gateway.shutdown()
-    java.stdin.close()  # PySpark's JVM exits when its input ends, and writes the archive then
-    java.wait()
-
-
-if __name__ == "__main__":
-    _first_session(*sys.argv[1:])
