@@ -78,12 +78,12 @@ def _plain_loop(bootstrap: str, topic: str, directory: Path, seconds: float) -> 
 
 
 def _used(pid: int | None = None, children: bool = False) -> float:
-    """Processor seconds of a process, this one by default, or of its children that have ended."""
+    """Processor seconds of a process, by default this one, or of its children that have ended."""
     times = psutil.Process(pid).cpu_times()
     return times.children_user + times.children_system if children else times.user + times.system
 
 
 def _acknowledged(directory: Path, since: float) -> int:
-    """The events sent since a moment (seconds since 1970) that the broker has acknowledged."""
+    """How many events sent since a moment (seconds since 1970) the broker has acknowledged."""
     frame = Ledger(directory).frame()
     return int(((frame["state"] == "acked") & (frame["sent_at"] >= since * 1e6)).sum())

@@ -17,7 +17,7 @@ def load(
     web: bool,
     environment: dict[str, str],
 ) -> None:
-    """Puts live load on a topic and shows its numbers.
+    """Put live load on a topic and show its numbers.
 
     Args:
         endpoints: the running services.
@@ -65,7 +65,7 @@ def replay(
     rate: float | None,
     skip: int,
 ) -> None:
-    """Sends the recorded stream to a topic.
+    """Send the recorded stream to a topic.
 
     Args:
         endpoints: the running services.
@@ -82,7 +82,7 @@ def replay(
 
 
 def ledger(endpoints: Endpoints, topic: str) -> None:
-    """Settles a topic's ledger and shows it.
+    """Settle a topic's ledger and show it.
 
     Args:
         endpoints: the running services.

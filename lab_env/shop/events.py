@@ -73,7 +73,7 @@ def encode(
 
 
 def malform(kind: str, event: bytes, rng: Random) -> bytes:
-    """A believable malformed event, made from a good one.
+    """A realistic malformed event, made from a valid one.
 
     Args:
         kind: one of `MALFORMED_KINDS`; it is also the reason that the pipeline must report.

@@ -46,7 +46,7 @@ GRACE_S = 2.0
 
 
 def ledger_directory(topic: str) -> Path:
-    """Where the ledger of a topic lies.
+    """The folder of a topic's ledger.
 
     Args:
         topic: topic name.
@@ -86,7 +86,7 @@ class LedgerWriter:
         self._flushed = time.monotonic()
 
     def handed(self, sends: Iterable[Send]) -> None:
-        """Notes sends that are about to be handed to the client."""
+        """Record sends that are about to be handed to the client."""
         now = time.time_ns() // 1000
         self._sends.write(
             "".join(
@@ -98,7 +98,7 @@ class LedgerWriter:
         )
 
     def acked(self, send_id: str, partition: int, offset: int, at: int | None = None) -> None:
-        """Notes that the broker acknowledged a send.
+        """Record that the broker acknowledged a send.
 
         Args:
             send_id: which send.
@@ -110,31 +110,31 @@ class LedgerWriter:
         self._fates.write(f"{send_id}\tacked\t{partition}\t{offset}\t{at}\n".encode())
 
     def failed(self, send_id: str) -> None:
-        """Notes that a send certainly did not reach the topic."""
+        """Record that a send certainly did not reach the topic."""
         self._fates.write(f"{send_id}\tfailed\t-1\t-1\t0\n".encode())
 
     def unknown(self, send_id: str) -> None:
-        """Notes that a send may or may not have reached the topic."""
+        """Record that a send may or may not have reached the topic."""
         self._fates.write(f"{send_id}\tunknown\t-1\t-1\t0\n".encode())
 
     def tick(self) -> None:
-        """Flushes when the last flush is a tenth of a second ago; call it often."""
+        """Flush if the last flush is a tenth of a second ago; call it often."""
         if time.monotonic() - self._flushed > FLUSH_EVERY_S:
             self.flush()
 
     def flush(self) -> None:
-        """Hands everything to the operating system."""
+        """Hand everything to the operating system."""
         self._fates.flush()
         self._flushed = time.monotonic()
 
     def close(self) -> None:
-        """Flushes and closes the files."""
+        """Flush and close the files."""
         self._sends.close()
         self._fates.close()
 
 
 class Arrival(NamedTuple):
-    """A message as the topic holds it.
+    """A message in the topic.
 
     Args:
         send_id: its header `send-id`, empty when it has none.
@@ -151,7 +151,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True)
 class Settlement:
-    """What the topic told about sends of unknown fate.
+    """What the topic reveals about sends whose outcome is unknown.
 
     Args:
         found: unknown sends that are in the topic, acknowledged now.
@@ -175,7 +175,7 @@ class Settlement:
 
     @property
     def ok(self) -> bool:
-        """True when no send is unknown and the topic holds exactly the acknowledged ones, once."""
+        """Whether no send is unknown and the topic has each acknowledged one exactly once."""
         return not (self.waiting or self.lost or self.unrecorded or self.repeated)
 
     def _repr_html_(self) -> str:
@@ -193,7 +193,7 @@ class Settlement:
 
 
 class Ledger:
-    """Reads the ledger of a topic and holds tables against it.
+    """Reads the ledger of a topic and compares tables with it.
 
     Args:
         directory: the topic's ledger folder.
@@ -272,7 +272,7 @@ class Ledger:
         )
 
     def settle(self, bootstrap: str, topic: str) -> Settlement:
-        """Reads the topic once, decides every unknown send that it can, and notes the decisions.
+        """Read the topic once, decide every unknown send that it can, and record the decisions.
 
         Call it when no load runs: a send on its way looks like one that the topic lacks.
 
@@ -300,7 +300,7 @@ class Ledger:
         return self.decide(arrivals, asked_at)
 
     def decide(self, arrivals: Iterable[Arrival], asked_at: int) -> Settlement:
-        """Decides every unknown send that it can from all messages of the topic; see `settle`.
+        """Decide every unknown send that it can from all messages of the topic; see `settle`.
 
         Args:
             arrivals: every message of the topic.
@@ -347,7 +347,7 @@ class Ledger:
         )
 
     def summary(self) -> pd.DataFrame:
-        """How many sends of which kind are in which state.
+        """The number of sends by kind and state.
 
         Returns:
             One row a kind (event, late, resend, malformed), one column a state, with totals.
@@ -363,23 +363,23 @@ class Ledger:
         return counts
 
     def reconcile_table(self, frame, name: str = "table") -> reconcile.Reconciliation:
-        """Holds a Hudi table against the ledger; see `reconcile.table`."""
+        """Compare a Hudi table with the ledger; see `reconcile.table`."""
         return reconcile.table(self.frame(), frame, name)
 
     def reconcile_log(self, frame, name: str = "json") -> reconcile.Reconciliation:
-        """Holds a sink of one row an event against the ledger; see `reconcile.log`."""
+        """Compare a sink of one row per event with the ledger; see `reconcile.log`."""
         return reconcile.log(self.frame(), frame, name)
 
     def reconcile_dead(self, frame, name: str = "dead letters") -> reconcile.Reconciliation:
-        """Holds the dead letters against the ledger; see `reconcile.dead`."""
+        """Compare the dead letters with the ledger; see `reconcile.dead`."""
         return reconcile.dead(self.frame(), frame, name)
 
     def account(self, table_frame, dead_frame) -> reconcile.Accounting:
-        """Accounts for every acknowledged send; see `reconcile.account`."""
+        """Account for every acknowledged send; see `reconcile.account`."""
         return reconcile.account(self.frame(), table_frame, dead_frame)
 
     def check_not_empty(self) -> None:
-        """Raises when there is nothing to hold a table against.
+        """Raise an error if there is nothing to compare a table with.
 
         Raises:
             LabError: the ledger holds no acknowledged send.

@@ -9,11 +9,11 @@ LINE_EVERY_S = 5.0
 
 class Display(Protocol):
     def update(self, shown: object) -> None:
-        """Shows the object as it is now."""
+        """Show the object as it is now."""
 
 
 def live_display():
-    """The display that fits where this process runs.
+    """The display for the place where this process runs.
 
     Returns:
         A context manager that gives a `Display`.

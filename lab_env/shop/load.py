@@ -1,4 +1,4 @@
-"""Live load on Kafka: runs Locust as a process of its own and shows its numbers while it runs.
+"""Live load on Kafka: runs Locust in its own process and shows its numbers while it runs.
 
 Locust patches the standard library, which a notebook's kernel does not survive; so it never runs
 inside one.
@@ -33,7 +33,7 @@ COLUMNS = ("seconds", "users", "rate", "acked", "failures", "p50_ms", "p95_ms")
 
 @dataclass
 class Load:
-    """Live load: a context manager, or `run()` for all of it at once.
+    """Live load: a context manager, or `run()` to start it and wait for its end.
 
     As a context manager it runs while the body runs, and the end of the body waits for its end when
     it has one (`seconds`), or else stops it.
@@ -80,7 +80,7 @@ class Load:
         self._shown: threading.Thread | None = None
 
     def start(self) -> "Load":
-        """Starts the load and returns when it runs.
+        """Start the load and return when it runs.
 
         Raises:
             LabError: the broker does not answer, or Locust does not start.
@@ -119,7 +119,7 @@ class Load:
         return self
 
     def wait(self) -> int:
-        """Waits for the end of the load.
+        """Wait for the end of the load.
 
         Returns:
             Number of sends that were not acknowledged.
@@ -136,7 +136,7 @@ class Load:
         return rows[-1]["failures"]
 
     def stop(self) -> int:
-        """Ends the load: takes in all acknowledgements, then leaves no process behind.
+        """End the load: collect all acknowledgements, and leave no process behind.
 
         Returns:
             Number of sends that were not acknowledged.
@@ -150,7 +150,7 @@ class Load:
         return self.wait()
 
     def run(self) -> "Load":
-        """Starts the load and waits for its end.
+        """Start the load and wait for its end.
 
         Raises:
             LabError: as `start` and `wait`; or the load has no end.
@@ -176,7 +176,7 @@ class Load:
 
     @property
     def running(self) -> bool:
-        """True while the load runs."""
+        """Whether the load runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -186,7 +186,7 @@ class Load:
 
     @property
     def url(self) -> str | None:
-        """Address of Locust's web UI, when there is one."""
+        """Address of Locust's web page, if it has one."""
         return f"http://127.0.0.1:{self.web_port}" if self.web_port else None
 
     @property
@@ -203,7 +203,7 @@ class Load:
 
     @property
     def stats(self) -> pd.DataFrame:
-        """The run over time, two rows a second.
+        """The run over time, two rows per second.
 
         Returns:
             Columns seconds (since the first row), users, rate (acknowledged a second), acked,
@@ -294,7 +294,7 @@ class Load:
 
 
 def _free_port(preferred: int) -> int:
-    """The port wished for when it is free, else one that is."""
+    """The preferred port if it is free, else another one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""Runs a locustfile that a reader wrote, in a process of its own, and collects what it says.
+"""Runs a learner's locustfile in its own process and collects its output.
 
 Locust changes Python's standard library as soon as it is imported, which a notebook's kernel does
 not survive; so a notebook only writes the file and looks at the result.
@@ -28,7 +28,7 @@ _PERCENTILES = re.compile(r"^(\S+) +(\S+) +((?:\d+ +){11}\d+)$", re.MULTILINE)
 
 
 class LocustRun:
-    """One headless run of a locustfile; a context manager whose end waits for the run's end.
+    """One headless run of a locustfile: a context manager that waits for its end.
 
     Args:
         locustfile: the file; what Locust says is kept beside it.
@@ -93,7 +93,7 @@ class LocustRun:
         return self
 
     def wait(self) -> "LocustRun":
-        """Wait until the run has had its seconds, then end it as Ctrl+C in a terminal would."""
+        """Wait for the run's duration, then end it as Ctrl+C in a terminal would."""
         try:
             self._process.wait(max(0.0, self.began + self._length - time.time()))
         except subprocess.TimeoutExpired:
@@ -101,7 +101,7 @@ class LocustRun:
         return self
 
     def stop(self) -> None:
-        """End the run: Locust may say what it has counted, then nothing of it is left."""
+        """End the run: Locust reports what it has counted, and no process is left."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:

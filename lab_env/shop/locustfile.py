@@ -28,7 +28,7 @@ runners.WORKER_REPORT_INTERVAL = 1.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What the load is to do.
+    """The settings of the load.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -83,7 +83,7 @@ class Shop:
         self._poller = gevent.spawn(self._poll)
 
     def send(self, count: int) -> None:
-        """Sends the next events of the shop.
+        """Send the next events of the shop.
 
         Args:
             count: how many.
@@ -92,7 +92,7 @@ class Shop:
         self.sender.send_all([following() for _ in range(count)])
 
     def close(self) -> None:
-        """Sends what is still held back and waits for every acknowledgement."""
+        """Send what is still held back and wait for every acknowledgement."""
         self.sender.send_all(list(self.model.drain()))
         self.sender.flush()
         self._poller.kill()
@@ -143,7 +143,7 @@ class Shopper(User):
 
 
 def _sends(environment) -> bool:
-    """True in a process that sends; a master only leads the others."""
+    """Whether this process sends; a master only coordinates the others."""
     return not isinstance(environment.runner, runners.MasterRunner)
 
 
@@ -173,7 +173,7 @@ def close_shop(environment, **_) -> None:
 
 
 def finish(environment) -> None:
-    """Ends the run: first every process takes in its acknowledgements, then Locust quits.
+    """End the run: every process collects its acknowledgements, then Locust quits.
 
     Locust's own `--run-time` quits a master half a second after the stop, and so loses what the
     workers report after that.
@@ -186,7 +186,7 @@ def finish(environment) -> None:
 
 @events.quitting.add_listener
 def complete(environment, **_) -> None:
-    """Stops before Locust decides on its exit status, so that it knows the last failures."""
+    """Stop before Locust decides on its exit status, so that the last failures count."""
     if _leads(environment):
         environment.runner.stop()
         environment.runner.quit()
@@ -196,7 +196,7 @@ def complete(environment, **_) -> None:
 
 @events.test_stopping.add_listener
 def miss_workers(environment, **_) -> None:
-    """A worker that died must not end as a successful run."""
+    """Fail the run if a worker died."""
     if isinstance(environment.runner, runners.MasterRunner):
         alive = environment.runner.worker_count
         if alive < PLAN.processes:
@@ -220,7 +220,7 @@ def _watch(environment) -> None:
 
 
 def write_stats(environment, final: bool = False) -> None:
-    """Appends the numbers of this moment to the stats file."""
+    """Append the current numbers to the stats file."""
     stats = environment.runner.stats
     total = stats.total
     numbers = {

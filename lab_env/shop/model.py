@@ -60,7 +60,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Shares:
-    """How often what happens; each but `lateness_seconds` is a share from 0 to 1.
+    """How often each thing happens: shares from 0 to 1, except `lateness_seconds`.
 
     Args:
         update: share of good events that are updates; what is left over are creates.
@@ -130,7 +130,7 @@ class WallClock:
 
 
 class SimulatedClock:
-    """A clock that moves only when told, so that a seed gives the same stream each time."""
+    """A clock that is advanced by hand, so that a seed gives the same stream each time."""
 
     def __init__(self, start: int):
         self._now = start
@@ -143,7 +143,7 @@ class SimulatedClock:
 
 
 class Timestamps:
-    """Writes microseconds as `2026-11-21T02:14:15.123456Z`, remembering the second it is in."""
+    """Formats microseconds as `2026-11-21T02:14:15.123456Z`; caches the current second."""
 
     def __init__(self):
         self._second, self._text = -1, ""
@@ -173,7 +173,7 @@ class Order:
 
 
 class OrderModel:
-    """Makes the shop's events, one `Send` after the other.
+    """Generates the shop's events, one `Send` after the other.
 
     Args:
         seed: the same seed and clock give the same sends, byte for byte.
@@ -212,12 +212,12 @@ class OrderModel:
                 return send
 
     def drain(self) -> Iterator[Send]:
-        """All that is still held back, now: the end of a run."""
+        """Everything that is still held back, for the end of a run."""
         while self._held:
             yield self._release(self._clock.now())
 
     def _new_event(self, now: int) -> Send | None:
-        """A new event's send, or None when the event was held back."""
+        """The send of a new event; None if the event was held back."""
         shares, chance = self._shares, self._chance()
         if chance < shares.erase:
             return self._erase(now) or self._create(now)
@@ -267,7 +267,7 @@ class OrderModel:
         return self._emit(self._stamp(order, "cancel", "cancelled", now), order, "event", now)
 
     def _erase(self, now: int) -> Send | None:
-        """Erases an order that has been quiet for longer than any of its events may be late."""
+        """Erase an order that has been quiet for longer than any of its events may be late."""
         quiet_since = now - self._horizon
         for _ in range(TRIES):
             place = int(self._chance() * (len(self._open) + len(self._cancelled)))
@@ -282,7 +282,7 @@ class OrderModel:
         return None
 
     def _malformed(self, now: int) -> Send:
-        """A malformed event about a living order: a pipeline that lets it pass is found out."""
+        """A malformed event about an open order, so that letting it pass shows in the tables."""
         if not self._open:
             return self._create(now)
         order = self._open[self._recent()]
@@ -295,7 +295,7 @@ class OrderModel:
         return send
 
     def _recent(self) -> int:
-        """The place of an open order, more often a recent one."""
+        """The index of an open order, more often a recent one."""
         return len(self._open) - 1 - int(self._chance() * self._chance() * len(self._open))
 
     def _stamped_update(self, order: Order, now: int) -> tuple:
@@ -306,7 +306,7 @@ class OrderModel:
         return self._stamp(order, "update", STEPS[order.step], now)
 
     def _stamp(self, order: Order, op: str, status: str, now: int) -> tuple:
-        """A new version of the order: what `encode` takes except the time of sending."""
+        """A new version of the order: the arguments of `encode` except the time of sending."""
         self._events += 1
         order.last_ts = now if now > order.last_ts else order.last_ts + 1
         return (
@@ -323,7 +323,7 @@ class OrderModel:
         )
 
     def _emit(self, event: tuple, order: Order, kind: str, now: int) -> Send:
-        """Sends an event now, and holds a copy back when it is one of those sent twice."""
+        """Send an event now, and hold back a copy if it is one of those sent twice."""
         order.quiet_after = max(order.quiet_after, now)
         send = self._send(event, order, kind, now)
         if self._chance() < self._shares.duplicate:
@@ -391,7 +391,7 @@ def generate(
 
 
 def _take(orders: list[Order], place: int) -> Order:
-    """Removes an order from anywhere in the list at no cost: the last one moves into its place."""
+    """Remove an order in constant time: the last one moves into its place."""
     order = orders[place]
     orders[place] = orders[-1]
     orders.pop()

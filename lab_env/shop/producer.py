@@ -1,4 +1,4 @@
-"""Sends to Kafka and keeps the ledger: one `Sender` a process, around one confluent-kafka Producer.
+"""Sends to Kafka and keeps the ledger: one `Sender` per process, around one Producer.
 
 Everything that sends to a topic of the course goes through here, so that the ledger is complete.
 """
@@ -32,7 +32,7 @@ Delivered = Callable[[Send, float, str | None], None]
 
 
 class Sender:
-    """Sends events to one topic and notes each one's fate in the ledger.
+    """Sends events to one topic and records the outcome of each in the ledger.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -79,11 +79,11 @@ class Sender:
         )
 
     def send(self, send: Send) -> None:
-        """Hands one send to the client; its fate is known later, after `poll` or `flush`."""
+        """Hand one send to the client; its outcome is known after `poll` or `flush`."""
         self.send_all((send,))
 
     def send_all(self, sends: Sequence[Send]) -> None:
-        """Hands several sends to the client; cheaper than one by one.
+        """Hand several sends to the client; cheaper than one by one.
 
         Args:
             sends: in the order of sending.
@@ -110,7 +110,7 @@ class Sender:
                 self._ledger.failed(send.send_id)
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Takes in acknowledgements; call it often.
+        """Collect acknowledgements; call it often.
 
         Args:
             seconds: wait at most this long for the first one.
@@ -119,11 +119,11 @@ class Sender:
         self._ledger.tick()
 
     def waiting(self) -> int:
-        """Number of sends whose fate is not known yet."""
+        """Number of sends whose outcome is not known yet."""
         return len(self._producer)
 
     def flush(self) -> None:
-        """Waits until the fate of every send is known; a send timeout at the longest."""
+        """Wait until the outcome of every send is known, at most one send timeout."""
         last_call = time.monotonic() + self._timeout_s + 5
         while len(self._producer) and time.monotonic() < last_call:
             self.poll()
@@ -131,7 +131,7 @@ class Sender:
         self._ledger.flush()
 
     def close(self) -> None:
-        """Flushes and closes the ledger's files; nothing can be sent after it."""
+        """Flush and close the ledger's files; nothing can be sent afterwards."""
         self.flush()
         self._ledger.close()
 

@@ -1,4 +1,4 @@
-"""Holds tables against the ledger: which keys are missing, doubled, stale, or should not be there.
+"""Compares tables with the ledger: which keys are missing, doubled, stale or unexpected.
 
 The functions take the ledger's frame and look only at what a table shows; they start no service.
 """
@@ -17,7 +17,7 @@ DEAD = ("missing", "duplicate", "wrong_reason", "unexpected")
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What a sink holds, against what it should hold.
+    """What a sink holds, compared with what it should hold.
 
     Args:
         sink: name of the sink.
@@ -55,7 +55,7 @@ class Reconciliation:
 
     @property
     def ok(self) -> bool:
-        """True when nothing differs and no send is unknown."""
+        """Whether nothing differs and no send is unknown."""
         return not self.unknown and not any(getattr(self, name) for name in self.categories)
 
     def as_dict(self) -> dict:
@@ -92,7 +92,7 @@ class Reconciliation:
 
 @dataclass(frozen=True)
 class Accounting:
-    """Where every acknowledged send went, from what the table and the dead letters show.
+    """Where every acknowledged send went, from the table and the dead letters.
 
     Args:
         acked: acknowledged sends.
@@ -112,12 +112,12 @@ class Accounting:
 
     @property
     def unaccounted(self) -> int:
-        """Acknowledged sends that nothing explains."""
+        """Acknowledged sends that nothing accounts for."""
         return self.acked - self.applied - self.superseded - self.duplicate - self.dead
 
     @property
     def ok(self) -> bool:
-        """True when acked = applied + superseded + duplicate + dead and no send is unknown."""
+        """Whether acked = applied + superseded + duplicate + dead and no send is unknown."""
         return self.unaccounted == 0 and self.unknown == 0
 
     def as_dict(self) -> dict:
@@ -144,7 +144,7 @@ class Accounting:
 
 
 def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
-    """Holds a table of one row an order against the ledger.
+    """Compare a table of one row per order with the ledger.
 
     The table must hold exactly the live orders, each in its winning version: the acknowledged one
     with the highest event time, unless that one is an erase.
@@ -185,7 +185,7 @@ def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
 
 
 def log(sends: pd.DataFrame, frame, name: str = "json") -> Reconciliation:
-    """Holds a sink of one row a message against the ledger.
+    """Compare a sink of one row per message with the ledger.
 
     It must hold each valid acknowledged event once, and once more for each acknowledged resend.
 
@@ -226,7 +226,7 @@ def log(sends: pd.DataFrame, frame, name: str = "json") -> Reconciliation:
 
 
 def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliation:
-    """Holds the dead letters against the ledger.
+    """Compare the dead letters with the ledger.
 
     They must be exactly the acknowledged malformed sends, each once and with the right reason.
 
@@ -254,7 +254,7 @@ def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliati
 
 
 def account(sends: pd.DataFrame, table_frame, dead_frame) -> Accounting:
-    """Accounts for every acknowledged send, from what the table and the dead letters show.
+    """Account for every acknowledged send, from the table and the dead letters.
 
     Args:
         sends: the ledger's frame.
@@ -299,7 +299,7 @@ def _winners(valid: pd.DataFrame) -> pd.DataFrame:
 
 
 def _malformed(sends: pd.DataFrame) -> pd.DataFrame:
-    """The acknowledged malformed sends with their place in the topic and their reason."""
+    """The acknowledged malformed sends with their position in the topic and their reason."""
     acked = sends[(sends["state"] == "acked") & sends["kind"].str.startswith("malformed")]
     return acked.assign(place=_place(acked), reason=acked["kind"].str.partition(":")[2])
 

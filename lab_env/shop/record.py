@@ -1,4 +1,4 @@
-"""Makes what `data/` holds: the customers and the recorded order stream, from fixed seeds.
+"""Generates the files in `data/`: customers and the recorded order stream, from fixed seeds.
 
 Run `python -m lab_env.shop.record` to make both again; a test proves that nothing changes then.
 """
@@ -76,7 +76,7 @@ def customers_csv(n: int = 500) -> str:
 
 
 def recorded_sends() -> Iterator[Send]:
-    """The sends of the recording, made anew: about an hour around midnight."""
+    """The sends of the recording, generated again: about an hour around midnight."""
     return generate(
         SENDS, SEED, rate=SENDS / 3600, start="2026-01-05T23:30:00Z", worker_id="rec", **SHARES
     )
@@ -122,7 +122,7 @@ def recording(path: Path = RECORDING) -> Iterator[Send]:
 
 
 def write() -> None:
-    """Writes both files of `data/` that are made by this module."""
+    """Write both files of `data/` that this module generates."""
     CUSTOMERS.write_text(customers_csv(), encoding="utf-8")
     with open(RECORDING, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as file:
         file.writelines(map(to_line, recorded_sends()))

@@ -25,7 +25,7 @@ def replay(
     skip: int = 0,
     sends: Iterable[Send] | None = None,
 ) -> Ledger:
-    """Sends the recorded stream, or a part of it, and waits until all of it is acknowledged.
+    """Send the recorded stream, or a part of it, and wait until all of it is acknowledged.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -64,7 +64,7 @@ def replay(
 
 
 def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic: str) -> None:
-    """Refuses what was sent before: after an erasure, a second time would bring orders back."""
+    """Refuse a second replay: after an erasure it would bring orders back."""
     if stream and not chosen:
         raise LabError(
             f"Nothing is left to replay: the stream has {len(stream):,} sends.", "leave out fewer."
@@ -82,7 +82,7 @@ def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic:
 
 
 def _paced(sends: Iterator[Send], rate: float | None) -> Iterator[Sequence[Send]]:
-    """The sends in bursts, each at its time when there is a rate."""
+    """The sends in bursts, each at its time if there is a rate."""
     size = BURST if rate is None else max(1, min(BURST, int(rate / 20)))
     began, count = time.monotonic(), 0
     while burst := list(itertools.islice(sends, size)):

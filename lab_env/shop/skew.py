@@ -1,4 +1,4 @@
-"""A day at a marketplace: the shop's events, with one customer who places a quarter of all orders.
+"""A day at a marketplace: one customer places a quarter of all orders.
 
 Made for the lesson about hot partitions; the same numbers give the same events each time.
 """

@@ -1,4 +1,4 @@
-"""Makes, measures and reads Kafka topics; what cannot be reached or made is a `LabError`."""
+"""Creates, measures and reads Kafka topics; failures are a `LabError`."""
 
 import re
 import time
@@ -20,7 +20,7 @@ ADMIN_TIMEOUT_S = 10.0
 
 
 def check_topic_name(topic: str) -> str:
-    """Lets only names pass that Kafka accepts; a topic's ledger folder carries the same name.
+    """Refuse a name that Kafka does not accept; a topic's ledger folder has the same name.
 
     Args:
         topic: topic name.
@@ -40,7 +40,7 @@ def check_topic_name(topic: str) -> str:
 
 
 def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = False) -> None:
-    """Makes the topic when it is missing.
+    """Create the topic if it does not exist.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -71,7 +71,7 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = 
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
-    """Deletes the topic with all its messages, when it is there.
+    """Delete the topic with all its messages, if it exists.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -84,7 +84,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 def delete_topics(bootstrap: str, prefix: str) -> list[str]:
-    """Deletes all topics whose name begins so, and waits until they are gone.
+    """Delete all topics whose name begins with a prefix, and wait until they are gone.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -119,7 +119,7 @@ def _delete(bootstrap: str, chosen: Callable[[str], bool]) -> list[str]:
 
 
 def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """The offset behind the last message of each partition.
+    """The offset after the last message of each partition.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -146,7 +146,7 @@ def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
 
 
 def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
-    """All messages that the topic holds now, each partition in its order.
+    """All messages of the topic, by partition in their order.
 
     Args:
         bootstrap: `host:port` of the broker.
