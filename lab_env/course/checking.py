@@ -99,21 +99,17 @@ def checks_of_lesson(number: str) -> dict[str, type[Check]]:
 
 
 def unfilled(answer: Any) -> bool:
-    """Whether an answer is still the stub: `...`, or something that contains `...`.
+    """Whether an answer is still the stub: `...`, an empty function, or a collection with one.
 
     Args:
-        answer: a value, a collection of values (or of collections), or a function.
+        answer: a value, a function, or a collection of them (or of collections).
     """
     if isinstance(answer, FunctionType):
         return _is_empty(answer)
-    return _has_dots(answer)
-
-
-def _has_dots(answer: Any) -> bool:
     if isinstance(answer, dict):
-        return any(map(_has_dots, answer.values()))
+        return any(map(unfilled, answer.values()))
     if isinstance(answer, list | tuple | set):
-        return any(map(_has_dots, answer))
+        return any(map(unfilled, answer))
     return answer is ...
 
 

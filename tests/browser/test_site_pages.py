@@ -56,7 +56,7 @@ def test_no_page_scrolls_sideways_from_a_phone_to_a_wide_screen(browser, index, 
 def test_on_a_phone_a_drawing_keeps_a_size_to_read_and_scrolls_in_its_cell(browser, index):
     page = browser.new_page(viewport={"width": 360, "height": 740})
     page.goto(index.replace("index", "solutions/01_one"))
-    drawing = page.locator(".cell_output svg")
+    drawing = page.locator(".cell_output svg").first
     assert drawing.bounding_box()["width"] >= 600
     assert drawing.evaluate("e => e.closest('.output').scrollWidth") > 600
 
@@ -67,7 +67,7 @@ def test_outputs_read_in_both_themes_and_follow_the_switch(browser, index, wish)
     page.goto(index.replace("index", "solutions/01_one"))
 
     def colours():
-        return page.locator(".cell_output svg text").evaluate(
+        return page.locator(".cell_output svg text").first.evaluate(
             "e => [getComputedStyle(e).fill, getComputedStyle(document.body).backgroundColor]"
         )
 

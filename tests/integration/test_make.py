@@ -54,7 +54,7 @@ class Clone:
         (venv / "bin" / "lab").write_text(LAB)
         (venv / "bin" / "lab").chmod(0o755)
         bootstrap = runpy.run_path(str(self.root / "lab_env" / "install" / "bootstrap.py"))
-        (venv / "complete").write_text(bootstrap["_stamp_wanted"]())
+        (venv / "complete").write_text(bootstrap["_expected_stamp"]())
 
     def make(self, target: str, **variables: str) -> subprocess.CompletedProcess:
         """Run `make` as somebody does who has set no variable of the lab but the cache."""

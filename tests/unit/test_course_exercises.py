@@ -94,7 +94,8 @@ def documented_stub(amounts):
 
 
 @pytest.mark.parametrize(
-    "answer", [..., {"a": 1, "b": ...}, {"a": [1, ...]}, [1, ...], stub, documented_stub]
+    "answer",
+    [..., {"a": 1, "b": ...}, {"a": [1, ...]}, [1, ...], stub, documented_stub, [len, stub]],
 )
 def test_an_unfilled_stub_is_not_attempted(exercises, answer):
     assert exercises.check("77.1", answer).kind == "not attempted"
