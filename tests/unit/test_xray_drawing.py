@@ -1,6 +1,6 @@
 """The X-ray's drawing: every name is there, it explains what it uses, one code of colours.
 
-`tests/browser/test_xray.py` proves in a browser that nothing overlaps or is cut.
+`tests/browser/test_xray_pages.py` proves in a browser that nothing overlaps or is cut.
 """
 
 import re
