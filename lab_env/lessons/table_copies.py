@@ -1,4 +1,7 @@
-"""Copies of a table on the store that show only some of its commits, for checks that move time."""
+"""Copies of tables for checks: to let an answer change one, or to show only some of its commits.
+
+A table's files contain no absolute path, so a copy is a table, too.
+"""
 
 from collections.abc import Sequence
 
@@ -24,3 +27,16 @@ def copy_table(lab, source: str, target: str, hidden: Sequence[Instant] = ()) ->
             s3.copy_object(
                 Bucket=bucket, Key=folder + part, CopySource={"Bucket": bucket, "Key": found.key}
             )
+
+
+def overlay_table(lab, source: str, target: str) -> None:
+    """Copy every file of a table, over those of the same name in the target."""
+    prefixes = (f"{store.key_of(path)}/" for path in (source, target))
+    store.copy_prefix(lab.endpoints, *prefixes)
+
+
+def scratch_copy(lab, source: str, name: str) -> str:
+    """Copy a table; returns the path of the copy, new at each call."""
+    target = lab.scratch(name)
+    overlay_table(lab, source, target)
+    return target

@@ -82,6 +82,6 @@ def test_the_docstrings_example_runs_as_written_without_spark_and_the_lab(tmp_pa
         "lab_env.hudi",
         *(
             f"lab_env.hudi.{name}"
-            for name in ["commits", "files", "history", "model", "reader", "timeline"]
+            for name in ["commits", "files", "history", "reader", "table", "timeline"]
         ),
     }

@@ -11,14 +11,21 @@ from lab_env.processes.system import allows, environment_of, mapped_files, memor
 
 
 def test_a_running_program_shows_its_environment_and_memory_and_a_gone_one_nothing():
-    child = subprocess.Popen(["sleep", "60"], env=os.environ | {"PLANTED": "here"})
+    child = subprocess.Popen(
+        ["cat"],
+        env=os.environ | {"PLANTED": "here"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     process = psutil.Process(child.pid)
     try:
+        os.write(child.stdin.fileno(), b"!")
+        assert os.read(child.stdout.fileno(), 1) == b"!"  # it is the program by now, not its fork
         assert environment_of(process)["PLANTED"] == "here"
         assert memory_of(process) > 0
     finally:
         child.kill()
-        child.wait()
+        child.communicate()
     assert environment_of(process) == {} and memory_of(process) == 0
 
 

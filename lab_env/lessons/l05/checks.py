@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from lab_env import store
 from lab_env.course.answers import Unreadable, as_choice
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
@@ -103,7 +104,7 @@ class DeletesByKey:
     @staticmethod
     def observe(lab, answer: Callable) -> Deleted:
         """Have three of six orders deleted from a copy of a table."""
-        path = _copy(lab, _table(lab, "six", "id <= 6"), "delete")
+        path = scratch_copy(lab, _table(lab, "six", "id <= 6"), "delete")
         answer(_orders(lab, "id IN (2, 3, 5)", "erased", "12:00"), path, MOR)
         return Deleted(frozenset(_statuses(lab, path)))
 
@@ -143,7 +144,7 @@ class Forgets:
     @staticmethod
     def observe(lab, answer: Callable) -> Forgotten:
         """Run it on a copy of a table with an insert and a delete."""
-        path = _copy(lab, _table(lab, "deleted", "id <= 6", delete="id = 3"), "forget")
+        path = scratch_copy(lab, _table(lab, "deleted", "id <= 6", delete="id = 3"), "forget")
         name = "forget_" + path.rpartition("-")[2]
         lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
         answer(path, name)
@@ -276,14 +277,6 @@ def _table(lab, name: str, which: str, delete: str = "") -> str:
             gone = gone.option("hoodie.datasource.write.operation", "delete")
             gone.mode("append").save(path)
     return path
-
-
-def _copy(lab, path: str, name: str) -> str:
-    """A copy of a table on the store. Its files name no absolute path, so the copy is a table."""
-    target = lab.scratch(name)
-    keys = [store.key_of(place) + "/" for place in (path, target)]
-    store.copy_prefix(lab.endpoints, *keys)
-    return target
 
 
 def _statuses(lab, path: str) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from math import log
 
 import pandas as pd
 
-from lab_env.display import guesses as shown
+from lab_env.display import heat as shown
 from lab_env.display.card import styled
 from lab_env.display.chart import COLOURS, NAMES, new_chart, svg
 from lab_env.display.units import size_text
@@ -99,7 +99,7 @@ class WriteHeat:
                     row += shown.cell(escape(self._text(operation, kind, part)), heat=heat)
             rows.append(row)
         note = "“38 KB in 2”: 38 KB in two new objects. The more bytes, the stronger the colour."
-        return shown.table(rows, note, "")
+        return shown.table(rows, note)
 
     def _text(self, operation: str, kind: str, part: str) -> str:
         """Size and number of the new objects in one part."""

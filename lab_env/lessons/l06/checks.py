@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab_env import store
 from lab_env.course.answers import Unreadable, as_int
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.table import DataFile, FileSlice, Snapshot
+from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 TABLE = (
@@ -359,9 +359,7 @@ class CompactByAJob:
         if not isinstance(answer, list | tuple) or len(answer) != 2:
             raise Unreadable("The two functions are expected: `[plan, run]`.")
         plan, run = answer
-        path = lab.scratch("left_by_stream")
-        prefixes = [store.key_of(place) + "/" for place in (lab.path("async"), path)]
-        store.copy_prefix(lab.endpoints, *prefixes)
+        path = scratch_copy(lab, lab.path("async"), "left_by_stream")
         before = lab.xray(path)
         plan(path)
         planned = lab.xray(path, since=before)

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
-from lab_env import store
 from lab_env.course.answers import as_int
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 WRITES, ROWS, TASKS = 3, 40, 3
@@ -174,9 +174,8 @@ class RetainForTheReaders:
 @cache  # different forms of one number need one cleaning; nobody writes in between
 def _clean_a_copy(lab, commits: int) -> Retention:
     """Copy the lesson's table and clean the copy."""
-    path, name = lab.scratch("retention"), f"retention_{secrets.token_hex(3)}"
-    source = store.key_of(lab.path("orders_sized"))
-    store.copy_prefix(lab.endpoints, f"{source}/", f"{store.key_of(path)}/")
+    path = scratch_copy(lab, lab.path("orders_sized"), "retention")
+    name = f"retention_{secrets.token_hex(3)}"
     versions = _versions(lab.xray(path))
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     lab.spark.sql(

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from lab_env import store
 from lab_env.course.answers import Unreadable, as_choice, as_int
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.probes.scans import rows_and_files_read
 
@@ -49,9 +49,7 @@ class MoveTheOrder:
         index = str(options.get("hoodie.index.type", "SIMPLE")).upper()
         if index in RECORD_INDEXES:  # it lies in the metadata table, which DEMO_OPTIONS leaves out
             options["hoodie.metadata.enable"] = "true"
-        path = lab.scratch("moved")
-        source = store.key_of(lab.path("orders_indexed"))
-        store.copy_prefix(lab.endpoints, f"{source}/", f"{store.key_of(path)}/")
+        path = scratch_copy(lab, lab.path("orders_indexed"), "moved")
         correction = lab.spark.sql(f"""
             SELECT order_id, amount, 'corrected' AS status, order_ts + INTERVAL 2 HOURS AS order_ts,
                    '{NEW}' AS partition_date

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from lab_env import store
 from lab_env.course.answers import as_bool, as_number
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.table_copies import overlay_table
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 TABLE = (
@@ -126,11 +126,11 @@ class RevenueOfATrueState:
         before, after = _two_states(lab)
         path, name = lab.scratch("dashboard"), f"dashboard_{secrets.token_hex(3)}"
         names = {name: "", f"{name}_ro": "TBLPROPERTIES ('hoodie.query.as.ro.table' = 'true')"}
-        _copy(lab, before, path)
+        overlay_table(lab, before, path)
         for each, properties in names.items():
             lab.spark.sql(f"CREATE TABLE {each} USING hudi {properties} LOCATION '{path}'")
             lab.spark.table(each).select("order_id").first()
-        _copy(lab, after, path)
+        overlay_table(lab, after, path)
         lab.spark.conf.set(QUERY_TYPE, "read_optimized")
         try:
             return Totals(*(as_number(answer(each)) for each in names))
@@ -176,7 +176,7 @@ def _two_states(lab) -> tuple[str, str]:
     before, after = lab.path("exercise/before"), lab.path("exercise/after")
     if not lab.files(after):
         _write(lab, after, "id BETWEEN 1 AND 20 OR id = 1001", "new", 10)
-        _copy(lab, after, before)
+        overlay_table(lab, after, before)
         _write(lab, after, "id IN (17, 1002)", "split", 11)
     return before, after
 
@@ -196,9 +196,3 @@ def _write(lab, path: str, which: str, status: str, hour: int) -> None:
         FROM range(1, 1301, 1, 1) WHERE {which}
     """)
     rows.write.format("hudi").options(**TABLE).mode("append").save(path)
-
-
-def _copy(lab, source: str, target: str) -> None:
-    """Copy a table: its files contain no absolute paths, so the copy is a table, too."""
-    prefixes = (f"{store.key_of(path)}/" for path in (source, target))
-    store.copy_prefix(lab.endpoints, *prefixes)

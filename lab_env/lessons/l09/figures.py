@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from lab_env.display import guesses as shown
+from lab_env.display import heat as shown
 from lab_env.display.units import size_text
 from lab_env.hudi.timeline import parse_data_name
 from lab_env.lab import Lab
@@ -117,7 +117,7 @@ class QueryGrid:
             f"Each cell: {self.column} by that query, the files that it read, and their bytes. "
             "The more bytes, the stronger the colour."
         )
-        return shown.table(rows, note, "")
+        return shown.table(rows, note)
 
 
 def _cell(answer: Answer, column: str, most: int) -> str:

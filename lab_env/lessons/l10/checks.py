@@ -6,10 +6,10 @@ from functools import cache
 
 from pyspark.sql import functions as F
 
-from lab_env import store
 from lab_env.course.answers import Unreadable, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.timeline import Instant
+from lab_env.lessons.table_copies import scratch_copy
 from lab_env.xray.captions import clock
 
 ASKED = ("O-12", "26.50")
@@ -145,9 +145,7 @@ class UndoneWithoutLoss:
     @staticmethod
     def observe(lab, answer) -> Replayed:
         """Copy the lesson's table, call the function on the copy, and compare."""
-        own, path = lab.path("orders"), lab.scratch("restored")
-        source, target = store.key_of(own), store.key_of(path)
-        store.copy_prefix(lab.endpoints, f"{source}/", f"{target}/")
+        path = scratch_copy(lab, lab.path("orders"), "restored")
         writes, checkpoints = _writes(lab, path), _checkpoints(lab)
         answer(path)
         missing, stale, zero = _compare(lab, path)
@@ -157,7 +155,7 @@ class UndoneWithoutLoss:
             zero=zero,
             commits=_writes(lab, path) - writes,
             checkpoints=_checkpoints(lab) - checkpoints,
-            elsewhere=_writes(lab, own) != writes,
+            elsewhere=_writes(lab, lab.path("orders")) != writes,
         )
 
     @staticmethod

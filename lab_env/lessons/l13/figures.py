@@ -12,7 +12,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from lab_env.display import guesses as shown
+from lab_env.display import heat as shown
 from lab_env.display.palette import AMBER, GREEN, GREY
 from lab_env.probes.verdict import HIGHER, LOWER, Spread, verdict
 
@@ -133,7 +133,7 @@ class EngineMatrix:
             f"Green: the same rows as {self.engines[0]}. Amber: other rows, without an error. "
             "Grey: no rows, in the engine's own words."
         )
-        return shown.table(rows, note, score="")
+        return shown.table(rows, note)
 
     def _cell(self, query: str, kind: str, engine: str) -> str:
         reply, verdict = self.replies[query, kind, engine], self.verdict(query, kind, engine)

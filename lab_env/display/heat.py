@@ -1,4 +1,4 @@
-"""Tables whose colours show the size of measured values, with the learner's guesses."""
+"""Tables whose colours show the size of measured values."""
 
 from collections.abc import Iterable
 from html import escape
@@ -6,26 +6,6 @@ from html import escape
 from lab_env.display.palette import AMBER
 
 STYLE = "padding:4px 9px;text-align:{};border-bottom:1px solid var(--jp-border-color2,#ccc)"
-
-
-def mark(guess: object, truth: object) -> str:
-    """A guess, marked: `✓ log` or `✗ log`; empty without a guess.
-
-    Args:
-        guess: what the learner expects; `...` is no guess.
-        truth: what was measured; upper and lower case are equal.
-    """
-    if guess is ...:
-        return ""
-    right = str(guess).strip().casefold() == str(truth).casefold()
-    return f"{'✓' if right else '✗'} {guess}"
-
-
-def score(marks: Iterable[str]) -> str:
-    """How many guesses were right, by what `mark` returned; empty without a guess."""
-    given = [text for text in marks if text]
-    right = sum(text.startswith("✓") for text in given)
-    return f"You guessed {right} of {len(given)} right." if given else ""
 
 
 def heading(text: str, align: str = "center", span: int = 1) -> str:
@@ -53,17 +33,16 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
     return f"<td style='{style}'>{inside}</td>"
 
 
-def table(rows: Iterable[str], note: str, score: str = "") -> str:
+def table(rows: Iterable[str], note: str) -> str:
     """A table that reads in both themes of the page.
 
     Args:
         rows: the HTML of the headings and cells of each row.
         note: a sentence below the table.
-        score: the learner's score.
     """
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
         "<table style='border-collapse:collapse;background:none;"
         f"color:var(--jp-content-font-color1,#222)'>{body}</table>"
-        f"<div style='margin:4px 0'>{escape(note)} <b>{escape(score)}</b></div>"
+        f"<div style='margin:4px 0'>{escape(note)}</div>"
     )
