@@ -16,10 +16,10 @@ from lab_env.shop.topics import ensure_topic
 NOON = datetime(2026, 11, 20, 12)
 
 # The stream of the shop's phone app, in minutes of event time.
-PHONE_BATCHES = 8
+PHONE_BATCHES = 6
 BATCH_MINUTES = 3
 PER_BATCH = 30
-DELAYED = 3  # of each batch, from the fourth on
+DELAYED = 3  # of each batch, from the third on
 DELAY = (5.2, 9.0)  # these come so much later than the newest order
 FLAT_BATTERY = 19.0  # and one of the last batch, of a few cents, this much
 
@@ -80,7 +80,7 @@ def phone_orders(seed: int) -> list[Order]:
 
     for batch in range(PHONE_BATCHES):
         newest = batch * BATCH_MINUTES
-        delayed = DELAYED if batch >= 3 else 0
+        delayed = DELAYED if batch >= 2 else 0
         for _ in range(delayed):
             add(newest - rng.uniform(*DELAY), rng.randint(1000, 6000))
         last = batch == PHONE_BATCHES - 1

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.dates import DateFormatter, date2num
 from matplotlib.ticker import MaxNLocator
 
-from lab_env.display.chart import INK, new_chart, new_panels, svg
+from lab_env.display.chart import new_chart, new_panels, svg
 from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, VERMILION
 from lab_env.store import StoredObject
 
@@ -187,10 +187,12 @@ def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
     Returns:
         An `<svg>` element.
     """
-    colours = dict(
-        zip(("changes", "whole tables of rows", "list of tables, log"), (BLUE, AMBER, GREY))
-    )
-    colours["whole state"] = GREEN
+    colours = {
+        "changes": BLUE,
+        "whole tables of rows": AMBER,
+        "list of tables, log": GREY,
+        "whole state": GREEN,
+    }
     figure, panels = new_panels(list(files), width=9.0, height=2.8)
     shown = set()
     for axes, table in zip(panels, files.values(), strict=True):
