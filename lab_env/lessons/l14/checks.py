@@ -26,6 +26,7 @@ from lab_env.lessons.l14.arrivals import (
     send_orders,
 )
 from lab_env.lessons.l14.crash import forget_last_commit
+from lab_env.lessons.l14.quick import EXTRA_BATCHES, QUICK
 
 SCHEMA = (
     "order_id STRING, customer_id STRING, amount DECIMAL(12,2), order_ts TIMESTAMP, "
@@ -66,9 +67,8 @@ def clock(minute: datetime) -> str:
 
 
 @contextmanager
-def spark_settings(spark, **chosen: str) -> Generator[None]:
-    """Set SQL settings, dots written as two underscores, and put back what was there."""
-    names = {name.replace("__", "."): value for name, value in chosen.items()}
+def spark_settings(spark, names: Mapping[str, str]) -> Generator[None]:
+    """Set SQL settings while the body of the `with` runs, and put back what was there."""
     before = {name: spark.conf.get(name, None) for name in names}
     for name, value in names.items():
         spark.conf.set(name, value)
@@ -357,11 +357,7 @@ class FinalSoonEnough:
     def observe(lab, answer: Callable) -> FinalMinutes:
         """Run the answer in append mode on a hidden stream of the phone app."""
         orders = phone_orders(secrets.randbelow(1_000_000))
-        with spark_settings(
-            lab.spark,
-            spark__sql__shuffle__partitions="1",
-            spark__sql__streaming__noDataMicroBatches__enabled="true",
-        ):
+        with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "true"}):
             result = answer(streamed(lab, orders, PER_BATCH))
             _, table = collected(lab, result, "append")
         emitted = amounts_by(table, "minute")
@@ -442,11 +438,7 @@ class StateThatEnds:
     def observe(lab, answer: Callable) -> Remembered:
         """Run the answer in update mode on five batches, ten minutes apart, of new customers."""
         orders = customers_come_and_go(secrets.randbelow(1_000_000))
-        with spark_settings(
-            lab.spark,
-            spark__sql__shuffle__partitions="1",
-            spark__sql__streaming__noDataMicroBatches__enabled="false",
-        ):
+        with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
             result = answer(streamed(lab, orders, COMING))
             progress, table = collected(lab, result, "update")
         expected: dict = defaultdict(Decimal)
@@ -558,11 +550,7 @@ class SameAfterReplay:
         """Stream two batches into a new table, forget that the second was done, and restart."""
         orders = two_batches(secrets.randbelow(1_000_000))
         path, checkpoint = lab.scratch("minutes"), lab.scratch("checkpoint")
-        with spark_settings(
-            lab.spark,
-            spark__sql__shuffle__partitions="1",
-            spark__sql__streaming__noDataMicroBatches__enabled="false",
-        ):
+        with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
             stream = streamed(lab, orders, len(orders) // 2)
             finish(answer(stream, path, checkpoint))
             first = _minutes_at(lab, path)
