@@ -16,7 +16,7 @@ from lab_env.shop.topics import ensure_topic
 NOON = datetime(2026, 11, 20, 12)
 
 # The stream of the shop's phone app, in minutes of event time.
-PHONE_BATCHES = 6
+PHONE_BATCHES = 5
 BATCH_MINUTES = 3
 PER_BATCH = 30
 DELAYED = 3  # of each batch, from the third on
@@ -62,8 +62,8 @@ def make_order(number: int, at: datetime, cents: int = 1000, customer: int = 1) 
 def phone_orders(seed: int) -> list[Order]:
     """Orders of the phone app in the order of their arrival.
 
-    Most arrive in time. A tenth waited in a pocket without network and carries about a tenth of the
-    revenue; one phone was off for much longer, and its order is worth a few cents.
+    Most arrive in time. One in twenty waited in a pocket without network; one phone was off for
+    much longer, and its order is worth a few cents.
 
     Args:
         seed: the same seed gives the same orders.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pandas as pd
-from matplotlib.dates import DateFormatter, date2num
+from matplotlib.dates import AutoDateLocator, DateFormatter, date2num
 from matplotlib.ticker import MaxNLocator
 
 from lab_env.display.chart import new_chart, new_panels, svg
@@ -115,9 +115,10 @@ def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
     axes.set_ylim(
         date2num(min(a.at for a in found) - MINUTE), date2num(max(a.at for a in found) + MINUTE)
     )
+    axes.yaxis.set_major_locator(AutoDateLocator(maxticks=8))
     axes.yaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(fontsize=8, loc="upper left", ncols=2)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return svg(figure)
 
 
@@ -142,8 +143,9 @@ def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
         An `<svg>` element.
     """
     figure, axes = new_chart("What a query remembers", "batch", "rows in state", 7.4, 3.2)
-    for (name, counts), colour in zip(rows.items(), (VERMILION, AMBER, BLUE, GREEN), strict=False):
-        axes.plot(range(len(counts)), counts, "o-", color=colour, markersize=4, label=name)
+    styles = ((VERMILION, "-"), (AMBER, "--"), (BLUE, "-"), (GREEN, "-"))
+    for (name, counts), (colour, line) in zip(rows.items(), styles, strict=False):
+        axes.plot(range(len(counts)), counts, "o", ls=line, color=colour, markersize=4, label=name)
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(fontsize=8)
@@ -213,6 +215,7 @@ def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
             for batch, size in sizes.items():
                 bottom[batch] = bottom.get(batch, 0.0) + size
         axes.set_xlabel("batch")
+        axes.margins(y=0.4)  # room for the legend
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if axes.get_legend_handles_labels()[1]:
             axes.legend(fontsize=8)
@@ -245,6 +248,7 @@ def draw_board(minutes: pd.DataFrame, final_until: datetime) -> str:
                 linewidth=1,
                 label=label,
             )
+    axes.xaxis.set_major_locator(AutoDateLocator())
     axes.xaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.margins(y=0.25)
     axes.legend(fontsize=8, loc="upper right", ncols=2)
