@@ -30,8 +30,8 @@
 #
 # ## What you need
 #
-# Lesson 03: checkpoint, batch, and a first look at state. Lesson 04: upsert and ordering field. Fifty-five
-# minutes, with a good place to pause after the second section.
+# Lesson 03: checkpoint, batch, and a first look at state. Lesson 04: upsert and ordering field.
+# Fifty-five minutes, with a good place to pause after the second section.
 
 # %% [markdown]
 # ## Start
@@ -68,9 +68,9 @@ HELD_BACK = 300
 lab.replay(topic, sends=created, n=len(created) - HELD_BACK)
 
 # %% [markdown]
-# Two settings make the many small batches of this lesson cheap. There is one partition after each shuffle, so
-# one store of state to look into. And checkpoints on the local disk are written in a plainer way. No
-# answer depends on them.
+# Two settings make the many small batches of this lesson cheap. There is one partition after each
+# shuffle, so one store of state to look into. And checkpoints on the local disk are written in a
+# plainer way. No answer depends on them.
 
 # %%
 from lab_env.lessons.l14.quick import QUICK
@@ -113,8 +113,8 @@ orders.select("order_id", "amount", "order_ts", "timestamp").show(3, truncate=Fa
 # %% [markdown]
 # ## Which minute?
 #
-# An order carries two times. `order_ts` says when the customer ordered: its
-# [**event time**](../docs/glossary.md#event-time). `timestamp` is Kafka's: when the message was sent, just
+# An order carries two times. `order_ts` says when the customer ordered: its [**event
+# time**](../docs/glossary.md#event-time). `timestamp` is Kafka's: when the message was sent, just
 # now.
 #
 # A [**window**](../docs/glossary.md#window) is a span of time that rows are grouped by. Spark's
@@ -125,8 +125,8 @@ orders.select("order_id", "amount", "order_ts", "timestamp").show(3, truncate=Fa
 # ### Exercise 14.1 · Revenue per minute
 #
 # Complete the function. It takes orders and returns one row per minute in which orders were made:
-# `minute` (its start, a timestamp), `revenue` (the sum of `amount`) and `orders` (their number). The same
-# function must work on a stream later.
+# `minute` (its start, a timestamp), `revenue` (the sum of `amount`) and `orders` (their number).
+# The same function must work on a stream later.
 
 
 # %% exercise="14.1"
@@ -202,9 +202,10 @@ assert len(by_event_time) > 50 > 3 > len(by_arrival)
 assert by_event_time["revenue"].sum() == by_arrival["revenue"].sum()
 
 # %% [markdown]
-# The whole evening in the minute in which we sent it. Send the recording again tomorrow, and that chart
-# says tomorrow; the first one stays as it is. **A number that somebody will ask for twice belongs to event
-# time.** Arrival time is for questions about the pipeline: how much came in, how late.
+# The whole evening lies in the minute in which we sent it. Send the recording again tomorrow, and
+# that chart says tomorrow; the first one stays as it is. **A number that somebody will ask for
+# twice belongs to event time.** Arrival time is for questions about the pipeline: how much came in,
+# how late.
 #
 # Windows may also overlap: ten minutes, a new one each five. Then each order lies in two.
 
@@ -217,13 +218,14 @@ print(f"The sum over all windows is {times_counted} times the revenue.")
 assert times_counted == 2
 
 # %% [markdown]
-# Never add up a *sliding* window. The windows of your function do not overlap; they are called *tumbling*.
+# Never add up a *sliding* window. The windows of your function do not overlap; they are called
+# *tumbling*.
 #
-# > **Documented, not measured.** `F.session_window("order_ts", "5 minutes")` closes after five minutes
-# > without an order, so each customer has windows of their own. On a stream it works in append mode, not
-# > in update mode. All windows are aligned to UTC: one of `"1 day"` begins at midnight UTC, and a shop in
-# > Berlin wants the third argument of `F.window`, `startTime`. (Spark 3.5, "Structured Streaming
-# > Programming Guide", November 2026)
+# > **Documented, not measured.** `F.session_window("order_ts", "5 minutes")` closes after five
+# > minutes without an order, so each customer has windows of their own. On a stream it works in
+# > append mode, not in update mode. All windows are aligned to UTC: one of `"1 day"` begins at
+# > midnight UTC, and a shop in Berlin wants the third argument of `F.window`, `startTime`. (Spark
+# > 3.5, "Structured Streaming Programming Guide", November 2026)
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Ten minutes to here. Ask for examples of both times from people's own work: a sensor
@@ -233,8 +235,8 @@ assert times_counted == 2
 # %% [markdown]
 # ## When is it final?
 #
-# A table at rest is complete. A stream is not: an order of 12:00 may arrive at 12:04, or never. Somebody has
-# to say how long to wait. That is the [**watermark**](../docs/glossary.md#watermark):
+# A table at rest is complete. A stream is not: an order of 12:00 may arrive at 12:04, or never.
+# Somebody has to say how long to wait. That is the [**watermark**](../docs/glossary.md#watermark):
 # `withWatermark("order_ts", "2 minutes")` sets it two minutes behind the newest event time that the
 # stream has seen.
 #
@@ -257,9 +259,10 @@ def send(*times, day="2026-11-20"):
 
 
 # %% [markdown]
-# Your function of 14.1 runs on the stream, twice. They differ in their [**output mode**](../docs/glossary.md#output-mode). In **update**
-# mode a minute is emitted whenever it has changed. In **append** mode it is emitted once, when it is
-# final. Both write into a table in memory.
+# Your function of 14.1 runs on the stream, twice. The two queries differ in their [**output
+# mode**](../docs/glossary.md#output-mode). In **update** mode a minute is emitted whenever it has
+# changed. In **append** mode it is emitted once, when it is final. Both write into a table in
+# memory.
 
 # %%
 per_minute = revenue_per_minute(arriving(hand).withWatermark("order_ts", "2 minutes"))
@@ -288,8 +291,8 @@ def deliver(*times):
 deliver("12:00:05", "12:00:40", "12:01:10")
 
 # %% [markdown]
-# The update query shows both minutes. The append query has emitted nothing: the watermark stands two
-# minutes behind 12:01:10. One more order, five minutes later:
+# The update query shows both minutes. The append query has emitted nothing (`NaN`): the watermark
+# stands two minutes behind 12:01:10. One more order, five minutes later:
 
 # %%
 after_jump = deliver("12:06:30")
@@ -314,7 +317,7 @@ lab.record_actual("14.p2", "counted" if "12:04" in late.index else "dropped")
 later = deliver("12:03:50")
 later
 
-# %% proof="An order older than the watermark counts while its minute is open; one of an ended minute does not"
+# %% proof="An order older than the watermark counts, unless its minute has ended"
 assert "12:04" in later.index and "12:03" not in later.index
 
 # %% [markdown]
@@ -322,8 +325,8 @@ assert "12:04" in later.index and "12:03" not in later.index
 # 12:04:10 ends at 12:05, after the watermark, so it is still open. The order of 12:03:50 came next. Its
 # minute ended at 12:04, before the watermark: dropped.
 #
-# Who notices? The query's progress has a counter, `numRowsDroppedByWatermark`. Now five late orders of the
-# minute 12:02 arrive at once. **Predict:** what does the counter of their batch say?
+# Who notices? The query's progress has a counter, `numRowsDroppedByWatermark`. Now five late orders
+# of the minute 12:02 arrive at once. **Predict:** what does the counter of their batch say?
 
 # %%
 lab.predict("14.p3", ..., tolerance=0)
@@ -338,9 +341,9 @@ print("dropped per batch:", dropped)
 lab.record_actual("14.p3", dropped[-1])
 
 # %% [markdown]
-# Five orders, 50 euro, and the counter counts **one**: Spark sums up a batch's rows per window first, and
-# then drops the sums that come too late. So it is an alarm bell, not a ledger. There is no list of dropped rows
-# either. What is lost shows only against the same function at rest:
+# Five orders, 50 euro, and the counter counts **one**: Spark sums up a batch's rows per window
+# first, and then drops the sums that come too late. So it is an alarm bell, not a ledger. There is
+# no list of dropped rows either. What is lost shows only against the same function at rest:
 
 # %%
 everything = revenue_per_minute(at_rest(hand)).toPandas()
@@ -370,8 +373,8 @@ HTML(draw_arrivals(by_hand, "Late is what arrives in the grey"))
 assert [arrival.late for arrival in by_hand].count(True) == 6
 
 # %% [markdown]
-# Each dot is an order: when it was made, over when it arrived. The staircase is the watermark. Grey is what
-# it has closed: minutes that have ended.
+# Each dot is an order: when it was made, over when it arrived. The staircase is the watermark. Grey
+# is what it has closed: minutes that have ended.
 #
 # The watermark follows the newest event time, and it never goes back. What if a phone's clock is wrong?
 # An order of the year **2999** arrives. This query has a checkpoint, so that we can stop it and start it
@@ -397,12 +400,13 @@ print("read:", first_run[0]["numInputRows"])
 print("dropped:", first_run[0]["stateOperators"][0]["numRowsDroppedByWatermark"])
 
 # %% [markdown]
-# It read all eleven orders and the one of 2999, and dropped none! All came in *one* batch, and a batch is
-# judged by a watermark that was set before it. So the same orders may give another result when they arrive
-# in other batches: who replays a day in a few large ones loses fewer than the live stream did.
+# It read all eleven orders and the one of 2999, and dropped none! All came in *one* batch, and a
+# batch is judged by a watermark that was set before it. So the same orders may give another result
+# when they arrive in other batches: who replays a day in a few large ones loses fewer than the live
+# stream did.
 #
-# The query has ended. Three more orders arrive, of 12:31, 12:32 and 12:33, and the query is started again.
-# **Predict:** how many of the three does it count?
+# The query has ended. Three more orders arrive, of 12:31, 12:32 and 12:33, and the query is started
+# again. **Predict:** how many of the three does it count?
 
 # %%
 lab.predict("14.p4", ..., choices=("0", "1", "2", "3"))
@@ -432,15 +436,15 @@ assert first_run[0]["stateOperators"][0]["numRowsDroppedByWatermark"] == 0
 # query runs and counts nothing. A restart does not help, because the watermark stands in the
 # checkpoint, in `offsets/N`.
 #
-# So impossible times must go *before* `withWatermark` sees them. The pipeline of lesson 03 does that: an
-# `order_ts` more than a day ahead of Kafka's `timestamp` is a dead letter. Once it has happened, only a new
-# checkpoint helps, and everything is read again.
+# So impossible times must go *before* `withWatermark` sees them. The pipeline of lesson 03 does
+# that: an `order_ts` more than a day ahead of Kafka's `timestamp` is a dead letter. Once it has
+# happened, only a new checkpoint helps, and everything is read again.
 
 # %% [markdown]
 # ### How long to wait
 #
-# The shop has a phone app. Orders that are made without network wait in the phone. Here are 15 minutes of
-# them. For each order we ask how far it was behind the newest one before it:
+# The shop has a phone app. Orders that are made without network wait in the phone. Here are 15
+# minutes of them. For each order we ask how far it was behind the newest one before it:
 
 # %%
 from lab_env.lessons.l14.arrivals import phone_orders, send_orders
@@ -451,7 +455,8 @@ send_orders(lab.endpoints.kafka_bootstrap, phones, waiting_orders)
 
 at_rest(phones).createOrReplaceTempView("app")
 delays = spark.sql("""
-    WITH arrived AS (SELECT amount, order_ts, max(order_ts) OVER (ORDER BY offset) AS newest FROM app)
+    WITH arrived AS (
+        SELECT amount, order_ts, max(order_ts) OVER (ORDER BY offset) AS newest FROM app)
     SELECT ceil((unix_timestamp(newest) - unix_timestamp(order_ts)) / 60) AS minutes_behind,
            count(*) AS orders, sum(amount) AS revenue
     FROM arrived GROUP BY 1 ORDER BY 1
@@ -461,10 +466,11 @@ delays
 # %% [markdown]
 # ### Exercise 14.2 · A delay
 #
-# Write a function for a query in append mode: revenue per minute of a stream of orders, with a watermark.
-# It may lose at most **0.5 percent** of the revenue. And readers do not want to wait: a minute must be final
-# when orders are there that were made **twelve minutes** after its end. Your function of 14.1 does the
-# counting. The check runs it on another day of the app, with delays like these.
+# Write a function for a query in append mode: revenue per minute of a stream of orders, with a
+# watermark. It may lose at most **0.5 percent** of the revenue. And readers do not want to wait: a
+# minute must be final when orders are there that were made **twelve minutes** after its end. Your
+# function of 14.1 does the counting. The check runs it on another day of the app, with delays like
+# these.
 
 
 # %% exercise="14.2"
@@ -476,8 +482,8 @@ def final_per_minute(orders):
 lab.check("14.2", final_per_minute)
 
 # %% [markdown] hint="14.2"
-# How long must you wait so that the orders that you have not waited for carry less than 0.5 percent of the revenue?
-# Read the table from below.
+# How long must you wait so that the orders that you have not waited for carry less than 0.5 percent
+# of the revenue? Read the table from below.
 
 # %% [markdown] hint="14.2"
 # `orders.withWatermark("order_ts", "... minutes")` gives the orders back, with a watermark.
@@ -515,28 +521,29 @@ counter = sum(batch["stateOperators"][0]["numRowsDroppedByWatermark"] for batch 
 assert late_orders == counter == 1
 
 # %% [markdown]
-# The staircase trails the orders by your delay. It moves between batches, never inside one, and Spark 3.5 judges a
-# batch by the watermark that the batch *before* reported. Each order that you wait for
-# costs twice: its reader waits, and the stream remembers the minute for longer.
+# The staircase trails the orders by your delay. It moves between batches, never inside one, and
+# Spark 3.5 judges a batch by the watermark that the batch *before* reported. Each order that you
+# wait for costs twice: its reader waits, and the stream remembers the minute for longer.
 #
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("14")` in place of
-# `lab = Lab.start("14")`. Run the cells of *Start* but for the replay, your function of 14.1, and the cell
+# **A good place to pause.** To go on another day, write `lab = Lab.resume("14")` in place of `lab =
+# Lab.start("14")`. Run the cells of *Start* but for the replay, your function of 14.1, and the cell
 # that defines `run_to_the_end`.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes. Draw the staircase before you show it. Common errors: "older than the
-# watermark is dropped" (its window decides), "the counter counts orders" (it counts sums), "a restart
-# clears it" (the checkpoint keeps it). Short of time: leave out the app and give 14.2 away.
+# *For instructors.* Twenty minutes. Draw the staircase before you show it. Common errors: "older
+# than the watermark is dropped" (its window decides), "the counter counts orders" (it counts sums),
+# "a restart clears it" (the checkpoint keeps it). Short of time: leave out the app and give 14.2
+# away.
 
 # %% [markdown]
 # ## What state costs
 #
 # To add the next order to a minute, the query must remember the minute. That memory is its
-# [**state**](../docs/glossary.md#state): one row per group. Marketing wants revenue per *customer* and minute. That
-# is more to remember. Here are two attempts, on all that is in the topic.
+# [**state**](../docs/glossary.md#state): one row per group. Marketing wants revenue per *customer*
+# and minute. That is more to remember. Here are two attempts, on all that is in the topic.
 #
-# (From here on without the extra batch that Spark runs when only the watermark has moved: each takes time
-# and shows nothing new.)
+# (From here on without the extra batch that Spark runs when only the watermark has moved: each
+# takes time and shows nothing new.)
 
 # %%
 from lab_env.lessons.l14.figures import draw_state, rows_in_state
@@ -548,8 +555,8 @@ state = {"no watermark": rows_in_state(run_to_the_end(no_watermark, "update"))}
 state
 
 # %% [markdown]
-# Without a watermark nothing is ever forgotten. The second attempt has one. It writes the minute as text, as
-# marketing wants to see it. **Predict:** does its state stop growing?
+# Without a watermark nothing is ever forgotten. The second attempt has one. It writes the minute as
+# text, as marketing wants to see it. **Predict:** does its state stop growing?
 
 # %%
 lab.predict("14.p5", ..., choices=("yes", "no"))
@@ -565,14 +572,14 @@ print(state["watermark, minute as text"], "· removed:", removed)
 lab.record_actual("14.p5", "yes" if removed else "no")
 
 # %% [markdown]
-# The watermark moves, and nothing is removed. A watermark says which *times* are over. A text is no time to
-# Spark, and a customer alone is never over. State ends when the key has an end.
+# The watermark moves, and nothing is removed. A watermark says which *times* are over. A text is no
+# time to Spark, and a customer alone is never over. State ends when the key has an end.
 #
 # ### Exercise 14.3 · State that ends
 #
-# Write revenue per customer and minute so that its state ends: columns `customer_id`, `minute`, `revenue`,
-# for update mode. Orders come at most two minutes late. What you write runs on the
-# three stores below.
+# Write revenue per customer and minute so that its state ends: columns `customer_id`, `minute`,
+# `revenue`, for update mode. Orders come at most two minutes late. What you write runs on the three
+# stores below.
 
 
 # %% exercise="14.3"
@@ -644,16 +651,17 @@ assert flat[-1] < 1.6 * flat[0] and 3 * flat[-1] < grows[-1]
 # %% [markdown]
 # The flat line is yours. The other two lie on each other.
 #
-# > **Documented, not measured.** In a third output mode, `complete`, each batch emits the whole result. So
-# > Spark keeps all of it, whatever the key and the watermark. (Spark 3.5, "Structured Streaming Programming
-# > Guide", November 2026)
+# > **Documented, not measured.** In a third output mode, `complete`, each batch emits the whole
+# > result. So Spark keeps all of it, whatever the key and the watermark. (Spark 3.5, "Structured
+# > Streaming Programming Guide", November 2026)
 #
 # ### Where state lives
 #
-# By default state is a hash map **in the memory** of the JVM. What changes in a batch is also written to
-# the checkpoint, as `state/0/0/N.delta`. The other store that comes with Spark is
-# [**RocksDB**](../docs/glossary.md#rocksdb), a key-value store on the local disk of the executor, outside the
-# JVM's heap. It has two ways of getting into the checkpoint. We run the same query on all three.
+# By default state is a hash map **in the memory** of the JVM. What changes in a batch is also
+# written to the checkpoint, as `state/0/0/N.delta`. The other store that comes with Spark is
+# [**RocksDB**](../docs/glossary.md#rocksdb), a key-value store on the local disk of the executor,
+# outside the JVM's heap. It has two ways of getting into the checkpoint. We run the same query on
+# all three.
 
 # %%
 from lab_env.lessons.l14.quick import spark_settings
@@ -687,7 +695,7 @@ print(
 
 HTML(draw_stores(files))
 
-# %% name="three-stores" proof="All three remember the same rows; RocksDB's changelog writes the changes as the store in memory does, RocksDB without it several times the bytes"
+# %% name="three-stores" proof="Without changelog RocksDB writes over 1.5 times the bytes of the other two, for the same rows"
 assert len({operator["numRowsTotal"] for operator in last.values()}) == 1
 written = {name: table["bytes"].sum() for name, table in files.items()}
 assert written["RocksDB"] > 1.5 * written["in memory"]
@@ -699,17 +707,17 @@ assert {name: set(table["kind"]) for name, table in files.items()} == {
 }
 
 # %% [markdown]
-# The same rows in each. With so few, RocksDB is no bargain: it holds buffers of a fixed size, whether they
-# are full or not, and without the changelog each batch ships its table files. Its point is another:
-# millions of rows need not fit into the heap, where they would lengthen every garbage collection.
-# *(Documented, not measured: Spark recommends it when pauses for garbage collection grow. Spark 3.5,
-# "Structured Streaming Programming Guide", November 2026.)*
+# The same rows in each. With so few, RocksDB is no bargain: its buffers take their room whether
+# they are full or not, and without the changelog each batch ships its table files. Its point is
+# another: millions of rows need not fit into the heap, where they would lengthen every garbage
+# collection. *(Documented, not measured: Spark recommends it when pauses for garbage collection
+# grow. Spark 3.5, "Structured Streaming Programming Guide", November 2026.)*
 #
 # ### Changing a running query
 #
-# State is in the checkpoint, so it survives a crash. What else survives? Somebody wants the in-memory
-# query on RocksDB, with four partitions, sets both, and restarts it on its checkpoint, while a hundred new
-# orders wait. **Predict:** what will it use?
+# State is in the checkpoint, so it survives a crash. What else survives? Somebody wants the
+# in-memory query on RocksDB, with four partitions, sets both, and restarts it on its checkpoint,
+# while a hundred new orders wait. **Predict:** what will it use?
 
 # %%
 CHOICES = ("both", "only RocksDB", "only four partitions", "neither")
@@ -763,42 +771,43 @@ mixed = says.merge(ordered, on=["customer_id", "from"], suffixes=(" by the strea
 mixed = mixed.groupby("from")[["revenue by the stream", "revenue at rest"]].sum()
 mixed
 
-# %% name="a-changed-query" proof="A restart keeps store and partitions; another window length is accepted, and its first window lacks what came before"
+# %% name="a-changed-query" proof="A restart keeps store and partitions, and counts another window without what came before"
 assert not on_rocksdb and not four
 first_window = mixed.iloc[0]
 assert 2 * first_window["revenue by the stream"] < first_window["revenue at rest"]
 
 # %% [markdown]
-# Accepted, without a word. The first window of five minutes holds only what came since the restart. The sums
-# of its earlier minutes lie in state, under keys that nobody asks for any more. **State belongs to the
-# query that wrote it.** Who changes a window, a key or an aggregate starts with a new checkpoint. (Some
-# changes are refused: one more sum in the query, and Spark stops with *state format invalidation*.) So keep the
-# orders themselves, in a topic or a table, for as long as you may want to count them in another way.
+# Accepted, without a word. The first window of five minutes holds only what came since the restart.
+# The sums of its earlier minutes lie in state, under keys that nobody asks for any more. **State
+# belongs to the query that wrote it.** Who changes a window, a key or an aggregate starts with a
+# new checkpoint. (Some changes are refused: one more sum in the query, and Spark stops with *state
+# format invalidation*.) So keep the orders themselves, in a topic or a table, for as long as you
+# may want to count them in another way.
 #
 # (Spark 4 can read and check state as a table; 3.5 cannot.)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Let people say what the second attempt forgets before they run it. The
-# right question about any stateful query: *when may this row go?* Short of time: leave out the three
-# stores.
+# *For instructors.* Fifteen minutes. Let people say what the second attempt forgets before they run
+# it. The right question about any stateful query: *when may this row go?* Short of time: leave out
+# the three stores.
 
 # %% [markdown]
 # ## Into a table
 #
-# The board reads a Hudi table, one row per minute. An append query could feed it, but then each minute
-# would show only when it is final. The shop wants its revenue now and accepts that the newest minutes
-# still move. So: **update mode**, and each emitted row is an upsert. Record key: `minute`. Ordering field:
-# `orders`, since a count only grows.
+# The board reads a Hudi table, one row per minute. An append query could feed it, but then each
+# minute would show only when it is final. The shop wants its revenue now and accepts that the
+# newest minutes still move. So: **update mode**, and each emitted row is an upsert. Record key:
+# `minute`. Ordering field: `orders`, since a count only grows.
 #
 # [`foreachBatch`](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#foreachbatch)
-# calls a function with each batch as a DataFrame at rest, and its number. What that function does may
-# happen **twice**: after a crash Spark repeats the last batch (lesson 03).
+# calls a function with each batch as a DataFrame at rest, and its number. What that function does
+# may happen **twice**: after a crash Spark repeats the last batch (lesson 03).
 #
 # ### Exercise 14.4 · The same total, twice
 #
-# Complete the options and the function. It starts a stream from orders to the Hudi table at `path`, with
-# `availableNow`, and returns the running query. Minutes must be right while they are still open. The check runs it, deletes the last
-# file of `commits`, and runs it again.
+# Complete the options and the function. It starts a stream from orders to the Hudi table at `path`,
+# with `availableNow`, and returns the running query. Minutes must be right while they are still
+# open. The check runs it, deletes the last file of `commits`, and runs it again.
 
 # %% exercise="14.4"
 from lab_env.pipeline.options import DEMO_OPTIONS
@@ -836,8 +845,8 @@ lab.check("14.4", start_board)
 # again holds the minute's new *total*.
 
 # %% [markdown] hint="14.4"
-# `minutes.writeStream.foreachBatch(upsert).outputMode("update")`, the option `checkpointLocation`, a trigger,
-# `start()`. `upsert(batch, batch_id)` is the write of lesson 04.
+# `minutes.writeStream.foreachBatch(upsert).outputMode("update")`, the option `checkpointLocation`,
+# a trigger, `start()`. `upsert(batch, batch_id)` is the write of lesson 04.
 
 
 # %% right="14.4"
@@ -923,9 +932,9 @@ before = read_board()
 print(len(before), "minutes,", f"{before['revenue'].sum():,} euro")
 
 # %% [markdown]
-# Now the process dies between the write to the table and the receipt of the batch. As in lesson 03 we make
-# the state that it leaves: the last file of `commits` is gone. **Predict:** the stream is restarted, and
-# does its last batch again. What is the table's revenue then?
+# Now the process dies between the write to the table and the receipt of the batch. As in lesson 03
+# we make the state that it leaves: the last file of `commits` is gone. **Predict:** the stream is
+# restarted, and does its last batch again. What is the table's revenue then?
 
 # %%
 lab.predict("14.p7", ..., choices=("the same", "more", "less"))
@@ -954,15 +963,17 @@ assert repeated == [forgotten] and change == 0
 assert len(after) == len(twin) and differ.empty
 
 # %% [markdown]
-# The same, to the cent, minute by minute. Three things made that so. Spark loaded the state of *before* the batch from
-# the checkpoint, and counted the same orders once more. It emitted the same totals. And the upsert put them over
-# the same keys. Had your function added to what the table holds, the batch would count twice.
+# The same, to the cent, minute by minute. Three things made that so. Spark loaded the state of
+# *before* the batch from the checkpoint, and counted the same orders once more. It emitted the same
+# totals. And the upsert put them over the same keys. Had your function added to what the table
+# holds, the batch would count twice.
 #
-# Why not `.writeStream.format("hudi")`? Its sink takes the output mode for a mode of writing: `append`
-# appends, and **any other mode overwrites**: after each batch the table holds that batch only. With append it is fine, for final
-# minutes.
+# Why not `.writeStream.format("hudi")`? Its sink takes the output mode for a mode of writing:
+# `append` appends, and **any other mode overwrites**: after each batch the table holds that batch
+# only. With append it is fine, for final minutes.
 #
-# And here is the board.
+# And here is the board, with the watermark that the last batch has reported. The next batch is
+# judged by it, so the minutes after it are drawn hollow.
 
 # %%
 from lab_env.lessons.l14.figures import draw_board
@@ -977,9 +988,9 @@ HTML(draw_board(after, watermark))
 assert 0 < still_open < len(after) / 2
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. In 14.4 most people try the native sink first, and the card tells them
-# how many minutes are left. Those who know other systems add in `foreachBatch`; that passes every test until
-# the first crash. Short of time: give 14.4 away, and do the crash together.
+# *For instructors.* Ten minutes. In 14.4 most people try the native sink first, and the card tells
+# them how many minutes are left. Those who know other systems add in `foreachBatch`; that passes
+# every test until the first crash. Short of time: give 14.4 away, and do the crash together.
 
 # %% [markdown]
 # ## Key points
@@ -988,9 +999,10 @@ assert 0 < still_open < len(after) / 2
 # - The watermark closes *windows*. An order that is older than it still counts if its window is open.
 # - What comes too late is dropped without an error. The counter counts groups; only a batch result shows
 #   the money.
-# - One time in the far future closes everything, and the checkpoint keeps it. Filter before `withWatermark`.
-# - State ends only if the key holds the watermarked time. A checkpoint pins the store, the partitions and the
-#   meaning of the state.
+# - One time in the far future closes everything, and the checkpoint keeps it. Filter before
+#   `withWatermark`.
+# - State ends only if the key holds the watermarked time. A checkpoint pins the store, the
+#   partitions and the meaning of the state.
 # - Update mode, `foreachBatch` and an upsert by the window: fresh, and the same after a repeated batch.
 #
 # ## What's next

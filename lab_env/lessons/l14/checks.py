@@ -83,7 +83,7 @@ def streamed(lab, orders: Sequence[Order], per_batch: int):
     return records.select(order, "timestamp", "offset").select("order.*", "timestamp", "offset")
 
 
-def collected(lab, rows, output_mode: str) -> tuple[list[dict], list]:
+def collected(lab, rows, output_mode: str) -> tuple[list[dict], Any]:
     """Run a streaming query until its source is read; returns its progress and what it emitted."""
     from pyspark.sql import DataFrame
 

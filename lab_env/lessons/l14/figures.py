@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pandas as pd
-from matplotlib.dates import AutoDateLocator, DateFormatter, date2num
+from matplotlib.dates import AutoDateLocator, DateFormatter, MinuteLocator, date2num
 from matplotlib.ticker import MaxNLocator
 
 from lab_env.display.chart import new_chart, new_panels, svg
@@ -115,7 +115,7 @@ def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
     axes.set_ylim(
         date2num(min(a.at for a in found) - MINUTE), date2num(max(a.at for a in found) + MINUTE)
     )
-    axes.yaxis.set_major_locator(AutoDateLocator(maxticks=8))
+    axes.yaxis.set_major_locator(MinuteLocator() if few else AutoDateLocator(maxticks=8))
     axes.yaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
