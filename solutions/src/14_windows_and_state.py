@@ -525,9 +525,9 @@ assert late_orders == counter == 1
 # Spark 3.5 judges a batch by the watermark that the batch *before* reported. Each order that you
 # wait for costs twice: its reader waits, and the stream remembers the minute for longer.
 #
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("14")` in place of `lab =
-# Lab.start("14")`. Run the cells of *Start* but for the replay, your function of 14.1, and the cell
-# that defines `run_to_the_end`.
+# **A good place to pause.** To go on another day, write `lab = Lab.resume("14")` in place of
+# `lab = Lab.start("14")`. Run the cells of *Start* but for the replay, your function of 14.1, and
+# the cell that defines `run_to_the_end`.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Twenty minutes. Draw the staircase before you show it. Common errors: "older

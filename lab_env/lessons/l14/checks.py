@@ -600,8 +600,10 @@ def finish(query):
         )
     deadline = time.monotonic() + TIMEOUT_S
     while not query.awaitTermination(0.5) and time.monotonic() < deadline:
-        if query.recentProgress and query.status["message"].startswith("Waiting for"):
-            break  # its trigger is another than availableNow
+        status = query.status  # its trigger may be another than availableNow
+        idle = status["message"].startswith("Waiting for") and not status["isDataAvailable"]
+        if idle and query.recentProgress:
+            break
     query.stop()
     if error := query.exception():
         raise error
