@@ -494,6 +494,13 @@ def final_per_minute(orders):
     return revenue_per_minute(orders.withWatermark("order_ts", "INTERVAL 9 MINUTES"))
 
 
+# %% right="14.2"
+def final_per_minute(orders):
+    waiting = orders.withWatermark("order_ts", "600 seconds")
+    minutes = waiting.groupBy(F.window("order_ts", "1 minute")).agg(F.sum("amount"))
+    return minutes.toDF("window", "revenue").selectExpr("window.start AS minute", "revenue")
+
+
 # %% wrong="14.2"
 # expect: late orders were dropped
 def final_per_minute(orders):
@@ -611,6 +618,15 @@ def per_customer_and_minute(orders):
         SELECT customer_id, window.start AS minute, sum(amount) AS revenue
         FROM arriving_orders GROUP BY customer_id, window(order_ts, '1 minute')
     """)
+
+
+# %% right="14.3"
+def per_customer_and_minute(orders):
+    minute = F.window("order_ts", "1 minute").alias("in_minute")
+    grouped = orders.withWatermark("order_ts", "INTERVAL 2 MINUTES").groupBy(minute, "customer_id")
+    return grouped.sum("amount").selectExpr(
+        "customer_id", "in_minute.start AS minute", "`sum(amount)` AS revenue"
+    )
 
 
 # %% wrong="14.3"
@@ -863,6 +879,32 @@ def start_board(orders, path, checkpoint):
 
     minutes = revenue_per_minute(orders.withWatermark("order_ts", "1 hour"))
     stream = minutes.writeStream.foreachBatch(put).outputMode("update")
+    return stream.start(checkpointLocation=checkpoint)
+
+
+# %% right="14.4"
+from lab_env.pipeline.options import DEMO_OPTIONS
+
+MINUTES = {**DEMO_OPTIONS, "hoodie.table.name": "minutes", "hoodie.index.type": "BLOOM"}
+
+
+def start_board(orders, path, checkpoint):
+    name = "board_" + path.rpartition("-")[2]
+    orders.sparkSession.sql(f"""
+        CREATE TABLE IF NOT EXISTS {name} (minute TIMESTAMP, revenue DECIMAL(22,2), orders BIGINT)
+        USING hudi LOCATION '{path}'
+        TBLPROPERTIES (primaryKey = 'minute', orderingFields = 'orders')
+    """)
+
+    def merge(batch, batch_id):
+        batch.createOrReplaceTempView("counted")
+        batch.sparkSession.sql(f"""
+            MERGE INTO {name} AS t USING counted AS s ON t.minute = s.minute
+            WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
+        """)
+
+    minutes = revenue_per_minute(orders.withWatermark("order_ts", "1 hour"))
+    stream = minutes.writeStream.foreachBatch(merge).outputMode("update")
     return stream.start(checkpointLocation=checkpoint)
 
 
