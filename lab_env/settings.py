@@ -120,6 +120,14 @@ class Settings(BaseSettings):
         30.0, gt=0, le=600, description="after this, an unacknowledged send counts as unknown"
     )
 
+    # What the pipeline's writer does besides the orders
+    revenue_per_minute: bool = Field(
+        False, description="whether it also keeps a table of revenue per minute"
+    )
+    watermark_seconds: float = Field(
+        65.0, gt=0, le=86400, description="how late an event still counts for its minute"
+    )
+
     @property
     def client_host(self) -> str:
         """The host by which clients on this machine reach the lab's servers."""

@@ -1,7 +1,8 @@
-"""The four streaming queries of the pipeline, each with its own checkpoint in the object store.
+"""The streaming queries of the pipeline, each with its own checkpoint in the object store.
 
-One query owns the dead letters; the other three write the same valid events as JSON files, as a
-Copy-on-Write table and as a Merge-on-Read table.
+One query owns the dead letters; three write the same valid events as JSON files, as a Copy-on-Write
+table and as a Merge-on-Read table. A fifth, which runs where it is asked for, keeps revenue per
+minute.
 """
 
 from collections.abc import Callable
@@ -9,10 +10,22 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
-from lab_env.pipeline import options, parsing
+from lab_env.pipeline import options, parsing, revenue
+from lab_env.settings import settings
 
 SINKS = ("json", "cow", "mor", "dead")
-FOLDERS = {"json": "orders_json", "cow": "orders_cow", "mor": "orders_mor", "dead": "dead_letters"}
+FOLDERS = {
+    "json": "orders_json",
+    "cow": "orders_cow",
+    "mor": "orders_mor",
+    "dead": "dead_letters",
+    "minutes": "revenue_per_minute",
+}
+
+
+def chosen_sinks() -> tuple[str, ...]:
+    """The queries that a writer runs unless it is told otherwise; the settings may add one."""
+    return (*SINKS, "minutes") if settings().revenue_per_minute else SINKS
 
 
 def table_path(base: str, sink: str) -> str:
@@ -20,7 +33,7 @@ def table_path(base: str, sink: str) -> str:
 
     Args:
         base: folder of the pipeline's tables, for example `s3a://lakehouse/tour`.
-        sink: one of `SINKS`.
+        sink: one of `FOLDERS`.
 
     Returns:
         The path of the sink's files.
@@ -58,11 +71,18 @@ def hudi_writer(table_options: dict[str, str]) -> Callable[[DataFrame, str], Dat
     return writer
 
 
+def minutes_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
+    """Keep the revenue of each minute; new totals replace the old ones."""
+    delay = settings().watermark_seconds
+    return revenue.minutes_writer(parsing.valid_events(parsed), path, delay)
+
+
 WRITERS: dict[str, Callable[[DataFrame, str], DataStreamWriter]] = {
     "json": json_writer,
     "cow": hudi_writer(options.COW),
     "mor": hudi_writer(options.MOR),
     "dead": dead_letter_writer,
+    "minutes": minutes_writer,
 }
 
 
@@ -71,7 +91,7 @@ def start_query(parsed: DataFrame, sink: str, base: str, trigger: dict):
 
     Args:
         parsed: the parsed stream.
-        sink: one of `SINKS`.
+        sink: one of `WRITERS`.
         base: folder of the pipeline's tables.
         trigger: keyword arguments of `DataStreamWriter.trigger`.
 
@@ -84,7 +104,6 @@ def start_query(parsed: DataFrame, sink: str, base: str, trigger: dict):
         WRITERS[sink](parsed, table_path(base, sink))
         .queryName(sink)
         .option("checkpointLocation", f"{base}/_checkpoints/{sink}")
-        .outputMode("append")
         .trigger(**trigger)
         .start()
     )

@@ -46,7 +46,7 @@ class Job:
         log: the file that takes the output of its JVM.
         jars: folder of the connector jars.
         java_home: the Java to run on.
-        sinks: which queries to run.
+        sinks: which queries to run, of `sinks.FOLDERS`.
         trigger_seconds: time between the starts of two batches; 0 reads what is there, then stops.
         max_offsets: most messages per batch, over all partitions; 0 for no limit.
         stall_seconds: how long a running query may stay silent before the watchdog ends the writer.
@@ -61,7 +61,7 @@ class Job:
     log: str
     jars: str
     java_home: str
-    sinks: tuple[str, ...] = sinks.SINKS
+    sinks: tuple[str, ...] = field(default_factory=sinks.chosen_sinks)
     trigger_seconds: float = 5.0
     max_offsets: int = 0
     stall_seconds: float = 180.0

@@ -170,6 +170,11 @@ class Service(ABC):
         status = supervisor.status_of(self.name)
         return status is None or status.state in ("FATAL", "STOPPED", "BACKOFF")
 
+    def restarts(self) -> int:
+        """How often the supervisor has started its process again."""
+        status = supervisor.status_of(self.name)
+        return status.restarts if status else 0
+
     def failure(self, why: str) -> LabError:
         """The error for a service that does not become ready, with what its last probe said."""
         if self.external:

@@ -15,6 +15,8 @@ from lab_env.services.registration import DEFAULT, SERVICES
 from lab_env.services.registration import service as service_named
 from lab_env.settings import Endpoints, settings
 
+TOO_OFTEN = 3  # a server may die of a passing reason once or twice while it starts
+
 
 @dataclass(frozen=True)
 class ServiceStatus:
@@ -223,6 +225,7 @@ def _start(services: list[Service]) -> None:
 
 def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -> None:
     deadline = {service.name: time.monotonic() + service.start_seconds for service in waiting}
+    restarts = {service.name: service.restarts() for service in waiting}
     while waiting:
         still = []
         for service in waiting:
@@ -233,6 +236,10 @@ def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -
                 raise service.failure(why)
             elif service.failed():
                 raise service.failure("its process ended")
+            elif service.restarts() >= restarts[service.name] + TOO_OFTEN:
+                # For example another program has taken its port since it was chosen.
+                supervisor.remove(service.name)
+                raise service.failure(f"its process ended {TOO_OFTEN} times ({why})")
             else:
                 still.append(service)
         waiting = still
