@@ -37,7 +37,7 @@ from lab_env.tour import report
 
 NAMESPACE = "tour"
 TABLES = ("cow", "mor")
-MINUTES_BATCH = 10_000  # messages: several batches, each of which continues the state of the last
+MINUTES_BATCH = 20_000  # messages: a second batch, which goes on from the state of the first
 MINUTES_TITLE = "Revenue per minute, by the stream and computed in a batch"
 SHORT_SECONDS = 120  # of load: up to here the quick compiler alone is faster
 
