@@ -54,6 +54,11 @@ MOR = ORDERS | {
     "hoodie.compact.inline.max.delta.commits": "5",
 }
 
+CHANGES = COW | {
+    # Changes of a database, in the order of its log.
+    "hoodie.table.ordering.fields": "lsn",
+}
+
 MINUTES = {
     **(KEYS | METADATA | CLEANING | WRITE),
     "hoodie.datasource.write.table.type": "COPY_ON_WRITE",

@@ -282,7 +282,7 @@ def _keep_minutes(tour: Tour, lab: Lab, topic: str) -> None:
     records = parsing.read_topic(
         spark, lab.endpoints.kafka_bootstrap, topic, maxOffsetsPerTrigger=str(MINUTES_BATCH)
     )
-    stream = start_query(parsing.parse(records), "minutes", lab.base, {"availableNow": True})
+    stream = start_query(records, "minutes", lab.base, {"availableNow": True})
     stream.awaitTermination()
     columns = ["minute", "orders", "revenue"]
     streamed = spark.read.format("hudi").load(lab.path(FOLDERS["minutes"])).select(*columns)
