@@ -134,8 +134,10 @@ def clear(namespace: str) -> dict[str, int]:
     Returns:
         What was removed and how many, for example `{"objects": 214, "topics": 2}`.
     """
-    reachable = (s for s in SERVICES.values() if s.external or s.running())
-    return {what: n for service in reachable for what, n in service.clear(namespace).items()}
+    reachable = [s for s in SERVICES.values() if s.external or s.running()]
+    # The last first: a connector must not outlive its topics and its database.
+    cleared = {service.name: service.clear(namespace) for service in reversed(reachable)}
+    return {what: n for service in reachable for what, n in cleared[service.name].items()}
 
 
 def status() -> list[ServiceStatus]:
