@@ -4,6 +4,7 @@ A service is ready when a client's call works, not when a process exists or a lo
 """
 
 import json
+import time
 import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -158,6 +159,16 @@ class Service(ABC):
         """Whether its process is running in this lab."""
         status = supervisor.status_of(self.name)
         return bool(status and status.state == "RUNNING")
+
+    def wait_while_starting(self) -> None:
+        """Wait for the answer of a server that was started just now, and not of one that hangs."""
+        while (status := supervisor.status_of(self.name)) and status.alive:
+            if status.uptime > self.start_seconds:
+                return
+            try:
+                return self.check()
+            except NotReady:
+                time.sleep(0.1)
 
     def start(self) -> None:
         """Start the process unless it is running; `probe` tells when it is ready."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from lab_env.errors import LabError
-from lab_env.install.archives import archive_folder, fetch_archive, missing_disk
+from lab_env.install.archives import archive_folder, fetch_archive
 from lab_env.install.cache import Progress
 from lab_env.install.jars import fetch_jars, jar_folder
 from lab_env.install.java import java_program
@@ -66,6 +66,7 @@ class Connect(Service):
 
     name = "connect"
     title = "Kafka Connect"
+    contents = "offsets of connectors"
     needs = ("kafka",)
     fetched_on_demand = True
 
@@ -111,17 +112,12 @@ class Connect(Service):
         """The URL of its REST interface."""
         return f"http://{settings().client_host}:{self.port('rest')}"
 
-    def missing_resources(self) -> str:
-        """Too little disk to fetch it."""
-        return missing_disk(self.name)
-
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's connectors, for example `lesson-15.orders`, and their offsets.
 
         Offsets of a connector that a restart has forgotten go too, if PostgreSQL runs: they can be
         deleted only through a connector, and none is created without its database.
         """
-        self._wait_until_it_answers()
         prefix = f"{namespace}."
         known = {name for name in self._call("GET", "/connectors") if name.startswith(prefix)}
         forgotten = _names_with_offsets(self.folder / OFFSETS, prefix) - known
@@ -145,16 +141,6 @@ class Connect(Service):
         self._call("PUT", f"{path}/stop")
         self._call("DELETE", f"{path}/offsets")
         self._call("DELETE", path)
-
-    def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + self.start_seconds
-        while True:
-            try:
-                return self.check()
-            except NotReady as why:
-                if time.monotonic() > deadline or self.failed():
-                    raise self.failure(str(why)) from None
-            time.sleep(0.1)
 
     def _call(self, method: str, path: str, body: dict | None = None):
         """Call the REST interface, which answers 400 or 409 while it is still changing a state."""

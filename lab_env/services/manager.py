@@ -126,7 +126,7 @@ def purged_contents() -> str:
 
 
 def clear(namespace: str) -> dict[str, int]:
-    """Remove what a lesson keeps on the servers that are running.
+    """Remove what a lesson keeps on the servers that are running or have just been started.
 
     Args:
         namespace: of the lesson, for example `lesson-05`.
@@ -134,6 +134,9 @@ def clear(namespace: str) -> dict[str, int]:
     Returns:
         What was removed and how many, for example `{"objects": 214, "topics": 2}`.
     """
+    for service in SERVICES.values():
+        if service.contents and not service.external:
+            service.wait_while_starting()
     reachable = [s for s in SERVICES.values() if s.external or s.running()]
     # The last first: a connector must not outlive its topics and its database.
     cleared = {service.name: service.clear(namespace) for service in reversed(reachable)}
