@@ -52,9 +52,9 @@ def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS) -> DataFrame:
     return (
         envelope.withColumn("op", F.col("envelope.op"))
         .withColumn("lsn", F.col("envelope.source")["lsn"].cast("long"))
-        .withColumn("image", once(image))
-        .withColumn("row", once(F.struct(*fields)))
-        .withColumn("reason", once(_reason(columns)))
+        .withColumn("image", image)
+        .withColumn("row", F.struct(*fields))
+        .withColumn("reason", _reason(columns))
         .drop("envelope", "image")
     )
 

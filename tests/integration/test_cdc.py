@@ -3,19 +3,25 @@
 One lab, one table and one connector for the whole module; the tests follow one another.
 """
 
+import io
 import json
 
 import psutil
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from hudi import HudiTableBuilder
 from instance import programs_showing
 from own_lab import wait_until
 from psycopg.conninfo import conninfo_to_dict
 
 from lab_env import services as lab_services
+from lab_env import store
 from lab_env.faults.outages import kill_service
 from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline.sinks import CHANGE_SINKS
 from lab_env.processes import supervisor
 from lab_env.processes.state import secrets
 from lab_env.processes.tree import process_tree
@@ -24,7 +30,36 @@ from lab_env.services.base import request_json
 pytestmark = pytest.mark.services
 
 LESSON = "94"
-TOPIC = "lesson-94.public.orders"
+LESSON_TOPICS = "lesson-94.public"
+TOPIC = f"{LESSON_TOPICS}.orders"
+COLUMNS = "order_id, customer_id, amount, status, partition_date"
+LAKE = """
+    CREATE TABLE lake (
+        order_id text PRIMARY KEY, customer_id text NOT NULL, amount numeric(12,2) NOT NULL,
+        status text NOT NULL, partition_date text NOT NULL, updated_at timestamptz DEFAULT now()
+    );
+    ALTER TABLE lake REPLICA IDENTITY FULL;
+"""
+# As somebody types it into psql.
+BY_HAND = """
+    INSERT INTO lake (order_id, customer_id, amount, status, partition_date)
+    SELECT 'O-' || n, 'C-' || n % 3, 10 * n + 0.99, 'new', '2026-11-2' || n % 2
+    FROM generate_series(1, 10) AS n;
+
+    UPDATE lake SET status = 'paid', updated_at = now() WHERE order_id IN ('O-1', 'O-2');
+    DELETE FROM lake WHERE order_id = 'O-3';
+    UPDATE lake SET order_id = 'O-40' WHERE order_id = 'O-4';
+    BEGIN;
+    UPDATE lake SET status = 'cancelled' WHERE order_id = 'O-5';
+    UPDATE lake SET amount = amount + 1 WHERE order_id = 'O-6';
+    DELETE FROM lake WHERE order_id = 'O-7';
+    INSERT INTO lake VALUES ('O-7', 'C-9', 7, 'paid', '2026-11-21');
+    COMMIT;
+    BEGIN;
+    UPDATE lake SET status = 'paid' WHERE order_id = 'O-8';
+    INSERT INTO lake VALUES ('O-11', 'C-1', 1, 'new', '2026-11-20');
+    ROLLBACK;
+"""
 ACTIVE = "SELECT active FROM pg_replication_slots"
 
 
@@ -57,10 +92,11 @@ class Shop:
             "database.dbname": database["dbname"],
             "plugin.name": "pgoutput",
             "publication.autocreate.mode": "filtered",
-            "table.include.list": "public.orders",
+            "table.include.list": "public.orders,public.lake",
             # How soon it notices that its database has gone, and tries again
             "status.update.interval.ms": "500",
             "retriable.restart.connector.wait.ms": "500",
+            "decimal.handling.mode": "string",
             "topic.prefix": self.lab.namespace,
             "topic.creation.default.replication.factor": "1",
             "topic.creation.default.partitions": "1",
@@ -75,11 +111,11 @@ class Shop:
         values = [json.loads(self.consumer.poll(20).value()) for _ in range(count)]
         return [(value["op"], value["after"]["id"]) for value in values]
 
-    def end(self) -> int:
-        """How many events the topic has; 0 without a topic."""
-        if TOPIC not in self.consumer.list_topics(timeout=10).topics:
+    def end(self, topic: str = TOPIC) -> int:
+        """How many messages the topic has; 0 without a topic."""
+        if topic not in self.consumer.list_topics(timeout=10).topics:
             return 0
-        return self.consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=10)[1]
+        return self.consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +126,7 @@ def shop(services):
     shop = Shop(Lab(LESSON, services, ("postgres", "connect")))
     shop.sql("CREATE TABLE orders (id text PRIMARY KEY)")
     shop.sql("INSERT INTO orders VALUES ('before')")
+    shop.sql(LAKE)
     shop.put_connector()
     yield shop
     shop.consumer.close()
@@ -100,6 +137,43 @@ def test_a_row_that_is_inserted_arrives_as_an_event(shop):
     assert shop.events(1) == [("r", "before")]
     shop.sql("INSERT INTO orders VALUES ('after')")
     assert shop.events(2) == [("r", "before"), ("c", "after")]
+
+
+def test_what_is_typed_into_the_database_is_in_the_table_exactly(shop):
+    lab, topic = shop.lab, f"{LESSON_TOPICS}.lake"
+    wait_until(lambda: shop.end() >= 1)  # the snapshot: from here on it follows the log
+    shop.sql(BY_HAND)
+    # Each delete and each changed key sends a tombstone, too; what is rolled back sends nothing.
+    sent = 10 + 2 + 2 + 3 + 5
+    wait_until(lambda: shop.end(topic) >= sent)
+    assert shop.end(topic) == sent
+    job = {"sinks": CHANGE_SINKS, "trigger_seconds": 0, "short": True}
+    writer = lab.writer().start(lab.endpoints, topic, lab.base, **job)
+    wait_until(lambda: writer.state()["state"] not in ("starting", "running"), 120)
+    assert writer.state()["state"] == "stopped", writer.state()
+    assert not any(writer.lag(lab.endpoints, {0: sent}).values())
+
+    letters = [file.key for file in lab.files(lab.path("dead_changes")) if ".parquet" in file.key]
+    for key in letters:  # Spark writes a file also for no rows
+        assert pq.read_table(io.BytesIO(store.read(lab.endpoints, key))).to_pylist() == []
+    wanted = shop.sql(f"SELECT {COLUMNS} FROM lake ORDER BY order_id")
+    assert len(wanted) == 9 and rows_of(lab, "orders_changes") == wanted
+
+
+def rows_of(lab: Lab, table: str) -> list[tuple]:
+    """The rows of a Hudi table, read without Spark, in the order of their keys."""
+    endpoints = lab.endpoints
+    options = {
+        "aws_endpoint": endpoints.s3_endpoint,
+        "aws_access_key_id": endpoints.s3_access_key,
+        "aws_secret_access_key": endpoints.s3_secret_key,
+        "aws_region": endpoints.s3_region,
+        "aws_allow_http": "true",
+    }
+    address = lab.path(table).replace("s3a://", "s3://")
+    batches = HudiTableBuilder.from_base_uri(address).with_storage_options(options).build().read()
+    rows = pa.Table.from_batches(batches).select(COLUMNS.split(", ")).sort_by("order_id")
+    return [tuple(row.values()) for row in rows.to_pylist()]
 
 
 def test_both_are_listed_listen_on_this_machine_only_and_show_no_password(shop):
@@ -148,7 +222,7 @@ def test_a_reset_removes_all_that_a_lesson_has_there(shop):
     kill_service("connect")  # its connector is forgotten now, the offsets are not
     removed = reset_lesson(LESSON)
     kinds = ("topics", "replication slots", "databases", "connectors")
-    assert {kind: removed[kind] for kind in kinds} == dict.fromkeys(kinds, 1)
+    assert [removed[kind] for kind in kinds] == [2, 1, 1, 1]
     again = reset_lesson(LESSON)
     assert {kind: again[kind] for kind in kinds} == dict.fromkeys(kinds, 0)
     assert shop.sql("SELECT slot_name FROM pg_replication_slots") == []

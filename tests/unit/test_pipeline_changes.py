@@ -31,7 +31,7 @@ def parsed(spark, values: list, key: bytes | None = b'{"order_id":"O-17"}', **co
     frame = spark.createDataFrame(
         [tuple(bytearray(x) if isinstance(x, bytes) else x for x in row) for row in places], RECORDS
     )
-    return changes.parse(frame, changes.ORDERS | columns).cache()
+    return changes.parse(frame, changes.ORDERS | columns)
 
 
 def test_an_image_becomes_a_typed_row_in_the_order_of_the_log(spark):
