@@ -235,7 +235,8 @@ def _run(command: list[str], folder: Path, text: str = "") -> None:
         raise LabError(
             "PostgreSQL's data folder could not be prepared.",
             "run: lab doctor",
-            "\n".join((done.stdout + done.stderr).splitlines()[-20:]),
+            # PostgreSQL repeats a statement that failed, and one of them holds the password.
+            "\n".join((done.stdout + done.stderr).replace(password(), "...").splitlines()[-20:]),
         )
 
 
@@ -249,7 +250,10 @@ def _exists(connection, database: str) -> bool:
 
 
 def _drop_slots(connection, database: str) -> int:
-    """Drop the replication slots of a database, also those that are in use."""
+    """Drop the replication slots of a database, also those that are in use.
+
+    `services.clear` has removed the connectors by then, which would take their slots again.
+    """
     ended = """
         SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots
         WHERE database = %s AND active_pid IS NOT NULL"""
