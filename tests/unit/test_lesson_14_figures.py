@@ -7,10 +7,12 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.errors import LabError
 from lab_env.lessons.l14.crash import forget_last_commit
 from lab_env.lessons.l14.figures import (
     arrivals,
+    beside_each_other,
     draw_arrivals,
     draw_board,
     draw_state,
@@ -18,7 +20,7 @@ from lab_env.lessons.l14.figures import (
     rows_in_state,
     state_files,
 )
-from lab_env.lessons.l14.quick import spark_settings
+from lab_env.lessons.l14.quick import finish, is_idle, spark_settings
 from lab_env.store import StoredObject
 
 NOON = datetime(2026, 11, 20, 12)
@@ -149,3 +151,61 @@ def test_settings_are_put_back_also_after_a_failure():
 def test_without_a_commit_there_is_nothing_to_forget_and_the_error_says_what_to_do():
     with pytest.raises(LabError, match="run the stream with this checkpoint first"):
         forget_last_commit(SimpleNamespace(files=lambda path: []), "s3a://lakehouse/checkpoint")
+
+
+def test_only_customers_windows_that_the_stream_emitted_are_compared():
+    start = pd.Timestamp(at(0))
+    emitted = pd.DataFrame({"customer_id": ["C-1"], "start": [start], "revenue": [10]})
+    by_minute = pd.DataFrame(
+        {
+            "customer_id": ["C-1", "C-1", "C-2", "C-1"],
+            "minute": pd.to_datetime([at(1), at(4), at(1), at(5)]),
+            "revenue": [10, 20, 40, 80],
+        }
+    )
+    table = beside_each_other(emitted, by_minute)
+    assert table.loc[start].to_dict() == {"stream": 10, "batch query": 30}
+
+
+class Query:
+    """A query that waits for its next trigger, after a batch that read up to `end` of 12 orders."""
+
+    recentProgress = ()
+
+    def __init__(self, end: int, ends: bool = False):
+        self.status = {"message": "Waiting for next trigger", "isTriggerActive": False}
+        offsets = {"endOffset": {"t": {"0": end}}, "latestOffset": {"t": {"0": 12}}}
+        self.lastProgress = {"sources": [offsets]}
+        self.ends, self.stopped = ends, False
+
+    def awaitTermination(self, seconds: float) -> bool:
+        return self.ends
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def exception(self) -> None:
+        return None
+
+
+def test_a_query_between_two_batches_is_not_idle():
+    assert is_idle(Query(12))
+    assert not is_idle(Query(6))
+
+
+@pytest.mark.parametrize("query", [Query(12), Query(6, ends=True)])
+def test_a_query_is_stopped_when_it_has_read_all_or_has_ended(query):
+    assert finish(query).stopped
+
+
+def test_a_query_that_never_gets_through_is_stopped_with_the_next_step():
+    query = Query(6)
+    with pytest.raises(LabError, match="still reading") as raised:
+        finish(query, timeout_s=0)
+    assert query.stopped
+    assert "availableNow" in raised.value.next_step
+
+
+def test_what_is_no_query_is_named():
+    with pytest.raises(Unreadable, match="returned nothing"):
+        finish(None)

@@ -16,12 +16,16 @@ from lab_env.shop.topics import ensure_topic
 NOON = datetime(2026, 11, 20, 12)
 
 # The stream of the shop's phone app, in minutes of event time.
-PHONE_BATCHES = 5
-BATCH_MINUTES = 3
-PER_BATCH = 30
-DELAYED = 3  # of each batch, from the third on
-DELAY = (5.2, 9.0)  # these come so much later than the newest order
-FLAT_BATTERY = 19.0  # and one of the last batch, of a few cents, this much
+PHONE_BATCHES = 8
+BATCH_MINUTES = 2
+PER_BATCH = 15
+# Of each batch from the fifth on these come so many whole minutes late, at the end of their minute.
+# So the same delays lose them on every stream: Spark judges a batch by the orders of two batches
+# before it, which makes up to six minutes too short, and from seven on all of them count.
+DELAYS = (5, 10, 10)
+FIRST_DELAYED = 4
+END_OF_MINUTE = (0.7, 0.95)
+FLAT_BATTERY = 19.0  # one order of the last batch, of a few cents, comes this much late
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,8 @@ def make_order(number: int, at: datetime, cents: int = 1000, customer: int = 1) 
 def phone_orders(seed: int) -> list[Order]:
     """Orders of the phone app in the order of their arrival.
 
-    Most arrive in time. One in twenty waited in a pocket without network; one phone was off for
-    much longer, and its order is worth a few cents.
+    Most arrive in time. One in ten waited in a pocket without network; one phone was off for much
+    longer, and its order is worth a few cents.
 
     Args:
         seed: the same seed gives the same orders.
@@ -80,14 +84,15 @@ def phone_orders(seed: int) -> list[Order]:
 
     for batch in range(PHONE_BATCHES):
         newest = batch * BATCH_MINUTES
-        delayed = DELAYED if batch >= 2 else 0
-        for _ in range(delayed):
-            add(newest - rng.uniform(*DELAY), rng.randint(1000, 6000))
+        delays = DELAYS if batch >= FIRST_DELAYED else ()
+        for delay in delays:
+            add(newest - delay + rng.uniform(*END_OF_MINUTE), rng.randint(1000, 6000))
         last = batch == PHONE_BATCHES - 1
         if last:
             add(newest - FLAT_BATTERY, rng.randint(10, 60))
-        in_time = sorted(rng.uniform(0, BATCH_MINUTES - 0.1) for _ in range(PER_BATCH))
-        for minute in in_time[: PER_BATCH - delayed - last]:
+        end = BATCH_MINUTES - 0.1
+        in_time = [rng.uniform(0, end) for _ in range(PER_BATCH - len(delays) - last - 1)]
+        for minute in [*sorted(in_time), end]:
             add(newest + minute, rng.randint(1000, 6000))
     return orders
 

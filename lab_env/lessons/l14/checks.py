@@ -5,10 +5,9 @@ that are written down. So how many orders are late depends on the answer alone.
 """
 
 import secrets
-import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -25,16 +24,16 @@ from lab_env.lessons.l14.arrivals import (
     send_orders,
 )
 from lab_env.lessons.l14.crash import forget_last_commit
-from lab_env.lessons.l14.quick import EXTRA_BATCHES, QUICK, spark_settings
+from lab_env.lessons.l14.quick import EXTRA_BATCHES, QUICK, finish, spark_settings
 
 SCHEMA = (
     "order_id STRING, customer_id STRING, amount DECIMAL(12,2), order_ts TIMESTAMP, "
     "sent_at TIMESTAMP"
 )
-TIMEOUT_S = 60
 MAY_LOSE = Decimal("0.005")  # of the revenue of the minutes that are final
 FINAL_WITHIN = 12  # minutes of event time
-ENDED = 0.7  # of all keys: more rows than that in state means that nothing ends
+ENDED = 0.7  # of all keys: more rows than that in state means that nothing ends, or late
+AS_LATE = timedelta(minutes=2)  # as the orders of 14.3 may be
 
 Minutes = dict[datetime, Decimal]
 
@@ -44,16 +43,16 @@ def minute_of(at: datetime) -> datetime:
     return at.replace(second=0, microsecond=0)
 
 
-def revenue_of(orders: Iterable[Order], field: str = "order_ts") -> Minutes:
+def revenue_of(orders: Iterable[Order], clock_of: str = "order_ts") -> Minutes:
     """Revenue per minute in euro, counted without Spark.
 
     Args:
         orders: each of them once.
-        field: the time that counts.
+        clock_of: the time that counts.
     """
     cents: dict[datetime, int] = defaultdict(int)
     for order in orders:
-        cents[minute_of(getattr(order, field))] += order.cents
+        cents[minute_of(getattr(order, clock_of))] += order.cents
     return {minute: Decimal(total) / 100 for minute, total in sorted(cents.items())}
 
 
@@ -253,8 +252,8 @@ class RevenuePerMinute:
         if facts.refusal:
             return NotYet(
                 "The numbers are right, and as a stream Spark refuses your function: "
-                f'"{facts.refusal}". Group by `F.window(...)`: only of such a minute does Spark '
-                "know when it ends."
+                f'"{facts.refusal}". Group by the whole `F.window(...)`, and take its start after '
+                "`agg`: only of a window does Spark know when it ends."
             )
         return Passed(f"{len(facts.found)} minutes, {total:,.2f} euro, and it runs on a stream.")
 
@@ -400,13 +399,16 @@ class Remembered:
 
     Args:
         rows: rows in state after each batch.
+        removed: rows that went from state in all batches.
         keys: different customers and minutes in the stream.
         right: whether each customer's minute has its revenue.
-        watermark: event time at the end; None without a watermark.
-        newest: newest `order_ts`; `sent_at` is an hour later.
+        watermark: by which the last batch is judged; None without a watermark.
+        newest: newest `order_ts` of the batches before, which made that watermark; `sent_at` is an
+            hour later.
     """
 
     rows: tuple[int, ...]
+    removed: int
     keys: int
     right: bool
     watermark: datetime | None
@@ -432,38 +434,49 @@ class StateThatEnds:
             raise Unreadable("Your query keeps no state: it has no `groupBy`.")
         return Remembered(
             tuple(batch["stateOperators"][-1]["numRowsTotal"] for batch in batches),
+            sum(batch["stateOperators"][-1]["numRowsRemoved"] for batch in batches),
             len(expected),
             amounts_by(table, "customer_id", "minute") == dict(expected),
             watermark_of(batches[-1]),
-            max(order.order_ts for order in orders),
+            max(order.order_ts for order in orders[:-COMING]),
         )
 
     @staticmethod
     def judge(facts: Remembered) -> Passed | NotYet:
-        """Right sums, and state that ends."""
+        """Right sums, a watermark that waits for late orders, and state that ends."""
         grew = f"{facts.rows[-1]} of {facts.keys} rows stay in state"
         if not facts.right:
             return NotYet(
                 "The revenue per customer and minute is not right: compare with "
                 "`orders.groupBy('customer_id', F.window('order_ts', '1 minute'))`."
             )
-        if facts.rows[-1] < ENDED * facts.keys:
-            return Passed(
-                f"After each batch: {', '.join(map(str, facts.rows))} rows in state, of "
-                f"{facts.keys} that there were."
-            )
         if facts.watermark is None:
             return NotYet(f"There is no watermark, so {grew}: nothing may ever be forgotten.")
         if facts.watermark > facts.newest:
             return NotYet(
                 f"{grew}: the key's time has no watermark. Yours follows another column; it "
-                f"stands at {facts.watermark:%H:%M}, and the newest order is of "
-                f"{facts.newest:%H:%M}."
+                f"stands at {facts.watermark:%H:%M}, made by orders up to {facts.newest:%H:%M}."
             )
-        if facts.watermark < facts.newest - timedelta(minutes=30):
+        delay = facts.newest - facts.watermark
+        if delay < AS_LATE:
             return NotYet(
-                f"{grew}: your watermark stands at {facts.watermark:%d %B %H:%M} while orders of "
-                f"{facts.newest:%H:%M} are there. Nothing is old enough to be forgotten."
+                f"Your watermark is {delay.total_seconds():.0f} seconds behind the newest order. "
+                "Orders come up to two minutes late, and would find their minute closed."
+            )
+        if facts.rows[-1] < ENDED * facts.keys:
+            return Passed(
+                f"After each batch: {', '.join(map(str, facts.rows))} rows in state, of "
+                f"{facts.keys} that there were."
+            )
+        behind = f"your watermark is {delay.total_seconds() / 60:,.0f} minutes behind"
+        if facts.removed:
+            return NotYet(
+                f"It ends, but late: {behind}, and {grew}. Orders come at most two minutes late."
+            )
+        if delay > timedelta(minutes=10):
+            return NotYet(
+                f"{grew}: {behind}. Nothing is old enough to be forgotten, and orders come at "
+                "most two minutes late."
             )
         return NotYet(
             f"The watermark moves, and {grew}: to Spark your key holds no event time. Which "
@@ -516,12 +529,14 @@ class Written:
         first: the table after the stream.
         again: the table after the last batch's commit was deleted and the stream restarted.
         replayed: whether the restart did the last batch again.
+        twice: minutes that stand in the table more than once, and how often.
     """
 
     expected: Minutes
     first: Minutes
     again: Minutes
     replayed: bool = True
+    twice: Mapping[datetime, int] = field(default_factory=dict)
 
 
 @check_of("14.4")
@@ -536,16 +551,17 @@ class SameAfterReplay:
         with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
             stream = streamed(lab, orders, len(orders) // 2)
             finish(answer(stream, path, checkpoint))
-            first = _minutes_at(lab, path)
+            first, twice = _minutes_at(lab, path)
             expected = revenue_of(orders)
-            if first != expected:
-                return Written(expected, first, {})
+            if first != expected or twice:
+                return Written(expected, first, {}, twice=twice)
             if not lab.files(f"{checkpoint}/commits"):
                 raise Unreadable("No batch is committed at `checkpoint`.")
             last = forget_last_commit(lab, checkpoint)
             restarted = finish(answer(stream, path, checkpoint))
         replayed = any(batch["batchId"] == last for batch in restarted.recentProgress)
-        return Written(expected, first, _minutes_at(lab, path), replayed)
+        again, twice = _minutes_at(lab, path)
+        return Written(expected, first, again, replayed, twice)
 
     @staticmethod
     def judge(facts: Written) -> Passed | NotYet:
@@ -556,6 +572,12 @@ class SameAfterReplay:
             return NotYet(
                 f"{len(facts.expected)} minutes counted, {len(facts.first)} in the table: "
                 f"{clock(missing[0])} is gone. Does a batch add to the table, or replace it?"
+            )
+        if facts.twice:
+            minute, times = min(facts.twice.items())
+            return NotYet(
+                f"{clock(minute)} stands {times} times in the table. What is the record key, and "
+                "which operation replaces a row?"
             )
         if wrong := _differs(facts.first, facts.expected):
             return NotYet(
@@ -587,34 +609,15 @@ def two_batches(seed: int) -> list[Order]:
     ]
 
 
-def finish(query):
-    """Wait until a query has read its source, and stop it; returns the query.
-
-    Args:
-        query: a started `StreamingQuery`, whatever its trigger.
-    """
-    if not hasattr(query, "recentProgress"):
-        raise Unreadable(
-            f"Your function returned {_kind(query)}; the running query is expected, which "
-            "`start()` gives."
-        )
-    deadline = time.monotonic() + TIMEOUT_S
-    while not query.awaitTermination(0.5) and time.monotonic() < deadline:
-        status = query.status  # its trigger may be another than availableNow
-        idle = status["message"].startswith("Waiting for") and not status["isDataAvailable"]
-        if idle and query.recentProgress:
-            break
-    query.stop()
-    if error := query.exception():
-        raise error
-    return query
-
-
-def _minutes_at(lab, path: str) -> Minutes:
+def _minutes_at(lab, path: str) -> tuple[Minutes, dict[datetime, int]]:
+    """Revenue per minute in a table, and the minutes that stand in it more than once."""
     if not lab.files(f"{path}/.hoodie"):
         raise Unreadable("There is no Hudi table at `path` after the stream.")
     table = lab.spark.read.format("hudi").load(path)
-    return amounts_by(table, "minute")
+    minutes = amounts_by(table, "minute")
+    seconds = table.selectExpr("CAST(CAST(minute AS TIMESTAMP) AS LONG)").collect()
+    times = Counter(_utc(second) for (second,) in seconds)
+    return minutes, {minute: number for minute, number in times.items() if number > 1}
 
 
 def _differs(found: Minutes, expected: Minutes) -> datetime | None:
