@@ -635,8 +635,7 @@ lab.predict("15.p6", ..., tolerance=0)
 from lab_env.faults.outages import kill_service
 
 kill_service("connect")
-lab.wait_for("connect")
-print("connectors after the restart:", connect.get("/connectors"))
+print("connectors after the restart:", connect.wait_until_up())
 
 connect.put(f"{connector}/config", CONNECTOR)
 wait_for_connector(lab, db)

@@ -59,6 +59,21 @@ class Connect:
                 raise LabError(what, "run: lab logs connect")
             time.sleep(0.2)
 
+    def wait_until_up(self) -> list[str]:
+        """Wait until it answers, for example after it was killed; returns its connectors.
+
+        Raises:
+            LabError: it does not within `TIMEOUT_S` seconds.
+        """
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                return self.get("/connectors")
+            except LabError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+
     def _call(self, method: str, path: str, body: object = None):
         deadline = time.monotonic() + TIMEOUT_S
         while True:
