@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from lab_env.course.answers import as_bool, as_frame, as_int, as_number, as_rows, as_text, plain
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.shop.topics import topic_end_offsets
 
 RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
 ROW = ("order_id", "customer_id", "amount", "status", "partition_date", "commit_lsn", "lsn")
@@ -206,6 +207,85 @@ def made_up_records(chosen: random.Random) -> tuple[list[tuple], list[Change]]:
 
 
 @dataclass(frozen=True)
+class Followed:
+    """What a stream brought in two calls.
+
+    Args:
+        batches: records of each batch of the first call.
+        again: records of the second call, before which nothing was sent.
+        records: in the topic.
+        limit: records that a batch may have.
+        active: whether a stream was still running when the first call returned.
+    """
+
+    batches: tuple[int, ...]
+    again: int
+    records: int
+    limit: int
+    active: bool = False
+
+
+@check_of("15.2")
+class FollowTheTopic:
+    """All records, in bounded batches, once."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Followed:
+        """Call the function twice with a checkpoint of its own; it only counts."""
+        records = sum(topic_end_offsets(*_orders_topic(lab)).values())
+        limit = records // 2 + 1
+        checkpoint = lab.scratch("checkpoint")
+        calls: list[list[int]] = [[], []]
+        running = set(lab.spark.streams.active)
+        answer(
+            lambda batch, number: calls[0].append(batch.count()),
+            checkpoint,
+            maxOffsetsPerTrigger=limit,
+        )
+        left = [query for query in lab.spark.streams.active if query not in running]
+        for query in left:
+            query.stop()
+        first = tuple(calls[0])
+        if not left:
+            answer(lambda batch, number: calls[1].append(batch.count()), checkpoint)
+        return Followed(first, sum(calls[1]), records, limit, bool(left))
+
+    @staticmethod
+    def judge(facts: Followed) -> Passed | NotYet:
+        """Everything once, no batch too large, and at an end when the call returns."""
+        total = sum(facts.batches)
+        if facts.active:
+            return NotYet(
+                f"Your function returned after {total:,} of {facts.records:,} records, and its "
+                "stream was still running. Take the trigger that ends, and wait for the end."
+            )
+        if total == 0:
+            return NotYet(
+                f"0 of {facts.records:,} records: a new stream begins at the end of the topic, "
+                "unless `startingOffsets` says otherwise."
+            )
+        if facts.again:
+            return NotYet(
+                f"The second call brought {facts.again:,} records once more, though none was "
+                "sent. What remembers where the first one stopped?"
+            )
+        if total != facts.records:
+            return NotYet(f"The topic has {facts.records:,} records; `apply` got {total:,}.")
+        if max(facts.batches) > facts.limit:
+            return NotYet(
+                f"With maxOffsetsPerTrigger={facts.limit} a batch had {max(facts.batches):,} "
+                "records: pass `limits` on to the source."
+            )
+        return Passed(
+            f"{total:,} records in {len(facts.batches)} batches; the second call found none."
+        )
+
+
+def _orders_topic(lab) -> tuple[str, str]:
+    return lab.endpoints.kafka_bootstrap, lab.topic("public.orders")
+
+
+@dataclass(frozen=True)
 class Slots:
     """Bytes by slot: as the query says, as kept, and as confirmed.
 
@@ -222,7 +302,7 @@ class Slots:
     tolerance: int = 100_000
 
 
-@check_of("15.2")
+@check_of("15.3")
 class TheAlarm:
     """The WAL that is kept for each slot."""
 
@@ -331,7 +411,7 @@ class Histories:
     lsns: frozenset[int]
 
 
-@check_of("15.3")
+@check_of("15.4")
 class SurvivesAReplay:
     """Versions that a replay and the reads of a snapshot do not multiply."""
 
@@ -360,8 +440,8 @@ class SurvivesAReplay:
             strange = [begin for _, _, begin, _ in versions if begin not in facts.lsns]
             if strange:
                 return NotYet(
-                    f"`valid_from` of {order_id} is {strange[0]}, which is no LSN of a change. With "
-                    "the time of the run in it, each run of the job makes other versions."
+                    f"`valid_from` of {order_id} is {strange[0]}, which is no LSN of a change. "
+                    "With the time of the run in it, each run of the job makes other versions."
                 )
             current = [version for version in versions if version[3] is None]
             if len(current) > 1:
@@ -383,8 +463,8 @@ class SurvivesAReplay:
                 )
         total = sum(map(len, facts.expected.values()))
         return Passed(
-            f"{total} versions of {len(facts.expected)} orders, whatever came twice. Write them with "
-            "the key `order_id,valid_from`: a repeated run changes nothing."
+            f"{total} versions of {len(facts.expected)} orders, whatever came twice. Write them "
+            "with the key `order_id,valid_from`: a repeated run changes nothing."
         )
 
 

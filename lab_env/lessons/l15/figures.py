@@ -181,6 +181,13 @@ def wait_for_records(lab, topic: str, end: int) -> None:
         time.sleep(0.1)
 
 
+def be_busy(db, rows: int = 50_000) -> None:
+    """Insert rows, about 100 bytes of log each, into a table `clicks`, which nobody replicates."""
+    db.execute("CREATE TABLE IF NOT EXISTS clicks (id bigint, page text)")
+    insert = "INSERT INTO clicks SELECT i, md5(i::text) FROM generate_series(1, %s) AS i"
+    db.execute(insert, [rows])
+
+
 @dataclass(frozen=True)
 class Lane:
     """One transaction over the positions of the log.
