@@ -101,7 +101,10 @@ class Settings(BaseSettings):
 
     # Kafka Connect
     connect_flush_seconds: int = Field(
-        600, ge=1, le=3600, description="how often Kafka Connect stores its offsets"
+        600,
+        ge=1,
+        le=3600,
+        description="seconds from one storing of Kafka Connect's offsets to the next",
     )
 
     # The course

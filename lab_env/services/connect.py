@@ -196,8 +196,10 @@ def _configure(folder: Path, port: int, plugin: Path) -> None:
     link.unlink(missing_ok=True)
     link.symlink_to(plugin)
     own = {
+        # Ten minutes unless chosen otherwise, Connect's own default is one: what comes twice after
+        # a kill is then decided by the lesson, which stores offsets by stopping a connector.
+        "offset.flush.interval.ms": str(settings().connect_flush_seconds * 1000),
         "bootstrap.servers": Kafka().address(),
         "listeners": f"http://{settings().bind}:{port}",
-        "offset.flush.interval.ms": str(settings().connect_flush_seconds * 1000),
     }
     write_properties(folder / "worker.properties", PROPERTIES | own)
