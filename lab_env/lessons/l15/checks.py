@@ -5,6 +5,7 @@ The answers run on data that the learner does not know, so no number can be gues
 
 import json
 import random
+import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ class EnvelopeToRow:
     def observe(lab, answer: Callable) -> Envelopes:
         """Call the function with records of orders that do not exist."""
         records, expected = made_up_records(random.Random())
-        frame = answer(lab.spark.createDataFrame(records, RECORDS))
+        frame = answer(lab.spark.createDataFrame(records, RECORDS).coalesce(1))
         found = as_rows(frame, (*ROW, "_hoodie_is_deleted"))
         kind = dict(getattr(frame, "dtypes", {})).get("amount", "")
         tombstones = sum(value is None for _, value, *_ in records)
@@ -234,7 +235,7 @@ class FollowTheTopic:
         """Call the function twice with a checkpoint of its own; it only counts."""
         records = sum(topic_end_offsets(*_orders_topic(lab)).values())
         limit = records // 2 + 1
-        checkpoint = lab.scratch("checkpoint")
+        checkpoint = (lab.folder / f"checkpoint-{secrets.token_hex(3)}").as_uri()
         calls: list[list[int]] = [[], []]
         running = set(lab.spark.streams.active)
         answer(
@@ -420,7 +421,9 @@ class SurvivesAReplay:
         """Call the function with changes of which some come twice, in no order."""
         changes, expected = made_up_changes(random.Random())
         names = "order_id STRING, status STRING, amount DECIMAL(12,2), op STRING, deleted BOOLEAN"
-        rows = lab.spark.createDataFrame(changes, f"{names}, commit_lsn BIGINT, lsn BIGINT")
+        rows = lab.spark.createDataFrame(
+            changes, f"{names}, commit_lsn BIGINT, lsn BIGINT"
+        ).coalesce(1)
         frame = as_frame(answer(rows))
         made: dict[str, list[tuple]] = {order_id: [] for order_id in expected}
         for row in as_rows(frame, ("order_id", "status", "amount", "valid_from", "valid_to")):
