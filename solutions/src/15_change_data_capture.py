@@ -216,6 +216,8 @@ assert list(changes["offset"]) == [1000, 1001, 1002, 1003]
 ROW = """order_id STRING, customer_id STRING, amount STRING, status STRING, order_date INT,
          updated_at STRING, channel STRING"""
 ENVELOPE = f"op STRING, before STRUCT<{ROW}>, after STRUCT<{ROW}>, source STRUCT<sequence: STRING>"
+# The place of a change: two positions, of the commit before its transaction, and its own.
+PLACE = "from_json(change.source.sequence, 'ARRAY<STRING>')"
 COLUMNS = [
     "image.order_id",
     "image.customer_id",
@@ -224,10 +226,8 @@ COLUMNS = [
     "image.channel",  # the shop's next release will add it
     "CAST(image.updated_at AS TIMESTAMP) AS updated_at",
     "CAST(date_from_unix_date(image.order_date) AS STRING) AS partition_date",
-    # the place of a change: two positions, of the commit before its transaction, and its own
-    """CAST(coalesce(get_json_object(change.source.sequence, '$[0]'),
-                     get_json_object(change.source.sequence, '$[1]')) AS BIGINT) AS commit_lsn""",
-    "CAST(get_json_object(change.source.sequence, '$[1]') AS BIGINT) AS lsn",
+    f"CAST(coalesce({PLACE}[0], {PLACE}[1]) AS BIGINT) AS commit_lsn",
+    f"CAST({PLACE}[1] AS BIGINT) AS lsn",
     "change.op",
     "_hoodie_is_deleted",
 ]
