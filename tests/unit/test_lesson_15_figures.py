@@ -28,11 +28,11 @@ def refusal(code, text):
     return urllib.error.HTTPError("http://connect", code, "", Message(), io.BytesIO(text))
 
 
-def test_lanes_show_when_each_transaction_began_and_where_its_change_stands():
+def test_lanes_show_when_each_transaction_began_and_where_its_change_is():
     lanes = [Lane("A", NOON, Decimal(1000), 1900), Lane("B", NOON, Decimal(1010), 1500)]
     drawing = draw_lanes(lanes)
     assert drawing.startswith("<svg")
-    assert all(text in drawing for text in ("12:00:00.250", "LSN 1,900", "LSN 1,500"))
+    assert all(text in drawing for text in ("now() = 12:00:00.250", "1,900", "1,500"))
 
 
 def test_a_lost_slot_is_a_cross_and_not_a_bar_of_zero():

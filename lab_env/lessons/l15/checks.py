@@ -23,15 +23,15 @@ FIRST_DAY = date(1970, 1, 1)
 
 @dataclass(frozen=True)
 class Change:
-    """What the table should learn from one change record."""
+    """What the table should learn from one change record; an answer may leave parts out."""
 
-    order_id: str
-    customer_id: str
-    amount: Decimal
-    status: str
-    partition_date: str
-    commit_lsn: int
-    lsn: int
+    order_id: str | None
+    customer_id: str | None
+    amount: Decimal | None
+    status: str | None
+    partition_date: str | None
+    commit_lsn: int | None
+    lsn: int | None
     deleted: bool
 
 
@@ -318,17 +318,17 @@ class TheAlarm:
                 CREATE TEMP TABLE pg_replication_slots (
                     slot_name text, plugin text, slot_type text, database text, active boolean,
                     restart_lsn pg_lsn, confirmed_flush_lsn pg_lsn, wal_status text)""")
-            end = as_int(connection.execute("SELECT pg_current_wal_lsn() - '0/0'").fetchone()[0])
+            (found,) = connection.execute("SELECT pg_current_wal_lsn() - '0/0'").fetchall()
+            end = as_int(found[0])
             slots = made_up_slots(chosen, end)
             connection.cursor().executemany(
                 """INSERT INTO pg_replication_slots VALUES (%s, 'pgoutput', 'logical', 'shop', %s,
                    '0/0'::pg_lsn + %s::numeric, '0/0'::pg_lsn + %s::numeric, %s)""",
                 slots,
             )
-            rows = connection.execute(as_text(answer)).fetchall()
-        found = {str(row[0]): row[1] for row in rows if len(row) > 1}
+            rows = connection.execute(as_text(answer).encode()).fetchall()
         return Slots(
-            found,
+            {str(row[0]): row[1] for row in rows if len(row) > 1},
             {name: end - restart for name, _, restart, _, _ in slots if restart is not None},
             {name: end - flushed for name, _, restart, flushed, _ in slots if restart is not None},
         )

@@ -20,12 +20,13 @@ import pandas as pd
 from lab_env.display.chart import INK, new_chart, svg
 from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
 from lab_env.errors import LabError
-from lab_env.services.base import request_json
+from lab_env.services import request_json
 from lab_env.shop.topics import topic_end_offsets
 
 TIMEOUT_S = 90
 MARKER = "lab"  # the prefix of the markers among the logical messages
 MB = 1024 * 1024
+ENVELOPE = ("op", "before", "after", "source.lsn")
 
 
 class Connect:
@@ -181,6 +182,17 @@ def wait_for_records(lab, topic: str, end: int) -> None:
         time.sleep(0.1)
 
 
+def show(records) -> pd.DataFrame:
+    """Key and parts of the envelope of change records; a value that is NULL stays NULL.
+
+    Args:
+        records: as Spark reads them from Kafka.
+    """
+    parts = [f"get_json_object(CAST(value AS STRING), '$.{part}')" for part in ENVELOPE]
+    rows = records.selectExpr("offset", "CAST(key AS STRING)", *parts)
+    return rows.toDF("offset", "key", *(part.rpartition(".")[2] for part in ENVELOPE)).toPandas()
+
+
 def be_busy(db, rows: int = 50_000) -> None:
     """Insert rows, about 100 bytes of log each, into a table `clicks`, which nobody replicates."""
     db.execute("CREATE TABLE IF NOT EXISTS clicks (id bigint, page text)")
@@ -206,28 +218,33 @@ class Lane:
 
 
 def draw_lanes(lanes: Sequence[Lane]) -> str:
-    """Transactions as lanes over the position of the log; begin with its `now()`, change with LSN.
+    """Transactions as lanes over the log: where each began, with its `now()`, and its change.
+
+    The axis has the events in their order, not to scale: an idle log hardly grows between them.
 
     Returns:
         An `<svg>` element.
     """
-    figure, axes = new_chart("Two transactions, one order", "bytes of the log", "", height=2.4)
-    start = min(int(lane.began) for lane in lanes)
-    end = max(lane.changed for lane in lanes) - start
+    events = sorted(
+        [(int(lane.began), 0, lane.now, lane.name) for lane in lanes]
+        + [(lane.changed, 1, lane.now, lane.name) for lane in lanes]
+    )
+    place = {(name, kind): number for number, (_, kind, _, name) in enumerate(events)}
+    figure, axes = new_chart(
+        "Two transactions, one order", "position of the log (LSN)", "", width=7.6, height=2.6
+    )
     for row, lane in enumerate(reversed(lanes)):
         colour = (GREEN, BLUE)[row % 2]
-        begin, change = int(lane.began) - start, lane.changed - start
-        shift = 0.04 * end * (len(lanes) - 1 - row)  # both begin at one position of an idle log
-        axes.plot([begin + shift, change], [row, row], color=colour, linewidth=8, alpha=0.45)
-        axes.plot(begin + shift, row, "o", color=INK, markersize=7)
+        begin, change = place[lane.name, 0], place[lane.name, 1]
+        axes.plot([begin, change], [row, row], color=colour, linewidth=8, alpha=0.45)
+        axes.plot(begin, row, "o", color=INK, markersize=7)
         axes.plot(change, row, "D", color=colour, markersize=10)
-        clock = f"begins: now() = {lane.now:%H:%M:%S.%f}"[:-3]
-        axes.annotate(clock, (begin + shift, row + 0.22), color=INK, fontsize=9)
-        axes.annotate(
-            f"change: LSN {lane.changed:,}", (change, row - 0.34), color=INK, fontsize=9, ha="right"
-        )
+        clock = f"begins, now() = {lane.now:%H:%M:%S.%f}"[:-3]
+        axes.annotate(clock, (begin, row + 0.24), color=INK, fontsize=9)
+        axes.annotate("changes O-17", (change, row - 0.38), color=INK, fontsize=9, ha="center")
     axes.set_yticks(range(len(lanes)), [lane.name for lane in reversed(lanes)])
-    axes.set(ylim=(-0.6, len(lanes) - 0.4), xlim=(-0.05 * end, 1.06 * end))
+    axes.set_xticks(range(len(events)), [f"{event[0]:,}" for event in events])
+    axes.set(ylim=(-0.6, len(lanes) - 0.4), xlim=(-0.3, len(events) - 0.4))
     return svg(figure)
 
 
@@ -245,7 +262,7 @@ def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> st
     for number, (_, kept) in enumerate(steps):
         if kept is None:
             axes.plot(number, limit_mb / 2, "X", color=VERMILION, markersize=14)
-            axes.annotate("lost", (number, limit_mb), color=INK, ha="center", fontsize=9)
+            axes.annotate("lost", (number, limit_mb * 1.15), color=INK, ha="center", fontsize=9)
             continue
         size = float(kept) / MB
         axes.bar(number, size, color=AMBER, width=0.6)
@@ -253,7 +270,9 @@ def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> st
             f"{size:.1f}", (number, size), color=INK, ha="center", va="bottom", fontsize=9
         )
     axes.plot([len(steps) - 1.5, len(steps) - 0.5], [limit_mb] * 2, color=VERMILION, linewidth=1)
-    axes.set_xticks(range(len(steps)), [name.replace(" ", "\n") for name, _ in steps], fontsize=8)
+    axes.set_xticks(
+        range(len(steps)), [name.replace(" ", "\n", 1) for name, _ in steps], fontsize=8
+    )
     axes.margins(y=0.15)
     return svg(figure)
 
