@@ -13,8 +13,9 @@ from confluent_kafka import Consumer, TopicPartition
 from hudi import HudiTableBuilder
 from pyspark.sql.utils import AnalysisException
 
-from lab_env.course.answers import Unreadable, as_frame, as_int, as_text, plain
+from lab_env.course.answers import Unreadable, as_frame, plain
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.l16.figures import counts_of
 from lab_env.lessons.table_copies import scratch_copy
 
 KNOWN = ("order_id", "status", "amount", "delivery")
@@ -90,27 +91,6 @@ class TheAlarm:
         return NotYet(
             f"Your function names {_counted(facts.named)}; the check's events carry {wanted}."
         )
-
-
-def counts_of(answer) -> dict[str, int]:
-    """Names and numbers of an answer in whatever form: a table of two columns, or a dictionary."""
-    if isinstance(answer, Mapping) and not any(callable(value) for value in answer.values()):
-        return {as_text(name): as_int(count) for name, count in answer.items()}
-    frame = as_frame(answer)
-    if not len(frame):
-        return {}
-    if len(frame.columns) != 2:
-        raise Unreadable(
-            f"Two columns are expected, the field and its count; you return {len(frame.columns)}."
-        )
-    counts = {}
-    for row in frame.itertuples(index=False):
-        numbers = [value for value in row if isinstance(plain(value), int)]
-        texts = [value for value in row if isinstance(value, str)]
-        if len(numbers) != 1 or len(texts) != 1:
-            raise Unreadable("Each row is expected to have a field's name and a number of events.")
-        counts[texts[0]] = as_int(numbers[0])
-    return counts
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -383,8 +363,8 @@ class NewNameWithoutABreak:
         path = scratch_copy(lab, lab.path("orders"), "renamed")
         before = coupons_in(lab, path)
         offered = answer(path)
-        if not hasattr(offered, "columns"):
-            raise Unreadable("The function must return the table that the new dashboard reads.")
+        if not hasattr(offered, "groupBy"):
+            raise Unreadable("The function must return the DataFrame that the new dashboard reads.")
         old_query, error = None, ""
         try:
             old_query = sum(value is not None for value in coupons_in(lab, path).values())
@@ -428,7 +408,7 @@ def _same(before: Mapping[str, str | None], offered) -> int | None:
     """How many orders have their coupon as `voucher`; None without such a column."""
     if not {"order_id", "voucher"} <= set(offered.columns):
         return None
-    frame = as_frame(offered.select("order_id", "voucher") if hasattr(offered, "select") else offered)
+    frame = as_frame(offered.select("order_id", "voucher"))
     found = {o: plain(v) for o, v in zip(frame["order_id"], frame["voucher"], strict=True)}
     return sum(order in found and found[order] == coupon for order, coupon in before.items())
 
@@ -446,5 +426,3 @@ def _by_hudi_rs(lab, path: str, column: str) -> int:
     if column not in rows.column_names:
         return 0
     return rows.num_rows - rows.column(column).null_count
-
-

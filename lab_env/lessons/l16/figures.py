@@ -16,6 +16,7 @@ import pyarrow.parquet as parquet
 from confluent_kafka import Producer
 
 from lab_env import store
+from lab_env.course.answers import Unreadable, as_frame, as_int, as_text, plain
 from lab_env.display import heat
 from lab_env.display.palette import AMBER, BLUE, VERMILION
 from lab_env.errors import LabError
@@ -79,6 +80,27 @@ def board_of(events: Iterable[dict]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["status", "coupon", "revenue"])
 
 
+def counts_of(answer) -> dict[str, int]:
+    """Names and numbers of an answer in whatever form: a table of two columns, or a dictionary."""
+    if isinstance(answer, Mapping) and not any(callable(value) for value in answer.values()):
+        return {as_text(name): as_int(count) for name, count in answer.items()}
+    frame = as_frame(answer)
+    if not len(frame):
+        return {}
+    if len(frame.columns) != 2:
+        raise Unreadable(
+            f"Two columns are expected, the field and its count; you return {len(frame.columns)}."
+        )
+    counts = {}
+    for row in frame.itertuples(index=False):
+        numbers = [value for value in row if isinstance(plain(value), int)]
+        texts = [value for value in row if isinstance(value, str)]
+        if len(numbers) != 1 or len(texts) != 1:
+            raise Unreadable("Each row is expected to have a field's name and a number of events.")
+        counts[texts[0]] = as_int(numbers[0])
+    return counts
+
+
 def columns_of(schema) -> dict[str, str]:
     """Column to type of a Spark schema, without Hudi's own columns.
 
@@ -94,9 +116,10 @@ def columns_of(schema) -> dict[str, str]:
 
 def reason_of(error: BaseException) -> str:
     """A refusal in one line: Hudi's exception class and its message."""
-    found = re.search(r"org\.apache\.hudi\.exception\.(\w+: [^\n]*)", str(error))
+    found = re.search(r"org\.apache\.hudi\.exception\.(\w+): ([^\n]*)", str(error))
     if found:
-        return found[1].strip()
+        details = re.search(r"\{(.*)\}", found[2])  # what stands before it is the same each time
+        return f"{found[1]}: {details[1] if details else found[2].strip()}"
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
 
 
@@ -188,7 +211,9 @@ def ask_readers(
             replies[reader] = {"rows": "", **dict.fromkeys(columns, ""), "error": brief(error)}
             continue
         shown = {
-            column: f"{rows[column].notna().sum()} of {len(rows)}" if column in rows else "no column"
+            column: f"{rows[column].notna().sum()} of {len(rows)}"
+            if column in rows
+            else "no column"
             for column in columns
         }
         replies[reader] = {"rows": len(rows), **shown, "error": ""}
@@ -196,10 +221,10 @@ def ask_readers(
 
 
 def brief(error: BaseException) -> str:
-    """The words of an error that say what happened, without ids and column numbers."""
+    """The words of an error that say what happened, without ids and lists of columns."""
     text = " ".join(str(error).split())
     found = re.search(r"terminated with exception: (.*)", text)
-    text = found[1] if found else text
+    text = (found[1] if found else text).split(" _hoodie_")[0]
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
