@@ -381,7 +381,7 @@ lab.record_actual("16.p3", fate[trials.verdict("amount as text")])
 # %%
 lab.record_actual("16.p4", fate[trials.verdict("weight as text, '5.0 kg'")])
 
-# %% name="what-a-table-accepts" proof="Adding and widening are accepted, a DOUBLE becomes text, and four of twelve writes are refused"
+# %% name="twelve-writes" proof="Adding and widening are accepted, a DOUBLE becomes text, and four of twelve writes are refused"
 verdicts = trials.frame()["schema"]
 assert list(verdicts) == [
     "added", "refused", "refused", "added", "changed", "changed", "refused", "as before",

@@ -224,7 +224,7 @@ def brief(error: BaseException) -> str:
     """The words of an error that say what happened, without ids and lists of columns."""
     text = " ".join(str(error).split())
     found = re.search(r"terminated with exception: (.*)", text)
-    text = (found[1] if found else text).split(" _hoodie_")[0]
+    text = (found[1] if found else text).split(" _hoodie_")[0].rstrip(":")
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
