@@ -14,6 +14,7 @@ EARLIEST = "2020-01-01"
 CORRUPT = "_corrupt"
 STRICT = {"mode": "PERMISSIVE", "allowSingleQuotes": "false"}
 DATE = r"^\d{4}-\d\d-\d\d$"
+UNKNOWN_FIELDS = "unknown_fields"  # in a batch's progress: its events with fields beside `FIELDS`
 TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
 
 
@@ -168,6 +169,34 @@ def dead_letters(parsed: DataFrame) -> DataFrame:
     """
     return parsed.where(F.col("reason").isNotNull()).select(
         "reason", "value", "key", "topic", "partition", "offset", "timestamp"
+    )
+
+
+def count_unknown_fields(parsed: DataFrame) -> DataFrame:
+    """The same rows; a query that reads them counts valid events with fields that nobody reads.
+
+    `from_json` drops such fields silently. They are counted while the rows pass by, and stand in
+    `observedMetrics` of each batch's progress, under `UNKNOWN_FIELDS`.
+
+    Args:
+        parsed: what `parse` returned.
+    """
+    return parsed.observe(UNKNOWN_FIELDS, *unknown_fields())
+
+
+def unknown_fields() -> tuple[Column, Column]:
+    """Two aggregates over the parsed rows: `events`, how many valid ones have a field that is not
+    one of `FIELDS`, and `fields`, names of such fields.
+
+    Of all those lists of names only the first and the last in their order are kept: whoever sends
+    a new name with each event must not fill the writer's memory.
+    """
+    names = F.json_object_keys(F.col("value").cast("string"))
+    unknown = F.array_except(names, F.array(*map(F.lit, FIELDS)))
+    unknown = F.when(F.col("reason").isNull() & (F.size(unknown) > 0), unknown)
+    return (
+        F.count(unknown).alias("events"),
+        F.array_union(F.min(unknown), F.max(unknown)).alias("fields"),
     )
 
 
