@@ -172,11 +172,10 @@ class ProgressLog:
         """Print one line, into the writer's log, when fields are dropped for the first time."""
         names = set(batch["unknown_fields"])
         if names - self._warned:
-            print(
-                f"warning: {batch['unknown_events']:,} events of batch {batch['batch']} have fields "
-                f"that this pipeline does not know and drops: {', '.join(sorted(names))}",
-                flush=True,
-            )
+            events, number = f"{batch['unknown_events']:,} events", batch["batch"]
+            dropped = "fields that this pipeline does not know and drops"
+            named = ", ".join(sorted(names))
+            print(f"warning: {events} of batch {number} have {dropped}: {named}", flush=True)
         self._warned |= names
 
     def state(self, state: str, **facts) -> None:
