@@ -54,6 +54,8 @@ class Settings(BaseSettings):
     kinesis_port: Port = Field(4568, description="emulated Kinesis")
     metastore_port: Port = Field(9083, description="Hive Metastore")
     trino_port: Port = Field(8080, description="Trino")
+    postgres_port: Port = Field(5432, description="PostgreSQL")
+    connect_port: Port = Field(8083, description="REST interface of Kafka Connect")
     jupyter_port: Port = Field(8888, description="JupyterLab")
     spark_ui_port: Port = Field(4040, description="Spark UI of a lesson's session")
     locust_port: Port = Field(8089, description="web UI of the load generator")
@@ -97,6 +99,14 @@ class Settings(BaseSettings):
         "768m", pattern=r"^\d+[mg]$", description="heap of Trino", examples=["768m", "2g"]
     )
 
+    # Kafka Connect
+    connect_flush_seconds: int = Field(
+        600,
+        ge=1,
+        le=3600,
+        description="seconds from one storing of Kafka Connect's offsets to the next",
+    )
+
     # The course
     strict: bool = Field(False, description="raise if an exercise or a proof does not pass (CI)")
     progress: Path | None = Field(
@@ -118,6 +128,14 @@ class Settings(BaseSettings):
     )
     send_timeout_seconds: float = Field(
         30.0, gt=0, le=600, description="after this, an unacknowledged send counts as unknown"
+    )
+
+    # What the pipeline's writer does besides the orders
+    revenue_per_minute: bool = Field(
+        False, description="whether it also keeps a table of revenue per minute"
+    )
+    watermark_seconds: float = Field(
+        65.0, gt=0, le=86400, description="how late an event still counts for its minute"
     )
 
     @property

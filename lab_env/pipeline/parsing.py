@@ -58,16 +58,16 @@ def parse(records: DataFrame) -> DataFrame:
     text = F.regexp_replace(F.col("value").cast("string"), r"^\s+|\s+$", "")
     return (
         records.withColumn("text", text)
-        .withColumn("event", _once(F.from_json("text", schema, options)))
-        .withColumn("objects", _once(_objects()))
+        .withColumn("event", once(F.from_json("text", schema, options)))
+        .withColumn("objects", once(_objects()))
         .withColumn("names", F.when(F.size("objects") == 1, F.col("objects")[0]))
         .withColumn("reason", _reason())
-        .withColumn("reason", _once(F.col("reason")))
+        .withColumn("reason", once(F.col("reason")))
         .drop("text", "objects")
     )
 
 
-def _once(column: Column) -> Column:
+def once(column: Column) -> Column:
     """The same column, computed once per row.
 
     Spark's optimizer inlines an expression wherever it is used, so a filter on `reason` parsed each

@@ -1,7 +1,8 @@
-"""The four streaming queries of the pipeline, each with its own checkpoint in the object store.
+"""The streaming queries of the pipeline, each with its own checkpoint in the object store.
 
-One query owns the dead letters; the other three write the same valid events as JSON files, as a
-Copy-on-Write table and as a Merge-on-Read table.
+One query owns the dead letters; three write the same valid events as JSON files, as a Copy-on-Write
+table and as a Merge-on-Read table. The others run where they are asked for: one keeps revenue per
+minute, and two read the changes of a database from a topic of Debezium instead of events.
 """
 
 from collections.abc import Callable
@@ -9,10 +10,28 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
-from lab_env.pipeline import options, parsing
+from lab_env.pipeline import changes, options, parsing, revenue
+from lab_env.settings import settings
+
+Rows = Callable[[DataFrame], DataFrame]
+SinkWriter = Callable[[DataFrame, str], DataStreamWriter]
 
 SINKS = ("json", "cow", "mor", "dead")
-FOLDERS = {"json": "orders_json", "cow": "orders_cow", "mor": "orders_mor", "dead": "dead_letters"}
+CHANGE_SINKS = ("changes", "dead_changes")
+FOLDERS = {
+    "json": "orders_json",
+    "cow": "orders_cow",
+    "mor": "orders_mor",
+    "dead": "dead_letters",
+    "minutes": "revenue_per_minute",
+    "changes": "orders_changes",
+    "dead_changes": "dead_changes",
+}
+
+
+def chosen_sinks() -> tuple[str, ...]:
+    """The queries that a writer runs unless it is told otherwise; the settings may add one."""
+    return (*SINKS, "minutes") if settings().revenue_per_minute else SINKS
 
 
 def table_path(base: str, sink: str) -> str:
@@ -20,7 +39,7 @@ def table_path(base: str, sink: str) -> str:
 
     Args:
         base: folder of the pipeline's tables, for example `s3a://lakehouse/tour`.
-        sink: one of `SINKS`.
+        sink: one of `FOLDERS`.
 
     Returns:
         The path of the sink's files.
@@ -38,11 +57,6 @@ def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
     )
 
 
-def dead_letter_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
-    """Append each malformed message, raw, with its reason and its place in the topic."""
-    return dead_letter_rows(parsed).writeStream.format("parquet").option("path", path)
-
-
 def dead_letter_rows(parsed: DataFrame) -> DataFrame:
     """The malformed messages; the query that reads them also counts unknown fields of the others.
 
@@ -51,12 +65,21 @@ def dead_letter_rows(parsed: DataFrame) -> DataFrame:
     return parsing.dead_letters(parsing.count_unknown_fields(parsed))
 
 
-def hudi_writer(table_options: dict[str, str]) -> Callable[[DataFrame, str], DataStreamWriter]:
-    """A writer that upserts the valid events into a Hudi table; erase events delete."""
+def parquet_writer(rows: Rows) -> SinkWriter:
+    """A writer that appends what `rows` takes from the parsed stream."""
+
+    def writer(parsed: DataFrame, path: str) -> DataStreamWriter:
+        return rows(parsed).writeStream.format("parquet").option("path", path)
+
+    return writer
+
+
+def hudi_writer(rows: Rows, table_options: dict[str, str]) -> SinkWriter:
+    """A writer that upserts what `rows` takes from the parsed stream into a Hudi table."""
 
     def writer(parsed: DataFrame, path: str) -> DataStreamWriter:
         return (
-            parsing.with_deletes(parsing.valid_events(parsed))
+            rows(parsed)
             .writeStream.format("hudi")
             .options(**table_options)
             .option("hoodie.table.name", path.rsplit("/", 1)[-1])
@@ -66,20 +89,34 @@ def hudi_writer(table_options: dict[str, str]) -> Callable[[DataFrame, str], Dat
     return writer
 
 
-WRITERS: dict[str, Callable[[DataFrame, str], DataStreamWriter]] = {
+def event_rows(parsed: DataFrame) -> DataFrame:
+    """The valid events; erase events delete."""
+    return parsing.with_deletes(parsing.valid_events(parsed))
+
+
+def minutes_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
+    """Keep the revenue of each minute; new totals replace the old ones."""
+    delay = settings().watermark_seconds
+    return revenue.minutes_writer(parsing.valid_events(parsed), path, delay)
+
+
+WRITERS: dict[str, SinkWriter] = {
     "json": json_writer,
-    "cow": hudi_writer(options.COW),
-    "mor": hudi_writer(options.MOR),
-    "dead": dead_letter_writer,
+    "cow": hudi_writer(event_rows, options.COW),
+    "mor": hudi_writer(event_rows, options.MOR),
+    "dead": parquet_writer(dead_letter_rows),
+    "minutes": minutes_writer,
+    "changes": hudi_writer(changes.rows, options.CHANGES),
+    "dead_changes": parquet_writer(changes.dead_letters),
 }
 
 
-def start_query(parsed: DataFrame, sink: str, base: str, trigger: dict):
+def start_query(records: DataFrame, sink: str, base: str, trigger: dict):
     """Start the streaming query of one sink.
 
     Args:
-        parsed: the parsed stream.
-        sink: one of `SINKS`.
+        records: the topic as a stream, for `CHANGE_SINKS` one of Debezium.
+        sink: one of `WRITERS`.
         base: folder of the pipeline's tables.
         trigger: keyword arguments of `DataStreamWriter.trigger`.
 
@@ -87,12 +124,12 @@ def start_query(parsed: DataFrame, sink: str, base: str, trigger: dict):
         The running `StreamingQuery`.
     """
     # A pool of its own, so that one sink's long commit does not hold up the others.
-    parsed.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
+    records.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
+    parse = changes.parse if sink in CHANGE_SINKS else parsing.parse
     return (
-        WRITERS[sink](parsed, table_path(base, sink))
+        WRITERS[sink](parse(records), table_path(base, sink))
         .queryName(sink)
         .option("checkpointLocation", f"{base}/_checkpoints/{sink}")
-        .outputMode("append")
         .trigger(**trigger)
         .start()
     )

@@ -46,7 +46,7 @@ class Job:
         log: the file that takes the output of its JVM.
         jars: folder of the connector jars.
         java_home: the Java to run on.
-        sinks: which queries to run.
+        sinks: which queries to run, of `sinks.WRITERS`; all read the same topic.
         trigger_seconds: time between the starts of two batches; 0 reads what is there, then stops.
         max_offsets: most messages per batch, over all partitions; 0 for no limit.
         stall_seconds: how long a running query may stay silent before the watchdog ends the writer.
@@ -61,7 +61,7 @@ class Job:
     log: str
     jars: str
     java_home: str
-    sinks: tuple[str, ...] = sinks.SINKS
+    sinks: tuple[str, ...] = field(default_factory=sinks.chosen_sinks)
     trigger_seconds: float = 5.0
     max_offsets: int = 0
     stall_seconds: float = 180.0
@@ -232,9 +232,7 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     extra = KEPT_REPORTS | java_options | job.spark
     spark = session.build_session(endpoints, Path(job.jars), Path(job.java_home), job.name, extra)
     limits = {"maxOffsetsPerTrigger": str(job.max_offsets)} if job.max_offsets else {}
-    parsed = parsing.parse(
-        parsing.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits)
-    )
+    records = parsing.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits)
     trigger = (
         {"processingTime": f"{job.trigger_seconds} seconds"}
         if job.trigger_seconds
@@ -242,7 +240,7 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     )
     # In parallel: before a stream into a new table starts, Hudi waits five seconds for that table.
     with ThreadPoolExecutor(len(job.sinks)) as together:
-        start = partial(sinks.start_query, parsed, base=job.base, trigger=trigger)
+        start = partial(sinks.start_query, records, base=job.base, trigger=trigger)
         queries = list(together.map(start, job.sinks))
     progress_log.running(job.sinks, job.stall_seconds, ui=spark.sparkContext.uiWebUrl)
     while not stop.is_set() and any(query.isActive for query in queries):

@@ -9,7 +9,7 @@ import psutil
 
 from lab_env import store
 from lab_env.hudi.timeline import parse_timeline_key, to_seconds
-from lab_env.pipeline.sinks import FOLDERS
+from lab_env.pipeline.sinks import FOLDERS, SINKS
 from lab_env.processes.system import memory_of
 from lab_env.settings import Endpoints
 
@@ -96,7 +96,8 @@ class StoreSamples:
 
     def take(self) -> None:
         """One sample of every sink."""
-        for sink, name in FOLDERS.items():
+        for sink in SINKS:
+            name = FOLDERS[sink]
             files = size = 0
             commits = self.completions.setdefault(sink, {})
             for entry in store.list_objects(self.endpoints, f"{self.prefix}/{name}/"):

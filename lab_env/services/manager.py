@@ -15,6 +15,8 @@ from lab_env.services.registration import DEFAULT, SERVICES
 from lab_env.services.registration import service as service_named
 from lab_env.settings import Endpoints, settings
 
+TOO_OFTEN = 3  # a server may die of a passing reason once or twice while it starts
+
 
 @dataclass(frozen=True)
 class ServiceStatus:
@@ -126,7 +128,7 @@ def purged_contents() -> str:
 
 
 def clear(namespace: str) -> dict[str, int]:
-    """Remove what a lesson keeps on the servers that are running.
+    """Remove what a lesson keeps on the servers that are running or have just been started.
 
     Args:
         namespace: of the lesson, for example `lesson-05`.
@@ -134,8 +136,13 @@ def clear(namespace: str) -> dict[str, int]:
     Returns:
         What was removed and how many, for example `{"objects": 214, "topics": 2}`.
     """
-    reachable = (s for s in SERVICES.values() if s.external or s.running())
-    return {what: n for service in reachable for what, n in service.clear(namespace).items()}
+    for service in SERVICES.values():
+        if service.contents and not service.external:
+            service.wait_while_starting()
+    reachable = [s for s in SERVICES.values() if s.external or s.running()]
+    # The last first: a connector must not outlive its topics and its database.
+    cleared = {service.name: service.clear(namespace) for service in reversed(reachable)}
+    return {what: n for service in reachable for what, n in cleared[service.name].items()}
 
 
 def status() -> list[ServiceStatus]:
@@ -223,6 +230,7 @@ def _start(services: list[Service]) -> None:
 
 def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -> None:
     deadline = {service.name: time.monotonic() + service.start_seconds for service in waiting}
+    restarts = {service.name: service.restarts() for service in waiting}
     while waiting:
         still = []
         for service in waiting:
@@ -233,6 +241,10 @@ def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -
                 raise service.failure(why)
             elif service.failed():
                 raise service.failure("its process ended")
+            elif service.restarts() >= restarts[service.name] + TOO_OFTEN:
+                # For example another program has taken its port since it was chosen.
+                supervisor.remove(service.name)
+                raise service.failure(f"its process ended {TOO_OFTEN} times ({why})")
             else:
                 still.append(service)
         waiting = still

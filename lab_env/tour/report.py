@@ -14,6 +14,7 @@ COSTS = {
     "freshness_p50_s": "freshness, median s",
     "freshness_p95_s": "freshness, 95th percentile s",
 }
+MINUTES = {"batch_orders": "orders, batch", "batch_revenue": "revenue, batch"}
 
 
 def tour_page(tour) -> str:
@@ -33,6 +34,7 @@ def tour_page(tour) -> str:
         ],
         costs=frame_table(costs.where(costs.notna(), "not measured")),
         charts=[draw(tour) for draw in (rate_chart, freshness_chart, files_chart, bytes_chart)],
+        minutes=frame_table(pd.DataFrame(tour.minutes).set_index("minute").rename(columns=MINUTES)),
         queries=frame_table(queries[["rows", "seconds"]].rename_axis("query")),
         seconds=frame_table(pd.DataFrame({"seconds": tour.seconds}).rename_axis("phase")),
     )

@@ -13,14 +13,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import psutil
+from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
 from lab_env import services
 from lab_env.hudi.timeline import from_seconds
 from lab_env.lab import Lab, reset_lesson
-from lab_env.pipeline.sinks import FOLDERS, SINKS
+from lab_env.pipeline import parsing
+from lab_env.pipeline.revenue import new_orders, per_minute
+from lab_env.pipeline.sinks import FOLDERS, SINKS, start_query
 from lab_env.probes.freshness import event_freshness
 from lab_env.probes.sampling import MemorySamples, Sampler, StoreSamples, is_compaction
 from lab_env.processes import supervisor
@@ -33,6 +37,8 @@ from lab_env.tour import report
 
 NAMESPACE = "tour"
 TABLES = ("cow", "mor")
+MINUTES_BATCH = 20_000  # messages: a second batch, which goes on from the state of the first
+MINUTES_TITLE = "Revenue per minute, by the stream and computed in a batch"
 SHORT_SECONDS = 120  # of load: up to here the quick compiler alone is faster
 
 
@@ -57,6 +63,7 @@ class Tour:
     sinks: dict[str, dict] = field(default_factory=dict)
     accounting: dict[str, dict] = field(default_factory=dict)
     queries: list[dict] = field(default_factory=list)
+    minutes: list[dict] = field(default_factory=list)
     memory_peak_mb: dict[str, float] = field(default_factory=dict)
     writer_memory: dict[str, dict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -73,6 +80,34 @@ class Tour:
         self.sinks[sink] = verdict.as_dict()
         if not verdict.ok:
             self.problems.append(str(verdict))
+
+    def judge_minutes(self, streamed: pd.DataFrame, computed: pd.DataFrame) -> None:
+        """Compare revenue per minute as streamed with the same computed in one batch.
+
+        Args:
+            streamed: minute, orders, revenue of the table that the stream has kept.
+            computed: the same of all orders at once.
+        """
+        both = computed.merge(streamed, how="outer", on="minute", suffixes=("_batch", ""))
+        both = both.sort_values("minute").fillna(0)
+        self.minutes = [
+            {
+                "minute": row.minute.strftime("%Y-%m-%d %H:%M"),
+                "orders": int(row.orders),
+                "revenue": str(row.revenue),
+                "batch_orders": int(row.orders_batch),
+                "batch_revenue": str(row.revenue_batch),
+            }
+            for row in both.itertuples()
+        ]
+        for row in both.itertuples():
+            if (row.orders, row.revenue) != (row.orders_batch, row.revenue_batch):
+                self.problems.append(
+                    f"Revenue of {row.minute:%H:%M} is {row.revenue} in the table and"
+                    f" {row.revenue_batch} in a batch over the JSON files."
+                )
+        if not self.minutes:
+            self.problems.append("There is no minute with revenue.")
 
 
 def main(seconds: int = 60, rate: int = 500, console: Console | None = None) -> int:
@@ -125,6 +160,8 @@ def _run(tour: Tour, console: Console) -> None:
         _stream(tour, lab, topic, writer, store, console)
         with _phase(tour, console, "queries with plain Spark"):
             tour.queries = list(_queries(lab.spark, lab, store))
+        with _phase(tour, console, "revenue per minute"):
+            _keep_minutes(tour, lab, topic)
         with _phase(tour, console, "reconciliation with the ledger"):
             _reconcile(lab.spark, lab, topic, tour)
             _measure_sinks(lab, topic, tour, writer, store)
@@ -147,7 +184,7 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
                 short = tour.load_seconds <= SHORT_SECONDS
-                writer.start(lab.endpoints, topic, lab.base, short=short)
+                writer.start(lab.endpoints, topic, lab.base, short=short, sinks=SINKS)
                 writer.wait_first_batches()
             with _phase(tour, console, f"live load, {tour.rate} events/s"):
                 _run_load(lab, topic, tour, writer, console)
@@ -239,6 +276,22 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
             spark.read.format("hudi").option("as.of.instant", middle).load(path),
         )
     yield timed("json", "all files", spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"])))
+
+
+def _keep_minutes(tour: Tour, lab: Lab, topic: str) -> None:
+    """Compute revenue per minute as a stream, and once more as a batch over the JSON files."""
+    spark = lab.spark
+    records = parsing.read_topic(
+        spark, lab.endpoints.kafka_bootstrap, topic, maxOffsetsPerTrigger=str(MINUTES_BATCH)
+    )
+    stream = start_query(records, "minutes", lab.base, {"availableNow": True})
+    stream.awaitTermination()
+    columns = ["minute", "orders", "revenue"]
+    streamed = spark.read.format("hudi").load(lab.path(FOLDERS["minutes"])).select(*columns)
+    events = spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"]))
+    orders = events.withColumn("order_ts", F.to_timestamp("order_ts"))
+    orders = new_orders(orders).dropDuplicates(["event_id"])
+    tour.judge_minutes(streamed.toPandas(), per_minute(orders).select(*columns).toPandas())
 
 
 def _reconcile(spark, lab: Lab, topic: str, tour: Tour) -> None:
@@ -340,6 +393,12 @@ def _print_report(console: Console, tour: Tour, target: Path) -> None:
             query["sink"], query["query"], f"{query['rows']:,}", f"{query['seconds']:.2f}"
         )
     console.print(queries)
+    minutes = _result_table(MINUTES_TITLE, "minute", "orders", "revenue", "in a batch")
+    for minute in tour.minutes:
+        minutes.add_row(
+            minute["minute"], f"{minute['orders']:,}", minute["revenue"], minute["batch_revenue"]
+        )
+    console.print(minutes)
     for sink, account in tour.accounting.items():
         console.print(f"{sink}: {report.sentence(account)}")
     console.print(report.unknown_fields(tour))

@@ -255,14 +255,6 @@ payment_options = {
     "hoodie.datasource.write.partitionpath.field": "created_on",
 }
 
-# %% wrong="04.1"
-# expect: the highest value of your ordering field is not the newest change
-payment_options = {
-    "hoodie.datasource.write.recordkey.field": "payment_id",
-    "hoodie.table.ordering.fields": "state",
-    "hoodie.datasource.write.partitionpath.field": "created_on",
-}
-
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Seven minutes. The common mistakes are `changed_on` ("partition by date" is a
 # reflex; ask *which* date) and `received_at`. Draw P-1 as two boxes in two folders. `order_id` as key

@@ -313,15 +313,6 @@ def erase(rows, path, table_type):
     upsert(rows, path, table_type)
 
 
-# %% wrong="05.2"
-# expect: Other orders are gone as well
-def erase(rows, path, table_type):
-    table = spark.read.format("hudi").load(path)
-    kept = table.join(rows, "order_id", "left_anti").limit(0)
-    options = {**ORDERS, **QUICK, "hoodie.datasource.write.table.type": table_type}
-    kept.write.format("hudi").options(**options).mode("overwrite").save(path)
-
-
 # %%
 lab.use_reference("05.2")
 

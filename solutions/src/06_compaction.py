@@ -306,14 +306,6 @@ inline_options = {
     "hoodie.compact.inline.max.delta.commits": "1",
 }
 
-# %% wrong="06.2"
-# expect: as many rows as orders
-inline_options = {
-    "hoodie.compact.inline": "true",
-    "hoodie.compact.inline.max.delta.commits": "2",
-    "hoodie.datasource.write.operation": "bulk_insert",
-}
-
 # %%
 lab.use_reference("06.2")
 

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from instance import programs_showing
 from own_lab import allowed, wait_until
+from pyspark.sql import functions as F
 
 from lab_env import services as lab_services
 from lab_env import store
@@ -20,7 +21,8 @@ from lab_env.install import cds_archive
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import options, parsing
 from lab_env.pipeline.checkpoint import read_checkpoint
-from lab_env.pipeline.sinks import FOLDERS
+from lab_env.pipeline.revenue import new_orders, per_minute
+from lab_env.pipeline.sinks import FOLDERS, SINKS
 from lab_env.probes.sampling import is_compaction
 from lab_env.processes import supervisor
 from lab_env.processes.system import mapped_files
@@ -72,7 +74,8 @@ def ends(lab: Lab) -> dict[int, int]:
 
 def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(services, lab, spark):
     lab.replay(n=7000)
-    job = {"trigger_seconds": 1, "max_offsets": 1000, "short": True}
+    every_sink = (*SINKS, "minutes")
+    job = {"trigger_seconds": 1, "max_offsets": 1000, "short": True, "sinks": every_sink}
     writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, **job)
 
     def cow_commits() -> int:
@@ -105,11 +108,22 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
     # Its compaction is due after each fifth commit, beside the stream.
     wait_until(lambda: any(map(is_compaction, lab.files(lab.path(FOLDERS["mor"])))))
     assert_reconciles(lab, spark)
+    assert_minutes_equal_a_batch(lab, spark)
     assert_reset_is_quick_and_leaves_others_alone(services, lab, spark)
 
 
+def assert_minutes_equal_a_batch(lab: Lab, spark) -> None:
+    """The state of the aggregation and its table have outlived the kill together."""
+    events = spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"]))
+    orders = new_orders(events.withColumn("order_ts", F.to_timestamp("order_ts")))
+    twin = per_minute(orders.dropDuplicates(["event_id"]))
+    table = spark.read.format("hudi").load(lab.path(FOLDERS["minutes"])).select(twin.columns)
+    streamed = sorted(table.collect())
+    assert len(streamed) > 1 and streamed == sorted(twin.collect())
+
+
 def assert_reset_is_quick_and_leaves_others_alone(services, lab: Lab, spark) -> None:
-    """Reset a lab with four tables, checkpoints and a running writer, beside another lesson."""
+    """Reset a lab with its tables, checkpoints and a running writer, beside another lesson."""
     other = Lab("97", services)
     reset_lesson("97")
     other.replay(n=500)

@@ -21,6 +21,7 @@ from instance import Instance, programs_showing, running_instance
 from own_lab import allowed, free_ports, lab_environment, wait_until
 
 from lab_env import services as lab_services
+from lab_env.errors import LabError
 from lab_env.faults.freeze import kill
 from lab_env.faults.outages import paused
 from lab_env.install.cache import cache
@@ -280,6 +281,20 @@ def dummy(tmp_path, monkeypatch) -> Dummy:
     yield lab_services.service("dummy")
     lab_services.down()
     settings.cache_clear()
+
+
+def test_a_server_that_lives_a_moment_and_dies_again_is_given_up_and_starts_elsewhere(
+    dummy, monkeypatch
+):
+    """As one whose port was taken between its choice and its start: `up` chooses another one."""
+    dying = Program(name="dummy", argv=["/bin/sh", "-c", "sleep 1.5; exit 1"])
+    with monkeypatch.context() as patch:
+        patch.setattr(dummy, "program", lambda ports: dying)
+        with pytest.raises(LabError, match=r"does not start: its process ended 3 times"):
+            lab_services.up(progress=lambda line: None)
+    with socket.create_server(("127.0.0.1", dummy.port("http"))):
+        lab_services.up(progress=lambda line: None)
+        assert dummy.port("http") != dummy.preferred_port
 
 
 def test_a_new_service_is_one_file_and_one_line_of_registration(dummy):

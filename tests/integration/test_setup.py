@@ -328,6 +328,12 @@ def test_every_query_type_answers(report):
     assert 0 < rows["mor", "read-optimised"] <= rows["mor", "snapshot"]
 
 
+def test_revenue_per_minute_is_streamed_and_counts_every_new_order(report):
+    minutes = report["minutes"]  # that they equal a batch is among the tour's own problems
+    assert sum(minute["orders"] for minute in minutes) > 1000
+    assert all(minute["revenue"] == minute["batch_revenue"] for minute in minutes)
+
+
 def test_it_takes_at_most_4_gb(report):
     assert report["memory_peak_mb"]["total"] <= 4000, report["memory_peak_mb"]
     # Every part was sampled while it ran, so the peak is not that of a part.

@@ -9,8 +9,10 @@ import lab_env.lessons
 from lab_env.authoring.build import Tree, build, drift, make
 from lab_env.authoring.new import new_lesson
 from lab_env.authoring.source import read_lesson
+from lab_env.authoring.template import DEFAULT_SERVICES
 from lab_env.course.registry import lessons
 from lab_env.errors import LabError
+from lab_env.services import DEFAULT
 
 
 @pytest.fixture
@@ -197,3 +199,7 @@ def test_drift_names_outputs_strays_and_missing_files(tree):
 def test_a_lesson_is_not_begun_twice(tree):
     with pytest.raises(LabError, match="Lesson 77 exists"):
         new_lesson("77", "other", tree)
+
+
+def test_the_rules_know_which_services_every_lesson_has():
+    assert set(DEFAULT) == DEFAULT_SERVICES

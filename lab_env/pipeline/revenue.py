@@ -1,0 +1,104 @@
+"""Revenue per minute: a windowed aggregation whose changed rows are upserted into a Hudi table.
+
+Hudi's own streaming sink takes output mode `update` for an overwrite of the table, so each batch is
+written by `foreachBatch`. A repeated batch changes nothing: each row holds a total, and its key is
+the minute.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
+
+from lab_env.pipeline import options
+
+WINDOW = "1 minute"
+
+
+def new_orders(events: DataFrame) -> DataFrame:
+    """The events that bring revenue, each in the minute in which its customer ordered.
+
+    Args:
+        events: what `parsing.valid_events` returned; batch or stream.
+
+    Returns:
+        `event_id`, `order_ts` and `amount` of the create events, resends included.
+    """
+    return events.where("op = 'create'").select("event_id", "order_ts", "amount")
+
+
+def per_minute(orders: DataFrame) -> DataFrame:
+    """The orders and the revenue of each minute of event time.
+
+    Args:
+        orders: `order_ts` (timestamp) and `amount`, one row per order; batch or stream.
+
+    Returns:
+        `minute` (its beginning), `orders`, `revenue` and `partition_date` (of the minute).
+    """
+    return (
+        orders.groupBy(F.window("order_ts", WINDOW))
+        .agg(F.count("*").alias("orders"), F.sum("amount").alias("revenue"))
+        .select(
+            F.col("window.start").alias("minute"),
+            "orders",
+            "revenue",
+            F.date_format("window.start", "yyyy-MM-dd").alias("partition_date"),
+        )
+    )
+
+
+def minutes_stream(events: DataFrame, watermark_seconds: float) -> DataFrame:
+    """The changing rows of revenue per minute.
+
+    Args:
+        events: what `parsing.valid_events` returned, as a stream.
+        watermark_seconds: how far behind the newest event time an event may arrive. A resend is
+            recognised for as long. An event that is older is dropped, even if its minute is open,
+            because the search for resends drops it. An event from the future moves the watermark:
+            `parsing` lets through what is a day ahead of Kafka's clock, no more.
+
+    Returns:
+        As `per_minute`; in output mode `update` each batch has the minutes that it changed.
+    """
+    return per_minute(
+        new_orders(events)
+        .withWatermark("order_ts", f"{watermark_seconds} seconds")
+        .dropDuplicatesWithinWatermark(["event_id"])
+    )
+
+
+def upsert_minutes(path: str):
+    """A function for `foreachBatch` that upserts the changed minutes into the table at a path."""
+
+    def upsert(changed: DataFrame, batch_id: int) -> None:
+        # Hudi's writer reads its input more than once; each time would aggregate the batch again.
+        changed = changed.persist()
+        try:
+            if changed.isEmpty():  # only the watermark has moved
+                return
+            (
+                changed.write.format("hudi")
+                .options(**options.MINUTES)
+                .option("hoodie.table.name", path.rsplit("/", 1)[-1])
+                .mode("append")
+                .save(path)
+            )
+        finally:
+            changed.unpersist()
+
+    return upsert
+
+
+def minutes_writer(events: DataFrame, path: str, watermark_seconds: float) -> DataStreamWriter:
+    """Keep the table of revenue per minute at a path.
+
+    Args:
+        events: what `parsing.valid_events` returned, as a stream.
+        path: of the Hudi table.
+        watermark_seconds: as in `minutes_stream`.
+    """
+    return (
+        minutes_stream(events, watermark_seconds)
+        .writeStream.outputMode("update")
+        .foreachBatch(upsert_minutes(path))
+    )

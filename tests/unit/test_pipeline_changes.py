@@ -1,0 +1,130 @@
+"""Every message of a database's topic is a changed row, a tombstone or a dead letter."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from pyspark.sql import functions as F
+
+from lab_env.pipeline import changes
+
+RECORDS = "value BINARY, key BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
+NOW = datetime(2026, 11, 21, 2, 14, 15, tzinfo=UTC)
+ORDER = {
+    "order_id": "O-17",
+    "customer_id": "C-1",
+    "amount": "129.90",
+    "status": "paid",
+    "partition_date": "2026-11-21",
+    "updated_at": "2026-11-21T02:14:15.5Z",
+    "not taken over": 1,
+}
+
+
+def change(op: str = "u", lsn: int | None = 500, before=ORDER, after=ORDER, sequence=None) -> bytes:
+    """A change event as Debezium's JSON converter writes it without schemas."""
+    source = {"connector": "postgresql", "table": "orders", "lsn": lsn, "sequence": sequence}
+    images = {"before": before, "after": after}
+    return json.dumps({**images, "source": source, "op": op, "ts_ms": 1}).encode()
+
+
+def parsed(spark, values: list, key: bytes | None = b'{"order_id":"O-17"}', **columns):
+    places = [(value, key, "shop.public.orders", 0, n, NOW) for n, value in enumerate(values)]
+    frame = spark.createDataFrame(
+        [tuple(bytearray(x) if isinstance(x, bytes) else x for x in row) for row in places], RECORDS
+    )
+    return changes.parse(frame, changes.ORDERS | columns)
+
+
+def test_an_image_becomes_a_typed_row_in_the_order_of_the_log(spark):
+    ops = ("r", "c", "u", "d")
+    found = changes.rows(parsed(spark, [change(op, lsn=n) for n, op in enumerate(ops)])).collect()
+    assert [(row["op"], row["lsn"], row["_hoodie_is_deleted"]) for row in found] == [
+        ("r", 0, False),
+        ("c", 1, False),
+        ("u", 2, False),
+        ("d", 3, True),
+    ]
+    assert {row["amount"] for row in found} == {Decimal("129.90")}
+    assert {row["updated_at"].replace(tzinfo=UTC).microsecond for row in found} == {500_000}
+    assert "not taken over" not in found[0].asDict()
+
+
+def test_a_delete_is_the_row_before_it(spark):
+    gone = ORDER | {"partition_date": "2026-11-20"}
+    (row,) = changes.rows(parsed(spark, [change("d", before=gone, after=None)])).collect()
+    assert row["_hoodie_is_deleted"] and row["partition_date"] == "2026-11-20"
+
+
+def test_transactions_are_ordered_by_their_commits_also_what_an_incremental_snapshot_reads(spark):
+    values = [
+        change("u", lsn=90, sequence='["120","90"]'),  # open while a snapshot read at 100
+        change("r", lsn=None, sequence='["110","100"]'),  # an incremental snapshot
+        change("c", lsn=80, sequence='[null,"80"]'),  # before any commit was seen
+        change("c", lsn=70),
+    ]
+    found = changes.rows(parsed(spark, values)).orderBy(F.desc("log_position"))
+    in_order = [(row["commit_lsn"], row["lsn"]) for row in found.collect()]
+    assert in_order == [(120, 90), (110, 100), (80, 80), (70, 70)]
+
+
+def test_a_row_that_changes_its_partition_leaves_the_old_one(spark):
+    before = ORDER | {"partition_date": "2026-11-20"}
+    found = changes.rows(parsed(spark, [change("u", before=before)])).collect()
+    assert [(row["partition_date"], row["_hoodie_is_deleted"]) for row in found] == [
+        ("2026-11-20", True),
+        ("2026-11-21", False),
+    ]
+
+
+def test_a_row_whose_old_values_cannot_be_read_is_deleted_all_the_same(spark):
+    before = ORDER | {"amount": "NaN", "status": changes.UNAVAILABLE}
+    (row,) = changes.rows(parsed(spark, [change("d", before=before, after=None)])).collect()
+    assert row["_hoodie_is_deleted"] and row["order_id"] == "O-17"
+
+
+def test_dates_in_days_and_times_in_microseconds_are_read_as_well_as_text(spark):
+    for day, at in (("2026-11-21", "2026-11-21T00:00:01Z"), (20778, 1_795_219_201_000_000)):
+        image = ORDER | {"day": day, "at": at}
+        found = parsed(spark, [change(after=image)], day="DATE", at="TIMESTAMP")
+        (row,) = changes.rows(found).collect()
+        assert row["day"].isoformat() == "2026-11-21"
+        assert (row["at"].minute, row["at"].second) == (0, 1)
+
+
+KEY_ONLY = dict.fromkeys(ORDER, None) | {"order_id": "O-17"}
+EMPTY_FILLED = KEY_ONLY | {"customer_id": "", "partition_date": "", "amount": "0"}
+
+
+NO_CHANGES = [
+    (b"\x00 no json", "not_an_envelope"),
+    (b"", "not_an_envelope"),
+    (b'{"order_id": "O-17", "status": "paid"}', "not_an_envelope"),
+    (change("t", before=None, after=None), "truncate"),
+    (change("m"), "unknown_op"),
+    (change("u", lsn=None), "no_log_position"),
+    (change("u", after=None), "no_row_image"),
+    (change("d", before=None), "no_row_image"),
+    (change("d", before=KEY_ONLY), "key_only"),
+    (change("d", before=EMPTY_FILLED), "key_only"),
+    (change("u", after=ORDER | {"amount": "12,90"}), "wrong_type"),
+    (change("u", after=ORDER | {"amount": "129.905"}), "wrong_type"),
+    (change("u", after=ORDER | {"amount": "99999999999.00"}), "wrong_type"),
+    (change("u", after=ORDER | {"updated_at": "yesterday"}), "wrong_type"),
+    (change("u", after=ORDER | {"status": changes.UNAVAILABLE}), "unavailable_value"),
+]
+
+
+def test_what_is_no_change_of_a_row_is_a_dead_letter_with_its_reason(spark):
+    found = parsed(spark, [value for value, _ in NO_CHANGES])
+    letters = changes.dead_letters(found).orderBy("offset").collect()
+    assert [(bytes(letter["value"]), letter["reason"]) for letter in letters] == NO_CHANGES
+    assert changes.rows(found).count() == changes.tombstones(found).count() == 0
+
+
+def test_a_record_without_a_key_is_a_dead_letter_and_a_tombstone_is_neither(spark):
+    (letter,) = changes.dead_letters(parsed(spark, [change()], key=None)).collect()
+    assert letter["reason"] == "no_key"
+    found = parsed(spark, [change("d"), None])
+    assert [row["offset"] for row in changes.tombstones(found).collect()] == [1]
+    assert changes.rows(found).count() == 1 and changes.dead_letters(found).count() == 0
