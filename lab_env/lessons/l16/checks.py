@@ -1,4 +1,4 @@
-"""Checks of lesson 16: which fields an alarm names, and what readers find in healed tables.
+"""Checks of lesson 16: which fields an alarm names, and what readers find in a table after a write.
 
 The expected values come from the topic itself, read without Spark, and from the table before.
 """
@@ -99,17 +99,18 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 
 @dataclass(frozen=True)
-class Healed:
+class Backfilled:
     """A copy of the table after the answer.
 
     Args:
-        expected: orders whose events name a coupon.
+        expected: orders whose newest event names a coupon.
         before: orders with a coupon before.
         after: orders with the right coupon after.
         wrong: orders with a coupon that no event of theirs names.
         rows: of the table, before and after.
         new_query: whether a query with a new checkpoint ran.
         new_commits: completed writes of the answer.
+        lost_commits: completed writes that the table had before and has no more.
     """
 
     expected: int
@@ -119,40 +120,47 @@ class Healed:
     rows: tuple[int, int] = (0, 0)
     new_query: bool = False
     new_commits: int = 0
+    lost_commits: int = 0
 
 
 @check_of("16.2")
-class Heal:
+class Backfill:
     """Coupons of earlier events, in the table."""
 
     @staticmethod
-    def observe(lab, answer: Callable) -> Healed:
-        """Let the function heal a copy of the table, with a copy of the stream's checkpoint."""
-        coupons = {
-            event["order_id"]: event["coupon"]
-            for event in read_topic(lab, lab.topic("orders"))
-            if event.get("coupon")
-        }
-        path = scratch_copy(lab, lab.path("orders"), "heal")
+    def observe(lab, answer: Callable) -> Backfilled:
+        """Let the function fill a copy of the table, with a copy of the stream's checkpoint."""
+        events = sorted(read_topic(lab, lab.topic("orders")), key=lambda event: event["order_ts"])
+        named = {(event["order_id"], event.get("coupon")) for event in events}
+        # A replay leaves what the newest event says: later in the lesson some name no coupon.
+        newest = {event["order_id"]: event.get("coupon") for event in events}
+        coupons = {order: coupon for order, coupon in newest.items() if coupon}
+        path = scratch_copy(lab, lab.path("orders"), "backfill")
         checkpoint = scratch_copy(lab, lab.path("_checkpoints/orders"), "checkpoint")
-        table = lab.xray(path)
+        old = lab.xray(path).completed_writes.keys()
         before, queries = coupons_in(lab, path), _first_batches(lab)
         answer(path, checkpoint)
-        after = coupons_in(lab, path)
-        return Healed(
+        after, new = coupons_in(lab, path), lab.xray(path).completed_writes.keys()
+        return Backfilled(
             expected=len(coupons),
             before=sum(value is not None for value in before.values()),
             after=sum(after.get(order) == coupon for order, coupon in coupons.items()),
-            wrong=sum(value is not None and coupons.get(o) != value for o, value in after.items()),
+            wrong=sum(bool(value) and (o, value) not in named for o, value in after.items()),
             rows=(len(before), len(after)),
             new_query=_first_batches(lab) > queries,
-            new_commits=len(lab.xray(path).completed_writes) - len(table.completed_writes),
+            new_commits=len(new - old),
+            lost_commits=len(old - new),
         )
 
     @staticmethod
-    def judge(facts: Healed) -> Passed | NotYet:
-        """Every coupon of the topic is in the table, and no row more."""
+    def judge(facts: Backfilled) -> Passed | NotYet:
+        """Every coupon of the topic is in the table, not a row more, and the history is there."""
         missing = facts.expected - facts.after
+        if facts.lost_commits:
+            return NotYet(
+                f"You have replaced the table: {facts.lost_commits} commits are gone, and with "
+                "them time travel and what streams go by. A backfill upserts."
+            )
         if facts.rows[0] != facts.rows[1]:
             return NotYet(
                 f"The table had {facts.rows[0]} rows and has {facts.rows[1]} now. "
@@ -169,7 +177,7 @@ class Heal:
             )
         if facts.new_query:
             return NotYet(
-                f"{facts.after - facts.before} healed: your query began at batch 0, and Hudi skips "
+                f"{facts.after - facts.before} filled: your query began at batch 0, and Hudi skips "
                 "batch numbers it knows. The table remembers the last batch of this writer; the "
                 "name under which it does so is an option."
             )
@@ -222,13 +230,7 @@ def read_topic(lab, topic: str) -> list[dict]:
     return [json.loads(value) for value in values]
 
 
-@dataclass(frozen=True)
-class Order:
-    """One order of the table: status, coupon, amount."""
-
-    status: str | None
-    coupon: str | None
-    amount: str | None
+Order = Mapping[str, str | None]  # column to value, as text
 
 
 @dataclass(frozen=True)
@@ -267,10 +269,8 @@ class TwoAppVersions:
         changes.append(_changed(having[0], "new", "HELLO", order_id="O-9001"))
         kept = {row["order_id"]: row["coupon"] for row in old_app}
         expected = {
-            change["order_id"]: Order(
-                change["status"],
-                change["coupon"] or kept.get(change["order_id"]),
-                str(change["amount"]),
+            change["order_id"]: _as_texts(
+                {**change, "coupon": change["coupon"] or kept.get(change["order_id"])}
             )
             for change in changes
         }
@@ -279,54 +279,60 @@ class TwoAppVersions:
         after = lab.spark.read.format("hudi").load(path).collect()
         return Updated(
             expected,
-            _orders(after, expected),
+            {
+                row["order_id"]: _as_texts({name: row[name] for name in changes[0]})
+                for row in after
+                if row["order_id"] in expected
+            },
             tuple(row["order_id"] for row in old_app),
             len(after) - len(before) - 1,
         )
 
     @staticmethod
     def judge(facts: Updated) -> Passed | NotYet:
-        """Each order has its new status, and its coupon."""
+        """Each order has its coupon, and in every other column what the update says."""
         for order in facts.expected:
             expected, found = facts.expected[order], facts.found.get(order)
             if found is None:
                 return NotYet(f"{order} is not in the table: a new order is inserted.")
-            if expected.coupon and not found.coupon and order in facts.old_app:
+            if expected["coupon"] and not found["coupon"] and order in facts.old_app:
                 return NotYet(
-                    f"{order} lost its coupon {expected.coupon}: the old app does not know the "
+                    f"{order} lost its coupon {expected['coupon']}: the old app does not know the "
                     "field, and your write took its silence for an answer."
                 )
-            if found.status != expected.status:
+            if found["status"] != expected["status"]:
                 return NotYet(
-                    f"{order} is still {found.status}; an update says {expected.status}. The old "
-                    "app knows nothing of coupons, but its other fields are right."
+                    f"{order} is still {found['status']}; an update says {expected['status']}. The "
+                    "old app knows nothing of coupons, but its other fields are right."
                 )
-            if found != expected:
-                return NotYet(
-                    f"{order} has coupon {found.coupon} and amount {found.amount}; expected are "
-                    f"{expected.coupon} and {expected.amount}."
-                )
+            for name, value in expected.items():
+                if found[name] != value:
+                    return NotYet(
+                        f"{order} has {name} {found[name] or 'NULL'}; expected is "
+                        f"{value or 'NULL'}. Write every column of the change, and the coupon."
+                    )
         if facts.lost:
             return NotYet(f"{abs(facts.lost)} rows too {'many' if facts.lost > 0 else 'few'}.")
-        kept = sum(facts.expected[order].coupon is not None for order in facts.old_app)
+        kept = sum(facts.expected[order]["coupon"] is not None for order in facts.old_app)
         return Passed(f"{len(facts.old_app)} updates by the old app, and {kept} coupons survived.")
 
 
 def _changed(row, status: str, coupon: str | None, **more) -> dict:
-    """An event about an order of the table, four hours later; keys as in EVENT_V2."""
+    """An event about an order of the table, later than its row; keys as in EVENT_V2.
+
+    The number of items and the amount change as well, so that a write of only a few columns shows.
+    """
     event = {name: row[name] for name in row.asDict() if not name.startswith("_hoodie_")}
     event |= {"status": status, "coupon": coupon, **more}
+    event["amount"], event["items"] = row["amount"] + 1, row["items"] + 3
     event["order_ts"] = row["order_ts"].replace(hour=22)
     names = ("order_id", "status", "amount", "items", "weight", "delivery", "order_ts")
     return {name: event[name] for name in (*names, "partition_date", "coupon")}
 
 
-def _orders(rows, chosen) -> dict[str, Order]:
-    return {
-        row["order_id"]: Order(row["status"], row["coupon"], str(row["amount"]))
-        for row in rows
-        if row["order_id"] in chosen
-    }
+def _as_texts(row: Mapping) -> Order:
+    """The columns of a row as text, NULL as None."""
+    return {name: None if value is None else str(value) for name, value in row.items()}
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ HATCHED = (
 )
 # Avro's names, as a commit records them, in SQL's words.
 SQL_NAMES = {"long": "bigint", "timestamp-micros": "timestamp", "record": "struct"}
-MAX_REASON_LENGTH = 110  # characters of a refusal that the grid shows; the hover text has all
+MAX_REASON_LENGTH = 150  # characters of a refusal that the grid shows; the hover text has all
 TIMEOUT_S = 20.0
 
 
@@ -182,7 +182,11 @@ class SchemaTrials:
                 + f"<td style='{style};max-width:34em' title='{escape(outcome, quote=True)}'>"
                 + f"<small>{escape(short)}</small></td>"
             )
-        return heat.table(rows, "Red: refused. Blue: something was added. Amber: a type changed.")
+        return heat.table(
+            rows,
+            "Red: refused. Blue: something was added. Amber: a type changed. "
+            "White: the schema is as before; the values need not be.",
+        )
 
 
 def _only_added_to(before: str, after: str) -> bool:
