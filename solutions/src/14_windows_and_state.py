@@ -36,8 +36,8 @@
 # %% [markdown]
 # ## Start
 #
-# The shop's board shows revenue by status. Now it shall show **revenue per minute**, as fresh as can be,
-# and say which minutes are final.
+# The shop's board shows revenue by status. Now it shall show **revenue per minute**, as fresh as
+# can be, and say which minutes are final.
 
 # %%
 import json
@@ -54,9 +54,9 @@ lab = Lab.start("14")
 spark = lab.spark
 
 # %% [markdown]
-# The recorded stream of orders covers an hour around midnight. We send its new orders only, each once,
-# without malformed messages: lesson 03 has taken care of those. One partition, so that the order of
-# arrival is one line. The last orders are held back for later.
+# The recorded stream of orders covers an hour around midnight. We send its new orders only, each
+# once, without malformed messages: lesson 03 has taken care of those. One partition, so that the
+# order of arrival is one line. The last orders are held back for later.
 
 # %%
 topic = lab.topic("orders")
@@ -70,8 +70,8 @@ lab.replay(topic, sends=created, n=len(created) - HELD_BACK)
 
 # %% [markdown]
 # Three settings suit the many small batches of this lesson. There is one partition after each
-# shuffle, so one store of state to look into. Checkpoints on the local disk are written in a plainer
-# way. And a query keeps its last 2,000 reports, in place of 100. No answer depends on them.
+# shuffle, so one store of state to look into. Checkpoints on the local disk are written in a
+# plainer way. And a query keeps its last 2,000 reports, in place of 100. No answer depends on them.
 
 # %%
 from lab_env.lessons.l14.quick import QUICK
@@ -100,8 +100,8 @@ def orders_in(records):
 
 
 # %% [markdown]
-# The same orders can be read in two ways: by a **batch query**, over what the topic holds now, or as
-# a **stream**, which goes on with what arrives.
+# The same orders can be read in two ways: by a **batch query**, over what the topic holds now, or
+# as a **stream**, which goes on with what arrives.
 
 
 # %%
@@ -127,8 +127,8 @@ orders.select("order_id", "amount", "order_ts", "timestamp").show(3, truncate=Fa
 #
 # A [**window**](../docs/glossary.md#window) is a span of time that rows are grouped by. Spark's
 # [`F.window`](https://spark.apache.org/docs/3.5.7/api/python/reference/pyspark.sql/api/pyspark.sql.functions.window.html)
-# gives the one in which a time lies, as a struct of `start` and `end`:
-# `F.window("order_ts", "1 minute")`.
+# gives the one in which a time lies, as a struct of `start` and `end`: `F.window("order_ts", "1
+# minute")`.
 #
 # ### Exercise 14.1 · Revenue per minute
 #
@@ -232,23 +232,23 @@ assert times_counted == 2
 #
 # > **Documented, not measured.** `F.session_window("order_ts", "5 minutes")` closes after five
 # > minutes without an order; each customer has sessions of their own if you group by `customer_id`
-# > as well. On a stream it works in append mode, not in update mode. All windows are aligned to UTC:
-# > one of `"1 day"` begins at midnight UTC. `F.window("order_ts", "1 day", startTime="-1 hour")`
-# > begins at midnight in Berlin, but only in winter: the offset is fixed and does not follow summer
-# > time. (Spark 3.5, "Structured Streaming Programming Guide", November 2026)
+# > as well. On a stream it works in append mode, not in update mode. All windows are aligned to
+# > UTC: one of `"1 day"` begins at midnight UTC. `F.window("order_ts", "1 day", startTime="-1
+# > hour")` begins at midnight in Berlin, but only in winter: the offset is fixed and does not
+# > follow summer time. (Spark 3.5, "Structured Streaming Programming Guide", November 2026)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes to here. Ask for examples of both times from people's own work: a sensor
-# that buffers, a phone in the underground, a nightly file. `date_trunc` in 14.1 is a natural answer; it
-# counts right and cannot end. Short of time: give 14.1 away.
+# *For instructors.* Ten minutes to here. Ask for examples of both times from people's own work: a
+# sensor that buffers, a phone in the underground, a nightly file. `date_trunc` in 14.1 is a natural
+# answer; it counts right and cannot end. Short of time: give 14.1 away.
 
 # %% [markdown]
 # ## When is it final?
 #
-# A batch query has all that it will ever see. A stream has not: an order of 12:00 may arrive at 12:04, or never.
-# Somebody has to say how long to wait. That is the [**watermark**](../docs/glossary.md#watermark):
-# `withWatermark("order_ts", "2 minutes")` sets it two minutes behind the newest event time that the
-# stream has seen.
+# A batch query has all that it will ever see. A stream has not: an order of 12:00 may arrive at
+# 12:04, or never. Somebody has to say how long to wait. That is the
+# [**watermark**](../docs/glossary.md#watermark): `withWatermark("order_ts", "2 minutes")` sets it
+# two minutes behind the newest event time that the stream has seen.
 #
 # We make orders by hand, 10 euro each, and send them one after another.
 
@@ -334,10 +334,11 @@ later
 assert "12:04" in later.index and "12:03" not in later.index
 
 # %% [markdown]
-# Counted! The watermark is not compared with the order but with the **end of its window**. The minute of
-# 12:04:10 ends at 12:05, after the watermark, so it is still open. The order of 12:03:50 came next. Its
-# minute ended at 12:04, before the watermark: dropped. (`dropDuplicatesWithinWatermark` has no
-# windows. It drops what is older than the watermark, even if the minute is open.)
+# Counted! The watermark is not compared with the order but with the **end of its window**. The
+# minute of 12:04:10 ends at 12:05, after the watermark, so it is still open. The order of 12:03:50
+# came next. Its minute ended at 12:04, before the watermark: dropped.
+# (`dropDuplicatesWithinWatermark` has no windows. It drops what is older than the watermark, even
+# if the minute is open.)
 #
 # Who notices? The query's progress has a counter, `numRowsDroppedByWatermark`. It counts what is
 # checked for lateness, and Spark sums the rows of a batch per minute *before* it checks. Now five
@@ -390,9 +391,9 @@ assert [arrival.late for arrival in by_hand].count(True) == 6
 # Each dot is an order: when it was made, over when it arrived. The staircase is the watermark. Grey
 # is what it has closed: minutes that have ended.
 #
-# The watermark follows the newest event time, and it never goes back. What if a phone's clock is wrong?
-# An order of the year **2999** arrives. This query has a checkpoint, so that we can stop it and start it
-# again.
+# The watermark follows the newest event time, and it never goes back. What if a phone's clock is
+# wrong? An order of the year **2999** arrives. This query has a checkpoint, so that we can stop it
+# and start it again.
 
 
 # %%
@@ -446,13 +447,13 @@ assert pd.Timestamp(kept["batchWatermarkMs"], unit="ms").year == 2999
 assert first_run[0]["stateOperators"][0]["numRowsDroppedByWatermark"] == 0
 
 # %% [markdown]
-# None. **One wrong clock has closed every minute of the next thousand years.** No error, no warning; the
-# query runs and counts nothing. A restart does not help, because the watermark stands in the
-# checkpoint: we have just read it in `offsets/N`.
+# None. **One wrong clock has closed every minute of the next thousand years.** No error, no
+# warning; the query runs and counts nothing. A restart does not help, because the watermark stands
+# in the checkpoint: we have just read it in `offsets/N`.
 #
-# So impossible times must go *before* `withWatermark` sees them. Kafka's `timestamp` is a clock that
-# no phone can set. The query's old checkpoint cannot be saved; with a new one it reads everything
-# again:
+# So impossible times must go *before* `withWatermark` sees them. Kafka's `timestamp` is a clock
+# that no phone can set. The query's old checkpoint cannot be saved; with a new one it reads
+# everything again:
 
 # %%
 sane = arriving(hand).where("order_ts < timestamp + INTERVAL 1 DAY")
@@ -557,12 +558,12 @@ assert late_orders == counter == 1
 
 # %% [markdown]
 # The staircase moves between batches, never inside one, and it trails the orders by your delay
-# **plus up to two batches**: the watermark that batch 1 makes is reported by batch 2, and batch 3 is
-# the first to be judged by it. So a delay that is somewhat too short may lose nothing, as long as
-# batches are as large as these two minutes. Do not count on it: a batch may be smaller tomorrow.
+# **plus up to two batches**: the watermark that batch 1 makes is reported by batch 2, and batch 3
+# is the first to be judged by it. So a delay that is somewhat too short may lose nothing, as long
+# as batches are as large as these two minutes. Do not count on it: a batch may be smaller tomorrow.
 #
-# Each order that you wait for costs twice: its reader waits, and the stream remembers the minute for
-# longer.
+# Each order that you wait for costs twice: its reader waits, and the stream remembers the minute
+# for longer.
 #
 # **A good place to pause.** To go on another day, write `lab = Lab.resume("14")` in place of
 # `lab = Lab.start("14")` in the first cell and run it. Run the other cells of *Start*, but **skip**
@@ -747,11 +748,12 @@ assert {name: set(table["kind"]) for name, table in files.items()} == {
 }
 
 # %% [markdown]
-# The same rows in each. They differ in what each batch writes to the checkpoint: RocksDB without the
-# changelog ships whole table files, nearly twice the bytes of the other two. The point of RocksDB is
-# another: millions of rows need not fit into the heap, where they would lengthen every garbage
-# collection. With a thousand rows this cannot be seen. *(Documented, not measured: Spark recommends it when pauses for garbage collection
-# grow. Spark 3.5, "Structured Streaming Programming Guide", November 2026.)*
+# The same rows in each. They differ in what each batch writes to the checkpoint: RocksDB without
+# the changelog ships whole table files, nearly twice the bytes of the other two. The point of
+# RocksDB is another: millions of rows need not fit into the heap, where they would lengthen every
+# garbage collection. With a thousand rows this cannot be seen. *(Documented, not measured: Spark
+# recommends it when pauses for garbage collection grow. Spark 3.5, "Structured Streaming
+# Programming Guide", November 2026.)*
 #
 # ### Changing a running query
 #
@@ -776,13 +778,13 @@ used = {(True, True): "both", (True, False): "only RocksDB", (False, True): "onl
 lab.record_actual("14.p6", used.get((on_rocksdb, four), "neither"))
 
 # %% [markdown]
-# Neither. Both settings were written into the checkpoint by the first batch, and the checkpoint wins.
-# All that Spark has to say is a line of level WARN, which our log does not show.
+# Neither. Both settings were written into the checkpoint by the first batch, and the checkpoint
+# wins. All that Spark has to say is a line of level WARN, which our log does not show.
 #
 # A change of the *query* is worse. Marketing prefers windows of five minutes. Customer, sum and
 # watermark stay as they are; only the window is longer. We restart on the same checkpoint.
-# `foreachBatch` gives each batch to a function (more of it in the next section); this one keeps what
-# was emitted.
+# `foreachBatch` gives each batch to a function (more of it in the next section); this one keeps
+# what was emitted.
 
 # %%
 lab.replay(topic, sends=created, skip=len(created) - HELD_BACK + 100, n=100)
@@ -820,15 +822,15 @@ first_window = mixed.iloc[0]
 assert 2 * first_window["stream"] < first_window["batch query"]
 
 # %% [markdown]
-# Accepted, and wrong: the window of five minutes in which the restart fell has less than half of its
-# revenue. It holds only what came since the restart. The sums of its earlier minutes lie in state,
-# under keys that nobody asks for any more. **State belongs to the query that wrote it.** If you
-# change a window, a key or an aggregate, start with a new checkpoint. So keep the orders themselves,
-# in a topic or a table, for as long as you may want to count them in another way.
+# Accepted, and wrong: the window of five minutes in which the restart fell has less than half of
+# its revenue. It holds only what came since the restart. The sums of its earlier minutes lie in
+# state, under keys that nobody asks for any more. **State belongs to the query that wrote it.** If
+# you change a window, a key or an aggregate, start with a new checkpoint. So keep the orders
+# themselves, in a topic or a table, for as long as you may want to count them in another way.
 #
 # > **Documented, not measured.** Changes that Spark can tell from the columns of the state are
-# > refused: one more sum in the query, and it stops with *Provided schema doesn't match to the schema
-# > for existing state*. Spark 4 can [read state as a
+# > refused: one more sum in the query, and it stops with *Provided schema doesn't match to the
+# > schema for existing state*. Spark 4 can [read state as a
 # > table](https://spark.apache.org/docs/4.0.0/streaming/structured-streaming-state-data-source.html);
 # > 3.5 cannot. (Spark 3.5 and 4.0, "Structured Streaming Programming Guide", November 2026)
 
@@ -852,8 +854,8 @@ assert 2 * first_window["stream"] < first_window["batch query"]
 # ### Exercise 14.4 · The same total, twice
 #
 # Complete the options and the function. It counts with your function of 14.1, after a watermark of
-# **two minutes**, and starts a stream into the Hudi table at `path`, with the given `checkpoint` and
-# the trigger `availableNow`. It returns the running query. Minutes must be right while they are
+# **two minutes**, and starts a stream into the Hudi table at `path`, with the given `checkpoint`
+# and the trigger `availableNow`. It returns the running query. Minutes must be right while they are
 # still open. The check runs it, deletes the last file of `commits`, and runs it again.
 
 # %% exercise="14.4"
@@ -884,8 +886,8 @@ def start_board(orders, path, checkpoint):
 lab.check("14.4", start_board)
 
 # %% [markdown] hint="14.4"
-# Your function of 14.1 makes the minutes, after `withWatermark`. In update mode a row that is emitted
-# again holds the minute's new *total*.
+# Your function of 14.1 makes the minutes, after `withWatermark`. In update mode a row that is
+# emitted again holds the minute's new *total*.
 
 # %% [markdown] hint="14.4"
 # `minutes.writeStream.foreachBatch(upsert).outputMode("update")`, the option `checkpointLocation`,
@@ -1043,15 +1045,18 @@ assert 0 < still_open < len(after) / 2
 # %% [markdown]
 # ## Key points
 #
-# - A number that is asked for twice belongs to event time. Windows that overlap must not be added up.
-# - The watermark closes *windows*. An order that is older than it still counts if its window is open.
-# - What comes too late is dropped without an error. The counter counts groups; only a batch result shows
-#   the money.
+# - A number that is asked for twice belongs to event time. Windows that overlap must not be added
+#   up.
+# - The watermark closes *windows*. An order that is older than it still counts if its window is
+#   open.
+# - What comes too late is dropped without an error. The counter counts groups; only a batch result
+#   shows the money.
 # - One time in the far future closes everything, and the checkpoint keeps it. Filter before
 #   `withWatermark`.
-# - State ends only if the key has a window of the watermarked column. A checkpoint pins the store, the
-#   partitions and the meaning of the state.
-# - Update mode, `foreachBatch` and an upsert by the window: fresh, and the same after a repeated batch.
+# - State ends only if the key has a window of the watermarked column. A checkpoint pins the store,
+#   the partitions and the meaning of the state.
+# - Update mode, `foreachBatch` and an upsert by the window: fresh, and the same after a repeated
+#   batch.
 #
 # ## What's next
 #

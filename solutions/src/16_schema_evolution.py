@@ -52,9 +52,9 @@ lab = Lab.start("16")
 spark = lab.spark
 
 # %% [markdown]
-# The app sends an order as one JSON object. O-1 to O-300 were placed on Thursday, 19 November, later
-# ones on Friday. `sent` keeps every event that was sent, so that at the end we know what the board must
-# say.
+# The app sends an order as one JSON object. O-1 to O-300 were placed on Thursday, 19 November,
+# later ones on Friday. `sent` keeps every event that was sent, so that at the end we know what the
+# board must say.
 
 # %%
 topic = lab.topic("orders")
@@ -992,9 +992,9 @@ lab.use_reference("16.4")
 
 # %% [markdown]
 # Neither way is free. A temporary view ends with the session; in production it is a `CREATE VIEW`
-# in the metastore (lesson 13). Even so hudi-rs does not know it. The second column makes every writer that does not send it a writer with a missing
-# column, which you have seen refused. Drop the old name only when nobody has asked for it for
-# longer than your readers travel back.
+# in the metastore (lesson 13). Even so hudi-rs does not know it. The second column makes every
+# writer that does not send it a writer with a missing column, which you have seen refused. Drop the
+# old name only when nobody has asked for it for longer than your readers travel back.
 #
 # ### The board
 #

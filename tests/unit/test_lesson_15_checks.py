@@ -19,6 +19,7 @@ from lab_env.lessons.l15.checks import (
     made_up_changes,
     made_up_records,
     made_up_slots,
+    versions_of,
 )
 
 RECORDS, CHANGES = made_up_records(random.Random(15))
@@ -128,8 +129,10 @@ def test_what_made_up_slots_keep_and_confirm_differs_by_far_more_than_the_tolera
 
 
 def history_of(made, seed=15):
-    changes, expected = made_up_changes(random.Random(seed))
-    return Histories(made(expected), expected, frozenset(change[-1] for change in changes))
+    changes = made_up_changes(random.Random(seed))
+    expected, by_lsn = versions_of(changes, (5, 6)), versions_of(changes, (6,))
+    lsns = frozenset(change[-1] for change in changes)
+    return Histories(made(expected), expected, by_lsn, lsns)
 
 
 def test_the_versions_that_the_database_made_pass():
@@ -164,17 +167,40 @@ def test_the_versions_that_the_database_made_pass():
             },
             "you have new",
         ),
-        (lambda expected: {name: [] for name in expected}, "has 0 versions, the database made"),
+        (lambda expected: {name: [] for name in expected}, "and so is another amount"),
+        (
+            lambda expected: {
+                name: [version for version in versions for _ in range(2) if version[3] or _]
+                for name, versions in expected.items()
+            },
+            "A change that comes twice",
+        ),
     ],
 )
 def test_other_versions_get_their_reason(made, reason):
     assert reason in reason_of(SurvivesAReplay.judge(history_of(made)))
 
 
+def test_an_order_by_lsn_alone_is_told_that_commits_come_first():
+    changes = made_up_changes(random.Random(15))
+    reason = reason_of(SurvivesAReplay.judge(history_of(lambda _: versions_of(changes, (6,)))))
+    assert "By `lsn` alone" in reason and "is new" in reason and "database says paid" in reason
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_in_made_up_changes_neither_counting_records_nor_keys_gives_the_versions(seed):
-    changes, expected = made_up_changes(random.Random(seed))
-    once = {change[-1] for change in changes}
+def test_in_made_up_changes_no_short_cut_gives_the_versions(seed):
+    changes = made_up_changes(random.Random(seed))
+    expected = versions_of(changes, (5, 6))
+    once = set(changes)
     versions = sum(map(len, expected.values()))
     assert versions < len(once) < len(changes)
+    assert len({change[-1] for change in once}) == len(once)
     assert any(versions and versions[-1][3] is not None for versions in expected.values())
+    of_one_amount = {(order, *rest) for order, *rest in ((c[0], c[1], c[4], *c[5:]) for c in once)}
+    without = [(order, status, 0, "", *rest) for order, status, *rest in of_one_amount]
+    assert sum(map(len, versions_of(without, (5, 6)).values())) == versions - 1
+    different = [
+        order for order in expected if versions_of(changes, (6,))[order] != expected[order]
+    ]
+    assert len(different) == 1
+    assert all(begin < (end or begin + 1) for v in expected.values() for _, _, begin, end in v)

@@ -28,16 +28,21 @@ def refusal(code, text):
     return urllib.error.HTTPError("http://connect", code, "", Message(), io.BytesIO(text))
 
 
-def test_lanes_show_when_each_transaction_began_and_where_its_change_is():
-    lanes = [Lane("A", NOON, Decimal(1000), 1900), Lane("B", NOON, Decimal(1010), 1500)]
+def test_lanes_show_when_each_transaction_began_changed_and_committed():
+    lanes = [
+        Lane("A", NOON, Decimal(1000), 1900, Decimal(2000)),
+        Lane("B", NOON, Decimal(1000), 1500, Decimal(1900)),
+    ]
     drawing = draw_lanes(lanes)
     assert drawing.startswith("<svg")
-    assert all(text in drawing for text in ("now() = 12:00:00.250", "1,900", "1,500"))
+    texts = ("now() = 12:00:00.250", "begins", "changes O-17", "commits", "1,500", "2,000")
+    assert all(text in drawing for text in texts)
 
 
 def test_a_lost_slot_is_a_cross_and_not_a_bar_of_zero():
-    drawing = draw_wal([("stopped", Decimal(2**20)), ("limit of 4 MB", None)], limit_mb=4)
-    assert "1.0" in drawing and "lost" in drawing
+    for nothing in (None, 0):
+        drawing = draw_wal([("stopped", Decimal(2**20)), ("limit of 4 MB", nothing)], limit_mb=4)
+        assert ">1.0<" in drawing and ">0.0<" not in drawing and ">lost<" in drawing
 
 
 def test_a_version_without_an_end_reaches_the_end_of_the_chart():
@@ -84,6 +89,15 @@ def test_a_worker_that_does_not_answer_names_the_command_that_starts_it(monkeypa
     monkeypatch.setattr(figures, "request_json", refuse)
     with pytest.raises(LabError, match="lab up connect"):
         Connect(FakeLab()).get("/connectors")
+
+
+def test_to_watch_is_to_ask_more_than_once(monkeypatch):
+    answers = iter(range(100))
+    monkeypatch.setattr(figures, "request_json", lambda *call: next(answers))
+    monkeypatch.setattr(figures.time, "sleep", lambda seconds: None)
+    clock = iter(range(100))  # a second passes whenever it is looked at
+    monkeypatch.setattr(figures.time, "monotonic", lambda: next(clock))
+    assert Connect(FakeLab()).watch("/status", seconds=4) == [0, 1]
 
 
 def test_a_state_that_never_comes_is_an_error_that_names_the_log(monkeypatch):

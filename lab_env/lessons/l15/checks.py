@@ -314,16 +314,17 @@ class TheAlarm:
 
         chosen = random.Random()
         with psycopg.connect(lab.postgres(), autocommit=True) as connection:
-            connection.execute("""
-                CREATE TEMP TABLE pg_replication_slots (
-                    slot_name text, plugin text, slot_type text, database text, active boolean,
-                    restart_lsn pg_lsn, confirmed_flush_lsn pg_lsn, wal_status text)""")
+            connection.execute(
+                "CREATE TEMP TABLE pg_replication_slots (LIKE pg_catalog.pg_replication_slots)"
+            )
             (found,) = connection.execute("SELECT pg_current_wal_lsn() - '0/0'").fetchall()
             end = as_int(found[0])
             slots = made_up_slots(chosen, end)
             connection.cursor().executemany(
-                """INSERT INTO pg_replication_slots VALUES (%s, 'pgoutput', 'logical', 'shop', %s,
-                   '0/0'::pg_lsn + %s::numeric, '0/0'::pg_lsn + %s::numeric, %s)""",
+                """INSERT INTO pg_replication_slots (plugin, slot_type, database, slot_name, active,
+                       restart_lsn, confirmed_flush_lsn, wal_status)
+                   VALUES ('pgoutput', 'logical', 'shop', %s, %s,
+                       '0/0'::pg_lsn + %s::numeric, '0/0'::pg_lsn + %s::numeric, %s)""",
                 slots,
             )
             rows = connection.execute(as_text(answer).encode()).fetchall()
@@ -404,11 +405,13 @@ class Histories:
     Args:
         made: per order its versions (status, amount, valid_from, valid_to), as the function says.
         expected: the same, as they were.
+        by_lsn: the same, if the order of commits is not looked at.
         lsns: LSNs of all changes.
     """
 
     made: dict[str, list[tuple]]
     expected: dict[str, list[tuple]]
+    by_lsn: dict[str, list[tuple]]
     lsns: frozenset[int]
 
 
@@ -419,7 +422,8 @@ class SurvivesAReplay:
     @staticmethod
     def observe(lab, answer: Callable) -> Histories:
         """Call the function with changes of which some come twice, in no order."""
-        changes, expected = made_up_changes(random.Random())
+        changes = made_up_changes(random.Random())
+        expected, by_lsn = versions_of(changes, (5, 6)), versions_of(changes, (6,))
         names = "order_id STRING, status STRING, amount DECIMAL(12,2), op STRING, deleted BOOLEAN"
         rows = lab.spark.createDataFrame(
             changes, f"{names}, commit_lsn BIGINT, lsn BIGINT"
@@ -433,7 +437,7 @@ class SurvivesAReplay:
             made.setdefault(order_id, []).append(version)
         for versions in made.values():
             versions.sort(key=lambda version: version[2])
-        return Histories(made, expected, frozenset(change[-1] for change in changes))
+        return Histories(made, expected, by_lsn, frozenset(change[-1] for change in changes))
 
     @staticmethod
     def judge(facts: Histories) -> Passed | NotYet:
@@ -452,10 +456,21 @@ class SurvivesAReplay:
                     f"{order_id} has {len(current)} current versions. The older ones must be "
                     "closed: `valid_to` is where the next version begins."
                 )
-            if len(versions) != len(expected):
+            if versions == facts.by_lsn.get(order_id) != expected:
+                return NotYet(
+                    f"By `lsn` alone {order_id} is {_words(versions[-1])}; the database says "
+                    f"{_words(expected[-1])}: a change with a lower LSN was committed later. Order "
+                    "by `commit_lsn` first, as `LOG` does."
+                )
+            if len(versions) > len(expected):
                 return NotYet(
                     f"{order_id} has {len(versions)} versions, the database made {len(expected)}. "
                     "A change that comes twice, or changes nothing, is no version."
+                )
+            if len(versions) < len(expected):
+                return NotYet(
+                    f"{order_id} has {len(versions)} versions, the database made {len(expected)}. "
+                    "Another status is a new version, and so is another amount."
                 )
             if versions != expected:
                 mine, right = next(
@@ -476,41 +491,64 @@ def _words(version: tuple) -> str:
     return f"{status} {amount} from {begin} to {end if end is not None else 'now'}"
 
 
-def made_up_changes(chosen: random.Random) -> tuple[list[tuple], dict[str, list[tuple]]]:
-    """Changes of some orders, some of them twice and none in order, and the versions in them.
+# What happens to each made-up order: operation and status, and whether the amount changes as well.
+LIVES = (
+    ("c new", "u paid", "u paid", "u packed"),
+    ("r new", "u paid", "d paid"),
+    ("c new", "d new", "c new", "u paid"),
+    ("r new", "u paid", "r paid", "u packed", "r packed"),
+    ("c new", "u new cheaper", "u paid"),
+    ("c new",),
+    ("c new", "r new", "u paid"),  # the last change was made before the read, committed after it
+)
 
-    There are orders with a deletion, with a deletion and a new life, with two changes in one
-    transaction, and with reads and updates that change nothing.
+
+def made_up_changes(chosen: random.Random) -> list[tuple]:
+    """Changes of some orders, some of them twice and none in order.
+
+    There are orders with a deletion, with a deletion and a new life, with another amount, with
+    reads and updates that change nothing, and one whose LSNs do not follow its commits.
 
     Args:
         chosen: draws numbers, amounts and positions.
+
+    Returns:
+        Tuples of order_id, status, amount, op, deleted, commit_lsn and lsn.
     """
-    lives = {
-        "plain": ("c new", "u paid", "u paid", "u packed"),
-        "deleted": ("r new", "u paid", "d paid"),
-        "reborn": ("c new", "d new", "c new", "u paid"),
-        "read": ("r new", "u paid", "r paid", "u packed", "r packed"),
-        "short": ("c new",),
-    }
     changes: list[tuple] = []
-    expected: dict[str, list[tuple]] = {}
     position = chosen.randint(1_000, 9_000)
-    for number, life in zip(chosen.sample(range(100, 999), 5), lives.values(), strict=True):
-        order_id, amount = f"O-{number}", Decimal(chosen.randint(100, 9_999)) / 100
-        versions: list[list] = []
-        previous = None
+    for number, life in zip(chosen.sample(range(100, 999), len(LIVES)), LIVES, strict=True):
+        amount = Decimal(chosen.randint(200, 9_999)) / 100
         for step in life:
-            op, status = step.split()
+            op, status, *cheaper = step.split()
             position += chosen.randint(20, 99)
-            changes.append((order_id, status, amount, op, op == "d", position - 10, position))
-            if (status, op == "d") == previous:
-                continue
-            if versions and versions[-1][3] is None:
-                versions[-1][3] = position
-            if op != "d":
-                versions.append([status, amount, position, None])
-            previous = (status, op == "d")
-        expected[order_id] = [tuple(version) for version in versions]
+            amount -= len(cheaper)
+            changes.append((f"O-{number}", status, amount, op, op == "d", position - 10, position))
+    *changes, read, update = changes
+    changes += [(*read[:-1], update[-1]), (*update[:-1], read[-1])]
     changes += chosen.sample(changes, len(changes) // 2)
     chosen.shuffle(changes)
-    return changes, expected
+    return changes
+
+
+def versions_of(changes: Sequence[tuple], columns: Sequence[int]) -> dict[str, list[tuple]]:
+    """The versions of each order: status, amount, and the LSNs from and to which it was valid.
+
+    Args:
+        changes: as `made_up_changes` has them.
+        columns: those by which the changes are ordered.
+    """
+    versions: dict[str, list[list]] = {}
+    previous: dict[str, tuple] = {}
+    in_order = sorted(set(changes), key=lambda change: [change[column] for column in columns])
+    for order_id, status, amount, _, deleted, _, lsn in in_order:
+        state = (status, amount, deleted)
+        if previous.get(order_id) == state:
+            continue
+        previous[order_id] = state
+        found = versions.setdefault(order_id, [])
+        if found and found[-1][3] is None:
+            found[-1][3] = lsn
+        if not deleted:
+            found.append([status, amount, lsn, None])
+    return {order_id: [tuple(one) for one in found] for order_id, found in versions.items()}

@@ -60,6 +60,14 @@ class Connect:
                 raise LabError(what, "run: lab logs connect")
             time.sleep(0.2)
 
+    def watch(self, path: str, seconds: float) -> list:
+        """Ask again and again for some seconds; returns the answers, in their order."""
+        answers, until = [], time.monotonic() + seconds
+        while time.monotonic() < until:
+            answers.append(self.get(path))
+            time.sleep(0.2)
+        return answers
+
     def wait_until_up(self) -> list[str]:
         """Wait until it answers, for example after it was killed; returns its connectors.
 
@@ -102,10 +110,12 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 
 def wait_for_connector(lab, db) -> None:
-    """Wait until the connector has sent everything that is committed now.
+    """Wait until the connector has sent what is committed now.
 
     Writes markers into the database's log (`pg_logical_emit_message`) until one has come through.
     A marker that is written before the connector has its slot never comes, so there are several.
+    It has a topic of its own and may overtake the many records of a snapshot: after one, wait for
+    those with `wait_for_records`.
 
     Args:
         lab: the lesson's handle.
@@ -209,16 +219,18 @@ class Lane:
         now: its `now()`.
         began: position of the log when it began.
         changed: LSN of its change.
+        committed: position of the log behind its commit.
     """
 
     name: str
     now: datetime
     began: Decimal
     changed: int
+    committed: Decimal
 
 
 def draw_lanes(lanes: Sequence[Lane]) -> str:
-    """Transactions as lanes over the log: where each began, with its `now()`, and its change.
+    """Transactions as lanes over the log: where each began, changed the order, and committed.
 
     The axis has the events in their order, not to scale: an idle log hardly grows between them.
 
@@ -226,33 +238,44 @@ def draw_lanes(lanes: Sequence[Lane]) -> str:
         An `<svg>` element.
     """
     events = sorted(
-        [(int(lane.began), 0, lane.now, lane.name) for lane in lanes]
-        + [(lane.changed, 1, lane.now, lane.name) for lane in lanes]
+        event
+        for lane in lanes
+        for event in (
+            # A change begins where the commit before it ends, so at one position it comes last.
+            (int(lane.began), 0, lane.now, lane.name, "begins"),
+            (lane.changed, 1, lane.now, lane.name, "changes O-17"),
+            (int(lane.committed), 0, lane.now, lane.name, "commits"),
+        )
     )
-    place = {(name, kind): number for number, (_, kind, _, name) in enumerate(events)}
+    place = {(name, what): number for number, (*_, name, what) in enumerate(events)}
     figure, axes = new_chart(
         "Two transactions, one order", "position of the log (LSN)", "", width=7.6, height=2.6
     )
     for row, lane in enumerate(reversed(lanes)):
         colour = (GREEN, BLUE)[row % 2]
-        begin, change = place[lane.name, 0], place[lane.name, 1]
-        axes.plot([begin, change], [row, row], color=colour, linewidth=8, alpha=0.45)
-        axes.plot(begin, row, "o", color=INK, markersize=7)
-        axes.plot(change, row, "D", color=colour, markersize=10)
-        clock = f"begins, now() = {lane.now:%H:%M:%S.%f}"[:-3]
-        axes.annotate(clock, (begin, row + 0.24), color=INK, fontsize=9)
-        axes.annotate("changes O-17", (change, row - 0.38), color=INK, fontsize=9, ha="center")
+        ends = [place[lane.name, "begins"], place[lane.name, "commits"]]
+        axes.plot(ends, [row, row], color=colour, linewidth=8, alpha=0.45)
+        for what, marker, size in (
+            ("begins", "o", 7),
+            ("changes O-17", "D", 10),
+            ("commits", "s", 9),
+        ):
+            x = place[lane.name, what]
+            axes.plot(x, row, marker, color=INK if what == "begins" else colour, markersize=size)
+            axes.annotate(what, (x, row - 0.4), color=INK, fontsize=9, ha="center")
+        clock = f"now() = {lane.now:%H:%M:%S.%f}"[:-3]
+        axes.annotate(clock, (ends[0], row + 0.24), color=INK, fontsize=9, ha="center")
     axes.set_yticks(range(len(lanes)), [lane.name for lane in reversed(lanes)])
     axes.set_xticks(range(len(events)), [f"{event[0]:,}" for event in events])
-    axes.set(ylim=(-0.6, len(lanes) - 0.4), xlim=(-0.3, len(events) - 0.4))
+    axes.set(ylim=(-0.6, len(lanes) - 0.4), xlim=(-0.7, len(events) - 0.5))
     return svg(figure)
 
 
 def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> str:
-    """What a slot makes the database keep, per step; a step without a number is a lost slot.
+    """What a slot makes the database keep, per step; where nothing is kept the slot is lost.
 
     Args:
-        steps: what was done, and the bytes kept after it.
+        steps: what was done, and the bytes kept after it; None or 0 for a slot that is lost.
         limit_mb: the limit that was set before the last step.
 
     Returns:
@@ -260,7 +283,7 @@ def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> st
     """
     figure, axes = new_chart("WAL kept for the slot", "", "MB", width=7.6, height=2.8)
     for number, (_, kept) in enumerate(steps):
-        if kept is None:
+        if not kept:
             axes.plot(number, limit_mb / 2, "X", color=VERMILION, markersize=14)
             axes.annotate("lost", (number, limit_mb * 1.15), color=INK, ha="center", fontsize=9)
             continue
@@ -278,7 +301,7 @@ def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> st
 
 
 def draw_versions(versions: pd.DataFrame) -> str:
-    """The versions of some orders as bars over the LSN; an open end is a current version.
+    """The versions of some orders as bars over the LSN; a current version ends in an arrow.
 
     Args:
         versions: columns order_id, status, amount, valid_from and valid_to.
@@ -290,13 +313,19 @@ def draw_versions(versions: pd.DataFrame) -> str:
     place = {position: number for number, position in enumerate(positions)}
     orders = sorted(versions["order_id"].unique(), reverse=True)
     figure, axes = new_chart(
-        "Versions of some orders", "positions of the log, in order", "", width=7.6, height=2.8
+        "Versions of some orders",
+        "positions of the log, in order; an arrow: current",
+        "",
+        width=7.6,
+        height=3.2,
     )
     for version in versions.itertuples():
         row, begin = orders.index(version.order_id), place[version.valid_from]
         current = pd.isna(version.valid_to)
         end = len(positions) if current else place[version.valid_to]
         colour = _colour_of(version.status)
+        if current:
+            axes.plot(end + 0.12, row, ">", color=INK, markersize=9, clip_on=False)
         axes.barh(row, end - begin, left=begin, height=0.55, color=colour, edgecolor=INK, alpha=0.7)
         text = f"{version.status}\n{version.amount}"
         axes.annotate(
@@ -305,6 +334,7 @@ def draw_versions(versions: pd.DataFrame) -> str:
     axes.set_yticks(range(len(orders)), orders)
     axes.set_xticks(range(len(positions)), [f"{int(position):,}" for position in positions])
     axes.tick_params(axis="x", labelrotation=35, labelsize=7)
+    axes.set_xlim(-0.1, len(positions) + 0.3)
     return svg(figure)
 
 
