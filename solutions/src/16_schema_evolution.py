@@ -50,6 +50,9 @@ from lab_env.lessons.l16.figures import board_of, send_events
 
 lab = Lab.start("16")
 spark = lab.spark
+# On tables of a few hundred rows, compiling a query costs more than it saves.
+spark.conf.set("spark.sql.codegen.wholeStage", False)
+spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 
 # %% [markdown]
 # The app sends an order as one JSON object. O-1 to O-300 were placed on Thursday, 19 November,
@@ -318,10 +321,10 @@ assert alarm == {"coupon": 50}
 # compares its rows with it and converts, extends or refuses. This is [**schema on
 # write**](../docs/glossary.md#schema-on-write).
 #
-# We take ten orders of Friday, mark them as paid, and write them in twelve variants, each to its
+# We take ten orders of Friday, mark them as paid, and write them in eleven variants, each to its
 # own copy of the table. (A table's files contain no absolute path, so a copy of its objects is a
 # table.) `collect()` fetches the ten rows and `createDataFrame` makes a DataFrame of them, so that
-# the twelve writes do not read the table again.
+# the eleven writes do not read the table again.
 
 # %%
 from lab_env.lessons.l16.figures import SchemaTrials, columns_of
@@ -354,7 +357,6 @@ CHANGES = {
     "amount as text": (with_columns(amount="CAST(amount AS STRING)"), {}),
     "weight as text": (with_columns(weight="CAST(weight AS STRING)"), {}),
     "weight as text, '5.0 kg'": (with_columns(weight="concat(weight, ' kg')"), {}),
-    "columns in another order": (paid.select(known[::-1]), {}),
     "column items missing": (paid.drop("items"), {}),
     "the same with ...set.null.for.missing.columns": (paid.drop("items"), SET_NULL),
 }
@@ -396,11 +398,11 @@ lab.record_actual("16.p3", fate[trials.verdict("amount as text")])
 # %%
 lab.record_actual("16.p4", fate[trials.verdict("weight as text")])
 
-# %% name="twelve-writes" proof="Adding and widening are accepted, a DOUBLE becomes text, three of twelve writes are refused"
+# %% name="eleven-writes" proof="Adding and widening are accepted, a DOUBLE becomes text, three of eleven writes are refused"
 verdicts = trials.frame()["schema"]
 assert list(verdicts) == [
     "added", "refused", "added", "changed", "changed", "refused", "as before",
-    "changed", "changed", "as before", "refused", "as before",
+    "changed", "changed", "refused", "as before",
 ]  # fmt: skip
 assert results["weight as text"]["weight"] == "string"
 refusals = [str(error) for error in results.values() if isinstance(error, Exception)]
