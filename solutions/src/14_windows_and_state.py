@@ -36,7 +36,7 @@
 # %% [markdown]
 # ## Start
 #
-# The shop's board shows revenue by status. Now it shall show **revenue per minute**, as fresh as
+# The shop's board shows revenue by status. Now it is to show **revenue per minute**, as fresh as
 # can be, and say which minutes are final.
 
 # %%
@@ -55,8 +55,8 @@ spark = lab.spark
 
 # %% [markdown]
 # The recorded stream of orders covers an hour around midnight. We send its new orders only, each
-# once, without malformed messages: lesson 03 has taken care of those. One partition, so that the
-# order of arrival is one line. The last orders are held back for later.
+# once, without malformed messages: lesson 03 has taken care of those. There is one
+# partition, so that the order of arrival is one line. The last orders are held back for later.
 
 # %%
 topic = lab.topic("orders")
@@ -284,16 +284,14 @@ for mode in ("update", "append"):
     sink = per_minute.writeStream.format("memory").queryName(f"hand_{mode}").outputMode(mode)
     queries[mode] = sink.trigger(processingTime="300 milliseconds").start()
 
+
 # %%
-from lab_env.lessons.l14.figures import wait_until_read
-
-
 def deliver(*times):
     """Send orders; show the watermark, and the newest revenue that each query has emitted."""
     send(*times)
-    wait_until_read(*queries.values())
     emitted = {}
-    for mode in queries:
+    for mode, query in queries.items():
+        query.processAllAvailable()  # waits until it has read the topic
         rows = spark.table(f"hand_{mode}").toPandas()
         # A minute's total only grows, so the largest is the newest.
         emitted[mode] = rows.groupby(rows["minute"].dt.strftime("%H:%M"))["revenue"].max()

@@ -1025,7 +1025,7 @@ assert recovered == {"database": [], "lake": []}
 # The table shows the present. "What was the status of O-17 before it was cancelled?" Time travel
 # does not know: `paid` and `cancelled` came in one commit of the lake, and in production the
 # cleaner removes old commits anyway. Time travel tells what *the lake* said; a history tells what
-# *the database* said. There are two usual forms, named after data warehouses (*slowly changing
+# *the database* said. There are two usual forms, with names from data warehousing (*slowly changing
 # dimensions*):
 #
 # - **SCD4**: the current table, and beside it a table of all changes.

@@ -909,7 +909,7 @@ schema_history(lab, change_path)
 # reader that matches columns by name finds nothing and shows NULL for half of the orders, without
 # an error: Spark without the option, hudi-rs, and by [a reported
 # issue](https://github.com/apache/hudi/issues/19381) Trino. A board by `state` shows half of the
-# revenue under NULL. And time travel speaks the language of that time.
+# orders under NULL. And time travel speaks the language of that time.
 #
 # Writers feel it, too. The old pipeline still sends `status`. It has all the other columns:
 

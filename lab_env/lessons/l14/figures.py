@@ -25,12 +25,6 @@ KINDS = {
 }
 
 
-def wait_until_read(*queries) -> None:
-    """Wait until running queries have read their source, and have moved their watermark."""
-    for query in queries:
-        query.processAllAvailable()
-
-
 @dataclass(frozen=True)
 class Arrival:
     """One order at the moment when its batch took it.

@@ -203,11 +203,10 @@ def show(records) -> pd.DataFrame:
     return rows.toDF("offset", "key", *(part.rpartition(".")[2] for part in ENVELOPE)).toPandas()
 
 
-def be_busy(db, rows: int = 50_000) -> None:
-    """Insert rows, about 100 bytes of log each, into a table `clicks`, which nobody replicates."""
+def be_busy(db) -> None:
+    """Insert 50,000 rows, 100 bytes of log each, into a table `clicks`, which nobody replicates."""
     db.execute("CREATE TABLE IF NOT EXISTS clicks (id bigint, page text)")
-    insert = "INSERT INTO clicks SELECT i, md5(i::text) FROM generate_series(1, %s) AS i"
-    db.execute(insert, [rows])
+    db.execute("INSERT INTO clicks SELECT i, md5(i::text) FROM generate_series(1, 50000) AS i")
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,11 @@ class Alarm:
         expected: unknown field to the number of events that carry it.
         named: what the answer returned, likewise.
         malformed: the text of the malformed events.
-        known: fields that are no news.
     """
 
     expected: Mapping[str, int]
     named: Mapping[str, int]
     malformed: tuple[str, ...] = ()
-    known: tuple[str, ...] = KNOWN
 
 
 @check_of("16.1")
@@ -85,7 +83,7 @@ class TheAlarm:
                 "You return the text of malformed events. An extra field is no error: the events "
                 f"that carry {wanted} are valid."
             )
-        news = facts.named.keys() & set(facts.known)
+        news = facts.named.keys() & set(KNOWN)
         if news:
             return NotYet(f"{', '.join(sorted(news))}: known fields are no news.")
         return NotYet(
@@ -187,9 +185,9 @@ class Backfill:
         )
 
 
-def coupons_in(lab, path: str, column: str = "coupon") -> dict[str, str | None]:
+def coupons_in(lab, path: str) -> dict[str, str | None]:
     """Order id to coupon, as Spark reads the table now."""
-    rows = lab.spark.read.format("hudi").load(path).select("order_id", column).collect()
+    rows = lab.spark.read.format("hudi").load(path).select("order_id", "coupon").collect()
     return {row[0]: row[1] for row in rows}
 
 
@@ -379,7 +377,7 @@ class NewNameWithoutABreak:
             rows=len(before),
             old_query=old_query,
             # After an ALTER, hudi-rs waits many seconds for a file that Spark does not write.
-            hudi_rs=None if old_query is None else _by_hudi_rs(lab, path, "coupon"),
+            hudi_rs=None if old_query is None else _by_hudi_rs(lab, path),
             offered=_same(before, offered),
             error=error,
         )
@@ -417,8 +415,8 @@ def _same(before: Mapping[str, str | None], offered) -> int | None:
     return sum(order in found and found[order] == coupon for order, coupon in before.items())
 
 
-def _by_hudi_rs(lab, path: str, column: str) -> int:
-    """Rows with a value in a column, by hudi-rs; 0 if it knows no such column."""
+def _by_hudi_rs(lab, path: str) -> int:
+    """Rows with a value in `coupon`, by hudi-rs; 0 if it knows no such column."""
     store = {  # the keys are in the environment, as for Spark
         "aws_endpoint": lab.endpoints.s3_endpoint,
         "aws_region": lab.endpoints.s3_region,
@@ -427,6 +425,6 @@ def _by_hudi_rs(lab, path: str, column: str) -> int:
     address = path.replace("s3a://", "s3://")
     table = HudiTableBuilder.from_base_uri(address).with_storage_options(store).build()
     rows = pa.Table.from_batches(table.read())
-    if column not in rows.column_names:
+    if "coupon" not in rows.column_names:
         return 0
-    return rows.num_rows - rows.column(column).null_count
+    return rows.num_rows - rows.column("coupon").null_count
