@@ -91,6 +91,14 @@ def test_a_worker_that_does_not_answer_names_the_command_that_starts_it(monkeypa
         Connect(FakeLab()).get("/connectors")
 
 
+def test_a_connector_is_stopped_when_its_tasks_are_gone(monkeypatch):
+    stopped = {"connector": {"state": "STOPPED"}, "tasks": []}
+    answers = iter([{**stopped, "tasks": [{"id": 0}]}, stopped])
+    monkeypatch.setattr(figures, "request_json", lambda *call: next(answers))
+    Connect(FakeLab()).wait_until("/status", "STOPPED")
+    assert next(answers, None) is None
+
+
 def test_to_watch_is_to_ask_more_than_once(monkeypatch):
     answers = iter(range(100))
     monkeypatch.setattr(figures, "request_json", lambda *call: next(answers))
@@ -102,7 +110,7 @@ def test_to_watch_is_to_ask_more_than_once(monkeypatch):
 
 def test_a_state_that_never_comes_is_an_error_that_names_the_log(monkeypatch):
     monkeypatch.setattr(figures, "TIMEOUT_S", 0)
-    running = {"connector": {"state": "RUNNING"}}
+    running = {"connector": {"state": "RUNNING"}, "tasks": []}
     monkeypatch.setattr(figures, "request_json", lambda *call: running)
     with pytest.raises(LabError, match="is RUNNING, not STOPPED") as error:
         Connect(FakeLab()).wait_until("/status", "STOPPED")

@@ -52,9 +52,18 @@ class Connect:
         return self._call("DELETE", path)
 
     def wait_until(self, path: str, state: str) -> None:
-        """Wait until a connector's status says that it is in a state, for example `STOPPED`."""
+        """Wait until a connector's status says that it is in a state.
+
+        Args:
+            path: of its status.
+            state: `RUNNING`, or `STOPPED`, which it is when its tasks are gone as well.
+        """
         deadline = time.monotonic() + TIMEOUT_S
-        while (found := self.get(path)["connector"]["state"]) != state:
+        while True:
+            status = self.get(path)
+            found = status["connector"]["state"]
+            if found == state and not (state == "STOPPED" and status["tasks"]):
+                return
             if time.monotonic() > deadline:
                 what = f"The connector is {found}, not {state}, after {TIMEOUT_S} seconds."
                 raise LabError(what, "run: lab logs connect")
