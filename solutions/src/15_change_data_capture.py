@@ -92,8 +92,9 @@ run_sql("""
 # writes anyway. PostgreSQL records each change in its [**write-ahead
 # log**](../docs/glossary.md#write-ahead-log) (WAL), and the record is on disk before the changed
 # page is. Debezium, a connector that runs in Kafka Connect, asks for that log as a replica would,
-# and sends each change of a row to Kafka. No query runs against the table, and every committed
-# change of a row arrives, for as long as the database keeps the log for this reader.
+# and sends each change of a row to Kafka. After a first copy of the table no query runs against it,
+# and every committed change of a row arrives, for as long as the database keeps the log for this
+# reader.
 #
 # ## Snapshot, then changes
 #
@@ -574,8 +575,9 @@ assert list(dead["reason"]) == ["amount NAN", "operation t", "no order_id", "no 
 # %% [markdown]
 # Four dead letters, and each reason names the next step. *amount NAN*: have it corrected in the
 # database; the correction comes as a change. *operation t*: somebody truncated the table, and the
-# lake still has its rows, so take a new snapshot. By default Debezium does not even send it
-# (`skipped.operations=t`). *no order_id*, *no envelope*: somebody else writes to your topic.
+# lake still has its rows, so compare the keys of both sides, as we do at the end of the third
+# section. By default Debezium does not even send it (`skipped.operations=t`). *no order_id*, *no
+# envelope*: somebody else writes to your topic.
 #
 # The old ghost is gone as well: its order was inserted once more, and the second delete knew the
 # day.
