@@ -783,13 +783,6 @@ def keep_coupon(changes, path):
     changes.write.format("hudi").options(**ORDERS).mode("append").save(path)
 
 
-# %% wrong="16.3"
-# expect: is still
-def keep_coupon(changes, path):
-    rows = changes.where("coupon IS NOT NULL")
-    rows.write.format("hudi").options(**ORDERS).mode("append").save(path)
-
-
 # %%
 lab.use_reference("16.3")
 
@@ -977,16 +970,6 @@ def offer_voucher(path):
     spark.sql(f"RESET {ALLOW_DROP}")
     spark.sql("RESET hoodie.schema.on.read.enable")
     return spark.table("vouchers")
-
-
-# %% wrong="16.4"
-# expect: NULLs in `coupon`
-def offer_voucher(path):
-    table = spark.read.format("hudi").load(path)
-    rows = table.drop(*[name for name in table.columns if name.startswith("_hoodie_")])
-    renamed = rows.withColumnRenamed("coupon", "voucher")
-    renamed.write.format("hudi").options(**ORDERS, **SET_NULL).mode("append").save(path)
-    return spark.read.format("hudi").load(path)
 
 
 # %%

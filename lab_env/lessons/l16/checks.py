@@ -218,8 +218,8 @@ def read_topic(lab, topic: str) -> list[dict]:
         }
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         values: list[bytes] = []
-        while len(values) < sum(ends.values()):
-            messages = consumer.consume(1000, READ_TIMEOUT_S)
+        while missing := sum(ends.values()) - len(values):
+            messages = consumer.consume(missing, READ_TIMEOUT_S)  # returns when it has so many
             if not messages:
                 raise Unreadable("The topic cannot be read just now. Look at `lab status`.")
             values += [message.value() or b"" for message in messages]
