@@ -62,7 +62,7 @@ db = psycopg.connect(lab.postgres(), autocommit=True)
 def run_sql(statement, values=None):
     """Run a statement in the shop's database; its rows, if it returns any."""
     cursor = db.execute(statement, values)
-    return cursor.fetchall() if cursor.description else []
+    return cursor.fetchall() if cursor.description else None
 
 
 # %%

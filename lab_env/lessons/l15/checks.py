@@ -303,28 +303,38 @@ class Slots:
     tolerance: int = 100_000
 
 
+# It has all columns of the real one: those that say nothing here are NULL.
+MADE_UP_VIEW = """
+    CREATE TEMP TABLE made_up_slots (
+        slot_name name, active boolean, restart_lsn pg_lsn, confirmed_flush_lsn pg_lsn,
+        wal_status text);
+    CREATE TEMP VIEW pg_replication_slots AS
+    SELECT made.slot_name, 'pgoutput'::name AS plugin, 'logical' AS slot_type, actual.datoid,
+           'shop'::name AS database, false AS temporary, made.active, actual.active_pid,
+           actual.xmin, actual.catalog_xmin, made.restart_lsn, made.confirmed_flush_lsn, made.wal_status,
+           actual.safe_wal_size, false AS two_phase, actual.two_phase_at, actual.inactive_since,
+           actual.conflicting, actual.invalidation_reason, false AS failover, false AS synced
+    FROM made_up_slots AS made LEFT JOIN pg_catalog.pg_replication_slots AS actual ON false"""
+
+
 @check_of("15.3")
 class TheAlarm:
     """The WAL that is kept for each slot."""
 
     @staticmethod
     def observe(lab, answer: object) -> Slots:
-        """Run the query where `pg_replication_slots` is a made-up table, which SQL finds first."""
+        """Run the query where `pg_replication_slots` is a made-up view, which SQL finds first."""
         import psycopg
 
         chosen = random.Random()
         with psycopg.connect(lab.postgres(), autocommit=True) as connection:
-            connection.execute(
-                "CREATE TEMP TABLE pg_replication_slots (LIKE pg_catalog.pg_replication_slots)"
-            )
+            connection.execute(MADE_UP_VIEW)
             (found,) = connection.execute("SELECT pg_current_wal_lsn() - '0/0'").fetchall()
             end = as_int(found[0])
             slots = made_up_slots(chosen, end)
             connection.cursor().executemany(
-                """INSERT INTO pg_replication_slots (plugin, slot_type, database, slot_name, active,
-                       restart_lsn, confirmed_flush_lsn, wal_status)
-                   VALUES ('pgoutput', 'logical', 'shop', %s, %s,
-                       '0/0'::pg_lsn + %s::numeric, '0/0'::pg_lsn + %s::numeric, %s)""",
+                """INSERT INTO made_up_slots VALUES (%s, %s,
+                   '0/0'::pg_lsn + %s::numeric, '0/0'::pg_lsn + %s::numeric, %s)""",
                 slots,
             )
             rows = connection.execute(as_text(answer).encode()).fetchall()
