@@ -69,10 +69,9 @@ HELD_BACK = 300
 lab.replay(topic, sends=created, n=len(created) - HELD_BACK)
 
 # %% [markdown]
-# A few settings suit the many small batches of this lesson. There is one partition after each
+# Three settings suit the many small batches of this lesson. There is one partition after each
 # shuffle, so one store of state to look into. A query keeps its last 2,000 reports, in place of
-# 100. Queries are not compiled, as for a few thousand rows that costs more than it saves. And
-# checkpoints are written in a plainer way. No answer depends on these settings.
+# 100. And checkpoints are written in a plainer way. No answer depends on them.
 
 # %%
 from lab_env.lessons.l14.quick import QUICK

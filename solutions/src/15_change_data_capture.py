@@ -48,9 +48,6 @@ from lab_env import Lab
 
 lab = Lab.start("15", "postgres", optional="connect")
 spark = lab.spark
-# On tables of a thousand rows, compiling a query costs more than it saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 db = psycopg.connect(lab.postgres(), autocommit=True)
 
 # %% [markdown]

@@ -50,9 +50,6 @@ from lab_env.lessons.l16.figures import board_of, send_events
 
 lab = Lab.start("16")
 spark = lab.spark
-# On tables of a few hundred rows, compiling a query costs more than it saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 
 # %% [markdown]
 # The app sends an order as one JSON object. O-1 to O-300 were placed on Thursday, 19 November,

@@ -17,9 +17,6 @@ QUICK = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
     ),
-    # On tables of a few thousand rows, compiling a query costs more than it saves.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # The default of 100 would lose a query's first reports after a quarter of an hour without
     # orders, and `figures.arrivals` needs all of them.
     "spark.sql.streaming.numRecentProgressUpdates": "2000",

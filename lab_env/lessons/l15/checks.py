@@ -313,8 +313,8 @@ MADE_UP_VIEW = """
            'shop'::name AS database, false AS temporary, made.active, actual.active_pid,
            actual.xmin, actual.catalog_xmin, made.restart_lsn, made.confirmed_flush_lsn,
            made.wal_status, actual.safe_wal_size, false AS two_phase, actual.two_phase_at,
-           actual.inactive_since, actual.conflicting, actual.invalidation_reason, false AS
-           failover, false AS synced
+           actual.inactive_since, actual.conflicting, actual.invalidation_reason,
+           false AS failover, false AS synced
     FROM made_up_slots AS made LEFT JOIN pg_catalog.pg_replication_slots AS actual ON false"""
 
 
