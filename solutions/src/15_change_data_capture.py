@@ -896,7 +896,7 @@ lab.use_reference("15.3")
 # We stop the connector, write some twenty megabytes, and ask your query after each step.
 
 # %%
-from lab_env.lessons.l15.figures import be_busy
+from lab_env.lessons.l15.figures import be_busy, checkpoint_until_lost
 
 steps = []
 
@@ -938,7 +938,7 @@ run_sql("UPDATE orders SET status = 'paid' WHERE order_id = 'O-73'")
 run_sql("ALTER SYSTEM SET max_slot_wal_keep_size = '4MB'")
 run_sql("SELECT pg_reload_conf()")
 be_busy(db)
-run_sql("CHECKPOINT")
+checkpoint_until_lost(db, "orders")  # a CHECKPOINT applies the limit
 measure("limit of 4 MB")
 SLOT = "SELECT wal_status, invalidation_reason FROM pg_replication_slots WHERE slot_name = 'orders'"
 slot = run_sql(SLOT)[0]

@@ -11,9 +11,30 @@ import pytest
 
 from lab_env.errors import LabError
 from lab_env.lessons.l15 import figures
-from lab_env.lessons.l15.figures import Connect, Lane, draw_lanes, draw_versions, draw_wal
+from lab_env.lessons.l15.figures import (
+    Connect,
+    Lane,
+    checkpoint_until_lost,
+    draw_lanes,
+    draw_versions,
+    draw_wal,
+)
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
+
+
+class FakeDatabase:
+    """Counts checkpoints; its slot is lost after some of them."""
+
+    def __init__(self, lost_after):
+        self.checkpoints, self.lost_after = 0, lost_after
+
+    def execute(self, statement, values=None):
+        self.checkpoints += statement == "CHECKPOINT"
+        return self
+
+    def fetchone(self):
+        return ("lost" if self.checkpoints >= self.lost_after else "reserved",)
 
 
 class FakeLab:
@@ -115,3 +136,16 @@ def test_a_state_that_never_comes_is_an_error_that_names_the_log(monkeypatch):
     with pytest.raises(LabError, match="is RUNNING, not STOPPED") as error:
         Connect(FakeLab()).wait_until("/status", "STOPPED")
     assert "lab logs connect" in str(error.value)
+
+
+def test_a_checkpoint_that_came_before_the_new_limit_is_followed_by_another():
+    database = FakeDatabase(lost_after=3)
+    checkpoint_until_lost(database, "orders")
+    assert database.checkpoints == 3
+
+
+def test_a_slot_that_is_never_lost_is_an_error_that_names_the_setting(monkeypatch):
+    monkeypatch.setattr(figures, "TIMEOUT_S", 0)
+    with pytest.raises(LabError, match="orders is reserved, not lost") as error:
+        checkpoint_until_lost(FakeDatabase(lost_after=1000), "orders")
+    assert "max_slot_wal_keep_size" in str(error.value)

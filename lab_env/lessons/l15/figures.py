@@ -218,6 +218,35 @@ def be_busy(db) -> None:
     db.execute("INSERT INTO clicks SELECT i, md5(i::text) FROM generate_series(1, 50000) AS i")
 
 
+def checkpoint_until_lost(db, slot: str) -> None:
+    """Ask for checkpoints, which apply `max_slot_wal_keep_size`, until a slot is lost.
+
+    One may not be enough: `pg_reload_conf` only asks PostgreSQL's processes to read the new limit.
+
+    Args:
+        db: a connection to the lesson's database, in autocommit mode.
+        slot: its name.
+
+    Raises:
+        LabError: the slot is not lost after `TIMEOUT_S` seconds.
+    """
+    query = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        db.execute("CHECKPOINT")
+        found = db.execute(query, [slot]).fetchone()
+        if found == ("lost",):
+            return
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"The slot {slot} is {found[0] if found else 'not there'}, not lost, "
+                f"after {TIMEOUT_S} seconds.",
+                "ask with: SHOW max_slot_wal_keep_size   (it must say 4MB), "
+                "then run the cell again",
+            )
+        time.sleep(0.2)
+
+
 @dataclass(frozen=True)
 class Lane:
     """One transaction over the positions of the log.
