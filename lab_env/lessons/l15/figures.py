@@ -70,11 +70,11 @@ class Connect:
             time.sleep(0.2)
 
     def watch(self, path: str, seconds: float) -> list:
-        """Ask again and again for some seconds; returns the answers, in their order."""
-        answers, until = [], time.monotonic() + seconds
-        while time.monotonic() < until:
-            answers.append(self.get(path))
+        """Ask again and again for some seconds, twice at least; returns the answers in order."""
+        answers, until = [self.get(path)], time.monotonic() + seconds
+        while len(answers) < 2 or time.monotonic() < until:
             time.sleep(0.2)
+            answers.append(self.get(path))
         return answers
 
     def wait_until_up(self) -> list[str]:
