@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lab_env import store
-from lab_env.hudi.commits import CHECKPOINT, decode_commit, read_avro
-from lab_env.hudi.reader import TableNotFound
+from lab_env.hudi.commits import decode_commit, read_avro
 from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
 
 NONE = -1  # no batch
@@ -85,10 +84,9 @@ def receipts_in(lab, table: str, name: str) -> list[str]:
         table: path of the Hudi table; it need not exist yet.
         name: of an entry in the commits' extra metadata, for example `_stream_batch`.
     """
-    try:
-        picture = lab.xray(table)
-    except TableNotFound:
+    if not lab.files(f"{table}/.hoodie/timeline"):
         return []
+    picture = lab.xray(table)
     commits = (picture.commit(requested) for requested in sorted(picture.completed_writes))
     return [commit.extra[name] for commit in commits if name in commit.extra]
 
@@ -113,6 +111,3 @@ def _batches(endpoints, key: str, instant) -> dict[str, str]:
     """The batches in a completed commit, whose file never changes; empty if it is gone."""
     commit = decode_commit(read_avro(store.read(endpoints, key)), instant)
     return commit.checkpoint or {}
-
-
-__all__ = ["CHECKPOINT", "IDENTIFIER", "NONE", "Receipts", "read_receipts", "receipts_in"]
