@@ -178,7 +178,7 @@ class BroughtBack:
                 f"Nothing was written, and no stream was started with a new checkpoint: {left}. "
                 "The old checkpoint says that everything is read."
             )
-        if not facts.commits and not facts.planned:
+        if facts.planned == 0:
             return NotYet(
                 f"Nothing was replayed: {left}. Your stream began at the end of the topic. Leave "
                 "`startingOffsets` at `earliest`."
@@ -406,7 +406,7 @@ def _messages(lab, batch: int, count: int):
 
 def _rows(lab, table: str, batch: int) -> int:
     """The rows of one batch in the table; 0 without a table."""
-    if not lab.files(f"{table}/.hoodie"):
+    if not lab.files(f"{table}/.hoodie/timeline") or not lab.xray(table).completed_writes:
         return 0
     return lab.spark.read.format("hudi").load(table).where(f"offset DIV 1000 = {batch}").count()
 

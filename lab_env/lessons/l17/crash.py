@@ -17,6 +17,10 @@ import psutil
 from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
 from lab_env.faults.freeze import kill as kill_tree
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
+from lab_env.lessons.l17.child import described, keys_of
+from lab_env.pipeline import session
 from lab_env.processes import supervisor
 from lab_env.processes.environment import mark, marked_processes
 from lab_env.processes.system import environment_of
@@ -110,7 +114,14 @@ def start_writer(lab, script: Path) -> WriterProcess:
     """
     _kill_leftovers(lab.namespace)
     log = supervisor.log_path(f"{lab.namespace}-{script.stem}")
-    environment = {**os.environ, **mark(), WRITER_MARK: lab.namespace}
+    java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
+    environment = {
+        **os.environ,
+        **mark(),
+        **described(lab, jar_folder("spark"), java.java_home(), java_options),
+        **keys_of(lab.endpoints),
+        WRITER_MARK: lab.namespace,
+    }
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, str(script)],

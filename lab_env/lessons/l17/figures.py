@@ -1,13 +1,22 @@
 """Draws the ladder of receipts: what checkpoint and table hold of a batch at several moments."""
 
 from collections.abc import Mapping
+from html import escape
 
-from lab_env.display.chart import INK, new_chart, svg
 from lab_env.display.palette import GREEN, GREY, VERMILION
 from lab_env.lessons.l17.receipts import Receipts
 
 RUNGS = ("offsets/N: the plan", "marker", "data file", "completed instant", "commits/N")
 THERE, MISSING, REMOVED = "there", "missing", "removed"
+LEFT, TOP, COLUMN, ROW = 170, 58, 190, 36  # pixels
+MARKS = {
+    THERE: f"<rect x='-7' y='-7' width='14' height='14' rx='2' fill='{GREEN}'/>",
+    MISSING: (
+        "<rect x='-7' y='-7' width='14' height='14' rx='2' stroke-width='2.2'"
+        f" stroke='{VERMILION}' fill='var(--jp-layout-color0, #fff)'/>"
+    ),
+    REMOVED: f"<circle r='3.5' fill='{GREY}'/>",
+}
 
 
 def rungs_of(receipts: Receipts) -> dict[str, tuple[str, str]]:
@@ -21,17 +30,15 @@ def rungs_of(receipts: Receipts) -> dict[str, tuple[str, str]]:
         write is complete.
     """
     batch = receipts.offsets
-    in_table = receipts.table >= batch
+    in_table, committed = receipts.table >= batch, receipts.commits >= batch
     wrote = receipts.completed == in_table and receipts.data > 0
     marker = THERE if receipts.markers else REMOVED if in_table else MISSING
-    batch_in_table = f"batch {receipts.table}" if in_table else ""
-    committed = receipts.commits >= batch
     return {
         RUNGS[0]: (THERE, f"offsets/{batch}"),
-        RUNGS[1]: (marker, ".temp" if receipts.markers else ""),
-        RUNGS[2]: (THERE, f"{receipts.data} parquet") if wrote else (MISSING, ""),
-        RUNGS[3]: (THERE if in_table else MISSING, batch_in_table),
-        RUNGS[4]: (THERE if committed else MISSING, f"commits/{batch}" if committed else ""),
+        RUNGS[1]: (marker, {THERE: "in .temp", REMOVED: "removed", MISSING: ""}[marker]),
+        RUNGS[2]: (THERE, f"{receipts.data} Parquet file") if wrote else (MISSING, ""),
+        RUNGS[3]: (THERE, f"says batch {receipts.table}") if in_table else (MISSING, "inflight"),
+        RUNGS[4]: (THERE, f"commits/{batch}") if committed else (MISSING, ""),
     }
 
 
@@ -42,35 +49,37 @@ def draw_ladder(moments: Mapping[str, Receipts]) -> str:
         moments: the receipts, by the moment's name; one column each.
 
     Returns:
-        An `<svg>` element: a full square for a receipt that is there, an empty one for a missing
-        one, a grey dot for a marker that was removed because its write is complete.
+        An `<svg>` element in the page's colours: a full square for a receipt that is there, an
+        empty one for a missing one, a grey dot for a marker that was removed with the commit.
     """
-    figure, axes = new_chart("", "", "", width=2.2 + 2.0 * len(moments), height=2.9)
-    for column, receipts in enumerate(moments.values()):
-        axes.plot([column, column], [0, len(RUNGS) - 1], color=INK, alpha=0.2, zorder=1)
-        for row, (state, label) in enumerate(rungs_of(receipts).values()):
-            _draw_rung(axes, column, row, state)
-            axes.text(column + 0.14, row, label, va="center", fontsize=8.5, color=INK)
-    titles = [f"{name}\nbatch {receipts.offsets}" for name, receipts in moments.items()]
-    axes.set_xticks(range(len(moments)), titles)
-    axes.xaxis.tick_top()
-    axes.set_yticks(range(len(RUNGS)), RUNGS)
-    axes.set_xlim(-0.4, len(moments) - 0.3)
-    axes.set_ylim(len(RUNGS) - 0.5, -0.5)
-    axes.grid(visible=False)
-    axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    return svg(figure)
+    width, height = LEFT + COLUMN * len(moments), TOP + ROW * len(RUNGS)
+    rungs = [_text(0, TOP + ROW * row, rung) for row, rung in enumerate(RUNGS)]
+    columns = [
+        _column(LEFT + COLUMN * place, name, receipts)
+        for place, (name, receipts) in enumerate(moments.items())
+    ]
+    return (
+        f"<svg viewBox='0 0 {width} {height}' width='{width}' style='max-width:100%'"
+        " font-family='sans-serif' font-size='13' fill='var(--jp-content-font-color1, #333)'"
+        f" xmlns='http://www.w3.org/2000/svg'>{''.join(rungs)}{''.join(columns)}</svg>"
+    )
 
 
-def _draw_rung(axes, column: int, row: int, state: str) -> None:
-    if state == THERE:
-        axes.scatter(column, row, marker="s", s=120, color=GREEN, zorder=2)
-    elif state == REMOVED:
-        axes.scatter(column, row, marker="o", s=18, color=GREY, zorder=2)
-    else:
-        axes.scatter(
-            column, row, marker="s", s=120, facecolors="none", edgecolors=VERMILION,
-            linewidths=1.8, zorder=2,
-        )  # fmt: skip
+def _column(x: int, name: str, receipts: Receipts) -> str:
+    """One moment: its name, the rail, and a mark and a label for each rung."""
+    last = TOP + ROW * (len(RUNGS) - 1)
+    parts = [
+        _text(x, 14, name, weight="bold"),
+        _text(x, 32, f"batch {receipts.offsets}"),
+        f"<line x1='{x + 8}' x2='{x + 8}' y1='{TOP}' y2='{last}' stroke='{GREY}'/>",
+    ]
+    for row, (rung, (state, label)) in enumerate(rungs_of(receipts).items()):
+        y = TOP + ROW * row
+        title = f"<title>{escape(f'{rung}: {state}')}</title>"
+        parts.append(f"<g transform='translate({x + 8} {y})'>{MARKS[state]}{title}</g>")
+        parts.append(_text(x + 24, y, label))
+    return "".join(parts)
+
+
+def _text(x: int, y: int, text: str, weight: str = "normal") -> str:
+    return f"<text x='{x}' y='{y + 4}' font-weight='{weight}'>{escape(text)}</text>"
