@@ -180,12 +180,12 @@ assert [i.state for i in picture.instants] == ["completed"] * frozen.offsets + [
 
 # %%
 lab.predict(
-    "17.p1", ..., choices=("complete batches only", "the unfinished batch, too", "an error")
+    "17.p1", ..., choices=("complete batches only", "the unfinished batch as well", "an error")
 )
 
 # %%
 lab.predict(
-    "17.p2", ..., choices=("complete batches only", "the unfinished batch, too", "an error")
+    "17.p2", ..., choices=("complete batches only", "the unfinished batch as well", "an error")
 )
 
 # %%
@@ -211,11 +211,11 @@ pd.DataFrame(seen).T
 
 # %%
 complete = seen["asks Hudi"]["orders"] == picture.rows
-lab.record_actual("17.p1", "complete batches only" if complete else "the unfinished batch, too")
+lab.record_actual("17.p1", "complete batches only" if complete else "the unfinished batch as well")
 
 # %%
 more = seen["lists the folders"]["orders"] > picture.rows
-lab.record_actual("17.p2", "the unfinished batch, too" if more else "complete batches only")
+lab.record_actual("17.p2", "the unfinished batch as well" if more else "complete batches only")
 
 # %% name="readers-of-the-timeline" proof="A query through Hudi sees the complete batches only; a listing sees old files and the unfinished one, too."
 asked, listed = seen["asks Hudi"], seen["lists the folders"]
@@ -289,7 +289,7 @@ def restart(offsets, commits, table):
 
 # %% [markdown]
 # Ask your function, then find out. The restart is the same query on the same checkpoint, in this
-# notebook's session. It has no limit per batch.
+# notebook's session. It has no limit per batch: what the dead writer had not planned yet comes in one batch.
 
 # %%
 import sys
@@ -817,13 +817,13 @@ assert rows_of_80 == {"rows": 50, "messages": 50}
 
 # %% [markdown]
 # `failOnDataLoss` is true by default, and it is right: 30 messages are gone, and somebody has to know. With
-# `false`, which the error message recommends, the stream goes on and nobody ever hears of them. Keep
+# `false`, which Spark's messages on lost data recommend, the stream goes on and nobody ever hears of them. Keep
 # messages in Kafka longer than your longest outage, backups and holidays included.
 #
 # ### Exercise 17.4 · Who would have noticed?
 #
 # The stream says `all delivered`. But each row of the audit table has the `partition` and the `offset` of its
-# message, and offsets have no gaps. Write the function that gets such rows, as a DataFrame, and returns **how many
+# message, and the offsets of this topic have no gaps. (Transactions and compaction would make some.) Write the function that gets such rows, as a DataFrame, and returns **how many
 # messages are missing** between the first and the last of each partition. A topic may have several
 # partitions, and a table may hold a message twice.
 
@@ -981,16 +981,15 @@ assert verdicts["log file: cut off, table in a local folder"] == (old, old, old)
 # %% [markdown]
 # Amber cells are wrong answers without an error.
 #
-# - **A log that ends too early** is not read to its end by anybody. On S3 Spark fails, because Hudi
-#   trusts a store whose writes are atomic: it does not look for half-written blocks, and runs into the end of
-#   the file. In a folder, as on HDFS, a writer that died may have left half a block. So Hudi takes it for that, skips the
-#   *corrupt block*, and the orders have their old values. (From the source: `isBlockCorrupted` returns at once
-#   for s3a and gs.) hudi-rs skips it on S3, too.
+# - **A log that ends too early.** On S3 Spark fails. Hudi trusts a store whose writes are atomic: it does not look
+#   for half-written blocks, and runs into the end of the file. In a folder, as on HDFS, a writer that died may have
+#   left half a block. Hudi takes the damage for that and skips the *corrupt block*, so the orders have their old
+#   values. hudi-rs skips it on S3, too. (The reason is from Hudi's source, `isBlockCorrupted`.)
 # - **A lost file** is noticed only by a reader that has a list to miss it from: the
 #   [**metadata table**](../docs/glossary.md#metadata-table). Without it a listing *is* the truth.
 #
-# An older version of the log's rows is gone for good in both tables; but a Copy-on-Write table keeps every
-# version as a whole file until it is cleaned, so time travel can still reach the one before.
+# What stood only in the damaged file is gone, for time travel, too. On Copy-on-Write that is a whole base file, but the
+# file of the version before is whole as well, until it is cleaned (lesson 10).
 #
 # A base file that ends too early has lost its footer, and no reader opens it. A procedure looks for such files:
 
@@ -1018,8 +1017,11 @@ assert len(broken) == 1 and base_file.name in broken["path"][0]
 lab.predict("17.p7", ..., choices=("the batch", "the query", "the whole session"))
 
 # %%
+import logging
+
 from confluent_kafka import Producer
 
+logging.getLogger().setLevel("CRITICAL")  # Py4J would add a traceback for each call to a dead JVM
 poisoned = lab.topic("poisoned")
 ensure_topic(KAFKA, poisoned, partitions=1)
 producer = Producer({"bootstrap.servers": KAFKA})
@@ -1058,7 +1060,9 @@ assert "refused" in str(answer)
 # > not even end: it hangs, because the compacting thread waits for a lock that the exiting one holds. So watch a writer's
 # > *progress*, not its process. The lab's own writer has a watchdog for this. (Hudi 1.1.1)
 #
-# And the table? It is not in that JVM. hudi-rs needs none. The shop's board:
+# And the table? It is not in that JVM, and hudi-rs needs none. The failed write left an instant that is not complete;
+# the next writer will roll it back, as you have seen. Never delete such a file of the timeline by hand. The shop's board,
+# revenue by status:
 
 # %%
 rows = read_with_hudi_rs(orders)
@@ -1066,11 +1070,12 @@ board = rows.groupby("status")["amount"].sum().to_frame("revenue")
 board
 
 # %%
-final = lab.ledger(topic).reconcile_table(rows)
+final, last = lab.ledger(topic).reconcile_table(rows), lab.xray(orders).instants[-1]
 final
 
 # %% name="it-survives" proof="After a killed writer, a lost checkpoint, an outage and a dead session, the table has every order once, in its newest version."
 assert final.ok and board["revenue"].sum() == rows["amount"].sum() > 0
+assert last.state in ("requested", "inflight")
 
 # %% [markdown]
 # A killed writer, a lost receipt, a lost checkpoint, an outage, a dead session: the board is right to the
