@@ -126,6 +126,9 @@ from lab_env.lessons.l17.crash import start_writer
 orders, checkpoint = lab.path("orders"), lab.path("_checkpoints/orders")
 writer = start_writer(lab, lab.folder / "shop_writer.py")
 spark = lab.spark
+# Tables of a few hundred rows: to compile each query costs more than the compiled query saves.
+spark.conf.set("spark.sql.codegen.wholeStage", False)
+spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 
 # %% [markdown]
 # ## Freeze, look, kill

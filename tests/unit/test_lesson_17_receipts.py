@@ -1,5 +1,6 @@
 """Lesson 17 reads five receipts from a store, draws them, and freezes a process at a moment."""
 
+import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -10,10 +11,12 @@ import pytest
 
 from lab_env.errors import LabError
 from lab_env.lessons.l17 import crash
+from lab_env.lessons.l17.child import DESCRIPTION, described, keys_of
 from lab_env.lessons.l17.crash import WriterProcess, why_failed
 from lab_env.lessons.l17.damage import show_verdicts, verdict
 from lab_env.lessons.l17.figures import RUNGS, draw_ladder, rungs_of
 from lab_env.lessons.l17.receipts import NONE, Receipts, read_receipts
+from lab_env.settings import Endpoints
 from lab_env.store import StoredObject
 
 FROZEN = Receipts(offsets=1, commits=0, table=0, instant="2026", completed=False, markers=1, data=1)
@@ -126,6 +129,16 @@ def test_a_writer_that_ended_first_shows_its_last_words(tmp_path):
 )
 def test_the_line_that_says_why_a_query_failed(message, why):
     assert why_failed(Exception(message)) == why
+
+
+def test_a_writer_is_told_where_the_services_are_and_no_secret(tmp_path):
+    endpoints = Endpoints("http://s3", "key", "secret", "eu", "lake", "kafka:1")
+    lab = SimpleNamespace(endpoints=endpoints, namespace="lesson-17")
+    told = described(lab, tmp_path, tmp_path, "-Xint")[DESCRIPTION]
+    assert {"http://s3", "lake", "kafka:1", "lesson-17", "-Xint"} <= set(json.loads(told).values())
+    assert "secret" not in told
+    assert keys_of(endpoints) == {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    assert keys_of(Endpoints("http://s3", "", "", "eu", "lake", "kafka:1")) == {}
 
 
 def test_a_verdict_is_what_the_reader_said_or_that_it_failed():
