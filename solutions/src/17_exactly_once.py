@@ -419,7 +419,7 @@ HTML(
 # The fourth. Here it is, in SQL: the newest commit has an entry of the streaming sink.
 
 # %%
-spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders}'")
+spark.sql(f"CREATE TABLE IF NOT EXISTS orders USING hudi LOCATION '{orders}'")
 spark.sql("""
     CALL show_commit_extra_metadata(
         table => 'orders', metadata_key => '_hudi_streaming_sink_checkpoint')
@@ -692,7 +692,7 @@ assert noted == ["0", "0"]
 # the batch becomes visible in the same step as the rows: **a receipt in the commit**. In SQL:
 
 # %%
-spark.sql(f"CREATE TABLE audit USING hudi LOCATION '{audit}'")
+spark.sql(f"CREATE TABLE IF NOT EXISTS audit USING hudi LOCATION '{audit}'")
 spark.sql("""
     CALL show_commit_extra_metadata(table => 'audit', metadata_key => '_stream_batch')
 """).toPandas()
@@ -939,7 +939,8 @@ def with_hudi_rs(address):
 
 # %% [markdown]
 # Now three kinds of damage, one at a time, each put right again afterwards. And the log file a second time: all
-# files of the table copied to a folder on this machine's disk, where the same 40 bytes are cut off.
+# files of the table copied to a folder on this machine's disk, where the same 40 bytes are cut off. The cell takes some
+# twenty seconds.
 #
 # **Predict:** Spark reads the table on the object store whose log lacks its last 40 bytes. What does it say?
 
@@ -1060,7 +1061,7 @@ assert "refused" in str(answer)
 # - `hoodie.datasource.write.streaming.ignore.failed.batch=true` is the opposite promise: the batch is dropped and the stream
 #   goes on. Until Hudi 0.12 this was the default.
 #
-# > **Measured elsewhere, not here.** On a Merge-on-Read table with asynchronous compaction the process does
+# > **Measured once by hand, not here.** On a Merge-on-Read table with asynchronous compaction the process does
 # > not even end: it hangs, because the compacting thread waits for a lock that the exiting one holds. So watch a writer's
 # > *progress*, not its process. The lab's own writer has a watchdog for this. (Hudi 1.1.1)
 #

@@ -89,7 +89,8 @@ class WriterProcess:
 
     def kill(self) -> None:
         """Kill it and its JVM (SIGKILL), frozen or not, and wait until both are gone."""
-        kill_tree(self.process.pid)
+        if self.process.poll() is None:  # later its number may belong to another process
+            kill_tree(self.process.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
         self._frozen.close()

@@ -36,12 +36,6 @@ class Receipts:
     markers: int
     data: int
 
-    @property
-    def half_done(self) -> bool:
-        """Whether a batch after the first has written data, and nothing says that it is done."""
-        pending = bool(self.instant) and not self.completed
-        return self.offsets >= 1 and self.offsets > self.commits and pending and self.data > 0
-
 
 def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER) -> Receipts:
     """The receipts as the store has them now; without a table or a checkpoint they are missing.
