@@ -28,7 +28,7 @@ from lab_env.processes.tree import kill_processes, process_tree
 
 # Which lesson started a writer: one that a killed kernel left behind is found by it.
 WRITER_MARK = "STREAMING_LAKEHOUSE_LESSON_WRITER"
-SLOW_LOOK, QUICK_LOOK = 0.25, 0.03  # seconds between two looks, before and after a first batch
+SLOW_LOOK, QUICK_LOOK = 0.5, 0.05  # seconds between two looks, before and after the first batch
 
 
 class WriterProcess:
