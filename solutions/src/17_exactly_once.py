@@ -1022,11 +1022,10 @@ assert len(broken) == 1 and base_file.name in broken["path"][0]
 lab.predict("17.p7", ..., choices=("the batch", "the query", "the whole session"))
 
 # %%
-import logging
-
 from confluent_kafka import Producer
 
-logging.getLogger().setLevel("CRITICAL")  # Py4J would add a traceback for each call to a dead JVM
+from lab_env.lessons.l17.crash import without_tracebacks
+
 poisoned = lab.topic("poisoned")
 ensure_topic(KAFKA, poisoned, partitions=1)
 producer = Producer({"bootstrap.servers": KAFKA})
@@ -1036,14 +1035,15 @@ producer.flush()
 QUICKLY = {"hoodie.datasource.write.streaming.retry.count": "1", IDENTIFIER: "poisoned"}
 events = read_events(spark, KAFKA, poisoned)
 query = start_stream(events, orders, lab.scratch("checkpoint"), **QUICKLY)
-try:
-    query.awaitTermination()
-except Exception as error:
-    print(type(error).__name__, "·", str(error).splitlines()[0])
-try:
-    answer = spark.range(3).count()
-except Exception as error:
-    answer = f"{type(error).__name__}: {error}"
+with without_tracebacks():  # Py4J and PySpark write one for each talk that the JVM's end cuts off
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        print(type(error).__name__, "·", str(error).splitlines()[0])
+    try:
+        answer = spark.range(3).count()
+    except Exception as error:
+        answer = f"{type(error).__name__}: {error}"
 answer
 
 # %%

@@ -2,12 +2,14 @@
 
 import atexit
 import contextlib
+import io
+import logging
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,17 @@ def why_failed(error: Exception) -> str:
     own = [line for line in lines if re.match(r"\w+(Error|Exception): ", line)]
     java = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
     return (java or own or [first])[-1]
+
+
+@contextlib.contextmanager
+def without_tracebacks() -> Generator[None]:
+    """Hide what Py4J and PySpark write to stderr about a JVM that ends while they talk to it.
+
+    Py4J logs to the root logger, also later, when objects of the dead JVM are forgotten.
+    """
+    logging.getLogger().setLevel(logging.CRITICAL)
+    with contextlib.redirect_stderr(io.StringIO()):
+        yield
 
 
 def forget_dead_session(lab) -> None:
