@@ -163,6 +163,7 @@ def without_tracebacks() -> Generator[None]:
     logging.getLogger().setLevel(logging.CRITICAL)
     with contextlib.redirect_stderr(io.StringIO()):
         yield
+        time.sleep(1)  # PySpark's own thread writes a moment later than the call fails
 
 
 def forget_dead_session(lab) -> None:
