@@ -179,6 +179,18 @@ class Lab:
         """The full name of a Kinesis stream of this lesson, for example `lesson-02.orders`."""
         return f"{self.namespace}.{name}"
 
+    def connector(self, name: str) -> str:
+        """The full name of a connector of this lesson, for example `lesson-15.orders`."""
+        return f"{self.namespace}.{name}"
+
+    def postgres(self) -> str:
+        """What libpq needs to connect to this lesson's own database in PostgreSQL.
+
+        The database, for example `lesson_15`, is created if it is missing; `start` drops it. The
+        text holds the password, so do not print it.
+        """
+        return services.Postgres().database(self.namespace)
+
     @property
     def folder(self) -> Path:
         """A local folder for files of this lesson; `start` clears it."""

@@ -54,6 +54,8 @@ class Settings(BaseSettings):
     kinesis_port: Port = Field(4568, description="emulated Kinesis")
     metastore_port: Port = Field(9083, description="Hive Metastore")
     trino_port: Port = Field(8080, description="Trino")
+    postgres_port: Port = Field(5432, description="PostgreSQL")
+    connect_port: Port = Field(8083, description="REST interface of Kafka Connect")
     jupyter_port: Port = Field(8888, description="JupyterLab")
     spark_ui_port: Port = Field(4040, description="Spark UI of a lesson's session")
     locust_port: Port = Field(8089, description="web UI of the load generator")
@@ -95,6 +97,14 @@ class Settings(BaseSettings):
     # Trino
     trino_memory: str = Field(
         "768m", pattern=r"^\d+[mg]$", description="heap of Trino", examples=["768m", "2g"]
+    )
+
+    # Kafka Connect
+    connect_flush_seconds: int = Field(
+        600,
+        ge=1,
+        le=3600,
+        description="seconds from one storing of Kafka Connect's offsets to the next",
     )
 
     # The course

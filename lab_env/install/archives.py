@@ -36,10 +36,12 @@ def fetch_archive(name: str, report_progress: Progress = print) -> None:
         return
     if missing := missing_disk(name):
         raise LabError(f"To fetch {name}, {missing}.", "free some space, then run: make setup")
-    report_progress(f"{name}: {pin['megabytes'] / 1000:.1f} GB to fetch, once")
+    report_progress(f"{name}: {size_in_words(pin['megabytes'])} to fetch, once")
     partial = partial_folder(target.name)
     extension, coordinates = pin["extension"], pin["coordinates"]
-    maven.fetch_files([coordinates], partial, name, report_progress, extension)
+    maven.fetch_files(
+        [coordinates], partial, name, report_progress, extension, pin.get("classifier", "")
+    )
     maven.verify(coordinates, partial, pin["sha256"], extension)
     maven.forget_copies(partial)
     report_progress(f"{name}: unpacking")
@@ -62,6 +64,11 @@ def missing_disk(name: str) -> str:
     if free >= needed:
         return ""
     return f"{needed:.1f} GB of disk must be free; {cache()} has {free:.1f} GB"
+
+
+def size_in_words(megabytes: int) -> str:
+    """A size for people: in GB from a tenth of one on."""
+    return f"{megabytes / 1000:.1f} GB" if megabytes >= 100 else f"{megabytes} MB"
 
 
 def _target(name: str) -> Path:

@@ -28,6 +28,11 @@ def jar_folder(name: str) -> Path:
     return folder
 
 
+def jars_fetched(name: str) -> bool:
+    """Whether the cache has a set of jars."""
+    return _target(name).is_dir()
+
+
 def fetch_jars(name: str, report_progress: Progress = print) -> None:
     """Fetch a set of jars unless the cache has it.
 

@@ -24,7 +24,12 @@ from lab_env.settings import settings
 
 
 def fetch_files(
-    wanted: list[str], target: Path, title: str, report_progress: Progress, extension: str = "jar"
+    wanted: list[str],
+    target: Path,
+    title: str,
+    report_progress: Progress,
+    extension: str = "jar",
+    classifier: str = "",
 ) -> None:
     """Fetch files into a folder; Ivy keeps its own copies until `forget_copies`.
 
@@ -34,6 +39,7 @@ def fetch_files(
         title: what they are, for progress and errors.
         report_progress: receives a line each second.
         extension: of all the files.
+        classifier: which of a module's files of that kind, for example `plugin`.
 
     Raises:
         LabError: one of them cannot be fetched.
@@ -54,7 +60,7 @@ def fetch_files(
         *("-cp", f"{pyspark_home() / 'jars'}/*", "org.apache.ivy.Main"),
         *("-settings", settings().ivy_settings or _write_settings(work_dir)),
         *("-cache", copies),
-        *("-ivy", _write_module(work_dir, wanted, extension)),
+        *("-ivy", _write_module(work_dir, wanted, extension, classifier)),
         *("-retrieve", "[artifact]-[revision].[ext]"),
     ]
     status, output = run_logged(
@@ -129,18 +135,20 @@ def _write_settings(work_dir: Path) -> Path:
     return path
 
 
-def _write_module(work_dir: Path, wanted: list[str], extension: str) -> Path:
+def _write_module(work_dir: Path, wanted: list[str], extension: str, classifier: str) -> Path:
     dependencies = []
     kind = quoteattr(extension)
+    which = f" m:classifier={quoteattr(classifier)}" if classifier else ""
     for coordinates in wanted:
         organisation, module, revision = map(quoteattr, coordinates.split(":"))
         dependencies.append(
             f'<dependency org={organisation} name={module} rev={revision} transitive="false">'
-            f"<artifact name={module} type={kind} ext={kind}/></dependency>"
+            f"<artifact name={module} type={kind} ext={kind}{which}/></dependency>"
         )
     path = work_dir / "ivy.xml"
     path.write_text(
-        '<ivy-module version="2.0"><info organisation="lab" module="files"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="lab" module="files"/>'
         f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>\n"
     )
     return path

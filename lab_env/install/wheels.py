@@ -45,6 +45,8 @@ def fetch_wheel(name: str, target: Path, report_progress: Progress = print) -> N
     )
     if done.returncode != 0:
         raise fetch_error(f"{name} could not be fetched.", done.stderr)
+    for folder in pin.get("leave_out", ()):
+        shutil.rmtree(partial / folder)
     move_into_place(partial, target)
 
 

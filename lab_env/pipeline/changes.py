@@ -22,7 +22,9 @@ ORDERS = {
     "partition_date": "STRING",
     "updated_at": "TIMESTAMP",
 }
-REQUIRED = ("order_id", "partition_date")  # without them Hudi cannot find a row, and says nothing
+# Without them Hudi cannot find the row of a delete, and says nothing. Debezium fills NOT NULL
+# columns that it does not know with empty text, with 0 or with 1970: keep them text.
+KEY, PARTITION = "order_id", "partition_date"
 ENVELOPE = (
     "before MAP<STRING,STRING>, after MAP<STRING,STRING>, op STRING, source MAP<STRING,STRING>"
 )
@@ -40,7 +42,9 @@ def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS) -> DataFrame:
         columns: of the table, with their SQL types; further ones are left out.
 
     Returns:
-        The records with `row` (struct), `op`, `lsn` and `reason` (null for a change of a row).
+        The records with `row` (struct), `op`, `commit_lsn` (of the last commit before the change's
+        transaction), `lsn`, `moved_from` (the partition that an update took the row out of) and
+        `reason` (null for a change of a row).
     """
     envelope = records.withColumn(
         "envelope", once(F.from_json(F.col("value").cast("string"), ENVELOPE))
@@ -48,15 +52,28 @@ def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS) -> DataFrame:
     image = F.when(F.col("envelope.op") == DELETE, F.col("envelope.before")).otherwise(
         F.col("envelope.after")
     )
+    before, after = F.col("envelope.before"), F.col("envelope.after")
+    moved = (F.col("envelope.op") == "u") & (before[PARTITION] != after[PARTITION])
     fields = [_value(name, type_).alias(name) for name, type_ in columns.items()]
     return (
         envelope.withColumn("op", F.col("envelope.op"))
-        .withColumn("lsn", F.col("envelope.source")["lsn"].cast("long"))
-        .withColumn("image", once(image))
-        .withColumn("row", once(F.struct(*fields)))
-        .withColumn("reason", once(_reason(columns)))
+        .withColumn("lsn", F.coalesce(_position(1), F.col("envelope.source")["lsn"].cast("long")))
+        .withColumn("commit_lsn", F.coalesce(_position(0), F.col("lsn")))
+        .withColumn("moved_from", F.when(moved, before[PARTITION]))
+        .withColumn("image", image)
+        .withColumn("row", F.struct(*fields))
+        .withColumn("reason", _reason(columns))
         .drop("envelope", "image")
     )
+
+
+def _position(place: int) -> Column:
+    """A number of Debezium's `source.sequence`: of the last commit, then of the change itself.
+
+    What an incremental snapshot reads has no `source.lsn`, but it has these.
+    """
+    sequence = F.col("envelope.source")["sequence"]
+    return F.get_json_object(sequence, f"$[{place}]").cast("long")
 
 
 def _value(name: str, wanted: str) -> Column:
@@ -76,6 +93,7 @@ def _value(name: str, wanted: str) -> Column:
 def _reason(names: Iterable[str]) -> Column:
     """The first problem of a record, checked from the outside in; null if there is none."""
     envelope, image, row = F.col("envelope"), F.col("image"), F.col("row")
+    deleted = envelope["op"] == DELETE
 
     def lost(name: str) -> Column:
         return image[name].isNotNull() & row[name].isNull()
@@ -88,10 +106,14 @@ def _reason(names: Iterable[str]) -> Column:
         .when(~F.coalesce(envelope["op"], F.lit("")).isin(*WRITES, DELETE), "unknown_op")
         .when(F.col("lsn").isNull(), "no_log_position")
         .when(image.isNull(), "no_row_image")
-        .when(_any(lambda name: image[name] == UNAVAILABLE, names), "unavailable_value")
-        .when(_any(lost, names), "wrong_type")
         # A delete without REPLICA IDENTITY FULL has nothing but the key.
-        .when(_any(lambda name: F.coalesce(image[name], F.lit("")) == "", REQUIRED), "key_only")
+        .when(
+            _any(lambda name: F.coalesce(image[name], F.lit("")) == "", (KEY, PARTITION)),
+            "key_only",
+        )
+        .when(_any(lambda name: image[name] == UNAVAILABLE, names) & ~deleted, "unavailable_value")
+        # Of a deleted row only key and partition count.
+        .when(_any(lost, names) & ~deleted, "wrong_type")
     )
 
 
@@ -106,10 +128,27 @@ def rows(parsed: DataFrame) -> DataFrame:
         parsed: what `parse` returned.
 
     Returns:
-        The columns of the row, `op`, `lsn`, and `_hoodie_is_deleted`, true for a delete.
+        The columns of the row, `op`, `commit_lsn`, `lsn`, both of them as the text `log_position`
+        that sorts as they do, and `_hoodie_is_deleted`. An update that
+        moves a row to another partition gives two rows, of which the first deletes the old one:
+        Hudi looks for a key in one partition only.
     """
-    changed = parsed.where("reason IS NULL")
-    return changed.select("row.*", "op", "lsn", (F.col("op") == DELETE).alias("_hoodie_is_deleted"))
+    here = F.struct("row", (F.col("op") == DELETE).alias("gone"))
+    there = F.struct(
+        F.col("row").withField(PARTITION, F.col("moved_from")).alias("row"),
+        F.lit(True).alias("gone"),
+    )
+    versions = F.when(F.col("moved_from").isNull(), F.array(here)).otherwise(F.array(there, here))
+    changed = parsed.where("reason IS NULL").withColumn("version", F.explode(versions))
+    positions = [F.lpad(F.col(name).cast("string"), 20, "0") for name in ("commit_lsn", "lsn")]
+    return changed.select(
+        "version.row.*",
+        "op",
+        "commit_lsn",
+        "lsn",
+        F.concat_ws("-", *positions).alias("log_position"),
+        F.col("version.gone").alias("_hoodie_is_deleted"),
+    )
 
 
 def tombstones(parsed: DataFrame) -> DataFrame:

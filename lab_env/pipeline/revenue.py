@@ -53,7 +53,9 @@ def minutes_stream(events: DataFrame, watermark_seconds: float) -> DataFrame:
     Args:
         events: what `parsing.valid_events` returned, as a stream.
         watermark_seconds: how far behind the newest event time an event may arrive. A resend is
-            recognised for as long; an event of a minute that is older is dropped.
+            recognised for as long. An event that is older is dropped, even if its minute is open,
+            because the search for resends drops it. An event from the future moves the watermark:
+            `parsing` lets through what is a day ahead of Kafka's clock, no more.
 
     Returns:
         As `per_minute`; in output mode `update` each batch has the minutes that it changed.
@@ -72,6 +74,8 @@ def upsert_minutes(path: str):
         # Hudi's writer reads its input more than once; each time would aggregate the batch again.
         changed = changed.persist()
         try:
+            if changed.isEmpty():  # only the watermark has moved
+                return
             (
                 changed.write.format("hudi")
                 .options(**options.MINUTES)

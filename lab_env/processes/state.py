@@ -30,6 +30,9 @@ PURGED = (
     "state.json",
 )
 
+# What `secrets` generates; a lab of an earlier version gets those that it lacks.
+PASSWORDS = ("s3_secret_key", "postgres_password")
+
 # Marks a folder that the lab made, or found empty: only such a one is ever cleared.
 MARKER = ".streaming-lakehouse"
 
@@ -122,11 +125,12 @@ def update_state(service: str, **values) -> None:
 def secrets() -> dict[str, str]:
     """The generated passwords of this lab, made at first use and kept in a file of mode 0600."""
     path = home() / "secrets.json"
-    if not path.exists():
-        with lab_lock():
-            if not path.exists():
-                made = {"s3_access_key": "lab", "s3_secret_key": token_urlsafe(24)}
-                write_private(path, json.dumps(made) + "\n")
+    known = _read_json(path)
+    if known.keys() >= {*PASSWORDS}:
+        return known
+    with lab_lock():
+        made = {"s3_access_key": "lab"} | {name: token_urlsafe(24) for name in PASSWORDS}
+        write_private(path, json.dumps(made | _read_json(path)) + "\n")
     return _read_json(path)
 
 

@@ -48,6 +48,7 @@ class Program:
         autorestart: start it again when it ends by itself.
         start_seconds: how long it must live to count as started.
         stop_seconds: how long it may take to end before it is killed.
+        stop_signal: what asks it to end.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Program:
     autorestart: bool = True
     start_seconds: int = 1
     stop_seconds: int = 15
+    stop_signal: str = "TERM"
 
 
 @dataclass(frozen=True)
@@ -323,6 +325,7 @@ def _describe(program: Program) -> None:
         "autorestart": program.autorestart,
         "start_seconds": program.start_seconds,
         "stop_seconds": program.stop_seconds,
+        "stop_signal": program.stop_signal,
         "start_mark": START_MARK,
     }
     write_private(_programs() / f"{program.name}.json", json.dumps(description))
@@ -360,6 +363,7 @@ def _write_config() -> None:
             f"startsecs={program['start_seconds']}",
             "startretries=3",
             f"stopwaitsecs={program['stop_seconds']}",
+            f"stopsignal={program['stop_signal']}",
             "killasgroup=true",
             "redirect_stderr=true",
             f"stdout_logfile={name}.log",

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from lab_env.errors import LabError
+
 
 def environment_of(process: psutil.Process) -> dict[str, str]:
     """The environment that a process was started with; empty if it is not ours to read, or gone.
@@ -72,6 +74,49 @@ def with_small_disk(folder: Path, megabytes: int) -> tuple[str, ...]:
     """The words that run a command with a disk of this size mounted on a folder, for it alone."""
     mount = f'{shutil.which("mount")} -t tmpfs -o size={megabytes}m none "$0" && exec "$@"'
     return (*_UNSHARE, "--mount", *_SHELL, mount, str(folder))
+
+
+# As an unprivileged user, for root's programs that refuse to run as root. Both ways keep access to
+# root's files. In a user namespace root is called 65534, and the files' owner is still root; where
+# containers forbid that, the program becomes user 65534 and keeps the right to open any file.
+_NOBODY = "65534"
+_FILES = "-all,+dac_override"
+_WITHOUT_ROOT = (
+    (
+        shutil.which("unshare") or "unshare",
+        *("--user", f"--map-user={_NOBODY}", f"--map-group={_NOBODY}"),
+    ),
+    (
+        shutil.which("setpriv") or "setpriv",
+        *(f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"),
+        # Otherwise access(2) would ignore that right.
+        "--securebits=+no_setuid_fixup",
+        *(f"--inh-caps={_FILES}", f"--ambient-caps={_FILES}", f"--bounding-set={_FILES}"),
+    ),
+)
+
+
+def without_root(title: str) -> tuple[str, ...]:
+    """The words before a command that must not run as root; empty for any other user.
+
+    The process that results has the same pid as one without these words.
+
+    Args:
+        title: the program's name in the error.
+
+    Raises:
+        LabError: this user is root, and this machine has no way to give up root's rights.
+    """
+    if os.getuid() != 0:
+        return ()
+    for words in _WITHOUT_ROOT:
+        if allows(words):
+            return words
+    raise LabError(
+        f"{title} refuses to run as root, and this machine allows neither user namespaces"
+        " (unshare) nor setpriv.",
+        "start the lab as another user.",
+    )
 
 
 def allows(words: tuple[str, ...]) -> bool:

@@ -16,12 +16,14 @@ from lab_env.services.manager import (
     up,
 )
 from lab_env.services.metastore import Metastore, database_of
+from lab_env.services.postgres import Postgres
 from lab_env.services.registration import DEFAULT, SERVICES, service
 
 __all__ = [
     "DEFAULT",
     "SERVICES",
     "Metastore",
+    "Postgres",
     "ServiceStatus",
     "clear",
     "database_of",

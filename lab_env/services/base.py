@@ -3,6 +3,8 @@
 A service is ready when a client's call works, not when a process exists or a log line appears.
 """
 
+import json
+import time
 import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -158,6 +160,16 @@ class Service(ABC):
         status = supervisor.status_of(self.name)
         return bool(status and status.state == "RUNNING")
 
+    def wait_while_starting(self) -> None:
+        """Wait for the answer of a server that was started just now, and not of one that hangs."""
+        while (status := supervisor.status_of(self.name)) and status.alive:
+            if status.uptime > self.start_seconds:
+                return
+            try:
+                return self.check()
+            except NotReady:
+                time.sleep(0.1)
+
     def start(self) -> None:
         """Start the process unless it is running; `probe` tells when it is ready."""
         status = supervisor.status_of(self.name)
@@ -193,6 +205,20 @@ def open_local(url: str):
     """Open a URL of this machine, ignoring proxy variables; raises OSError after two seconds."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     return opener.open(url, timeout=2)
+
+
+def request_json(method: str, url: str, body: object = None):
+    """Call a JSON interface of this machine; the decoded answer, None if it is empty.
+
+    Raises:
+        OSError: it does not answer within ten seconds, or refuses (`urllib.error.HTTPError`).
+    """
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=10) as answer:
+        content = answer.read()
+    return json.loads(content) if content else None
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> None:

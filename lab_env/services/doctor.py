@@ -11,7 +11,7 @@ import psutil
 from lab_env.errors import LabError
 from lab_env.install import bootstrap
 from lab_env.install.cache import cache
-from lab_env.install.jars import corrupt_jars, jar_folder
+from lab_env.install.jars import corrupt_jars, jar_folder, jars_fetched
 from lab_env.install.java import VERSION, find_java, java_version
 from lab_env.install.versions import versions
 from lab_env.jvm import exhaustion_in
@@ -112,9 +112,15 @@ def _foreign_variables() -> Iterator[Finding]:
 
 
 def _jars() -> Iterator[Finding]:
-    sets = ", ".join(f"{name} ({len(pins)})" for name, pins in versions()["jars"].items())
-    for name in versions()["jars"]:
+    on_demand = {name for name, service in SERVICES.items() if service.fetched_on_demand}
+    found = {
+        name: pins
+        for name, pins in versions()["jars"].items()
+        if name not in on_demand or jars_fetched(name)
+    }
+    for name in found:
         jar_folder(name)
+    sets = ", ".join(f"{name} ({len(pins)})" for name, pins in found.items())
     corrupt = corrupt_jars()
     for jar in corrupt:
         yield Finding("jars", "fail", f"{jar} is damaged", f"run: rm -r {jar.parent}; make setup")

@@ -51,6 +51,12 @@ PROPERTIES = {
 # the quick compiler alone, 5.3 and 10.7 with both.
 JVM = ("-Xmx384m", "-XX:+UseSerialGC", *QUICK_COMPILER)
 
+MILESTONES = (
+    "kafka.server.KafkaRaftServer",
+    "kafka.server.BrokerServer",
+    "org.apache.kafka.storage.internals.log.LogManager",
+)
+
 
 class Kafka(Service):
     """The lab's broker."""
@@ -79,7 +85,7 @@ class Kafka(Service):
             _format_storage(self.folder, ports)
         return Program(
             name=self.name,
-            argv=[*_java(*JVM, *_quiet()), "kafka.Kafka", "server.properties"],
+            argv=[*_java(*JVM, *quiet_log(*MILESTONES)), "kafka.Kafka", "server.properties"],
             cwd=self.folder,
             stop_seconds=20,
         )
@@ -167,16 +173,18 @@ def _java(*options: str) -> list[str]:
     return [str(java_program()), *options, "-cp", f"{jar_folder('kafka')}/*"]
 
 
-def _quiet() -> list[str]:
-    """Log only warnings and milestones: the last twenty lines must explain a failure."""
+def quiet_log(*milestones: str) -> list[str]:
+    """JVM options that log only warnings: the last twenty lines must explain a failure.
+
+    Args:
+        milestones: the loggers whose information is wanted, too.
+    """
     log = "-Dorg.slf4j.simpleLogger"
     return [
         f"{log}.showDateTime=true",
         f"{log}.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
         f"{log}.defaultLogLevel=warn",
-        f"{log}.log.kafka.server.KafkaRaftServer=info",
-        f"{log}.log.kafka.server.BrokerServer=info",
-        f"{log}.log.org.apache.kafka.storage.internals.log.LogManager=info",
+        *(f"{log}.log.{name}=info" for name in milestones),
     ]
 
 

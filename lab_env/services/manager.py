@@ -128,7 +128,7 @@ def purged_contents() -> str:
 
 
 def clear(namespace: str) -> dict[str, int]:
-    """Remove what a lesson keeps on the servers that are running.
+    """Remove what a lesson keeps on the servers that are running or have just been started.
 
     Args:
         namespace: of the lesson, for example `lesson-05`.
@@ -136,8 +136,13 @@ def clear(namespace: str) -> dict[str, int]:
     Returns:
         What was removed and how many, for example `{"objects": 214, "topics": 2}`.
     """
-    reachable = (s for s in SERVICES.values() if s.external or s.running())
-    return {what: n for service in reachable for what, n in service.clear(namespace).items()}
+    for service in SERVICES.values():
+        if service.contents and not service.external:
+            service.wait_while_starting()
+    reachable = [s for s in SERVICES.values() if s.external or s.running()]
+    # The last first: a connector must not outlive its topics and its database.
+    cleared = {service.name: service.clear(namespace) for service in reversed(reachable)}
+    return {what: n for service in reachable for what, n in cleared[service.name].items()}
 
 
 def status() -> list[ServiceStatus]:

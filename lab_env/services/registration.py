@@ -2,14 +2,25 @@
 
 from lab_env.errors import LabError
 from lab_env.services.base import Service
+from lab_env.services.connect import Connect
 from lab_env.services.kafka import Kafka
 from lab_env.services.kinesis import Kinesis
 from lab_env.services.metastore import Metastore
 from lab_env.services.minio import MinIO
+from lab_env.services.postgres import Postgres
 from lab_env.services.trino import Trino
 
 SERVICES: dict[str, Service] = {
-    service.name: service for service in (MinIO(), Kafka(), Kinesis(), Metastore(), Trino())
+    service.name: service
+    for service in (
+        MinIO(),
+        Kafka(),
+        Kinesis(),
+        Metastore(),
+        Trino(),
+        Postgres(),
+        Connect(),
+    )
 }
 DEFAULT = ("minio", "kafka")  # what `lab up` starts; the others start on request
 

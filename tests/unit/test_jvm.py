@@ -13,7 +13,7 @@ from lab_env.lab import Lab
 from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.processes import supervisor
-from lab_env.services import SERVICES, doctor, kafka, trino
+from lab_env.services import SERVICES, connect, doctor, kafka, postgres, trino
 from lab_env.settings import REPOSITORY, Endpoints, settings
 
 SOURCES = ("*.py", "*.ipynb", "*.txt", "*.sh")
@@ -43,6 +43,11 @@ def built(tmp_path, monkeypatch) -> dict[str, str]:
     monkeypatch.setattr(kafka.subprocess, "run", format_storage)
     monkeypatch.setattr(trino, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(trino, "wheel_java_home", lambda version: tmp_path)
+    monkeypatch.setattr(connect, "archive_folder", lambda name: tmp_path)
+    monkeypatch.setattr(connect, "jar_folder", lambda name: tmp_path)
+    monkeypatch.setattr(postgres, "_server", lambda: tmp_path)
+    monkeypatch.setattr(postgres, "_create_data", lambda folder, initdb: None)
+    monkeypatch.setattr(postgres, "without_root", lambda title: ())
     for name, service in SERVICES.items():
         argv = service.program(service.preferred_ports()).argv
         found[name] = " ".join(map(str, argv))
@@ -65,7 +70,8 @@ def built(tmp_path, monkeypatch) -> dict[str, str]:
 
 def test_no_jvm_has_the_quick_compiler_without_room_for_its_code(built):
     quick = {what for what, options in built.items() if QUICK in options}
-    assert quick >= {"kafka", "kafka storage", "metastore", "trino", "writer, short=True", "lesson"}
+    servers = {"kafka", "kafka storage", "metastore", "trino", "connect"}
+    assert quick >= servers | {"writer, short=True", "lesson"}
     assert {what for what in quick if CODE_CACHE not in built[what]} == set()
 
 

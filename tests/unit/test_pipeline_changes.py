@@ -4,6 +4,8 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from pyspark.sql import functions as F
+
 from lab_env.pipeline import changes
 
 RECORDS = "value BINARY, key BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
@@ -19,9 +21,9 @@ ORDER = {
 }
 
 
-def change(op: str = "u", lsn: int | None = 500, before=ORDER, after=ORDER) -> bytes:
+def change(op: str = "u", lsn: int | None = 500, before=ORDER, after=ORDER, sequence=None) -> bytes:
     """A change event as Debezium's JSON converter writes it without schemas."""
-    source = {"connector": "postgresql", "table": "orders", "lsn": lsn, "snapshot": "false"}
+    source = {"connector": "postgresql", "table": "orders", "lsn": lsn, "sequence": sequence}
     images = {"before": before, "after": after}
     return json.dumps({**images, "source": source, "op": op, "ts_ms": 1}).encode()
 
@@ -31,7 +33,7 @@ def parsed(spark, values: list, key: bytes | None = b'{"order_id":"O-17"}', **co
     frame = spark.createDataFrame(
         [tuple(bytearray(x) if isinstance(x, bytes) else x for x in row) for row in places], RECORDS
     )
-    return changes.parse(frame, changes.ORDERS | columns).cache()
+    return changes.parse(frame, changes.ORDERS | columns)
 
 
 def test_an_image_becomes_a_typed_row_in_the_order_of_the_log(spark):
@@ -52,6 +54,33 @@ def test_a_delete_is_the_row_before_it(spark):
     gone = ORDER | {"partition_date": "2026-11-20"}
     (row,) = changes.rows(parsed(spark, [change("d", before=gone, after=None)])).collect()
     assert row["_hoodie_is_deleted"] and row["partition_date"] == "2026-11-20"
+
+
+def test_transactions_are_ordered_by_their_commits_also_what_an_incremental_snapshot_reads(spark):
+    values = [
+        change("u", lsn=90, sequence='["120","90"]'),  # open while a snapshot read at 100
+        change("r", lsn=None, sequence='["110","100"]'),  # an incremental snapshot
+        change("c", lsn=80, sequence='[null,"80"]'),  # before any commit was seen
+        change("c", lsn=70),
+    ]
+    found = changes.rows(parsed(spark, values)).orderBy(F.desc("log_position"))
+    in_order = [(row["commit_lsn"], row["lsn"]) for row in found.collect()]
+    assert in_order == [(120, 90), (110, 100), (80, 80), (70, 70)]
+
+
+def test_a_row_that_changes_its_partition_leaves_the_old_one(spark):
+    before = ORDER | {"partition_date": "2026-11-20"}
+    found = changes.rows(parsed(spark, [change("u", before=before)])).collect()
+    assert [(row["partition_date"], row["_hoodie_is_deleted"]) for row in found] == [
+        ("2026-11-20", True),
+        ("2026-11-21", False),
+    ]
+
+
+def test_a_row_whose_old_values_cannot_be_read_is_deleted_all_the_same(spark):
+    before = ORDER | {"amount": "NaN", "status": changes.UNAVAILABLE}
+    (row,) = changes.rows(parsed(spark, [change("d", before=before, after=None)])).collect()
+    assert row["_hoodie_is_deleted"] and row["order_id"] == "O-17"
 
 
 def test_dates_in_days_and_times_in_microseconds_are_read_as_well_as_text(spark):

@@ -16,6 +16,14 @@ def test_secrets_are_for_their_owner_only_and_stay_the_same(home):
     assert state.secrets() == first
 
 
+def test_a_lab_of_an_earlier_version_keeps_its_secrets_and_gets_the_new_ones(home):
+    state.write_private(state.home() / "secrets.json", '{"s3_secret_key": "kept"}')
+    known = state.secrets()
+    assert known["s3_secret_key"] == "kept"
+    assert len(known["postgres_password"]) >= 24
+    assert state.secrets() == known
+
+
 def test_a_damaged_state_file_is_named(home):
     state.home()
     (home / "state.json").write_text('{"kafka": ')

@@ -1,6 +1,7 @@
 """A failed stop is reported; the store's credentials reach only programs that read the store."""
 
 import json
+import re
 from xmlrpc.client import Fault
 
 import pytest
@@ -140,3 +141,15 @@ def test_a_supervisor_that_keeps_a_program_is_an_error(home, monkeypatch):
     monkeypatch.setattr(supervisor, "is_running", lambda: True)
     with pytest.raises(LabError, match="kafka could not be removed: STILL_RUNNING"):
         supervisor.remove("kafka")
+
+
+def test_a_program_is_asked_to_end_by_its_own_signal(home):
+    for program in (
+        supervisor.Program("postgres", ["/bin/true"], stop_signal="INT"),
+        supervisor.Program("kafka", ["/bin/true"]),
+    ):
+        supervisor._describe(program)
+    supervisor._write_config()
+    text = (home / "run" / "supervisord.conf").read_text()
+    signals = dict(re.findall(r"\[program:(\w+)\][^\[]*\nstopsignal=(\w+)", text))
+    assert signals == {"postgres": "INT", "kafka": "TERM"}

@@ -7,6 +7,8 @@ import sys
 import psutil
 import pytest
 
+from lab_env.errors import LabError
+from lab_env.processes import system
 from lab_env.processes.system import allows, environment_of, mapped_files, memory_of
 
 
@@ -45,3 +47,29 @@ def test_a_mapped_file_is_listed(tmp_path):
 )
 def test_whether_a_machine_allows_something_is_tried(words, allowed):
     assert allows(words) is allowed
+
+
+def test_only_root_gives_up_its_rights_and_by_the_first_way_that_the_machine_allows(monkeypatch):
+    monkeypatch.setattr(system, "_WITHOUT_ROOT", (("/no/such/tool",), ("env", "A=1"), ("env",)))
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    assert system.without_root("PostgreSQL") == ()
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert system.without_root("PostgreSQL") == ("env", "A=1")
+    monkeypatch.setattr(system, "_WITHOUT_ROOT", ())
+    with pytest.raises(LabError, match="PostgreSQL refuses to run as root") as refused:
+        system.without_root("PostgreSQL")
+    assert refused.value.next_step == "start the lab as another user."
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has rights to give up")
+@pytest.mark.parametrize("words", system._WITHOUT_ROOT, ids=lambda words: words[0])
+def test_a_program_without_root_is_another_user_and_reads_what_only_root_may(tmp_path, words):
+    if not allows(words):
+        pytest.skip(f"this machine does not allow {words[0]}")
+    secret = tmp_path / "closed" / "secret"
+    secret.parent.mkdir(mode=0o700)
+    secret.touch(mode=0o600)
+    look = "import os, sys; print(os.geteuid(), os.access(sys.argv[1], os.R_OK))"
+    command = [*words, sys.executable, "-I", "-c", look, str(secret)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.split() == ["65534", "True"], done.stderr

@@ -1,0 +1,237 @@
+"""PostgreSQL and Kafka Connect: a row becomes an event, and neither loses its state when killed.
+
+One lab, one table and one connector for the whole module; the tests follow one another.
+"""
+
+import io
+import json
+
+import psutil
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from hudi import HudiTableBuilder
+from instance import programs_showing
+from own_lab import wait_until
+from psycopg.conninfo import conninfo_to_dict
+
+from lab_env import services as lab_services
+from lab_env import store
+from lab_env.faults.outages import kill_service
+from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline.sinks import CHANGE_SINKS
+from lab_env.processes import supervisor
+from lab_env.processes.state import secrets
+from lab_env.processes.tree import process_tree
+from lab_env.services.base import request_json
+
+pytestmark = pytest.mark.services
+
+LESSON = "94"
+LESSON_TOPICS = "lesson-94.public"
+TOPIC = f"{LESSON_TOPICS}.orders"
+COLUMNS = "order_id, customer_id, amount, status, partition_date"
+LAKE = """
+    CREATE TABLE lake (
+        order_id text PRIMARY KEY, customer_id text NOT NULL, amount numeric(12,2) NOT NULL,
+        status text NOT NULL, partition_date text NOT NULL, updated_at timestamptz DEFAULT now()
+    );
+    ALTER TABLE lake REPLICA IDENTITY FULL;
+"""
+# As somebody types it into psql.
+BY_HAND = """
+    INSERT INTO lake (order_id, customer_id, amount, status, partition_date)
+    SELECT 'O-' || n, 'C-' || n % 3, 10 * n + 0.99, 'new', '2026-11-2' || n % 2
+    FROM generate_series(1, 10) AS n;
+
+    UPDATE lake SET status = 'paid', updated_at = now() WHERE order_id IN ('O-1', 'O-2');
+    DELETE FROM lake WHERE order_id = 'O-3';
+    UPDATE lake SET order_id = 'O-40' WHERE order_id = 'O-4';
+    UPDATE lake SET partition_date = '2026-11-22' WHERE order_id = 'O-9';
+    BEGIN;
+    UPDATE lake SET status = 'cancelled' WHERE order_id = 'O-5';
+    UPDATE lake SET amount = amount + 1 WHERE order_id = 'O-6';
+    DELETE FROM lake WHERE order_id = 'O-7';
+    INSERT INTO lake VALUES ('O-7', 'C-9', 7, 'paid', '2026-11-21');
+    COMMIT;
+    BEGIN;
+    UPDATE lake SET status = 'paid' WHERE order_id = 'O-8';
+    INSERT INTO lake VALUES ('O-11', 'C-1', 1, 'new', '2026-11-20');
+    ROLLBACK;
+"""
+ACTIVE = "SELECT active FROM pg_replication_slots"
+
+
+class Shop:
+    """A lesson's database and connector, and the events on its topic."""
+
+    def __init__(self, lab: Lab):
+        self.lab = lab
+        self.name = lab.connector("orders")
+        self.connector = f"{lab.address('connect')}/connectors/{self.name}"
+        self.consumer = Consumer(
+            {"bootstrap.servers": lab.endpoints.kafka_bootstrap, "group.id": "test"}
+        )
+
+    def sql(self, text: str) -> list[tuple]:
+        """Run a statement in the lesson's database; the rows, if it has any."""
+        with psycopg.connect(self.lab.postgres(), autocommit=True) as connection:
+            cursor = connection.execute(text)
+            return cursor.fetchall() if cursor.description else []
+
+    def put_connector(self) -> None:
+        """Create the connector; its configuration names the password and does not hold it."""
+        database = conninfo_to_dict(self.lab.postgres())
+        configuration = {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "database.hostname": database["host"],
+            "database.port": str(database["port"]),
+            "database.user": database["user"],
+            "database.password": "${env:POSTGRES_PASSWORD}",
+            "database.dbname": database["dbname"],
+            "plugin.name": "pgoutput",
+            "publication.autocreate.mode": "filtered",
+            "table.include.list": "public.orders,public.lake",
+            # How soon it notices that its database has gone, and tries again
+            "status.update.interval.ms": "500",
+            "retriable.restart.connector.wait.ms": "500",
+            "decimal.handling.mode": "string",
+            "topic.prefix": self.lab.namespace,
+            "topic.creation.default.replication.factor": "1",
+            "topic.creation.default.partitions": "1",
+        }
+        request_json("PUT", f"{self.connector}/config", configuration)
+
+    def events(self, count: int) -> list[tuple[str, str]]:
+        """The first events of the topic: operation and key. There must be this many, no more."""
+        wait_until(lambda: self.end() >= count)
+        assert self.end() == count
+        self.consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        values = [json.loads(self.consumer.poll(20).value()) for _ in range(count)]
+        return [(value["op"], value["after"]["id"]) for value in values]
+
+    def end(self, topic: str = TOPIC) -> int:
+        """How many messages the topic has; 0 without a topic."""
+        if topic not in self.consumer.list_topics(timeout=10).topics:
+            return 0
+        return self.consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
+
+
+@pytest.fixture(scope="module")
+def shop(services):
+    """A table of one row, whose changes a connector follows."""
+    lab_services.up(["postgres", "connect"], progress=lambda line: None)
+    reset_lesson(LESSON)
+    shop = Shop(Lab(LESSON, services, ("postgres", "connect")))
+    shop.sql("CREATE TABLE orders (id text PRIMARY KEY)")
+    shop.sql("INSERT INTO orders VALUES ('before')")
+    shop.sql(LAKE)
+    shop.put_connector()
+    yield shop
+    shop.consumer.close()
+    reset_lesson(LESSON)
+
+
+def test_a_row_that_is_inserted_arrives_as_an_event(shop):
+    assert shop.events(1) == [("r", "before")]
+    shop.sql("INSERT INTO orders VALUES ('after')")
+    assert shop.events(2) == [("r", "before"), ("c", "after")]
+
+
+def test_what_is_typed_into_the_database_is_in_the_table_exactly(shop):
+    lab, topic = shop.lab, f"{LESSON_TOPICS}.lake"
+    wait_until(lambda: shop.end() >= 1)  # the snapshot: from here on it follows the log
+    shop.sql(BY_HAND)
+    # Each delete and each changed key sends a tombstone, too; what is rolled back sends nothing.
+    sent = 10 + 2 + 2 + 3 + 1 + 5
+    wait_until(lambda: shop.end(topic) >= sent)
+    assert shop.end(topic) == sent
+    job = {"sinks": CHANGE_SINKS, "trigger_seconds": 0, "short": True}
+    writer = lab.writer().start(lab.endpoints, topic, lab.base, **job)
+    wait_until(lambda: writer.state()["state"] not in ("starting", "running"), 120)
+    assert writer.state()["state"] == "stopped", writer.state()
+    assert not any(writer.lag(lab.endpoints, {0: sent}).values())
+
+    letters = [file.key for file in lab.files(lab.path("dead_changes")) if ".parquet" in file.key]
+    for key in letters:  # Spark writes a file also for no rows
+        assert pq.read_table(io.BytesIO(store.read(lab.endpoints, key))).to_pylist() == []
+    wanted = shop.sql(f"SELECT {COLUMNS} FROM lake ORDER BY order_id")
+    assert len(wanted) == 9 and rows_of(lab, "orders_changes") == wanted
+
+
+def rows_of(lab: Lab, table: str) -> list[tuple]:
+    """The rows of a Hudi table, read without Spark, in the order of their keys."""
+    endpoints = lab.endpoints
+    options = {
+        "aws_endpoint": endpoints.s3_endpoint,
+        "aws_access_key_id": endpoints.s3_access_key,
+        "aws_secret_access_key": endpoints.s3_secret_key,
+        "aws_region": endpoints.s3_region,
+        "aws_allow_http": "true",
+    }
+    address = lab.path(table).replace("s3a://", "s3://")
+    batches = HudiTableBuilder.from_base_uri(address).with_storage_options(options).build().read()
+    rows = pa.Table.from_batches(batches).select(COLUMNS.split(", ")).sort_by("order_id")
+    return [tuple(row.values()) for row in rows.to_pylist()]
+
+
+def test_both_are_listed_listen_on_this_machine_only_and_show_no_password(shop):
+    rows = {row.name: row for row in lab_services.status()}
+    for name in ("postgres", "connect"):
+        assert (rows[name].state, rows[name].address) == ("ready", shop.lab.address(name))
+        listening = {
+            connection.laddr.ip.removeprefix("::ffff:")
+            for process in process_tree(rows[name].pid)
+            for connection in process.net_connections()
+            if connection.status == psutil.CONN_LISTEN
+        }
+        assert listening == {"127.0.0.1"}
+    password = secrets()["postgres_password"]
+    assert programs_showing(password) == []
+    assert password not in json.dumps(request_json("GET", shop.connector))
+    assert password not in supervisor.log_tail("connect", 1000)
+
+
+def test_a_killed_postgres_comes_back_with_its_rows_and_the_connector_goes_on(shop):
+    request_json("PUT", f"{shop.connector}/stop")  # stores the offsets
+    request_json("PUT", f"{shop.connector}/resume")
+    wait_until(lambda: shop.sql(ACTIVE) == [(True,)])
+    kill_service("postgres")
+    lab_services.up(["postgres"], progress=lambda line: None)
+    assert shop.sql("SELECT count(*) FROM orders") == [(2,)]
+    shop.sql("INSERT INTO orders VALUES ('later')")
+    assert shop.events(3)[-1] == ("c", "later")
+
+
+def test_a_killed_worker_forgets_its_connector_and_goes_on_from_its_offsets(shop):
+    request_json("PUT", f"{shop.connector}/stop")  # stores the offsets
+    kill_service("connect")
+    # The system closes the connections of a killed process: its slot is free at once.
+    wait_until(lambda: shop.sql(ACTIVE) == [(False,)], 5)
+    shop.sql("INSERT INTO orders VALUES ('meanwhile')")
+    lab_services.up(["connect"], progress=lambda line: None)
+    assert request_json("GET", f"{shop.lab.address('connect')}/connectors") == []
+    shop.put_connector()
+    assert shop.events(4)[-1] == ("c", "meanwhile")
+
+
+def test_a_reset_removes_all_that_a_lesson_has_there(shop):
+    shop.sql("ALTER SYSTEM SET max_slot_wal_keep_size = '1GB'")
+    request_json("PUT", f"{shop.connector}/stop")
+    kill_service("connect")  # its connector is forgotten now, the offsets are not
+    removed = reset_lesson(LESSON)
+    kinds = ("topics", "replication slots", "databases", "connectors")
+    assert [removed[kind] for kind in kinds] == [2, 1, 1, 1]
+    again = reset_lesson(LESSON)
+    assert {kind: again[kind] for kind in kinds} == dict.fromkeys(kinds, 0)
+    assert shop.sql("SELECT slot_name FROM pg_replication_slots") == []
+    assert shop.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == []
+    assert shop.sql("SHOW max_slot_wal_keep_size") == [("-1",)]
+    # Without its offsets the connector begins anew, in a topic of its own.
+    shop.sql("CREATE TABLE orders (id text PRIMARY KEY)")
+    shop.sql("INSERT INTO orders VALUES ('new')")
+    shop.put_connector()
+    assert shop.events(1) == [("r", "new")]
+    assert reset_lesson(LESSON)["connectors"] == 1  # while it runs
