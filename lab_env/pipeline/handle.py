@@ -102,9 +102,12 @@ class Writer:
 
         Returns:
             One row per batch: sink, batch, started (UTC), rows, seconds, start_offsets and
-            end_offsets (dicts from partition number to offset).
+            end_offsets (dicts from partition number to offset), unknown_events and unknown_fields
+            (what the query of the dead letters counted: valid events with fields that the pipeline
+            drops, and names of such fields).
         """
         columns = ["sink", "batch", "started", "rows", "seconds", "start_offsets", "end_offsets"]
+        columns += ["unknown_events", "unknown_fields"]
         with contextlib.suppress(FileNotFoundError):
             lines = (self.folder / "progress.jsonl").read_text().splitlines()
             rows = [json.loads(line) for line in lines if line.endswith("}")]

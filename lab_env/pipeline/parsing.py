@@ -14,6 +14,7 @@ EARLIEST = "2020-01-01"
 CORRUPT = "_corrupt"
 STRICT = {"mode": "PERMISSIVE", "allowSingleQuotes": "false"}
 DATE = r"^\d{4}-\d\d-\d\d$"
+UNKNOWN_FIELDS = "unknown_fields"  # in a batch's progress: its events with fields beside `FIELDS`
 TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
 
 
@@ -49,7 +50,8 @@ def parse(records: DataFrame) -> DataFrame:
         records: Kafka records with `value` (binary), `partition`, `offset` and `timestamp`.
 
     Returns:
-        The records with `event` (struct of the typed fields) and `reason` (null for a valid one).
+        The records with `event` (struct of the typed fields), `reason` (null for a valid one) and
+        `names` (those of all fields in the text, also of fields that nobody reads).
     """
     schema = f"{EVENT_DDL}, {CORRUPT} STRING"
     options = {"columnNameOfCorruptRecord": CORRUPT, **STRICT}
@@ -57,9 +59,11 @@ def parse(records: DataFrame) -> DataFrame:
     return (
         records.withColumn("text", text)
         .withColumn("event", once(F.from_json("text", schema, options)))
+        .withColumn("objects", once(_objects()))
+        .withColumn("names", F.when(F.size("objects") == 1, F.col("objects")[0]))
         .withColumn("reason", _reason())
         .withColumn("reason", once(F.col("reason")))
-        .drop("text")
+        .drop("text", "objects")
     )
 
 
@@ -75,17 +79,18 @@ def once(column: Column) -> Column:
 
 def _reason() -> Column:
     """The first problem of a record, checked from the outside in; null if there is none."""
-    text, event = F.col("text"), F.col("event")
-    keys = F.json_object_keys(text)
+    text, event, names = F.col("text"), F.col("event"), F.col("names")
     return (
         F.when(text.isNull() | (text == ""), "empty")
         .when(F.length("value") > MAX_EVENT_BYTES, "oversized")
         .when(~text.startswith("{"), "not_json")
         .when(
-            ~_is_one_object(text),
-            F.when(keys.isNotNull() | text.endswith("}"), "not_json").otherwise("truncated"),
+            names.isNull(),
+            F.when(F.json_object_keys(text).isNotNull() | text.endswith("}"), "not_json").otherwise(
+                "truncated"
+            ),
         )
-        .when(~F.array_contains(keys, "order_id"), "missing_key")
+        .when(~F.array_contains(names, "order_id"), "missing_key")
         .when(F.coalesce(F.trim(event["order_id"]), F.lit("")) == "", "null_key")
         .when(event[CORRUPT].isNotNull() | _any(_has_other_type, FIELDS), "wrong_type")
         .when(
@@ -99,13 +104,14 @@ def _reason() -> Column:
     )
 
 
-def _is_one_object(text: Column) -> Column:
-    """Whether a text is one JSON object and nothing else.
+def _objects() -> Column:
+    """The field names of each JSON object in a text; not one list of them, if it is no object.
 
     `from_json` alone would take the first object and silently drop what follows.
     """
-    wrapped = F.concat(F.lit("["), text, F.lit("]"))
-    return F.size(F.from_json(wrapped, "array<map<string,string>>", STRICT)) == 1
+    wrapped = F.concat(F.lit("["), F.col("text"), F.lit("]"))
+    objects = F.from_json(wrapped, "array<map<string,string>>", STRICT)
+    return F.transform(objects, F.map_keys)
 
 
 def _has_other_type(field: str) -> Column:
@@ -168,6 +174,35 @@ def dead_letters(parsed: DataFrame) -> DataFrame:
     """
     return parsed.where(F.col("reason").isNotNull()).select(
         "reason", "value", "key", "topic", "partition", "offset", "timestamp"
+    )
+
+
+def count_unknown_fields(parsed: DataFrame) -> DataFrame:
+    """The same rows; a query that reads them counts valid events with fields that nobody reads.
+
+    `from_json` drops such fields silently. They are counted while the rows pass by, and stand in
+    `observedMetrics` of each batch's progress, under `UNKNOWN_FIELDS`.
+
+    Args:
+        parsed: what `parse` returned.
+    """
+    return parsed.observe(UNKNOWN_FIELDS, *unknown_fields())
+
+
+def unknown_fields() -> tuple[Column, Column]:
+    """Two aggregates over the parsed rows: `events`, how many valid ones have a field that is not
+    one of `FIELDS`, and `fields`, names of such fields.
+
+    Of all those lists of names only the first and the last in their order are kept: whoever sends
+    a new name with each event must not fill the writer's memory.
+    """
+    unknown = F.array_except("names", F.array(*map(F.lit, FIELDS)))
+    # A valid event has all of `FIELDS`: for nearly every one, comparing two numbers is enough.
+    has_more = F.col("reason").isNull() & (F.size("names") > len(FIELDS))
+    unknown = F.when(has_more & (F.size(unknown) > 0), unknown)
+    return (
+        F.count(unknown).alias("events"),
+        F.array_union(F.min(unknown), F.max(unknown)).alias("fields"),
     )
 
 

@@ -57,6 +57,14 @@ def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
     )
 
 
+def dead_letter_rows(parsed: DataFrame) -> DataFrame:
+    """The malformed messages; the query that reads them also counts unknown fields of the others.
+
+    Of the four queries one counts, so that an event counts once.
+    """
+    return parsing.dead_letters(parsing.count_unknown_fields(parsed))
+
+
 def parquet_writer(rows: Rows) -> SinkWriter:
     """A writer that appends what `rows` takes from the parsed stream."""
 
@@ -96,7 +104,7 @@ WRITERS: dict[str, SinkWriter] = {
     "json": json_writer,
     "cow": hudi_writer(event_rows, options.COW),
     "mor": hudi_writer(event_rows, options.MOR),
-    "dead": parquet_writer(parsing.dead_letters),
+    "dead": parquet_writer(dead_letter_rows),
     "minutes": minutes_writer,
     "changes": hudi_writer(changes.rows, options.CHANGES),
     "dead_changes": parquet_writer(changes.dead_letters),

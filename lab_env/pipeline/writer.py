@@ -130,6 +130,7 @@ class ProgressLog:
         self._state = folder / "state.json"
         self._newest: dict[str, tuple[int, str]] = {}
         self._heard = {"the start": clock()}
+        self._warned: set[str] = set()
         self._lock = threading.Lock()
         self._over = False
         self.patience = START_SECONDS
@@ -163,7 +164,19 @@ class ProgressLog:
         self._newest[name] = report
         self._heard[name] = self._clock()
         if "addBatch" in progress["durationMs"]:
-            self._progress.write(json.dumps(_short(progress)) + "\n")
+            batch = _short(progress)
+            self._progress.write(json.dumps(batch) + "\n")
+            self._warn_of(batch)
+
+    def _warn_of(self, batch: dict) -> None:
+        """Print one line, into the writer's log, when fields are dropped for the first time."""
+        names = set(batch["unknown_fields"])
+        if names - self._warned:
+            events, number = f"{batch['unknown_events']:,} events", batch["batch"]
+            dropped = "fields that this pipeline does not know and drops"
+            named = ", ".join(sorted(names))
+            print(f"warning: {events} of batch {number} have {dropped}: {named}", flush=True)
+        self._warned |= names
 
     def state(self, state: str, **facts) -> None:
         """Replace the state file atomically; the first reason why the writer ended is kept.
@@ -184,6 +197,7 @@ def _short(progress: dict) -> dict:
     """The parts of a progress report that the lab uses; offsets by partition number."""
     source = progress["sources"][0]
     end = source["endOffset"]
+    unknown = (progress.get("observedMetrics") or {}).get(parsing.UNKNOWN_FIELDS) or {}
     return {
         "sink": progress["name"],
         "batch": progress["batchId"],
@@ -193,6 +207,8 @@ def _short(progress: dict) -> dict:
         "durations_ms": progress["durationMs"],
         "start_offsets": next(iter((source["startOffset"] or {"": {}}).values())),
         "end_offsets": next(iter(end.values())),
+        "unknown_events": unknown.get("events") or 0,
+        "unknown_fields": unknown.get("fields") or [],
     }
 
 

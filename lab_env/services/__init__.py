@@ -3,6 +3,7 @@
 Kernels attach to servers that run elsewhere, so nothing here keeps state in this process.
 """
 
+from lab_env.services.base import request_json
 from lab_env.services.manager import (
     ServiceStatus,
     clear,
@@ -32,6 +33,7 @@ __all__ = [
     "exposure",
     "links",
     "purged_contents",
+    "request_json",
     "service",
     "start_optional",
     "status",

@@ -28,7 +28,10 @@ def tour_page(tour) -> str:
         tour=tour,
         problems=tour.problems,
         verdicts=frame_table(sinks[VERDICTS]),
-        accounting=[f"{NAMES[sink]}: {sentence(a)}." for sink, a in tour.accounting.items()],
+        accounting=[
+            *(f"{NAMES[sink]}: {sentence(a)}." for sink, a in tour.accounting.items()),
+            unknown_fields(tour),
+        ],
         costs=frame_table(costs.where(costs.notna(), "not measured")),
         charts=[draw(tour) for draw in (rate_chart, freshness_chart, files_chart, bytes_chart)],
         minutes=frame_table(pd.DataFrame(tour.minutes).set_index("minute").rename(columns=MINUTES)),
@@ -42,6 +45,16 @@ def sentence(accounting: dict[str, int]) -> str:
     return (
         "{acked:,} acknowledged = {applied:,} applied + {superseded:,} superseded"
         " + {duplicate:,} duplicate + {dead:,} dead".format(**accounting)
+    )
+
+
+def unknown_fields(tour) -> str:
+    """Whether events had fields that the pipeline drops, and which."""
+    if not tour.unknown_fields:
+        return "No event had a field that the pipeline does not know."
+    return (
+        f"{tour.events_with_unknown_fields:,} events had fields that the pipeline does not know "
+        f"and drops: {', '.join(tour.unknown_fields)}."
     )
 
 

@@ -58,6 +58,8 @@ class Tour:
     events_dead: int = 0
     events_resent: int = 0
     events_unknown: int = 0
+    events_with_unknown_fields: int = 0
+    unknown_fields: list[str] = field(default_factory=list)
     sinks: dict[str, dict] = field(default_factory=dict)
     accounting: dict[str, dict] = field(default_factory=dict)
     queries: list[dict] = field(default_factory=list)
@@ -341,6 +343,8 @@ def _measure_sinks(lab: Lab, topic: str, tour: Tour, writer, store: StoreSamples
     acked = frame[frame["state"] == "acked"]
     malformed = acked["kind"].str.startswith("malformed")
     progress = writer.progress()
+    tour.events_with_unknown_fields = int(progress["unknown_events"].sum())
+    tour.unknown_fields = sorted(set(progress["unknown_fields"].explode().dropna()))
     curves = {}
     for sink in SINKS:
         sends = acked[malformed if sink == "dead" else ~malformed]
@@ -397,6 +401,7 @@ def _print_report(console: Console, tour: Tour, target: Path) -> None:
     console.print(minutes)
     for sink, account in tour.accounting.items():
         console.print(f"{sink}: {report.sentence(account)}")
+    console.print(report.unknown_fields(tour))
     memory = ", ".join(f"{k} {v:,}" for k, v in tour.memory_peak_mb.items() if k != "total")
     console.print(f"Peak memory {tour.memory_peak_mb['total']:,} MB ({memory})")
     code = tour.writer_memory.get("code cache")

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from lab_env.pipeline import parsing
+from lab_env.pipeline import parsing, sinks
+from lab_env.pipeline.writer import ProgressLog
 from lab_env.shop.events import MALFORMED_KINDS, encode, malform
 
 RECORDS = "value BINARY, key BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
@@ -137,3 +138,44 @@ def test_only_an_erase_is_a_delete(spark):
     values = [good_event(n, op=op) for n, op in enumerate(("create", "cancel", "erase"))]
     rows = parsing.with_deletes(parsing.valid_events(parsed(spark, values))).collect()
     assert {row["op"] for row in rows if row["_hoodie_is_deleted"]} == {"erase"}
+
+
+@pytest.mark.parametrize(
+    ("values", "events", "fields"),
+    [
+        ([good_event(1), good_event(2)], 0, None),
+        ([good_event(1), edited(coupon="SAVE10"), edited(coupon=None)], 2, ["coupon"]),
+        ([edited(coupon="X", channel="app"), edited(note=[1])], 2, ["coupon", "channel", "note"]),
+        # A malformed event is a dead letter and tells nothing of a new version of the app.
+        ([edited(coupon="X", status="exploded"), b"no event", None], 0, None),
+        ([edited(customer={"id": 1})], 1, ["customer"]),
+        ([b"\n " + edited(coupon="X")], 1, ["coupon"]),
+    ],
+)
+def test_fields_that_nobody_reads_are_counted_and_named(spark, values, events, fields):
+    (counted,) = parsed(spark, values).agg(*parsing.unknown_fields()).collect()
+    assert (counted["events"], counted["fields"]) == (events, fields)
+
+
+def test_a_batch_reports_its_unknown_fields_and_the_writer_warns_once(spark, tmp_path, capfd):
+    topic = tmp_path / "topic"
+    stream = spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", "1")
+    for name, value in (("coupon", "X"), ("coupon", "Y"), ("note", "Z")):
+        rows = [
+            (bytearray(e), b"k", "orders", 0, 0, NOW)
+            for e in (good_event(), edited(**{name: value}))
+        ]
+        spark.createDataFrame(rows, RECORDS).coalesce(1).write.mode("append").parquet(str(topic))
+    letters = sinks.dead_letter_rows(parsing.parse(stream.parquet(str(topic))))
+    query = letters.writeStream.format("noop").queryName("dead")
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.processAllAvailable()
+    query.stop()
+    diary = ProgressLog(tmp_path)
+    for progress in query.recentProgress:
+        diary.note(progress | {"sources": [{"startOffset": None, "endOffset": {"t": {"0": 1}}}]})
+    batches = map(json.loads, (tmp_path / "progress.jsonl").read_text().splitlines())
+    counted = [(batch["unknown_events"], batch["unknown_fields"]) for batch in batches]
+    assert sorted(counted) == [(1, ["coupon"]), (1, ["coupon"]), (1, ["note"])]
+    warnings = [line for line in capfd.readouterr().out.splitlines() if "warning" in line]
+    assert len(warnings) == 2 and warnings[0].endswith("does not know and drops: coupon")

@@ -1,0 +1,31 @@
+"""Makes the state that a process leaves which died between a batch's work and its receipt."""
+
+from lab_env import store
+from lab_env.errors import LabError
+
+
+def forget_last_commit(lab, checkpoint: str) -> int:
+    """Delete the newest file of `commits`, as if the process had died before it wrote it.
+
+    Args:
+        lab: the lesson's handle.
+        checkpoint: path of the query's checkpoint.
+
+    Returns:
+        The number of the batch.
+
+    Raises:
+        LabError: the checkpoint has no commit.
+    """
+    numbers = [
+        int(name)
+        for found in lab.files(f"{checkpoint}/commits")
+        if (name := found.key.rpartition("/")[2]).isdigit()
+    ]
+    if not numbers:
+        raise LabError(
+            f"No batch is committed at {checkpoint}.", "run the stream with this checkpoint first."
+        )
+    key = store.key_of(f"{checkpoint}/commits/{max(numbers)}")
+    store.client(lab.endpoints).delete_object(Bucket=lab.endpoints.bucket, Key=key)
+    return max(numbers)

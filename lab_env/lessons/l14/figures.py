@@ -1,0 +1,274 @@
+"""Draws how late orders meet a watermark, what state costs, and the shop's revenue per minute."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pandas as pd
+from matplotlib.dates import AutoDateLocator, DateFormatter, MinuteLocator, date2num
+from matplotlib.ticker import MaxNLocator
+
+from lab_env.display.chart import new_chart, new_panels, svg
+from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, VERMILION
+from lab_env.store import StoredObject
+
+MINUTE = timedelta(minutes=1)
+NEVER = datetime(1970, 1, 1)
+BATCH_OF = re.compile(r"/state/\d+/\d+/(\d+)\.(delta|snapshot|zip|changelog)$")
+KINDS = {
+    "delta": "changes",
+    "changelog": "changes",
+    "snapshot": "whole state",
+    "sst": "whole tables of rows",
+    "zip": "list of tables, log",
+}
+
+
+def wait_until_read(*queries) -> None:
+    """Wait until running queries have read their source, and have moved their watermark."""
+    for query in queries:
+        query.processAllAvailable()
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One order at the moment when its batch took it.
+
+    Args:
+        at: event time.
+        watermark: by which its batch told late orders; `NEVER` before there was one.
+        late: whether its window had ended by then.
+    """
+
+    at: datetime
+    watermark: datetime
+    late: bool
+
+
+def arrivals(times: Iterable[datetime], progress: Iterable[Mapping]) -> list[Arrival]:
+    """Which orders were late, computed from the order of arrival and a query's batches.
+
+    A batch judges by the watermark that the batch before it reported, and drops an order if its
+    minute ended at or before that.
+
+    Args:
+        times: event times in the order of arrival.
+        progress: `StreamingQuery.recentProgress` of a query with windows of a minute, complete.
+
+    Returns:
+        One for each order.
+    """
+    remaining, found, judged_by = iter(times), [], NEVER
+    for batch in progress:
+        for _ in range(batch["numInputRows"]):
+            at = next(remaining)
+            end = at.replace(second=0, microsecond=0) + MINUTE
+            found.append(Arrival(at, judged_by, end <= judged_by))
+        judged_by = _time(batch["eventTime"]["watermark"])
+    return found
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=None)
+
+
+def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
+    """Event time over arrival: a dot for each counted order, a cross for each dropped one.
+
+    Args:
+        found: what `arrivals` returned; orders years ahead are left out.
+        title: what the chart shows.
+
+    Returns:
+        An `<svg>` element, with the watermark as a staircase.
+    """
+    few = len(found) < 30
+    figure, axes = new_chart(title, "order, as it arrived", "event time", 8.4, 3.6)
+    places = range(1, len(found) + 1)
+    for late, marker, colour, label in (
+        (False, "o", BLUE, "counted"),
+        (True, "x", VERMILION, "dropped"),
+    ):
+        chosen = [(x, date2num(a.at)) for x, a in zip(places, found, strict=True) if a.late == late]
+        if chosen:
+            size = 7 if few else 4
+            axes.plot(
+                *zip(*chosen, strict=True), marker, color=colour, markersize=size, label=label
+            )
+    steps = [(x, a.watermark) for x, a in zip(places, found, strict=True) if a.watermark > NEVER]
+    if steps:
+        xs = [x - 0.5 for x, _ in steps] + [steps[-1][0] + 0.5]
+        ys = [date2num(at) for _, at in steps]
+        ends = [date2num(at.replace(second=0, microsecond=0)) for _, at in steps]
+        axes.step(xs, [*ys, ys[-1]], where="post", color=AMBER, label="watermark")
+        axes.fill_between(
+            xs,
+            [*ends, ends[-1]],
+            date2num(min(a.at for a in found) - MINUTE),
+            step="post",
+            color=GREY,
+            alpha=0.25,
+            linewidth=0,
+            label="minutes that have ended",
+        )
+    axes.set_ylim(
+        date2num(min(a.at for a in found) - MINUTE), date2num(max(a.at for a in found) + MINUTE)
+    )
+    axes.yaxis.set_major_locator(MinuteLocator() if few else AutoDateLocator(maxticks=8))
+    axes.yaxis.set_major_formatter(DateFormatter("%H:%M"))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return svg(figure)
+
+
+def rows_in_state(progress: Iterable[Mapping]) -> list[int]:
+    """Rows in state after each batch that read something.
+
+    Args:
+        progress: `StreamingQuery.recentProgress`.
+    """
+    return [
+        batch["stateOperators"][0]["numRowsTotal"] for batch in progress if batch["numInputRows"]
+    ]
+
+
+def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
+    """Rows in state after each batch, one line per query.
+
+    Args:
+        rows: by the query's name.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, axes = new_chart("What a query remembers", "batch", "rows in state", 7.4, 3.2)
+    styles = ((VERMILION, "-"), (AMBER, "--"), (BLUE, "-"), (GREEN, "-"))
+    for (name, counts), (colour, line) in zip(rows.items(), styles, strict=False):
+        axes.plot(range(len(counts)), counts, "o", ls=line, color=colour, markersize=4, label=name)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=8)
+    return svg(figure)
+
+
+def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
+    """What each batch wrote to the `state` folder of a checkpoint.
+
+    A file names the version of the state, which is one more than its batch. RocksDB's table files
+    do not; they belong to the first list of tables that was written after them.
+
+    Args:
+        objects: everything below the checkpoint's path.
+
+    Returns:
+        Columns `batch`, `kind` (`delta`, `snapshot`, `zip`, `sst` or `changelog`) and `bytes`, one
+        row per file.
+    """
+    objects = [found for found in objects if "/state/" in found.key]
+    rows, zips = [], []
+    for found in objects:
+        if match := BATCH_OF.search(found.key):
+            batch, kind = int(match[1]) - 1, match[2]
+            rows.append((batch, kind, found.size))
+            if kind == "zip":
+                zips.append((found.modified, batch))
+    for found in objects:
+        if found.key.endswith(".sst"):
+            later = [batch for modified, batch in zips if modified >= found.modified]
+            rows.append((min(later, default=-1), "sst", found.size))
+    return pd.DataFrame(sorted(rows), columns=["batch", "kind", "bytes"])
+
+
+def beside_each_other(emitted: pd.DataFrame, by_minute: pd.DataFrame) -> pd.DataFrame:
+    """Revenue of each window of five minutes by a stream, and by a batch query.
+
+    Args:
+        emitted: what the stream emitted: `customer_id`, `start` and `revenue`, each customer's
+            window once.
+        by_minute: what the batch query counted: `customer_id`, `minute` and `revenue`.
+
+    Returns:
+        Columns `stream` and `batch query`, one row for each window, of the same customers in both.
+    """
+    keys = ["customer_id", "start"]
+    batch = by_minute.assign(start=by_minute["minute"].dt.floor("5min"))
+    batch = batch.groupby(keys, as_index=False)["revenue"].sum()
+    both = emitted[[*keys, "revenue"]].merge(batch, on=keys)
+    both = both.rename(columns={"revenue_x": "stream", "revenue_y": "batch query"})
+    return both.groupby("start")[["stream", "batch query"]].sum()
+
+
+def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
+    """Kilobytes that each batch wrote into its checkpoint's `state`, one panel per store.
+
+    Args:
+        files: what `state_files` returned, by the store's name.
+
+    Returns:
+        An `<svg>` element.
+    """
+    colours = {
+        "changes": BLUE,
+        "whole tables of rows": AMBER,
+        "list of tables, log": GREY,
+        "whole state": GREEN,
+    }
+    figure, panels = new_panels(list(files), width=9.0, height=2.8)
+    shown = set()
+    for axes, table in zip(panels, files.values(), strict=True):
+        sums = table.assign(what=table["kind"].map(KINDS)).groupby(["batch", "what"])["bytes"].sum()
+        bottom: dict[int, float] = {}
+        for what, colour in colours.items():
+            if what not in sums.index.get_level_values("what"):
+                continue
+            sizes = sums.xs(what, level="what") / 1024
+            axes.bar(
+                sizes.index,
+                sizes,
+                bottom=[bottom.get(batch, 0.0) for batch in sizes.index],
+                color=colour,
+                label=None if what in shown else what,
+            )
+            shown.add(what)
+            for batch, size in sizes.items():
+                bottom[batch] = bottom.get(batch, 0.0) + size
+        axes.set_xlabel("batch")
+        axes.margins(y=0.4)  # room for the legend
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(fontsize=8)
+    panels[0].set_ylabel("KB per batch")
+    return svg(figure)
+
+
+def draw_board(minutes: pd.DataFrame, final_until: datetime) -> str:
+    """The shop's board: revenue per minute.
+
+    Args:
+        minutes: columns `minute` and `revenue`.
+        final_until: the watermark; minutes that end later may still change and are drawn hollow.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, axes = new_chart("Revenue per minute", "", "euro", 9.0, 3.0)
+    table = minutes.sort_values("minute")
+    ends = table["minute"] + MINUTE
+    for final, colour, label in ((True, BLUE, "final"), (False, "none", "may still change")):
+        chosen = table[(ends <= final_until) == final]
+        if len(chosen):
+            axes.bar(
+                date2num(chosen["minute"]),
+                chosen["revenue"].astype(float),
+                width=0.8 / 1440,
+                color=colour,
+                edgecolor=BLUE,
+                linewidth=1,
+                label=label,
+            )
+    axes.xaxis.set_major_locator(AutoDateLocator())
+    axes.xaxis.set_major_formatter(DateFormatter("%H:%M"))
+    axes.margins(y=0.25)
+    axes.legend(fontsize=8, loc="upper right", ncols=2)
+    return svg(figure)

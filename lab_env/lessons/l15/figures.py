@@ -1,0 +1,313 @@
+"""What lesson 15 needs beside SQL, Spark and the connector: calls, waiting, and its three pictures.
+
+A change is behind its commit by a moment: the connector reads it from the log and sends it to
+Kafka. `wait_for_connector` sends a marker through the same log and waits until it has arrived.
+"""
+
+import base64
+import contextlib
+import json
+import time
+import urllib.error
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import pandas as pd
+
+from lab_env.display.chart import INK, new_chart, svg
+from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
+from lab_env.errors import LabError
+from lab_env.services import request_json
+from lab_env.shop.topics import topic_end_offsets
+
+TIMEOUT_S = 90
+MARKER = "lab"  # the prefix of the markers among the logical messages
+MB = 1024 * 1024
+ENVELOPE = ("op", "before", "after", "source.lsn")
+
+
+class Connect:
+    """The REST interface of Kafka Connect; each call returns the decoded answer, or None.
+
+    Raises:
+        LabError: it does not answer, or refuses; with Connect's own reason.
+    """
+
+    def __init__(self, lab):
+        self._address = lab.address("connect")
+
+    def get(self, path: str):
+        """Ask, for example for `/connectors`."""
+        return self._call("GET", path)
+
+    def put(self, path: str, body: object = None):
+        """Set something, for example `/connectors/NAME/config`; `body` is sent as JSON."""
+        return self._call("PUT", path, body)
+
+    def delete(self, path: str):
+        """Delete something, for example `/connectors/NAME/offsets`."""
+        return self._call("DELETE", path)
+
+    def wait_until(self, path: str, state: str) -> None:
+        """Wait until a connector's status says that it is in a state, for example `STOPPED`."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while (found := self.get(path)["connector"]["state"]) != state:
+            if time.monotonic() > deadline:
+                what = f"The connector is {found}, not {state}, after {TIMEOUT_S} seconds."
+                raise LabError(what, "run: lab logs connect")
+            time.sleep(0.2)
+
+    def wait_until_up(self) -> list[str]:
+        """Wait until it answers, for example after it was killed; returns its connectors.
+
+        Raises:
+            LabError: it does not within `TIMEOUT_S` seconds.
+        """
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                return self.get("/connectors")
+            except LabError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+
+    def _call(self, method: str, path: str, body: object = None):
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                return request_json(method, self._address + path, body)
+            except urllib.error.HTTPError as error:
+                why = _reason(error)
+                # 409: the worker is still changing a connector's state.
+                if error.code != 409 or time.monotonic() > deadline:
+                    what = f"Kafka Connect refuses {method} {path}: {why}"
+                    raise LabError(what, "compare the path and the configuration") from None
+            except OSError as error:
+                what = f"Kafka Connect does not answer ({error})."
+                next_step = "run: lab up connect   (then run the cell again)"
+                raise LabError(what, next_step) from None
+            time.sleep(0.2)
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    """Connect's own words for a refusal, without the stack trace."""
+    text = error.read().decode(errors="replace")
+    with contextlib.suppress(ValueError):
+        text = json.loads(text).get("message", text)
+    return next((line.strip() for line in text.splitlines() if line.strip()), f"HTTP {error.code}")
+
+
+def wait_for_connector(lab, db) -> None:
+    """Wait until the connector has sent everything that is committed now.
+
+    Writes markers into the database's log (`pg_logical_emit_message`) until one has come through.
+    A marker that is written before the connector has its slot never comes, so there are several.
+
+    Args:
+        lab: the lesson's handle.
+        db: a connection to the lesson's database, in autocommit mode.
+
+    Raises:
+        LabError: no marker came within `TIMEOUT_S` seconds.
+    """
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": lab.endpoints.kafka_bootstrap,
+            "group.id": "lab",  # required; nothing is committed
+            "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": 300,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+        }
+    )
+    sent: set[str] = set()
+    deadline = time.monotonic() + TIMEOUT_S
+    try:
+        consumer.assign([TopicPartition(lab.topic("message"), 0, OFFSET_BEGINNING)])
+        while time.monotonic() < deadline:
+            sent.add(_send_marker(db))
+            if _arrived(consumer, sent, seconds=1):
+                return
+    finally:
+        consumer.close()
+    raise LabError(
+        f"The connector has sent nothing for {TIMEOUT_S} seconds.",
+        "ask for the connector's status, then run: lab logs connect",
+    )
+
+
+def _send_marker(db) -> str:
+    marker = uuid.uuid4().hex
+    db.execute("SELECT pg_logical_emit_message(true, %s, %s)", [MARKER, marker])
+    return marker
+
+
+def _arrived(consumer, sent: set[str], seconds: float) -> bool:
+    """Whether one of the markers arrives within some seconds."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        message = consumer.poll(0.1)
+        if message is None or message.error() or message.value() is None:
+            continue
+        content = (json.loads(message.value()).get("message") or {}).get("content")
+        if content and base64.b64decode(content).decode(errors="replace") in sent:
+            return True
+    return False
+
+
+def end_of(lab, topic: str) -> int:
+    """The offset of the next record of a topic with one partition."""
+    return topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)[0]
+
+
+def wait_for_records(lab, topic: str, end: int) -> None:
+    """Wait until a topic ends at an offset or behind it.
+
+    Raises:
+        LabError: it does not within `TIMEOUT_S` seconds.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    while (found := end_of(lab, topic)) < end:
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"{topic} ends at {found}, not at {end}, after {TIMEOUT_S} seconds.",
+                "ask for the connector's status, then run: lab logs connect",
+            )
+        time.sleep(0.1)
+
+
+def show(records) -> pd.DataFrame:
+    """Key and parts of the envelope of change records; a value that is NULL stays NULL.
+
+    Args:
+        records: as Spark reads them from Kafka.
+    """
+    parts = [f"get_json_object(CAST(value AS STRING), '$.{part}')" for part in ENVELOPE]
+    rows = records.selectExpr("offset", "CAST(key AS STRING)", *parts)
+    return rows.toDF("offset", "key", *(part.rpartition(".")[2] for part in ENVELOPE)).toPandas()
+
+
+def be_busy(db, rows: int = 50_000) -> None:
+    """Insert rows, about 100 bytes of log each, into a table `clicks`, which nobody replicates."""
+    db.execute("CREATE TABLE IF NOT EXISTS clicks (id bigint, page text)")
+    insert = "INSERT INTO clicks SELECT i, md5(i::text) FROM generate_series(1, %s) AS i"
+    db.execute(insert, [rows])
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One transaction over the positions of the log.
+
+    Args:
+        name: what it did.
+        now: its `now()`.
+        began: position of the log when it began.
+        changed: LSN of its change.
+    """
+
+    name: str
+    now: datetime
+    began: Decimal
+    changed: int
+
+
+def draw_lanes(lanes: Sequence[Lane]) -> str:
+    """Transactions as lanes over the log: where each began, with its `now()`, and its change.
+
+    The axis has the events in their order, not to scale: an idle log hardly grows between them.
+
+    Returns:
+        An `<svg>` element.
+    """
+    events = sorted(
+        [(int(lane.began), 0, lane.now, lane.name) for lane in lanes]
+        + [(lane.changed, 1, lane.now, lane.name) for lane in lanes]
+    )
+    place = {(name, kind): number for number, (_, kind, _, name) in enumerate(events)}
+    figure, axes = new_chart(
+        "Two transactions, one order", "position of the log (LSN)", "", width=7.6, height=2.6
+    )
+    for row, lane in enumerate(reversed(lanes)):
+        colour = (GREEN, BLUE)[row % 2]
+        begin, change = place[lane.name, 0], place[lane.name, 1]
+        axes.plot([begin, change], [row, row], color=colour, linewidth=8, alpha=0.45)
+        axes.plot(begin, row, "o", color=INK, markersize=7)
+        axes.plot(change, row, "D", color=colour, markersize=10)
+        clock = f"begins, now() = {lane.now:%H:%M:%S.%f}"[:-3]
+        axes.annotate(clock, (begin, row + 0.24), color=INK, fontsize=9)
+        axes.annotate("changes O-17", (change, row - 0.38), color=INK, fontsize=9, ha="center")
+    axes.set_yticks(range(len(lanes)), [lane.name for lane in reversed(lanes)])
+    axes.set_xticks(range(len(events)), [f"{event[0]:,}" for event in events])
+    axes.set(ylim=(-0.6, len(lanes) - 0.4), xlim=(-0.3, len(events) - 0.4))
+    return svg(figure)
+
+
+def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> str:
+    """What a slot makes the database keep, per step; a step without a number is a lost slot.
+
+    Args:
+        steps: what was done, and the bytes kept after it.
+        limit_mb: the limit that was set before the last step.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, axes = new_chart("WAL kept for the slot", "", "MB", width=7.6, height=2.8)
+    for number, (_, kept) in enumerate(steps):
+        if kept is None:
+            axes.plot(number, limit_mb / 2, "X", color=VERMILION, markersize=14)
+            axes.annotate("lost", (number, limit_mb * 1.15), color=INK, ha="center", fontsize=9)
+            continue
+        size = float(kept) / MB
+        axes.bar(number, size, color=AMBER, width=0.6)
+        axes.annotate(
+            f"{size:.1f}", (number, size), color=INK, ha="center", va="bottom", fontsize=9
+        )
+    axes.plot([len(steps) - 1.5, len(steps) - 0.5], [limit_mb] * 2, color=VERMILION, linewidth=1)
+    axes.set_xticks(
+        range(len(steps)), [name.replace(" ", "\n", 1) for name, _ in steps], fontsize=8
+    )
+    axes.margins(y=0.15)
+    return svg(figure)
+
+
+def draw_versions(versions: pd.DataFrame) -> str:
+    """The versions of some orders as bars over the LSN; an open end is a current version.
+
+    Args:
+        versions: columns order_id, status, amount, valid_from and valid_to.
+
+    Returns:
+        An `<svg>` element.
+    """
+    positions = sorted({*versions["valid_from"], *versions["valid_to"].dropna()})
+    place = {position: number for number, position in enumerate(positions)}
+    orders = sorted(versions["order_id"].unique(), reverse=True)
+    figure, axes = new_chart(
+        "Versions of some orders", "positions of the log, in order", "", width=7.6, height=2.8
+    )
+    for version in versions.itertuples():
+        row, begin = orders.index(version.order_id), place[version.valid_from]
+        current = pd.isna(version.valid_to)
+        end = len(positions) if current else place[version.valid_to]
+        colour = _colour_of(version.status)
+        axes.barh(row, end - begin, left=begin, height=0.55, color=colour, edgecolor=INK, alpha=0.7)
+        text = f"{version.status}\n{version.amount}"
+        axes.annotate(
+            text, ((begin + end) / 2, row), color=INK, ha="center", va="center", fontsize=8
+        )
+    axes.set_yticks(range(len(orders)), orders)
+    axes.set_xticks(range(len(positions)), [f"{int(position):,}" for position in positions])
+    axes.tick_params(axis="x", labelrotation=35, labelsize=7)
+    return svg(figure)
+
+
+def _colour_of(status: str) -> str:
+    colours = {"new": SKY, "paid": GREEN, "packed": BLUE, "shipped": AMBER, "cancelled": VERMILION}
+    return colours.get(status, GREY)

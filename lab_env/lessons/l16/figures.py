@@ -1,0 +1,329 @@
+"""Shows what becomes of a table's schema: by commit, in its current files, and write by write.
+
+Also sends a lesson's own events, and knows the board that they must add up to.
+"""
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from html import escape
+
+import pandas as pd
+import pyarrow.parquet as parquet
+from confluent_kafka import Producer
+
+from lab_env import store
+from lab_env.course.answers import Unreadable, as_frame, as_int, as_text, plain
+from lab_env.display import heat
+from lab_env.display.palette import AMBER, BLUE, VERMILION
+from lab_env.errors import LabError
+from lab_env.shop.topics import ensure_topic
+
+REFUSED, ADDED, CHANGED, CONVERTED = "refused", "added", "changed", "as before"
+TINTS = {REFUSED: (VERMILION, 0.22), ADDED: (BLUE, 0.18), CHANGED: (AMBER, 0.45)}
+HATCHED = (
+    "background:repeating-linear-gradient(45deg,transparent,transparent 4px,"
+    "rgba(128,128,128,.45) 4px,rgba(128,128,128,.45) 6px)"
+)
+# Avro's names, as a commit records them, in SQL's words.
+SQL_NAMES = {"long": "bigint", "timestamp-micros": "timestamp", "record": "struct"}
+MAX_REASON_LENGTH = 150  # characters of a refusal that the grid shows; the hover text has all
+TIMEOUT_S = 20.0
+
+
+def send_events(lab, topic: str, events: Iterable[dict]) -> None:
+    """Send events as JSON to a topic of one partition, and wait until the broker has them.
+
+    Raises:
+        LabError: the broker did not acknowledge all of them.
+    """
+    ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=1)
+    producer = Producer(
+        {
+            "bootstrap.servers": lab.endpoints.kafka_bootstrap,
+            "message.timeout.ms": int(TIMEOUT_S * 1000),
+            "log_level": 2,
+        }
+    )
+    failed = []
+    for event in events:
+        producer.produce(
+            topic,
+            json.dumps(event),
+            event["order_id"],
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+    if producer.flush(TIMEOUT_S) or failed:
+        raise LabError("Not every event was acknowledged.", "look at `lab status`, then run again.")
+
+
+def board_of(events: Iterable[dict]) -> pd.DataFrame:
+    """The board that the events add up to: status and coupon (yes or no) to revenue.
+
+    An order has its newest event's status and amount, and the last coupon that any event named.
+
+    Returns:
+        Columns `status`, `coupon`, `revenue` (euros, a Decimal), in this order of rows.
+    """
+    orders: dict[str, dict] = {}
+    for event in sorted(events, key=lambda event: event["order_ts"]):
+        coupon = event.get("coupon") or orders.get(event["order_id"], {}).get("coupon")
+        orders[event["order_id"]] = {**event, "coupon": coupon}
+    revenue: dict[tuple[str, str], Decimal] = {}
+    for order in orders.values():
+        key = order["status"], "yes" if order["coupon"] else "no"
+        revenue[key] = revenue.get(key, Decimal(0)) + Decimal(f"{order['amount']:.2f}")
+    rows = [(*key, amount) for key, amount in sorted(revenue.items())]
+    return pd.DataFrame(rows, columns=["status", "coupon", "revenue"])
+
+
+def counts_of(answer) -> dict[str, int]:
+    """Names and numbers of an answer in whatever form: a table of two columns, or a dictionary."""
+    if isinstance(answer, Mapping) and not any(callable(value) for value in answer.values()):
+        return {as_text(name): as_int(count) for name, count in answer.items()}
+    frame = as_frame(answer)
+    if not len(frame):
+        return {}
+    if len(frame.columns) != 2:
+        raise Unreadable(
+            f"Two columns are expected, the field and its count; you return {len(frame.columns)}."
+        )
+    counts = {}
+    for row in frame.itertuples(index=False):
+        numbers = [value for value in row if isinstance(plain(value), int)]
+        texts = [value for value in row if isinstance(value, str)]
+        if len(numbers) != 1 or len(texts) != 1:
+            raise Unreadable("Each row is expected to have a field's name and a number of events.")
+        counts[texts[0]] = as_int(numbers[0])
+    return counts
+
+
+def columns_of(schema) -> dict[str, str]:
+    """Column to type of a Spark schema, without Hudi's own columns.
+
+    Args:
+        schema: a `StructType`, for example `table.schema`.
+    """
+    return {
+        field.name: field.dataType.simpleString()
+        for field in schema.fields
+        if not field.name.startswith("_hoodie_")
+    }
+
+
+def reason_of(error: BaseException) -> str:
+    """A refusal in one line: Hudi's exception class and its message."""
+    found = re.search(r"org\.apache\.hudi\.exception\.(\w+): ([^\n]*)", str(error))
+    if found:
+        details = re.search(r"\{(.*)\}", found[2])  # what stands before it is the same each time
+        return f"{found[1]}: {details[1] if details else found[2].strip()}"
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+
+
+@dataclass(frozen=True, repr=False)
+class SchemaTrials:
+    """Writes with another schema, each into its own copy of one table, and what became of it.
+
+    Args:
+        before: column to type, before any of them.
+        results: by the name of each write: column to type after it, or the error that refused it.
+    """
+
+    before: Mapping[str, str]
+    results: Mapping[str, Mapping[str, str] | BaseException]
+
+    def verdict(self, name: str) -> str:
+        """What a write did to the schema: it was refused, added, changed, or left it as before.
+
+        Args:
+            name: of the write.
+        """
+        after = self.results[name]
+        if isinstance(after, BaseException):
+            return REFUSED
+        new = after.keys() - self.before.keys()
+        other = [column for column in self.before if after.get(column) != self.before[column]]
+        if any(not _only_added_to(self.before[c], after.get(c, "")) for c in other):
+            return CHANGED
+        return ADDED if new or other else CONVERTED
+
+    def outcome(self, name: str) -> str:
+        """What there is to say of a write: the columns that differ now, or why it was refused."""
+        after = self.results[name]
+        if isinstance(after, BaseException):
+            return reason_of(after)
+        differing = {c: t for c, t in after.items() if self.before.get(c) != t}
+        return ", ".join(f"{column}: {kind}" for column, kind in differing.items()) or "-"
+
+    def frame(self) -> pd.DataFrame:
+        """Each write with its verdict and outcome."""
+        rows = {name: (self.verdict(name), self.outcome(name)) for name in self.results}
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["schema", "outcome"])
+
+    def __repr__(self) -> str:
+        return self.frame().to_string()
+
+    def _repr_html_(self) -> str:
+        titles = ("what was written", "the table's schema", "in the table now, or why not")
+        rows = ["".join(heat.heading(title, "left") for title in titles)]
+        for name in self.results:
+            verdict, outcome = self.verdict(name), self.outcome(name)
+            tint = f";{heat.tint(*TINTS[verdict])}" if verdict in TINTS else ""
+            style = heat.STYLE.format("left")
+            short = outcome
+            if len(short) > MAX_REASON_LENGTH:
+                short = f"{short[: MAX_REASON_LENGTH - 1]}…"
+            rows.append(
+                heat.cell(escape(name), "left")
+                + f"<td style='{style}{tint}'>{verdict}</td>"
+                + f"<td style='{style};max-width:34em' title='{escape(outcome, quote=True)}'>"
+                + f"<small>{escape(short)}</small></td>"
+            )
+        return heat.table(
+            rows,
+            "Red: refused. Blue: something was added. Amber: a type changed. "
+            "White: the schema is as before; the values need not be.",
+        )
+
+
+def _only_added_to(before: str, after: str) -> bool:
+    """Whether a struct has got more fields and keeps the others."""
+    return before.startswith("struct<") and after.startswith(f"{before[:-1]},")
+
+
+def ask_readers(
+    questions: Mapping[str, Callable[[], pd.DataFrame]], columns: Iterable[str]
+) -> pd.DataFrame:
+    """Ask readers for their rows, and tell what they show of some columns.
+
+    Args:
+        questions: by a reader's name, what asks it for all rows.
+        columns: names to look for.
+
+    Returns:
+        A row per reader: `rows`, for each column how many of them have a value (`3 of 600`) or
+        `no column`, and `error`: its first words, empty without one.
+    """
+    replies = {}
+    for reader, question in questions.items():
+        try:
+            rows = question()
+        except Exception as error:
+            replies[reader] = {"rows": "", **dict.fromkeys(columns, ""), "error": brief(error)}
+            continue
+        shown = {
+            column: f"{rows[column].notna().sum()} of {len(rows)}"
+            if column in rows
+            else "no column"
+            for column in columns
+        }
+        replies[reader] = {"rows": len(rows), **shown, "error": ""}
+    return pd.DataFrame.from_dict(replies, orient="index")
+
+
+def brief(error: BaseException) -> str:
+    """The words of an error that say what happened, without ids and lists of columns."""
+    text = " ".join(str(error).split())
+    found = re.search(r"terminated with exception: (.*)", text)
+    text = (found[1] if found else text).split(" _hoodie_")[0].rstrip(":")
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+@dataclass(frozen=True, repr=False)
+class SchemaHistory:
+    """A table's columns by commit, and in how many of its current base files each column is.
+
+    Args:
+        commits: for each completed write, its operation and its columns with their types.
+        files: the columns of each current base file.
+    """
+
+    commits: tuple[tuple[str, Mapping[str, str]], ...]
+    files: tuple[frozenset[str], ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that the table has or had, in the order in which they came."""
+        return list(dict.fromkeys(column for _, columns in self.commits for column in columns))
+
+    def lacking(self, column: str) -> int:
+        """How many current files lack a column."""
+        return sum(column not in file for file in self.files)
+
+    def changed(self, column: str, commit: int) -> bool:
+        """Whether a column came, went or got another type with a commit.
+
+        Args:
+            column: its name.
+            commit: place of the commit, from 0; the first one changes nothing.
+        """
+        if commit == 0:
+            return False
+        (_, before), (_, after) = self.commits[commit - 1 : commit + 1]
+        return before.get(column) != after.get(column)
+
+    def __repr__(self) -> str:
+        rows = {
+            column: [columns.get(column, "") for _, columns in self.commits]
+            + [f"{len(self.files) - self.lacking(column)} of {len(self.files)}"]
+            for column in self.columns
+        }
+        titles = [f"{place} {name}" for place, (name, _) in enumerate(self.commits, 1)]
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*titles, "current files"])
+        return frame.to_string()
+
+    def _repr_html_(self) -> str:
+        titles = [f"{place} · {name}" for place, (name, _) in enumerate(self.commits, 1)]
+        rows = ["".join(map(heat.heading, ("", *titles, "current files that have it")))]
+        for column in self.columns:
+            cells = [heat.cell(f"<b>{escape(column)}</b>", "left")]
+            for place, (_, columns) in enumerate(self.commits):
+                cells.append(_type_cell(columns.get(column), self.changed(column, place)))
+            rows.append("".join(cells) + self._files_cell(column))
+        return heat.table(
+            rows,
+            "Amber: changed by this commit. Hatched: current files lack the column; "
+            "what a reader shows there is the reader's choice.",
+        )
+
+    def _files_cell(self, column: str) -> str:
+        lacking = self.lacking(column)
+        style = heat.STYLE.format("center") + (f";{HATCHED}" if lacking else "")
+        return f"<td style='{style}'>{len(self.files) - lacking} of {len(self.files)}</td>"
+
+
+def _type_cell(kind: str | None, changed: bool) -> str:
+    tint = f";{heat.tint(AMBER, 0.45)}" if changed else ""
+    return f"<td style='{heat.STYLE.format('center')}{tint}'>{escape(kind or '-')}</td>"
+
+
+def schema_history(lab, path: str) -> SchemaHistory:
+    """Read a table's schemas: of each commit from the timeline, of the files from their footers.
+
+    Args:
+        lab: the lesson's handle.
+        path: of the table.
+    """
+    table = lab.xray(path)
+    commits = [table.commit(instant.requested) for instant in table.instants if instant.writes]
+    schemas = [
+        (
+            commit.operation.lower().replace("_", " "),
+            {
+                column: SQL_NAMES.get(kind, kind)
+                for column, kind in commit.schema.items()
+                if not column.startswith("_hoodie_")
+            },
+        )
+        for commit in commits
+    ]
+    folder = store.key_of(path)
+    footers = [
+        parquet.read_schema(io.BytesIO(store.read(lab.endpoints, f"{folder}/{found.base.key}")))
+        for found in table.current
+        if found.base
+    ]
+    return SchemaHistory(tuple(schemas), tuple(frozenset(footer.names) for footer in footers))

@@ -1,0 +1,211 @@
+"""Drawings of lesson 14 say what Spark did: which orders were late, what each batch wrote."""
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+from lab_env.course.answers import Unreadable
+from lab_env.errors import LabError
+from lab_env.lessons.l14.crash import forget_last_commit
+from lab_env.lessons.l14.figures import (
+    arrivals,
+    beside_each_other,
+    draw_arrivals,
+    draw_board,
+    draw_state,
+    draw_stores,
+    rows_in_state,
+    state_files,
+)
+from lab_env.lessons.l14.quick import finish, is_idle, spark_settings
+from lab_env.store import StoredObject
+
+NOON = datetime(2026, 11, 20, 12)
+BEGIN = "1970-01-01T00:00:00.000Z"
+
+
+def at(minutes: int, seconds: int = 0) -> datetime:
+    return NOON + timedelta(minutes=minutes, seconds=seconds)
+
+
+def batch(orders: int, watermark: str, rows: int = 0) -> dict:
+    """One report of a query, with a watermark such as `12:04:30`."""
+    moment = BEGIN if watermark == BEGIN else f"2026-11-20T{watermark}.000Z"
+    return {
+        "numInputRows": orders,
+        "eventTime": {"watermark": moment},
+        "stateOperators": [{"numRowsTotal": rows}],
+    }
+
+
+# What Spark 3.5.7 reported for these orders: a batch without rows moves the watermark.
+TIMES = [at(0, 5), at(1, 10), at(6, 30), at(4, 10), at(3, 50)]
+PROGRESS = [
+    batch(2, BEGIN, 2),
+    batch(0, "11:59:10", 2),
+    batch(1, "11:59:10", 3),
+    batch(0, "12:04:30", 1),
+    batch(1, "12:04:30", 2),
+    batch(1, "12:04:30", 2),
+]
+
+
+def texts(drawn: str) -> set[str]:
+    return {part.text for part in ElementTree.fromstring(drawn).iter() if part.text}
+
+
+def test_an_order_is_late_if_its_minute_had_ended_by_the_watermark_before_its_batch():
+    found = arrivals(TIMES, PROGRESS)
+    assert [arrival.late for arrival in found] == [False, False, False, False, True]
+    assert found[3].watermark == at(4, 30) > found[3].at
+
+
+def test_without_a_batch_between_a_late_order_survives_one_batch_longer():
+    progress = [batch(1, BEGIN), batch(1, "11:58:05"), batch(1, "12:08:00"), batch(1, "12:08:00")]
+    times = [at(0, 5), at(10), at(0, 10), at(0, 15)]
+    assert [a.late for a in arrivals(times, progress)] == [False, False, False, True]
+
+
+def test_the_picture_names_counted_and_dropped_orders_and_the_watermark():
+    told = texts(draw_arrivals(arrivals(TIMES, PROGRESS), "Late"))
+    assert {"Late", "counted", "dropped", "watermark"} <= told
+
+
+def test_only_batches_that_read_something_are_drawn():
+    assert rows_in_state(PROGRESS) == [2, 3, 2, 2]
+    assert "flat" in texts(draw_state({"grows": [1, 2, 3], "flat": [1, 1, 1]}))
+
+
+def stored(name: str, size: int, second: int) -> StoredObject:
+    moment = datetime(2026, 11, 20, 12, 0, second, tzinfo=UTC)
+    return StoredObject(f"lesson-14/_checkpoints/x/{name}", size, moment)
+
+
+def test_a_file_of_state_belongs_to_the_batch_before_its_version():
+    files = state_files(
+        [
+            stored("offsets/0", 500, 0),
+            stored("state/0/0/_metadata/schema", 400, 1),
+            stored("state/0/0/1.delta", 10, 1),
+            stored("state/0/0/2.delta", 20, 2),
+            stored("state/0/0/2.snapshot", 30, 2),
+        ]
+    )
+    assert list(files.itertuples(index=False, name=None)) == [
+        (0, "delta", 10),
+        (1, "delta", 20),
+        (1, "snapshot", 30),
+    ]
+
+
+def test_a_table_file_of_rocksdb_belongs_to_the_first_list_after_it():
+    files = state_files(
+        [
+            stored("state/0/0/SSTs/000008-aa.sst", 60, 1),
+            stored("state/0/0/1.zip", 5, 2),
+            stored("state/0/0/SSTs/000015-bb.sst", 80, 3),
+            stored("state/0/0/2.zip", 6, 4),
+        ]
+    )
+    assert set(files.itertuples(index=False, name=None)) == {
+        (0, "sst", 60),
+        (0, "zip", 5),
+        (1, "sst", 80),
+        (1, "zip", 6),
+    }
+    told = texts(draw_stores({"RocksDB": files}))
+    assert {"RocksDB", "whole tables of rows", "list of tables, log"} <= told
+
+
+@pytest.mark.parametrize(
+    ("watermark", "legend"),
+    [
+        (at(1, 30), {"final", "may still change"}),
+        (at(-5), {"may still change"}),
+        (at(9), {"final"}),
+    ],
+)
+def test_the_board_tells_final_minutes_from_open_ones(watermark, legend):
+    minutes = pd.DataFrame({"minute": [at(0), at(1)], "revenue": [20.0, 10.0]})
+    assert texts(draw_board(minutes, watermark)) & {"final", "may still change"} == legend
+
+
+class Conf(dict):
+    """Spark's runtime settings."""
+
+    set = dict.__setitem__
+    unset = dict.__delitem__
+
+
+def test_settings_are_put_back_also_after_a_failure():
+    spark = SimpleNamespace(conf=Conf(partitions="2"))
+    with pytest.raises(ZeroDivisionError), spark_settings(spark, {"partitions": "1", "new": "x"}):
+        assert spark.conf == {"partitions": "1", "new": "x"}
+        raise ZeroDivisionError
+    assert spark.conf == {"partitions": "2"}
+
+
+def test_without_a_commit_there_is_nothing_to_forget_and_the_error_says_what_to_do():
+    with pytest.raises(LabError, match="run the stream with this checkpoint first"):
+        forget_last_commit(SimpleNamespace(files=lambda path: []), "s3a://lakehouse/checkpoint")
+
+
+def test_only_customers_windows_that_the_stream_emitted_are_compared():
+    start = pd.Timestamp(at(0))
+    emitted = pd.DataFrame({"customer_id": ["C-1"], "start": [start], "revenue": [10]})
+    by_minute = pd.DataFrame(
+        {
+            "customer_id": ["C-1", "C-1", "C-2", "C-1"],
+            "minute": pd.to_datetime([at(1), at(4), at(1), at(5)]),
+            "revenue": [10, 20, 40, 80],
+        }
+    )
+    table = beside_each_other(emitted, by_minute)
+    assert table.loc[start].to_dict() == {"stream": 10, "batch query": 30}
+
+
+class Query:
+    """A query that waits for its next trigger, after a batch that read up to `end` of 12 orders."""
+
+    recentProgress = ()
+
+    def __init__(self, end: int, ends: bool = False):
+        self.status = {"message": "Waiting for next trigger", "isTriggerActive": False}
+        offsets = {"endOffset": {"t": {"0": end}}, "latestOffset": {"t": {"0": 12}}}
+        self.lastProgress = {"sources": [offsets]}
+        self.ends, self.stopped = ends, False
+
+    def awaitTermination(self, seconds: float) -> bool:
+        return self.ends
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def exception(self) -> None:
+        return None
+
+
+def test_a_query_between_two_batches_is_not_idle():
+    assert is_idle(Query(12))
+    assert not is_idle(Query(6))
+
+
+@pytest.mark.parametrize("query", [Query(12), Query(6, ends=True)])
+def test_a_query_is_stopped_when_it_has_read_all_or_has_ended(query):
+    assert finish(query).stopped
+
+
+def test_a_query_that_never_gets_through_is_stopped_with_the_next_step():
+    query = Query(6)
+    with pytest.raises(LabError, match="still reading") as raised:
+        finish(query, timeout_s=0)
+    assert query.stopped
+    assert "availableNow" in raised.value.next_step
+
+
+def test_what_is_no_query_is_named():
+    with pytest.raises(Unreadable, match="returned nothing"):
+        finish(None)

@@ -1,0 +1,95 @@
+"""Lesson 15 draws positions of a log, and calls Connect so that a refusal names the next step."""
+
+import io
+import urllib.error
+from datetime import UTC, datetime
+from decimal import Decimal
+from email.message import Message
+
+import pandas as pd
+import pytest
+
+from lab_env.errors import LabError
+from lab_env.lessons.l15 import figures
+from lab_env.lessons.l15.figures import Connect, Lane, draw_lanes, draw_versions, draw_wal
+
+NOON = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
+
+
+class FakeLab:
+    def address(self, service):
+        return f"http://{service}"
+
+    def topic(self, name):
+        return name
+
+
+def refusal(code, text):
+    return urllib.error.HTTPError("http://connect", code, "", Message(), io.BytesIO(text))
+
+
+def test_lanes_show_when_each_transaction_began_and_where_its_change_is():
+    lanes = [Lane("A", NOON, Decimal(1000), 1900), Lane("B", NOON, Decimal(1010), 1500)]
+    drawing = draw_lanes(lanes)
+    assert drawing.startswith("<svg")
+    assert all(text in drawing for text in ("now() = 12:00:00.250", "1,900", "1,500"))
+
+
+def test_a_lost_slot_is_a_cross_and_not_a_bar_of_zero():
+    drawing = draw_wal([("stopped", Decimal(2**20)), ("limit of 4 MB", None)], limit_mb=4)
+    assert "1.0" in drawing and "lost" in drawing
+
+
+def test_a_version_without_an_end_reaches_the_end_of_the_chart():
+    versions = pd.DataFrame(
+        {
+            "order_id": ["O-1", "O-1"],
+            "status": ["new", "paid"],
+            "amount": [Decimal("5.00")] * 2,
+            "valid_from": [1000, 2000],
+            "valid_to": [2000, None],
+        }
+    )
+    drawing = draw_versions(versions)
+    assert all(text in drawing for text in ("O-1", "new", "paid", "1,000", "2,000"))
+
+
+def test_a_refusal_has_connects_reason_without_its_stack_trace(monkeypatch):
+    def refuse(method, url, body):
+        raise refusal(400, b'{"error_code": 400, "message": "No such topic\\n at java.lang"}')
+
+    monkeypatch.setattr(figures, "request_json", refuse)
+    with pytest.raises(LabError, match=r"refuses PUT /connectors: No such topic") as error:
+        Connect(FakeLab()).put("/connectors", {})
+    assert "java" not in str(error.value)
+
+
+def test_a_worker_that_is_still_changing_a_state_is_asked_again(monkeypatch):
+    answers = iter([refusal(409, b"rebalancing"), {"state": "ok"}])
+
+    def answer(method, url, body):
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(figures, "request_json", answer)
+    assert Connect(FakeLab()).get("/connectors") == {"state": "ok"}
+
+
+def test_a_worker_that_does_not_answer_names_the_command_that_starts_it(monkeypatch):
+    def refuse(method, url, body):
+        raise ConnectionRefusedError("refused")
+
+    monkeypatch.setattr(figures, "request_json", refuse)
+    with pytest.raises(LabError, match="lab up connect"):
+        Connect(FakeLab()).get("/connectors")
+
+
+def test_a_state_that_never_comes_is_an_error_that_names_the_log(monkeypatch):
+    monkeypatch.setattr(figures, "TIMEOUT_S", 0)
+    running = {"connector": {"state": "RUNNING"}}
+    monkeypatch.setattr(figures, "request_json", lambda *call: running)
+    with pytest.raises(LabError, match="is RUNNING, not STOPPED") as error:
+        Connect(FakeLab()).wait_until("/status", "STOPPED")
+    assert "lab logs connect" in str(error.value)

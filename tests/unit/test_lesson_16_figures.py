@@ -1,0 +1,118 @@
+"""Lesson 16 shows what became of a schema: by write, by commit, and by reader."""
+
+from decimal import Decimal
+
+import pandas as pd
+import pytest
+from pyspark.sql import Row
+
+from lab_env.course.answers import Unreadable
+from lab_env.lessons.l16.figures import (
+    SchemaHistory,
+    SchemaTrials,
+    ask_readers,
+    board_of,
+    counts_of,
+    reason_of,
+)
+
+REFUSAL = RuntimeError(
+    "An error occurred while calling o1.save.\n"
+    ": org.apache.hudi.exception.MissingSchemaFieldException: Schema validation failed due to "
+    "missing field. Fields missing from incoming schema: {orders_record.items}\n\tat org.apache"
+)
+BEFORE = {"order_id": "string", "items": "int", "delivery": "struct<city:string>"}
+TRIALS = SchemaTrials(
+    BEFORE,
+    {
+        "coupon": BEFORE | {"coupon": "string"},
+        "floor": BEFORE | {"delivery": "struct<city:string,floor:int>"},
+        "text": BEFORE | {"items": "string"},
+        "other struct": BEFORE | {"delivery": "struct<town:string>"},
+        "reordered": dict(reversed(BEFORE.items())),
+        "missing": REFUSAL,
+    },
+)
+HISTORY = SchemaHistory(
+    (("upsert", {"status": "string"}), ("upsert", {"status": "string", "coupon": "string"})),
+    (frozenset({"status"}), frozenset({"status", "coupon"})),
+)
+
+
+@pytest.mark.parametrize(
+    ("write", "verdict", "outcome"),
+    [
+        ("coupon", "added", "coupon: string"),
+        ("floor", "added", "delivery: struct<city:string,floor:int>"),
+        ("text", "changed", "items: string"),
+        ("other struct", "changed", "delivery: struct<town:string>"),
+        ("reordered", "as before", "-"),
+        ("missing", "refused", "MissingSchemaFieldException: orders_record.items"),
+    ],
+)
+def test_a_write_is_judged_by_the_schema_that_it_leaves(write, verdict, outcome):
+    assert (TRIALS.verdict(write), TRIALS.outcome(write)) == (verdict, outcome)
+
+
+def test_types_and_reasons_are_text_in_the_grid_and_never_html():
+    page = SchemaTrials({}, {"<b>": {"c": "struct<a:int>"}, "x": ValueError("'<i>'")})._repr_html_()
+    assert "<b>" not in page.replace("<b></b>", "") and "<i>" not in page
+    assert "struct&lt;a:int&gt;" in page
+
+
+def test_an_error_without_hudis_class_keeps_its_own_first_line():
+    assert reason_of(ValueError("no such table\nmore")) == "ValueError: no such table"
+
+
+def test_a_new_column_is_marked_where_it_came_and_hatched_where_files_lack_it():
+    assert [HISTORY.changed("coupon", place) for place in (0, 1)] == [False, True]
+    assert not HISTORY.changed("status", 1)
+    assert (HISTORY.lacking("coupon"), HISTORY.lacking("status")) == (1, 0)
+    page = HISTORY._repr_html_()
+    assert page.count("repeating-linear-gradient") == 1 and page.count("rgba(230, 159, 0") == 1
+
+
+def test_readers_are_shown_with_values_missing_columns_and_errors():
+    def fails():
+        raise RuntimeError(
+            "[STREAM_FAILED] Query terminated with exception: Invalid batch: _hoodie_x"
+        )
+
+    rows = pd.DataFrame({"status": ["new", None]})
+    replies = ask_readers({"one": lambda: rows, "two": fails}, ("status", "state"))
+    assert list(replies.loc["one"]) == [2, "1 of 2", "no column", ""]
+    assert list(replies.loc["two"]) == ["", "", "", "Invalid batch"]
+
+
+def test_the_board_takes_the_newest_version_and_the_last_coupon_that_was_named():
+    def event(order, status, at, amount, **more):
+        return {"order_id": order, "status": status, "order_ts": at, "amount": amount, **more}
+
+    events = [
+        event("O-1", "paid", "12:30", 10.2),  # an old app: no coupon
+        event("O-1", "new", "12:00", 10.1, coupon="SAVE10"),
+        event("O-2", "new", "12:00", 5.55),
+        event("O-3", "new", "12:00", 0.05),
+    ]
+    rows = [tuple(row) for row in board_of(events).itertuples(index=False)]
+    assert rows == [("new", "no", Decimal("5.60")), ("paid", "yes", Decimal("10.20"))]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"channel": 7},
+        [("channel", 7)],
+        [Row(field="channel", count=7)],
+        pd.DataFrame({"n": [7], "field": ["channel"]}),
+        pd.Series([7], index=pd.Index(["channel"], name="field"), name="n"),
+    ],
+)
+def test_counts_are_read_in_whatever_form(answer):
+    assert counts_of(answer) == {"channel": 7}
+
+
+@pytest.mark.parametrize("answer", [[("channel",)], [("channel", "seven")], 7])
+def test_what_is_no_count_by_name_is_unreadable(answer):
+    with pytest.raises(Unreadable):
+        counts_of(answer)
