@@ -47,6 +47,19 @@ def per_minute(orders: DataFrame) -> DataFrame:
     )
 
 
+def minutes_in_a_batch(events: DataFrame) -> DataFrame:
+    """What the stream must come to: the same of all events at once, each counted once.
+
+    Args:
+        events: of the JSON files, with `order_ts` as text.
+
+    Returns:
+        As `per_minute`.
+    """
+    orders = new_orders(events.withColumn("order_ts", F.to_timestamp("order_ts")))
+    return per_minute(orders.dropDuplicates(["event_id"]))
+
+
 def minutes_stream(events: DataFrame, watermark_seconds: float) -> DataFrame:
     """The changing rows of revenue per minute.
 

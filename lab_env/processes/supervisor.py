@@ -363,7 +363,8 @@ def _write_config() -> None:
             f"startsecs={program['start_seconds']}",
             "startretries=3",
             f"stopwaitsecs={program['stop_seconds']}",
-            f"stopsignal={program['stop_signal']}",
+            # A supervisor of an earlier version may hold programs without it.
+            f"stopsignal={program.get('stop_signal', 'TERM')}",
             "killasgroup=true",
             "redirect_stderr=true",
             f"stdout_logfile={name}.log",

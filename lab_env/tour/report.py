@@ -3,7 +3,7 @@
 import pandas as pd
 
 from lab_env.display.chart import COLOURS, NAMES, new_chart, svg
-from lab_env.display.html import frame_table, render
+from lab_env.display.html import frame_table, render, table
 from lab_env.display.palette import VERMILION
 
 VERDICTS = ["rows", "expected", "missing", "duplicate", "stale", "ghost", "unexpected"]
@@ -14,7 +14,13 @@ COSTS = {
     "freshness_p50_s": "freshness, median s",
     "freshness_p95_s": "freshness, 95th percentile s",
 }
-MINUTES = {"batch_orders": "orders, batch", "batch_revenue": "revenue, batch"}
+MINUTES = {
+    "minute": "minute",
+    "orders": "orders",
+    "revenue": "revenue",
+    "batch_orders": "orders, batch",
+    "batch_revenue": "revenue, batch",
+}
 
 
 def tour_page(tour) -> str:
@@ -34,10 +40,15 @@ def tour_page(tour) -> str:
         ],
         costs=frame_table(costs.where(costs.notna(), "not measured")),
         charts=[draw(tour) for draw in (rate_chart, freshness_chart, files_chart, bytes_chart)],
-        minutes=frame_table(pd.DataFrame(tour.minutes).set_index("minute").rename(columns=MINUTES)),
+        minutes=minutes_table(tour.minutes),
         queries=frame_table(queries[["rows", "seconds"]].rename_axis("query")),
         seconds=frame_table(pd.DataFrame({"seconds": tour.seconds}).rename_axis("phase")),
     )
+
+
+def minutes_table(minutes: list[dict]) -> str:
+    """Revenue per minute as streamed, beside the same computed in a batch."""
+    return table(list(MINUTES.values()), [[row[name] for name in MINUTES] for row in minutes])
 
 
 def sentence(accounting: dict[str, int]) -> str:

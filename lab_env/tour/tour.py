@@ -15,7 +15,6 @@ from typing import Any
 
 import pandas as pd
 import psutil
-from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
@@ -23,7 +22,7 @@ from lab_env import services
 from lab_env.hudi.timeline import from_seconds
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import parsing
-from lab_env.pipeline.revenue import new_orders, per_minute
+from lab_env.pipeline.revenue import minutes_in_a_batch
 from lab_env.pipeline.sinks import FOLDERS, SINKS, start_query
 from lab_env.probes.freshness import event_freshness
 from lab_env.probes.sampling import MemorySamples, Sampler, StoreSamples, is_compaction
@@ -289,9 +288,8 @@ def _keep_minutes(tour: Tour, lab: Lab, topic: str) -> None:
     columns = ["minute", "orders", "revenue"]
     streamed = spark.read.format("hudi").load(lab.path(FOLDERS["minutes"])).select(*columns)
     events = spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"]))
-    orders = events.withColumn("order_ts", F.to_timestamp("order_ts"))
-    orders = new_orders(orders).dropDuplicates(["event_id"])
-    tour.judge_minutes(streamed.toPandas(), per_minute(orders).select(*columns).toPandas())
+    computed = minutes_in_a_batch(events).select(*columns)
+    tour.judge_minutes(streamed.toPandas(), computed.toPandas())
 
 
 def _reconcile(spark, lab: Lab, topic: str, tour: Tour) -> None:

@@ -875,13 +875,9 @@ def start_board(orders, path, checkpoint):
         batch.write.format("hudi").options(**MINUTES).mode("append").save(path)
 
     minutes = revenue_per_minute(orders.withWatermark("order_ts", "2 minutes"))
-    return (
-        minutes.writeStream.foreachBatch(upsert)
-        .outputMode("update")
-        .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
+    stream = minutes.writeStream.foreachBatch(upsert).outputMode("update")
+    stream = stream.option("checkpointLocation", checkpoint)
+    return stream.trigger(availableNow=True).start()
     # END SOLUTION
 
 
@@ -926,23 +922,6 @@ def start_board(orders, path, checkpoint):
     minutes = revenue_per_minute(orders.withWatermark("order_ts", "2 minutes"))
     stream = minutes.writeStream.foreachBatch(put).outputMode("update")
     return stream.trigger(availableNow=True).start(checkpointLocation=checkpoint)
-
-
-# %% wrong="14.4"
-# expect: Does a batch add to the table, or replace it?
-def start_board(orders, path, checkpoint):
-    minutes = revenue_per_minute(orders.withWatermark("order_ts", "2 minutes"))
-    return (
-        minutes.writeStream.format("hudi")
-        .options(**DEMO_OPTIONS)
-        .option("hoodie.table.name", "minutes")
-        .option("hoodie.datasource.write.recordkey.field", "minute")
-        .option("hoodie.table.ordering.fields", "orders")
-        .option("checkpointLocation", checkpoint)
-        .outputMode("update")
-        .trigger(availableNow=True)
-        .start(path)
-    )
 
 
 # %% wrong="14.4"

@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import Producer
 from instance import programs_showing
 from own_lab import allowed, wait_until
-from pyspark.sql import functions as F
 
 from lab_env import services as lab_services
 from lab_env import store
@@ -21,7 +20,7 @@ from lab_env.install import cds_archive
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import options, parsing
 from lab_env.pipeline.checkpoint import read_checkpoint
-from lab_env.pipeline.revenue import new_orders, per_minute
+from lab_env.pipeline.revenue import minutes_in_a_batch
 from lab_env.pipeline.sinks import FOLDERS, SINKS
 from lab_env.probes.sampling import is_compaction
 from lab_env.processes import supervisor
@@ -115,8 +114,7 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
 def assert_minutes_equal_a_batch(lab: Lab, spark) -> None:
     """The state of the aggregation and its table have outlived the kill together."""
     events = spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"]))
-    orders = new_orders(events.withColumn("order_ts", F.to_timestamp("order_ts")))
-    twin = per_minute(orders.dropDuplicates(["event_id"]))
+    twin = minutes_in_a_batch(events)
     table = spark.read.format("hudi").load(lab.path(FOLDERS["minutes"])).select(twin.columns)
     streamed = sorted(table.collect())
     assert len(streamed) > 1 and streamed == sorted(twin.collect())
