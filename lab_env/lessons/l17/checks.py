@@ -1,12 +1,14 @@
-"""Checks of lesson 17: what a restart does, what a replay brings back, what a sink delivers."""
+"""Checks of lesson 17: what a restart does, what a new stream repairs, what a sink delivers."""
 
 import secrets
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import chdir, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
+from types import CellType, FunctionType
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -14,14 +16,15 @@ from hudi import HudiTableBuilder
 from pyspark.sql import functions as F
 
 from lab_env import store
-from lab_env.course.answers import Unreadable, as_int, as_list, as_text
+from lab_env.course.answers import Unreadable, as_choice, as_int, as_list
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.hudi.timeline import parse_data_name
-from lab_env.lessons.l17.receipts import NONE, read_receipts
-from lab_env.lessons.table_copies import scratch_copy
+from lab_env.hudi.timeline import Instant, parse_data_name
+from lab_env.lessons.l17.receipts import IDENTIFIER, NONE, read_receipts, receipts_in
+from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.checkpoint import FIRST_OFFSETS, read_checkpoint
 
 WITH_A_GAP = "orders_with_a_gap"  # a copy of the table from before the lesson repairs it
+DEEDS = ("write", "skip")
 SHOWN_FIRST = ((7, 6, 6), (7, 6, 7), (7, 7, 7), (NONE, NONE, 9), (NONE, NONE, NONE))
 
 
@@ -34,6 +37,7 @@ class Restart:
         commits: newest in `commits`.
         table: newest in a complete commit of the table.
         batch: the batch that the function says Spark runs first.
+        messages: `again` for those of an old plan, or `new`.
         does: `write` or `skip`.
     """
 
@@ -41,6 +45,7 @@ class Restart:
     commits: int
     table: int
     batch: int
+    messages: str
     does: str
 
     @property
@@ -49,19 +54,25 @@ class Restart:
         return self.offsets if self.offsets > self.commits else self.commits + 1
 
     @property
+    def right_messages(self) -> str:
+        """A planned batch keeps its messages."""
+        return "again" if self.offsets > self.commits else "new"
+
+    @property
     def right_does(self) -> str:
         """The sink writes a batch only above the one in the table."""
         return "write" if self.right_batch > self.table else "skip"
 
     @property
     def right(self) -> bool:
-        """Whether batch and deed are those of the restart."""
-        return (self.batch, self.does) == (self.right_batch, self.right_does)
+        """Whether all three are those of the restart."""
+        said = (self.batch, self.messages, self.does)
+        return said == (self.right_batch, self.right_messages, self.right_does)
 
 
 @check_of("17.1")
 class WhatARestartDoes:
-    """The batch that a restarted query runs first, and whether the sink writes or skips it."""
+    """The batch that a restart runs first, where its messages come from, and what the sink does."""
 
     @staticmethod
     def observe(lab, answer) -> Restart:
@@ -70,25 +81,33 @@ class WhatARestartDoes:
             raise Unreadable("A function of three numbers is expected.")
         cases = [*SHOWN_FIRST, *(_random_receipts() for _ in range(12))]
         for case in cases:
-            said = as_list(answer(*case))
-            if len(said) != 2:
-                raise Unreadable('Two things are expected: the batch, and "write" or "skip".')
-            facts = Restart(*case, batch=as_int(said[0]), does=as_text(said[1]).casefold())
+            returned = answer(*case)
+            if returned is None:
+                offsets, commits, table = case
+                raise Unreadable(
+                    f"For offsets {offsets}, commits {commits}, table {table} your function "
+                    "returns nothing."
+                )
+            said = as_list(returned)
+            if len(said) != 3:
+                raise Unreadable(
+                    'Three things are expected: the batch, "again" or "new", "write" or "skip".'
+                )
+            messages, does = as_choice(said[1], ("again", "new")), as_choice(said[2], DEEDS)
+            facts = Restart(*case, batch=as_int(said[0]), messages=messages, does=does)
             if not facts.right:
                 break
         return facts
 
     @staticmethod
     def judge(facts: Restart) -> Passed | NotYet:
-        """The batch first, then what the sink does with it."""
+        """The batch first, then its messages, then what the sink does with it."""
         asked = f"offsets {facts.offsets}, commits {facts.commits}, table {facts.table}"
-        answered = f'For {asked} you say batch {facts.batch}, "{facts.does}". '
+        said = f'batch {facts.batch}, "{facts.messages}", "{facts.does}"'
+        answered = f"For {asked} you say {said}. "
         wanted = facts.right_batch
         if facts.right:
-            return Passed(
-                "Right for every set of receipts, also for a deleted checkpoint, whose batch 0 "
-                "the table skips."
-            )
+            return Passed("Right for every set of receipts.")
         if facts.batch != wanted and facts.offsets > facts.commits:
             return NotYet(
                 f"{answered}Batch {wanted} has offsets and no commit: Spark runs it again."
@@ -98,10 +117,16 @@ class WhatARestartDoes:
                 f"{answered}The newest planned batch is committed, so Spark plans the next one: "
                 f"{wanted}."
             )
+        if facts.right_messages == "again" != facts.messages:
+            return NotYet(
+                f"{answered}`offsets/{wanted}` is there: the batch gets the messages of that plan."
+            )
+        if facts.right_messages != facts.messages:
+            return NotYet(f"{answered}Batch {wanted} has no plan yet: Spark makes one now.")
         if facts.right_does == "skip":
             return NotYet(
                 f"{answered}The table knows batch {facts.table}; for a number that is not above it "
-                "its sink returns without reading."
+                "the sink returns without reading."
             )
         return NotYet(
             f"{answered}The table knows no batch from {wanted} on, so the sink has to write it."
@@ -114,8 +139,8 @@ def _random_receipts() -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """What the learner's function made of a copy of the table with the gap.
+class Continued:
+    """What the learner's stream made of a copy of the table with the gap.
 
     Args:
         before: orders that were missing, stale or not erased.
@@ -124,7 +149,10 @@ class Replayed:
         commits: writes that were added to the copy.
         planned: messages that the function's new checkpoints planned to read; None without a new
             checkpoint.
+        skipped: those of batches that the table knew under the stream's identifier.
         known: newest batch that the copy knew under the default identifier.
+        kept: whether the stream keeps its checkpoint where it was told to.
+        running: whether the function returned while its stream was at work.
         elsewhere: whether the lesson's own table was written instead.
     """
 
@@ -133,47 +161,81 @@ class Replayed:
     wrong: int = 0
     commits: int = 0
     planned: int | None = None
+    skipped: int = 0
     known: int = NONE
+    kept: bool = True
+    running: bool = False
     elsewhere: bool = False
 
 
 @check_of("17.2")
-class BroughtBack:
-    """Whether a replay brings back all events that a lost checkpoint made the table skip."""
+class GoesOn:
+    """Whether a stream repairs a table that skipped its events, and can go on from there."""
 
     @staticmethod
-    def observe(lab, answer) -> Replayed:
+    def observe(lab, answer) -> Continued:
         """Let the function repair a copy of the table, and hold that against the ledger."""
         if not callable(answer):
-            raise Unreadable("A function that gets the path of a table is expected.")
+            raise Unreadable("A function of two paths is expected: of a table and of a checkpoint.")
         source = lab.path(WITH_A_GAP)
         if not lab.files(source):
             raise Unreadable("Run the cell that deletes the checkpoint first.")
         own = len(lab.xray(lab.path("orders")).completed_writes)
-        path = scratch_copy(lab, source, "replayed")
-        before, missing, wrong = len(lab.xray(path).completed_writes), *_differences(lab, path)
+        path, checkpoint = scratch_copy(lab, source, "continued"), lab.scratch("checkpoint")
+        missing, wrong = _differences(lab, path)
+        if not missing + wrong:
+            raise Unreadable("The copy of the table has no gap. Run the lesson from its start.")
+        earlier = set(lab.xray(path).completed_writes)
         known, checkpoints = read_receipts(lab, path, lab.path("none")).table, _checkpoints(lab)
-        answer(path)
-        new = _checkpoints(lab) - checkpoints
+        active = {query.id for query in lab.spark.streams.active}
+        try:
+            answer(path, checkpoint)
+        finally:
+            left_running = [query for query in lab.spark.streams.active if query.id not in active]
+            for query in left_running:
+                query.stop()
+        made = _checkpoints(lab) - checkpoints
+        picture = lab.xray(path)
+        added = [picture.commit(name) for name in picture.completed_writes if name not in earlier]
+        names = {name for commit in added for name in commit.checkpoint or {}}
+        planned = [batch for found in made for batch in _planned(lab, found)]
         left = _differences(lab, path)
-        return Replayed(
+        for found in made - {checkpoint}:  # the lesson calls the function again
+            store.delete_prefix(lab.endpoints, store.key_of(found) + "/")
+        return Continued(
             before=missing + wrong,
             missing=left[0],
             wrong=left[1],
-            commits=len(lab.xray(path).completed_writes) - before,
-            planned=sum(_planned(lab, found) for found in new) if new else None,
+            commits=len(added),
+            planned=sum(size for _, size in planned) if made else None,
+            skipped=sum(size for number, size in planned if number <= known)
+            if names <= {IDENTIFIER}
+            else 0,
             known=known,
+            kept=checkpoint in made,
+            running=bool(left_running),
             elsewhere=len(lab.xray(lab.path("orders")).completed_writes) != own,
         )
 
     @staticmethod
-    def judge(facts: Replayed) -> Passed | NotYet:
-        """Nothing missing and nothing wrong; else the reason why nothing came."""
+    def judge(facts: Continued) -> Passed | NotYet:
+        """Nothing missing, nothing wrong, and a checkpoint to go on from; else the reason."""
+        if facts.running:
+            return NotYet(
+                "Your function returned while its stream was still at work. Wait for it with "
+                "`awaitTermination()`."
+            )
         if facts.elsewhere:
             return NotYet("Your function wrote into the lesson's table. Write to the path it gets.")
+        if not facts.missing and not facts.wrong and not facts.kept:
+            return NotYet(
+                "The copy agrees with the ledger, but at the path for the checkpoint there is "
+                "none: the next call could not go on from here."
+            )
         if not facts.missing and not facts.wrong:
             return Passed(
-                f"{facts.before} orders were missing or old; now the copy agrees with the ledger."
+                f"{facts.before} orders were missing or old; now the copy agrees with the ledger, "
+                "and the checkpoint for the next call is there."
             )
         left = f"{facts.missing} orders are missing and {facts.wrong} wrong"
         if not facts.commits and facts.planned is None:
@@ -183,7 +245,7 @@ class BroughtBack:
             )
         if facts.planned == 0:
             return NotYet(
-                f"Nothing was replayed: {left}. Your stream began at the end of the topic. Leave "
+                f"Nothing was read: {left}. Your stream began at the end of the topic. Leave "
                 "`startingOffsets` at `earliest`."
             )
         if not facts.commits:
@@ -192,7 +254,18 @@ class BroughtBack:
                 f"0 is not above {facts.known}, the batch that the table knows under the same "
                 "identifier, so it was skipped."
             )
-        return NotYet(f"After the replay {left}. Did it read the topic from its beginning?")
+        if facts.planned and facts.skipped:
+            return NotYet(
+                f"{left.capitalize()}. Of the {facts.planned:,} messages that your stream planned, "
+                f"{facts.skipped:,} were in batches 0 to {facts.known}, which were skipped: the "
+                "table knows these numbers under the same identifier."
+            )
+        if not facts.missing:
+            return NotYet(
+                f"Every order is there, and {facts.wrong} are doubled or old. Was it an upsert, "
+                "with `ORDERS`?"
+            )
+        return NotYet(f"Afterwards {left}. Did your stream read the topic from its beginning?")
 
 
 def _differences(lab, path: str) -> tuple[int, int]:
@@ -212,33 +285,44 @@ def _checkpoints(lab) -> set[str]:
     }
 
 
-def _planned(lab, checkpoint: str) -> int:
-    """The messages that the batches of a checkpoint planned to read."""
-    batches = read_checkpoint(lab.endpoints, checkpoint)
-    return sum(sum(batch.end.values()) - sum(batch.start.values()) for batch in batches)
+def _planned(lab, checkpoint: str) -> list[tuple[int, int]]:
+    """The batches of a checkpoint: number, and how many messages it planned to read."""
+    return [
+        (batch.number, sum(batch.end.values()) - sum(batch.start.values()))
+        for batch in read_checkpoint(lab.endpoints, checkpoint)
+    ]
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What a sink left after it died twice in batch 0 and delivered batch 1.
+    """What a sink left after it died in batch 0 and delivered batch 1.
 
     Args:
         sent: messages of batch 0.
         once: messages of batch 0 in the table after the process died before its write, and a new
             one got the same batch.
+        between: the same after the process died between the first commit of its write and the
+            second; None if it makes one commit.
         again: rows of batch 0 after the process died right after the commit and a new one got it
             again; None if it did not come to that.
         next_sent: messages of batch 1.
         next_rows: rows of batch 1 after all; None if it did not come to that.
+        kept: rows of batch 0 after all.
+        messages: distinct messages of both batches after all.
         outside: whether the sink kept something beside the table, in the store or in a file.
+        noted: what the commits carry as `_stream_batch` after batch 0 came again.
     """
 
     sent: int = 40
     once: int = 40
+    between: int | None = None
     again: int | None = 40
     next_sent: int = 35
     next_rows: int | None = 35
+    kept: int | None = 40
+    messages: int | None = 75
     outside: bool = False
+    noted: tuple[str, ...] = ()
 
 
 @check_of("17.3")
@@ -250,24 +334,8 @@ class DeliveredOnce:
         """Call the sink as a new process would, before and after crashes, on a table of its own."""
         if not isinstance(answer, FunctionType):
             raise Unreadable("A function `deliver(rows, batch, table)` is expected.")
-        table = lab.scratch("delivered")
-        sent, next_sent = 30 + secrets.randbelow(20), 20 + secrets.randbelow(9)
-        first, second = _messages(lab, 0, sent), _messages(lab, 1, next_sent)
-        failing = F.raise_error(F.lit("power failure")).cast("string")
-        with suppress(Exception):  # the process dies before it has written the rows
-            new_process(answer)(first.withColumn("message", failing), 0, table)
-        before = _outside(lab, table)
-        new_process(answer)(first, 0, table)
-        once, written = _rows(lab, table, 0), _outside(lab, table) - before
-        again = next_rows = None
-        if once == sent:
-            _forget(lab, written)  # the process dies right after the commit of the table
-            new_process(answer)(first, 0, table)
-            again = _rows(lab, table, 0)
-        if again == sent:
-            new_process(answer)(second, 1, table)
-            next_rows = _rows(lab, table, 1)
-        return Delivered(sent, once, again, next_sent, next_rows, bool(written))
+        with chdir(lab.folder):  # a file of a relative name is found there, too
+            return _delivered(lab, answer)
 
     @staticmethod
     def judge(facts: Delivered) -> Passed | NotYet:
@@ -279,25 +347,85 @@ class DeliveredOnce:
             )
         if facts.once != facts.sent:
             return NotYet(f"{facts.once} rows of batch 0, and {facts.sent} messages were sent.")
+        if facts.between is not None and facts.between != facts.sent:
+            return NotYet(
+                f"Your write makes two commits. Crashed between them: {facts.sent} messages, "
+                f"{facts.between} rows. Put the receipt into the commit of the rows."
+            )
+        if facts.again == 0:
+            return NotYet("The batch came again, and afterwards none of its rows are left.")
         if facts.again != facts.sent and facts.outside:
             return NotYet(
                 f"Crashed between rows and receipt: {facts.sent} messages, {facts.again} rows. "
                 "Two places cannot be written in one step; put the receipt into the commit."
             )
+        if facts.again != facts.sent and len(facts.noted) > len(set(facts.noted)):
+            return NotYet(
+                "Both commits carry the receipt, and yet you wrote twice. `receipts_in` gives text "
+                f"({list(facts.noted)}); `batch` is a number."
+            )
+        if facts.again != facts.sent and not facts.noted:
+            return NotYet(
+                f"{facts.sent} messages are {facts.again} rows, and no commit carries "
+                "`_stream_batch`. A receipt in a variable is gone after the restart; one in the "
+                "commit stays."
+            )
         if facts.again != facts.sent:
             return NotYet(
-                f"The batch came again, and {facts.sent} messages are {facts.again} rows. If your "
-                "function remembered the batch in a variable: The restart emptied it."
+                f"The batch came again, and {facts.sent} messages are {facts.again} rows."
             )
         if facts.next_rows != facts.next_sent:
             return NotYet(
                 f"Batch 0 is there once. Of batch 1, {facts.next_sent} messages, the table has "
                 f"{facts.next_rows}."
             )
+        if facts.kept != facts.sent:
+            return NotYet(
+                f"Batch 1 is there, and of the {facts.sent} messages of batch 0 only {facts.kept} "
+                "are left. Your write replaces what the table held."
+            )
+        if facts.messages != facts.sent + facts.next_sent:
+            return NotYet(
+                f"The number of rows is right, but they are {facts.messages} different messages of "
+                f"{facts.sent + facts.next_sent}: some are lost, and others are there twice."
+            )
         return Passed(
             f"{facts.sent} and {facts.next_sent} messages, each once: after a crash before the "
             "write, and after one between the commit and the return."
         )
+
+
+def _delivered(lab, answer: FunctionType) -> Delivered:
+    """Two batches through a sink whose process dies at the worst moments."""
+    table = lab.scratch("delivered")
+    sent, next_sent = 30 + secrets.randbelow(20), 20 + secrets.randbelow(9)
+    first, second = _messages(lab, 0, sent), _messages(lab, 1, next_sent)
+    failing = F.raise_error(F.lit("power failure")).cast("string")
+    with suppress(Exception):  # the process dies before it has written the rows
+        new_process(answer)(first.withColumn("message", failing), 0, table)
+    before, commits = _outside(lab, table), _commits(lab, table)
+    new_process(answer)(first, 0, table)
+    once, written = len(_rows(lab, table, 0)), _outside(lab, table) - before
+    between = again = next_rows = kept = messages = None
+    noted: list[str] = []
+    if once == sent:
+        _forget(lab, written)  # the process dies before it has written beside the table
+        added = [made for name, made in _commits(lab, table).items() if name not in commits]
+        if len(added) > 1:
+            half = lab.scratch("delivered")
+            copy_table(lab, table, half, hidden=sorted(added)[1:])
+            new_process(answer)(first, 0, half)
+            between = len(_rows(lab, half, 0))
+        new_process(answer)(first, 0, table)
+        again, noted = len(_rows(lab, table, 0)), receipts_in(lab, table, "_stream_batch")
+    if again == sent:
+        new_process(answer)(second, 1, table)
+        next_rows, kept = len(_rows(lab, table, 1)), len(_rows(lab, table, 0))
+        messages = sum(_rows(lab, table, batch)["offset"].nunique() for batch in (0, 1))
+    outside, notes = bool(written), tuple(noted)
+    return Delivered(
+        sent, once, between, again, next_sent, next_rows, kept, messages, outside, notes
+    )
 
 
 @dataclass(frozen=True)
@@ -309,12 +437,14 @@ class Missing:
         missing: offsets that no row has, between the first and the last of each partition.
         doubled: rows too many, of messages that are there more than once.
         partitions: of the topic.
+        before_first: offsets before the first one of each partition.
     """
 
     answer: int
     missing: int = 9
     doubled: int = 4
     partitions: int = 3
+    before_first: int = 70
 
 
 @check_of("17.4")
@@ -326,17 +456,10 @@ class MissingMessages:
         """Give the function rows of three partitions with known gaps and doubles."""
         if not callable(answer):
             raise Unreadable("A function that gets a DataFrame is expected.")
-        partitions, missing, doubled, rows = 3, 0, 0, []
-        for partition in range(partitions):
-            begin, length = secrets.randbelow(90), 20 + secrets.randbelow(20)
-            offsets = list(range(begin, begin + length))
-            first_gap, gap = 2 + secrets.randbelow(8), 1 + secrets.randbelow(5)
-            del offsets[first_gap : first_gap + gap]
-            twice = offsets[: 1 + secrets.randbelow(4)]
-            missing, doubled = missing + gap, doubled + len(twice)
-            rows += [(partition, offset) for offset in [*offsets, *twice]]
+        rows = messages_with_gaps()
         frame = lab.spark.createDataFrame(rows, "partition INT, offset BIGINT")
-        return Missing(as_int(answer(frame)), missing, doubled, partitions)
+        counted = count_gaps(rows)
+        return Missing(as_int(answer(frame)), *counted)
 
     @staticmethod
     def judge(facts: Missing) -> Passed | NotYet:
@@ -352,37 +475,94 @@ class MissingMessages:
                 f"{said}{facts.doubled} messages are there twice, and each of them hides one that "
                 "is missing. Count different offsets."
             )
+        if facts.answer == facts.missing + facts.before_first:
+            return NotYet(
+                f"{said}You count from offset 0; a topic may begin later. Count from the first row."
+            )
+        if facts.answer == facts.missing - facts.partitions:
+            return NotYet(
+                f"{said}From 5 to 7 are three offsets, not two: one is lacking per partition."
+            )
         return NotYet(
-            f"{said}Each partition counts from 0 by itself: look at each of the "
-            f"{facts.partitions} alone."
+            f"{said}Offsets are numbered per partition: look at each of the {facts.partitions} "
+            "alone."
         )
 
 
-def new_process(function: FunctionType) -> Callable:
-    """A function as a new process would have it: lists, sets and dictionaries are as they began.
+Messages = list[tuple[int, int]]  # partition and offset of each row
 
-    Copies the variables that it and the functions that it calls use, so that a call changes
+
+def messages_with_gaps() -> Messages:
+    """Rows of three partitions, some missing and some twice, on which no wrong way is lucky."""
+    while True:
+        rows = [row for partition in range(3) for row in _partition_with_a_gap(partition)]
+        missing, doubled, partitions, before_first = count_gaps(rows)
+        offsets = [offset for _, offset in rows]
+        mixed = max(offsets) - min(offsets) + 1 - len(set(offsets))
+        shared = len({*rows}) - len(set(offsets))  # offsets that several partitions have
+        mistakes = {-doubled, before_first, -partitions, mixed - missing, shared}
+        if len(mistakes) == 5 and 0 not in mistakes:
+            return rows
+
+
+def count_gaps(rows: Messages) -> tuple[int, int, int, int]:
+    """Missing messages, rows too many, partitions, and offsets before the first ones."""
+    offsets: dict[int, set[int]] = {}
+    for partition, offset in rows:
+        offsets.setdefault(partition, set()).add(offset)
+    missing = sum(max(found) - min(found) + 1 - len(found) for found in offsets.values())
+    before_first = sum(map(min, offsets.values()))
+    return missing, len(rows) - len({*rows}), len(offsets), before_first
+
+
+def _partition_with_a_gap(partition: int) -> Messages:
+    begin, length = 1 + secrets.randbelow(30), 20 + secrets.randbelow(20)
+    offsets = list(range(begin, begin + length))
+    first_gap, gap = 2 + secrets.randbelow(8), 1 + secrets.randbelow(5)
+    del offsets[first_gap : first_gap + gap]
+    twice = offsets[: 2 + secrets.randbelow(4)]
+    return [(partition, offset) for offset in [*offsets, *twice]]
+
+
+def new_process(function: FunctionType) -> Callable:
+    """A function as a new process would have it: what it remembers is as it began.
+
+    Copies the collections and the objects of the notebook's own classes that it and the functions
+    that it calls use, as variables, closures, defaults or attributes, so that a call changes
     nothing that a later process could see.
 
     Args:
         function: written in a notebook.
     """
     names: dict = dict(function.__globals__)
-    copied: set[str] = set()
+    copies: dict[int, Any] = {}  # by the identity of the original
+
+    def renewed(value: Any) -> Any:
+        if id(value) in copies:
+            return copies[id(value)]
+        if isinstance(value, FunctionType) and value.__globals__ is function.__globals__:
+            return renew(value)
+        own = type(value).__module__ == function.__module__
+        if own or isinstance(value, list | set | dict | deque):
+            copies[id(value)] = value  # where it cannot be copied
+            with suppress(Exception):
+                copies[id(value)] = deepcopy(value)
+            return copies[id(value)]
+        return value
 
     def renew(found: FunctionType) -> FunctionType:
-        for name in set(_names_of(found.__code__)) - copied:
-            copied.add(name)
-            value = names.get(name)
-            if type(value) in (list, set, dict):
-                names[name] = deepcopy(value)
-            elif isinstance(value, FunctionType) and value.__globals__ is function.__globals__:
-                names[name] = renew(value)
-        made = FunctionType(
-            found.__code__, names, found.__name__, deepcopy(found.__defaults__), found.__closure__
-        )
+        cells = tuple(CellType() for _ in found.__closure__ or ())
+        made = FunctionType(found.__code__, names, found.__name__, None, cells or None)
+        copies[id(found)] = made
+        for name in _names_of(found.__code__):
+            if name in names:
+                names[name] = renewed(names[name])
+        for cell, old in zip(cells, found.__closure__ or (), strict=True):
+            with suppress(ValueError):  # an empty cell
+                cell.cell_contents = renewed(old.cell_contents)
+        made.__defaults__ = deepcopy(found.__defaults__)
         made.__kwdefaults__ = deepcopy(found.__kwdefaults__)
-        made.__dict__.update(deepcopy(found.__dict__))
+        made.__dict__.update({name: renewed(value) for name, value in found.__dict__.items()})
         return made
 
     return renew(function)
@@ -406,11 +586,17 @@ def _messages(lab, batch: int, count: int):
     )
 
 
-def _rows(lab, table: str, batch: int) -> int:
-    """The rows of one batch in the table; 0 without a table."""
-    if not lab.files(f"{table}/.hoodie/timeline") or not lab.xray(table).completed_writes:
-        return 0
-    return int((_read(lab, table)["offset"] // 1000 == batch).sum())
+def _commits(lab, table: str) -> dict[str, Instant]:
+    """The completed writes of a table, by requested time; none without a table."""
+    return lab.xray(table).completed_writes if lab.files(f"{table}/.hoodie/timeline") else {}
+
+
+def _rows(lab, table: str, batch: int) -> pd.DataFrame:
+    """The rows of one batch in the table; none without a table."""
+    if not _commits(lab, table):
+        return pd.DataFrame({"offset": []})
+    rows = _read(lab, table)
+    return rows[rows["offset"] // 1000 == batch]
 
 
 def _read(lab, table: str) -> pd.DataFrame:
@@ -428,7 +614,8 @@ def _read(lab, table: str) -> pd.DataFrame:
 def _outside(lab, table: str) -> set[str]:
     """What the lesson keeps that is not part of the table: keys of the store, and local files."""
     own = store.key_of(table) + "/"
-    keys = {found.key for found in lab.files(lab.base) if not _is_part(found.key, own)}
+    listed = [*lab.files(lab.base), *store.list_objects(lab.endpoints, "warehouse/")]
+    keys = {found.key for found in listed if not _is_part(found.key, own)}
     return keys | {str(path) for path in lab.folder.rglob("*") if path.is_file()}
 
 

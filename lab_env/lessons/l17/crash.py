@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from lab_env import store
 from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
 from lab_env.faults.freeze import kill as kill_tree
@@ -30,7 +32,11 @@ from lab_env.processes.tree import kill_processes, process_tree
 
 # Which lesson started a writer: one that a killed kernel left behind is found by it.
 WRITER_MARK = "STREAMING_LAKEHOUSE_LESSON_WRITER"
-SLOW_LOOK, QUICK_LOOK = 0.5, 0.05  # seconds between two looks, before and after the first batch
+SLOW_LOOK = 0.5  # seconds between two looks before the first batch is done
+# Later the process runs in slices between two looks, and is frozen while it is looked at: a fast
+# machine cannot slip through. Seconds, before and after there is a marker of the next write.
+LONG_SLICE, SHORT_SLICE = 0.1, 0.02
+SETTLED_LOOKS, SETTLED_EVERY, SETTLED_WITHIN = 3, 0.25, 30  # equal looks, seconds, seconds
 
 
 class WriterProcess:
@@ -45,20 +51,24 @@ class WriterProcess:
         self.process = process
         self.log = log
         self._frozen = ExitStack()
+        self._jvm: psutil.Process | None = None
 
     @property
     def jvm(self) -> psutil.Process | None:
         """Its JVM, which does all the work on the table and the checkpoint; None without one."""
-        jvms = (p for p in process_tree(self.process.pid) if "java" in _name(p))
-        return next(jvms, None)
+        if self._jvm is None:
+            jvms = (p for p in process_tree(self.process.pid) if "java" in _name(p))
+            self._jvm = next(jvms, None)
+        return self._jvm
 
     def freeze_when(
-        self, look: Callable[[], Any], condition: Callable[[Any], bool], seconds: float = 180
+        self, look: Callable[[], Any], condition: Callable[[Any], bool], seconds: float = 300
     ) -> Any:
-        """Look at the store until a condition holds, and freeze the process while it holds.
+        """Freeze the process at a moment that a look at the store recognises.
 
-        A frozen process may have requests on their way, so it is looked at until two looks agree.
-        If the moment has passed by then, the process goes on until the next one.
+        From its second batch on the process runs in short slices and is frozen while it is looked
+        at. A frozen process may have requests on their way, so the moment counts only if it still
+        holds when the looks agree; otherwise the process goes on until the next one.
 
         Args:
             look: reads what the condition is about.
@@ -71,26 +81,31 @@ class WriterProcess:
         Raises:
             LabError: the process ended first, or there was no such moment in time.
         """
-        deadline, begun = time.monotonic() + seconds, False
+        deadline, begun, near = time.monotonic() + seconds, False, False
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise self._ended()
-            seen = look()
-            begun = begun or getattr(seen, "commits", 0) >= 0
-            if condition(seen) and self.jvm:
+            if not begun or self.jvm is None:
+                begun = getattr(look(), "commits", 0) >= 0
+                time.sleep(0 if begun else SLOW_LOOK)
+                continue
+            with contextlib.suppress(psutil.NoSuchProcess):
                 self._frozen.enter_context(frozen(self.jvm.pid))
-                seen = _settled(look)
-                if condition(seen):
+                seen = look()
+                if condition(seen) and condition(seen := _settled(look)):
                     return seen
-                self._frozen.close()
-            time.sleep(QUICK_LOOK if begun else SLOW_LOOK)
+                near = getattr(seen, "markers", 1) > 0 and not getattr(seen, "completed", False)
+            self._frozen.close()
+            time.sleep(SHORT_SLICE if near else LONG_SLICE)
         raise LabError(
             f"The writer came to no such moment in {seconds:.0f} s.",
             f"look at its log: {self.log}",
         )
 
     def kill(self) -> None:
-        """Kill it and its JVM (SIGKILL), frozen or not, and wait until both are gone."""
+        """Kill its JVM and it (SIGKILL), frozen or not, and wait until both are gone."""
+        if self._jvm is not None:  # first: it must not go on when its parent is gone
+            kill_processes([self._jvm])
         if self.process.poll() is None:  # later its number may belong to another process
             kill_tree(self.process.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -109,13 +124,15 @@ class WriterProcess:
 def start_writer(lab, script: Path) -> WriterProcess:
     """Start a Python program as a process of its own; it is killed when the notebook's kernel ends.
 
-    A writer of the same lesson that a killed kernel left behind is killed first.
+    A writer of the same lesson that a killed kernel left behind is killed first, and what it may
+    have written since the lesson was started anew is removed.
 
     Args:
         lab: the lesson's handle.
         script: the program.
     """
-    _kill_leftovers(lab.namespace)
+    if _kill_leftovers(lab.namespace):
+        store.delete_prefix(lab.endpoints, store.key_of(lab.base) + "/")
     log = supervisor.log_path(f"{lab.namespace}-{script.stem}")
     java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
     environment = {
@@ -138,6 +155,22 @@ def start_writer(lab, script: Path) -> WriterProcess:
     return writer
 
 
+def wait_for_plan(lab, checkpoint: str, work: Future, seconds: float = 60) -> None:
+    """Wait until a stream has planned a batch, so that its work on it has begun.
+
+    Args:
+        lab: the lesson's handle.
+        checkpoint: path of the stream's checkpoint.
+        work: the function that runs the stream; if it ends first, so does the wait.
+        seconds: how long at most.
+    """
+    deadline = time.monotonic() + seconds
+    while (
+        time.monotonic() < deadline and not work.done() and not lab.files(f"{checkpoint}/offsets")
+    ):
+        time.sleep(0.05)
+
+
 def why_failed(error: Exception) -> str:
     """The line of a failed query's message that says why.
 
@@ -152,6 +185,25 @@ def why_failed(error: Exception) -> str:
     own = [line for line in lines if re.match(r"\w+(Error|Exception): ", line)]
     java = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
     return (java or own or [first])[-1]
+
+
+def jvm_of_session() -> subprocess.Popen:
+    """The JVM of this notebook's Spark session, as a process that can be waited for."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    return gateway.proc
+
+
+def last_error(lab, text: str) -> str:
+    """The last line with a text in the log of the lesson's Spark; empty without one.
+
+    Args:
+        lab: the lesson's handle.
+        text: what the line contains.
+    """
+    lines = lab.spark_log.read_text(errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if text in line), "")
 
 
 @contextlib.contextmanager
@@ -189,17 +241,21 @@ def forget_dead_session(lab) -> None:
 
 
 def _settled(look: Callable[[], Any]) -> Any:
-    """What two looks in a row agree on."""
-    before, now = None, look()
-    while now != before:
-        time.sleep(0.1)
-        before, now = now, look()
-    return now
+    """What several looks in a row agree on; the last one if they never do."""
+    deadline, equal, before = time.monotonic() + SETTLED_WITHIN, 1, look()
+    while equal < SETTLED_LOOKS and time.monotonic() < deadline:
+        time.sleep(SETTLED_EVERY)
+        now = look()
+        equal = equal + 1 if now == before else 1
+        before = now
+    return before
 
 
-def _kill_leftovers(namespace: str) -> None:
+def _kill_leftovers(namespace: str) -> bool:
+    """Kill the writers that an earlier kernel left behind; whether there were any."""
     left = [p for p in marked_processes() if environment_of(p).get(WRITER_MARK) == namespace]
     kill_processes(left)
+    return bool(left)
 
 
 def _name(process: psutil.Process) -> str:

@@ -1,6 +1,6 @@
 """Draws the ladder of receipts: what checkpoint and table hold of a batch at several moments."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from lab_env.display.palette import GREEN, GREY, VERMILION
@@ -37,27 +37,38 @@ def rungs_of(receipts: Receipts) -> dict[str, tuple[str, str]]:
         RUNGS[0]: (THERE, f"offsets/{batch}"),
         RUNGS[1]: (marker, {THERE: "in .temp", REMOVED: "removed", MISSING: ""}[marker]),
         RUNGS[2]: (THERE, f"{receipts.data} Parquet file") if wrote else (MISSING, ""),
-        RUNGS[3]: (THERE, f"says batch {receipts.table}") if in_table else (MISSING, "inflight"),
+        RUNGS[3]: (THERE, f"says batch {receipts.table}")
+        if in_table
+        else (MISSING, "not complete"),
         RUNGS[4]: (THERE, f"commits/{batch}") if committed else (MISSING, ""),
     }
 
 
-def draw_ladder(moments: Mapping[str, Receipts]) -> str:
+def draw_ladder(moments: Mapping[str, Receipts], restarts: Sequence[Sequence] = ()) -> str:
     """Draw the five receipts of a batch, in the order in which they are written, top to bottom.
 
     Args:
         moments: the receipts, by the moment's name; one column each.
+        restarts: what a restart would do at each moment, such as `(2, "again", "write")`; it
+            stands below its column.
 
     Returns:
         An `<svg>` element in the page's colours: a full square for a receipt that is there, an
         empty one for a missing one, a grey dot for a marker that was removed with the commit.
     """
-    width, height = LEFT + COLUMN * len(moments), TOP + ROW * len(RUNGS)
+    lines = len(RUNGS) + bool(restarts)
+    width, height = LEFT + COLUMN * len(moments), TOP + ROW * lines
     rungs = [_text(0, TOP + ROW * row, rung) for row, rung in enumerate(RUNGS)]
     columns = [
         _column(LEFT + COLUMN * place, name, receipts)
         for place, (name, receipts) in enumerate(moments.items())
     ]
+    if restarts:
+        bottom = TOP + ROW * len(RUNGS)
+        rungs.append(_text(0, bottom, "a restart would do", weight="bold"))
+        for place, restart in enumerate(restarts):
+            said = " · ".join(map(str, ("batch", *restart))).replace(" · ", " ", 1)
+            rungs.append(_text(LEFT + COLUMN * place, bottom, said, weight="bold"))
     return (
         f"<svg viewBox='0 0 {width} {height}' width='{width}' style='max-width:100%'"
         " font-family='sans-serif' font-size='13' fill='var(--jp-content-font-color1, #333)'"
