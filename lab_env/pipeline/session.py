@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER, start_mark
 from lab_env.settings import Endpoints, settings
+from lab_env.store import export_environment
 
 JAVA_OPTIONS = " ".join(
     (
@@ -105,7 +106,7 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     Another SPARK_HOME, Java or Python of this machine must not be picked up.
 
     Args:
-        endpoints: where the services are; the object store's keys are put into the environment.
+        endpoints: where the services are; the object store's go into the environment, too.
         java_home: the Java 17 to run on.
     """
     os.environ["SPARK_HOME"] = str(distribution("pyspark").locate_file("pyspark"))
@@ -113,10 +114,7 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     os.environ["JAVA_HOME"] = str(java_home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = settings().bind
-    if endpoints.s3_access_key:  # without, the machine's own role or variables count
-        os.environ["AWS_ACCESS_KEY_ID"] = endpoints.s3_access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = endpoints.s3_secret_key
-        os.environ.pop("AWS_SESSION_TOKEN", None)  # it would belong to other keys
+    export_environment(endpoints)
 
 
 def build_session(
