@@ -457,9 +457,9 @@ class MissingMessages:
         if not callable(answer):
             raise Unreadable("A function that gets a DataFrame is expected.")
         rows = messages_with_gaps()
-        frame = lab.spark.createDataFrame(rows, "partition INT, offset BIGINT")
-        counted = count_gaps(rows)
-        return Missing(as_int(answer(frame)), *counted)
+        values = ", ".join(f"({partition}, {offset}L)" for partition, offset in rows)
+        frame = lab.spark.sql(f"SELECT * FROM VALUES {values} AS message(partition, offset)")
+        return Missing(as_int(answer(frame)), *count_gaps(rows))
 
     @staticmethod
     def judge(facts: Missing) -> Passed | NotYet:
