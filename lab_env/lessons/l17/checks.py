@@ -578,7 +578,7 @@ def _names_of(code) -> list[str]:
 
 def _messages(lab, batch: int, count: int):
     """Rows of one batch, as the lesson's stream has them."""
-    return lab.spark.range(batch * 1000, batch * 1000 + count).selectExpr(
+    return lab.spark.range(batch * 1000, batch * 1000 + count, 1, 1).selectExpr(
         "concat('payments-0-', id) AS id",
         "0 AS partition",
         "id AS offset",

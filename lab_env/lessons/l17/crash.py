@@ -35,7 +35,7 @@ WRITER_MARK = "STREAMING_LAKEHOUSE_LESSON_WRITER"
 SLOW_LOOK = 0.5  # seconds between two looks before the first batch is done
 # Later the process runs in slices between two looks, and is frozen while it is looked at: a fast
 # machine cannot slip through. Seconds, before and after there is a marker of the next write.
-LONG_SLICE, SHORT_SLICE = 0.1, 0.02
+LONG_SLICE, SHORT_SLICE = 0.15, 0.03
 SETTLED_LOOKS, SETTLED_EVERY, SETTLED_WITHIN = 3, 0.25, 30  # equal looks, seconds, seconds
 
 
