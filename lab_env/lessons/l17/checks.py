@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import chdir, suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import CellType, FunctionType
 from typing import Any
@@ -182,10 +183,10 @@ class GoesOn:
             raise Unreadable("Run the cell that deletes the checkpoint first.")
         own = len(lab.xray(lab.path("orders")).completed_writes)
         path, checkpoint = scratch_copy(lab, source, "continued"), lab.scratch("checkpoint")
-        missing, wrong = _differences(lab, path)
+        earlier = set(lab.xray(path).completed_writes)
+        missing, wrong = _gap(lab, source, max(earlier))
         if not missing + wrong:
             raise Unreadable("The copy of the table has no gap. Run the lesson from its start.")
-        earlier = set(lab.xray(path).completed_writes)
         known, checkpoints = read_receipts(lab, path, lab.path("none")).table, _checkpoints(lab)
         active = {query.id for query in lab.spark.streams.active}
         try:
@@ -272,6 +273,12 @@ def _differences(lab, path: str) -> tuple[int, int]:
     """Missing orders, and wrong ones, against the ledger."""
     found = lab.ledger(lab.topic("orders")).reconcile_table(_read(lab, path))
     return found.missing, found.stale + found.duplicate + found.ghost + found.altered
+
+
+@lru_cache(maxsize=1)
+def _gap(lab, source: str, newest: str) -> tuple[int, int]:
+    """The differences of the table with the gap, which stay as they are until it is made anew."""
+    return _differences(lab, source)
 
 
 def _checkpoints(lab) -> set[str]:
