@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
 
-from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER, start_mark
+from lab_env.jvm import EXIT_SECONDS, JOL_OPTIONS, QUICK_COMPILER, start_mark
 from lab_env.settings import Endpoints, settings
 from lab_env.store import export_environment
 
@@ -141,11 +141,35 @@ def build_session(
     prepare_environment(endpoints, java_home)
     from pyspark.sql import SparkSession  # after the environment is right
 
+    running = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName(app)
     for key, value in (spark_conf(endpoints, jars) | (extra or {})).items():
         builder = builder.config(key, value)
     with _output_to(log):
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    if running is None:
+        _limit_time_to_exit(session.sparkContext._gateway)
+    return session
+
+
+def _limit_time_to_exit(gateway) -> None:
+    """Have this JVM killed if it is told to exit and still lives after EXIT_SECONDS.
+
+    At its exit a JVM waits for its shutdown hooks, and one of Hudi's may never end: when the
+    asynchronous compaction of a native sink has stopped by itself, it waits for its own thread, and
+    the hook waits for the lock that it holds (1.1.1, `HoodieStreamingSink.reset`). The notebook's
+    kernel would be long gone, and its JVM would stay.
+    """
+    jvm = gateway.jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+    watch = f"for _ in $(seq {EXIT_SECONDS}); do sleep 1; kill -0 $0 2>&- || exit; done; kill -9 $0"
+    command = gateway.new_array(jvm.java.lang.String, 4)
+    for position, word in enumerate(("sh", "-c", watch, str(pid))):
+        command[position] = word
+    runnable = jvm.java.lang.Class.forName("java.lang.Runnable")
+    watcher = jvm.java.lang.ProcessBuilder(command)
+    hook = jvm.java.beans.EventHandler.create(runnable, watcher, "start")
+    jvm.java.lang.Runtime.getRuntime().addShutdownHook(jvm.java.lang.Thread(hook))
 
 
 @contextmanager
