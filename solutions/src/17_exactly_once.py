@@ -502,9 +502,10 @@ assert sum(end.values()) == 1500
 # ### Exercise 17.2 · Go on
 #
 # Everything is still in the topic. You know the option below from lesson 10, where you had put the table back
-# yourself. Here nobody did: the table is right as far as it goes, its stream is not. Write the
-# function that the shop calls from now on in place of the old stream. It gets the path of the table and one for a checkpoint. The first call
-# repairs the table, each later one goes on from there.
+# yourself. Here nobody did: the table is right as far as it goes, its stream is not.
+#
+# Write the function that the shop calls from now on in place of the old stream. It gets the path of the
+# table and one for a checkpoint. The first call repairs the table, each later one goes on from there.
 #
 # Orders that are in the table already do no harm: the upsert finds them by their key, and an older version
 # loses. (An erased order has no row to lose against. Read in several batches, it comes back until its erasure is
@@ -955,7 +956,8 @@ print(lost_messages, "messages are missing")
 assert int(lost_messages) == 30
 
 # %% [markdown]
-# It cannot see what is missing before the first row and after the last: compare those with the topic's own first and last offset.
+# It cannot see what is missing before the first row and after the last: compare those with the topic's
+# own first and last offset.
 #
 # ### Files that are damaged
 #
@@ -1123,7 +1125,7 @@ assert status == 1 and 'recordKey value: "null" for field: "order_id"' in cause
 # - `hoodie.datasource.write.streaming.ignore.failed.batch=true` is the opposite promise: the batch is dropped and the stream
 #   goes on. Up to Hudi 0.12.0 this was the default.
 #
-# > **Measured once by hand, not here (2026-11-20, Hudi 1.1.1).** On a Merge-on-Read table with asynchronous
+# > **Measured once by hand, not here (Hudi 1.1.1).** On a Merge-on-Read table with asynchronous
 # > compaction the process does not even end: it hangs. From the source: `System.exit` waits for a shutdown hook that
 # > Hudi added with the compaction, and the hook waits for the lock that the exiting thread holds. So watch a writer's
 # > *progress*, not its process. The lab's own writer has a watchdog for this.
