@@ -1060,9 +1060,9 @@ assert verdicts["base file: lost"] == ("error: FileNotFoundException", lost, "er
 # - **A lost file** is noticed by a reader that has a list to miss it from: the
 #   [**metadata table**](../docs/glossary.md#metadata-table). Without it a listing *is* the truth.
 #
-# What helps is a version of the object (bucket versioning) or a copy. A cut log that nobody can put back has to leave the
-# timeline before its events are replayed: `rollback_to_instant`, or a savepoint (lesson 10). What stood only in the damaged
-# file is gone, for time travel, too.
+# What helps is a version of the object (bucket versioning) or a copy. A cut log that nobody can put back has to
+# leave the timeline before its events are replayed, by `rollback_to_instant` or a savepoint (lesson 10; not tried
+# here). What stood only in the damaged file is gone, for time travel, too.
 #
 # ### A poisoned message
 #
