@@ -1,0 +1,288 @@
+"""A colleague's notebook: a second IPython kernel with a Spark of its own, started by this one.
+
+A lesson runs code there, freezes her JVM in the middle of a write, and lets it go on or kills it.
+"""
+
+import atexit
+import contextlib
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from queue import Empty
+from typing import Any
+
+import psutil
+from jupyter_client.manager import KernelManager
+
+from lab_env.errors import LabError
+from lab_env.faults.freeze import frozen
+from lab_env.faults.freeze import kill as kill_tree
+from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
+from lab_env.lessons.l18.writer import description
+from lab_env.pipeline import session
+from lab_env.processes.environment import mark, marked_processes
+from lab_env.processes.system import environment_of
+from lab_env.processes.tree import kill_processes, process_tree
+
+# Which lesson started a colleague: one that a killed kernel left behind is found by it.
+COLLEAGUE_MARK = "STREAMING_LAKEHOUSE_LESSON_COLLEAGUE"
+COMMITTED = "committed"
+KILLED = "killed"
+LOOK_S = 0.01  # between two looks at the store
+TIMEOUT_S = 120
+
+START = "from lab_env.lessons.l18.writer import start_session\nspark = start_session()"
+
+
+@dataclass
+class Running:
+    """Code that runs, or has run, in the colleague's notebook.
+
+    Args:
+        began: when, in seconds since 1970.
+        ended: when; 0 while it runs.
+        frozen: when it was frozen and when it went on, in seconds since 1970.
+        outcome: `committed`, `killed`, or what its error says; empty while it runs.
+        printed: what it printed.
+    """
+
+    began: float
+    ended: float = 0.0
+    frozen: tuple[float, float] = (0.0, 0.0)
+    outcome: str = ""
+    printed: str = ""
+
+    def __repr__(self) -> str:
+        return f"colleague: {self.outcome or 'still running'}"
+
+
+class Colleague:
+    """A notebook kernel of its own, with its own Spark; it ends with this notebook's kernel.
+
+    Args:
+        lab: the lesson's handle.
+    """
+
+    def __init__(self, lab):
+        self._lab = lab
+        _kill_leftovers(lab.namespace)
+        java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
+        environment = {
+            **os.environ,
+            **mark(),
+            **description(lab, jar_folder("spark"), java.java_home(), java_options),
+            COLLEAGUE_MARK: lab.namespace,
+        }
+        self._manager = KernelManager()
+        self._manager.kernel_cmd = [
+            *(sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
+        ]
+        self._manager.start_kernel(env=environment)
+        self.pid: int = self._manager.provisioner.pid
+        self._client = self._manager.blocking_client()
+        self._client.start_channels()
+        atexit.register(self.close)
+        self._client.wait_for_ready(timeout=TIMEOUT_S)
+        self._last = ""
+        self._start = self.begin(START)
+
+    @property
+    def jvm(self) -> psutil.Process | None:
+        """The JVM of her Spark, which does all the work on tables; None without one."""
+        jvms = (p for p in process_tree(self.pid) if "java" in _name(p))
+        return next(jvms, None)
+
+    def share(self, **values: Any) -> None:
+        """Set variables in her notebook: text, numbers, lists and dictionaries of these."""
+        lines = [f"{name} = {value!r}" for name, value in values.items()]
+        self._run("\n".join(lines))
+
+    def run(self, code: str) -> Running:
+        """Run code in her notebook, wait until it is done, and print what it printed."""
+        done = self._run(code)
+        print(done.printed, end="")
+        return done
+
+    def begin(self, code: str) -> Running:
+        """Start code in her notebook and do not wait; `finish` does."""
+        running = Running(time.time())
+        self._last = self._client.execute(code, store_history=False)
+        return running
+
+    def finish(self, running: Running, seconds: float = TIMEOUT_S) -> Running:
+        """Wait until her code is done, and note how it ended.
+
+        Raises:
+            LabError: it is not done in time.
+        """
+        deadline = time.monotonic() + seconds
+        while not running.ended:
+            try:
+                message = self._client.get_iopub_msg(timeout=1)
+            except Empty:
+                if time.monotonic() > deadline:
+                    why = f"The colleague's notebook is not done after {seconds:.0f} s."
+                    raise LabError(why, "run the lesson from its first cell again.") from None
+                continue
+            if message["parent_header"].get("msg_id") != self._last:
+                continue
+            _note(running, message)
+        return running
+
+    @contextlib.contextmanager
+    def frozen_while_writing(
+        self, table: str, code: str, moment: Callable[["Halfway"], bool] | None = None
+    ) -> Generator[Running]:
+        """Start her code, freeze her in the middle of its write while the body runs, let her go on.
+
+        Args:
+            table: the table that her code writes to.
+            code: what she runs.
+            moment: when to freeze her; by default when a data file of her write is in the store.
+
+        Raises:
+            LabError: her write ended before it could be frozen.
+        """
+        self.finish(self._start)
+        moment = moment or (lambda halfway: halfway.data > 0)
+        known = {i.requested for i in _instants(self._lab, table)}
+        running = self.begin(code)
+        with contextlib.ExitStack() as stack:
+            self._freeze(table, known, moment, stack, running)
+            begun = time.time()
+            try:
+                yield running
+            finally:
+                running.frozen = (begun, time.time())
+        if not running.outcome:
+            self.finish(running)
+
+    def kill(self, running: Running) -> None:
+        """Kill her whole notebook (SIGKILL), frozen or not."""
+        self.close()
+        running.outcome, running.ended = KILLED, time.time()
+
+    def close(self) -> None:
+        """End her notebook and her Spark at once."""
+        if psutil.pid_exists(self.pid) and self._manager.is_alive():
+            kill_tree(self.pid)
+        with contextlib.suppress(Exception):
+            self._client.stop_channels()
+            self._manager.cleanup_resources()
+
+    def _run(self, code: str) -> Running:
+        self.finish(self._start)
+        return self.finish(self.begin(code))
+
+    def _freeze(self, table, known, moment, stack: contextlib.ExitStack, running: Running) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        jvm = self.jvm
+        if jvm is None:
+            raise LabError("The colleague has no Spark.", "run the lesson from its first cell.")
+        while time.monotonic() < deadline:
+            halfway = _halfway(self._lab, table, known)
+            if halfway.completed:
+                self.finish(running)
+                raise LabError(
+                    "The colleague's write was complete before it could be frozen.",
+                    "run this cell again.",
+                )
+            if moment(halfway):
+                freezing = contextlib.ExitStack()
+                freezing.enter_context(frozen(jvm.pid))
+                halfway = _settled(lambda: _halfway(self._lab, table, known))
+                if moment(halfway) and not halfway.completed:
+                    stack.push(freezing)
+                    return
+                freezing.close()
+            time.sleep(LOOK_S)
+        self.finish(running, 1)
+        raise LabError(f"The colleague did not write: {running.outcome}", "run the cell again.")
+
+
+@dataclass(frozen=True)
+class Halfway:
+    """How far a write has come, as the store shows it.
+
+    Args:
+        requested: its instant; empty before it is on the timeline.
+        inflight: whether the instant is inflight.
+        data: data files of the instant.
+        completed: whether the instant is complete.
+    """
+
+    requested: str
+    inflight: bool
+    data: int
+    completed: bool
+
+
+def _halfway(lab, table: str, known: set[str]) -> Halfway:
+    keys = [found.key for found in lab.files(table)]
+    instants = [i for key in keys if (i := parse_timeline_key(key)) and i.requested not in known]
+    if not instants:
+        return Halfway("", False, 0, False)
+    newest = max(instant.requested for instant in instants)
+    states = {instant.state for instant in instants if instant.requested == newest}
+    names = (key.rpartition("/")[2] for key in keys if "/.hoodie/" not in key)
+    parsed = [name for name in map(parse_data_name, names) if name is not None]
+    data = sum(name.instant == newest for name in parsed)
+    return Halfway(newest, "inflight" in states, data, "completed" in states)
+
+
+def _instants(lab, table: str) -> list:
+    keys = (found.key for found in lab.files(table))
+    return [instant for key in keys if (instant := parse_timeline_key(key)) is not None]
+
+
+def _settled(look: Callable[[], Any]) -> Any:
+    """What two looks in a row agree on."""
+    before, now = None, look()
+    while now != before:
+        time.sleep(0.05)
+        before, now = now, look()
+    return now
+
+
+def _note(running: Running, message: dict) -> None:
+    kind, content = message["msg_type"], message["content"]
+    if kind == "stream":
+        running.printed += content["text"]
+    elif kind in ("execute_result", "display_data"):
+        running.printed += content["data"].get("text/plain", "") + "\n"
+    elif kind == "error":
+        running.outcome = why_failed(f"{content['ename']}: {content['evalue']}")
+    elif kind == "status" and content["execution_state"] == "idle":
+        running.outcome = running.outcome or COMMITTED
+        running.ended = time.time()
+
+
+def why_failed(text: str) -> str:
+    """The exception of Hudi that says why a write failed, without its package and its stack.
+
+    Args:
+        text: a Python error's text, with Java's stack trace in it.
+    """
+    pattern = r"(?:Caused by: |^: |\n: |^)((?:[a-z]\w*\.)+(\w+(?:Exception|Error)))(?:: (.*))?"
+    found = [(m[2], m[3] or "") for m in re.finditer(pattern, text)]
+    if not found:
+        return text.strip().splitlines()[0]
+    name, why = next((f for f in found if f[0].startswith("Hoodie")), found[0])
+    why = re.sub(r"(?:[a-z]\w*\.)+(\w+(?:Exception|Error))", r"\1", why)
+    return f"{name}: {why}" if why else name
+
+
+def _kill_leftovers(namespace: str) -> None:
+    left = [p for p in marked_processes() if environment_of(p).get(COLLEAGUE_MARK) == namespace]
+    kill_processes(left)
+
+
+def _name(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return process.name()
+    return ""
