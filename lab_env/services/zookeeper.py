@@ -26,7 +26,7 @@ PROPERTIES = {
     # Relative to the working folder: a path may hold characters with a meaning in this file.
     "dataDir": "data",
     "admin.enableServer": "false",
-    "4lw.commands.whitelist": "srvr",
+    "4lw.commands.whitelist": "srvr, cons",
 }
 
 JVM = (

@@ -61,8 +61,12 @@ class Records:
 
 @pytest.mark.parametrize(
     ("sink", "lock", "locked"),
-    [("cow", "zoo:2181", True), ("mor", "zoo:2181", True), ("json", "zoo:2181", False)]
-    + [("cow", "", False)],
+    [
+        ("cow", "zoo:2181", True),
+        ("mor", "zoo:2181", True),
+        ("json", "zoo:2181", False),
+        ("cow", "", False),
+    ],
 )
 def test_a_writer_with_a_lock_uses_it_for_the_tables_of_hudi(monkeypatch, sink, lock, locked):
     monkeypatch.setitem(sinks.WRITERS, sink, lambda parsed, path: Query())

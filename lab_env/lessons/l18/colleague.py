@@ -10,9 +10,9 @@ import re
 import sys
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 from jupyter_client.manager import KernelManager
@@ -23,6 +23,7 @@ from lab_env.faults.freeze import kill as kill_tree
 from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
+from lab_env.lessons.l18.locks import Holding, LockWatch
 from lab_env.lessons.l18.writer import description
 from lab_env.pipeline import session
 from lab_env.processes.environment import mark, marked_processes
@@ -31,6 +32,7 @@ from lab_env.processes.tree import kill_processes, process_tree
 
 # Which lesson started a colleague: one that a killed kernel left behind is found by it.
 COLLEAGUE_MARK = "STREAMING_LAKEHOUSE_LESSON_COLLEAGUE"
+YOU, COLLEAGUE = "you", "colleague"
 COMMITTED = "committed"
 KILLED = "killed"
 LOOK_S = 0.01  # between two looks at the store
@@ -41,24 +43,48 @@ START = "from lab_env.lessons.l18.writer import start_session\nspark = start_ses
 
 @dataclass
 class Running:
-    """Code that runs, or has run, in the colleague's notebook.
+    """A write that runs, or has run, here or in the colleague's notebook.
 
     Args:
+        who: `you` or `colleague`.
         began: when, in seconds since 1970.
         ended: when; 0 while it runs.
         frozen: when it was frozen and when it went on, in seconds since 1970.
         outcome: `committed`, `killed`, or what its error says; empty while it runs.
         printed: what it printed.
+        instant: the instant that it was frozen in.
+        locks: who held which lock while it was frozen and until it ended.
     """
 
+    who: str
     began: float
     ended: float = 0.0
     frozen: tuple[float, float] = (0.0, 0.0)
     outcome: str = ""
     printed: str = ""
+    instant: str = ""
+    locks: list[Holding] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return f"colleague: {self.outcome or 'still running'}"
+        return f"{self.who}: {self.outcome or 'still running'}"
+
+
+def attempt(write: Callable, *arguments: Any, **options: Any) -> Running:
+    """Call a function that writes, and note how that ended instead of failing.
+
+    Args:
+        write: the function.
+        arguments: of it.
+        options: its named arguments.
+    """
+    run = Running(YOU, time.time())
+    try:
+        write(*arguments, **options)
+        run.outcome = COMMITTED
+    except Exception as error:
+        run.outcome = why_failed(str(error))
+    run.ended = time.time()
+    return run
 
 
 class Colleague:
@@ -68,8 +94,12 @@ class Colleague:
         lab: the lesson's handle.
     """
 
+    _running: ClassVar[dict[str, "Colleague"]] = {}
+
     def __init__(self, lab):
         self._lab = lab
+        if previous := self._running.pop(lab.namespace, None):
+            previous.close()
         _kill_leftovers(lab.namespace)
         java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
         environment = {
@@ -89,7 +119,19 @@ class Colleague:
         atexit.register(self.close)
         self._client.wait_for_ready(timeout=TIMEOUT_S)
         self._last = ""
-        self._start = self.begin(START)
+        self._running[lab.namespace] = self
+        self._start = self.begin(f"import sys\nsys.path.insert(0, {str(lab.folder)!r})\n{START}")
+
+    @classmethod
+    def of(cls, lab) -> "Colleague":
+        """The colleague of a lesson.
+
+        Raises:
+            LabError: none was started.
+        """
+        if lab.namespace not in cls._running:
+            raise LabError("There is no colleague yet.", "run the lesson from its first cell.")
+        return cls._running[lab.namespace]
 
     @property
     def jvm(self) -> psutil.Process | None:
@@ -110,7 +152,7 @@ class Colleague:
 
     def begin(self, code: str) -> Running:
         """Start code in her notebook and do not wait; `finish` does."""
-        running = Running(time.time())
+        running = Running(COLLEAGUE, time.time())
         self._last = self._client.execute(code, store_history=False)
         return running
 
@@ -151,16 +193,38 @@ class Colleague:
         self.finish(self._start)
         moment = moment or (lambda halfway: halfway.data > 0)
         known = {i.requested for i in _instants(self._lab, table)}
-        running = self.begin(code)
-        with contextlib.ExitStack() as stack:
-            self._freeze(table, known, moment, stack, running)
-            begun = time.time()
+        with self._locks() as locks:
+            running = self.begin(code)
+            with contextlib.ExitStack() as stack:
+                running.instant = self._freeze(table, known, moment, stack, running)
+                begun = time.time()
+                try:
+                    yield running
+                finally:
+                    running.frozen = (begun, time.time())
+            if not running.outcome:
+                self.finish(running)
+        running.locks = locks
+
+    @contextlib.contextmanager
+    def _locks(self) -> Generator[list[Holding]]:
+        """Watch the locks while the body runs; then the list is filled."""
+        held: list[Holding] = []
+        if "zookeeper" not in self._lab.needs:
+            yield held
+            return
+        with self._lab.zookeeper() as client:
+            watch = LockWatch(client, self._lab.namespace, self._writer_of)
             try:
-                yield running
+                yield held
             finally:
-                running.frozen = (begun, time.time())
-        if not running.outcome:
-            self.finish(running)
+                held += watch.stop()
+
+    def _writer_of(self, port: int) -> str:
+        """Whose connection has this local port."""
+        jvm = self.jvm
+        ports = {own.laddr.port for own in jvm.net_connections("tcp")} if jvm else set()
+        return COLLEAGUE if port in ports else YOU
 
     def kill(self, running: Running) -> None:
         """Kill her whole notebook (SIGKILL), frozen or not."""
@@ -179,7 +243,8 @@ class Colleague:
         self.finish(self._start)
         return self.finish(self.begin(code))
 
-    def _freeze(self, table, known, moment, stack: contextlib.ExitStack, running: Running) -> None:
+    def _freeze(self, table, known, moment, stack: contextlib.ExitStack, running: Running) -> str:
+        """Freeze her JVM at the moment; returns the instant of her write."""
         deadline = time.monotonic() + TIMEOUT_S
         jvm = self.jvm
         if jvm is None:
@@ -198,7 +263,7 @@ class Colleague:
                 halfway = _settled(lambda: _halfway(self._lab, table, known))
                 if moment(halfway) and not halfway.completed:
                     stack.push(freezing)
-                    return
+                    return halfway.requested
                 freezing.close()
             time.sleep(LOOK_S)
         self.finish(running, 1)
