@@ -7,7 +7,6 @@ import atexit
 import contextlib
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from queue import Empty
 from typing import Any, ClassVar
 
 import psutil
+from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
 from lab_env.errors import LabError
@@ -27,6 +27,7 @@ from lab_env.lessons.l18.locks import Holding, LockWatch
 from lab_env.lessons.l18.writer import description
 from lab_env.pipeline import session
 from lab_env.processes.environment import mark, marked_processes
+from lab_env.processes.supervisor import log_path
 from lab_env.processes.system import environment_of
 from lab_env.processes.tree import kill_processes, process_tree
 
@@ -108,12 +109,11 @@ class Colleague:
             **description(lab, jar_folder("spark"), java.java_home(), java_options),
             COLLEAGUE_MARK: lab.namespace,
         }
-        self._manager = KernelManager()
-        self._manager.kernel_cmd = [
-            *(sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
-        ]
-        self._manager.start_kernel(env=environment)
-        self.pid: int = self._manager.provisioner.pid
+        # No folder of kernels: the Python of this kernel, whatever else is installed.
+        self._manager = KernelManager(kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
+        with log_path(f"{lab.namespace}-colleague").open("wb") as log:
+            self._manager.start_kernel(env=environment, stdout=log, stderr=log)
+        self.pid = _pid_of(self._manager)
         self._client = self._manager.blocking_client()
         self._client.start_channels()
         atexit.register(self.close)
@@ -340,6 +340,13 @@ def why_failed(text: str) -> str:
     name, why = next((f for f in found if f[0].startswith("Hoodie")), found[0])
     why = re.sub(r"(?:[a-z]\w*\.)+(\w+(?:Exception|Error))", r"\1", why)
     return f"{name}: {why}" if why else name
+
+
+def _pid_of(manager: KernelManager) -> int:
+    pid = getattr(manager.provisioner, "pid", None)
+    if pid is None:
+        raise LabError("The colleague's notebook did not start.", "run this cell again.")
+    return pid
 
 
 def _kill_leftovers(namespace: str) -> None:

@@ -1,11 +1,13 @@
 """Draws two writers of one table in time: who wrote, who held the lock, whose work was in vain."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, VERMILION
 from lab_env.display.units import size_text
+from lab_env.hudi.timeline import to_seconds
 from lab_env.lessons.l18.colleague import COMMITTED, Running
 from lab_env.lessons.l18.locks import Holding
 
@@ -28,9 +30,40 @@ class Race:
 
     runs: dict[str, Running]
     commits: list[tuple[str, float]]
-    written: dict[str, int]
-    wasted: dict[str, int]
+    written: Mapping[str, int]
+    wasted: Mapping[str, int]
     locks: Sequence[Holding] = field(default_factory=list)
+
+
+def race_of(lab, table: str, mine: Running, hers: Running) -> Race:
+    """What two writes at the same time left of a table.
+
+    An instant that was requested during your write is yours: the colleague was frozen then.
+
+    Args:
+        lab: the lesson's handle.
+        table: path of the table that both wrote.
+        mine: your write.
+        hers: the colleague's.
+    """
+    picture = lab.xray(table)
+
+    def writer_of(instant: str) -> str:
+        for run in (mine, hers):
+            if run.began <= to_seconds(instant) + 0.001 and to_seconds(instant) <= run.ended:
+                return run.who
+        return ""
+
+    written, wasted = Counter(), Counter()
+    for file in picture.files:
+        (written if file.committed else wasted)[writer_of(file.instant)] += file.size
+    commits = [
+        (writer_of(instant.requested), to_seconds(instant.completed))
+        for instant in picture.instants
+        if instant.writes and instant.completed
+    ]
+    runs = {run.who: run for run in (mine, hers)}
+    return Race(runs, [c for c in commits if c[0]], written, wasted, hers.locks)
 
 
 def draw_race(race: Race) -> str:
