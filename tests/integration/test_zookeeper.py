@@ -1,4 +1,4 @@
-"""ZooKeeper: locks go with their holder's session, nodes survive a kill, a reset removes its own."""
+"""ZooKeeper: locks go with their session, nodes survive a kill, a reset removes only its own."""
 
 import psutil
 import pytest

@@ -164,17 +164,20 @@ class Colleague:
         """
         deadline = time.monotonic() + seconds
         while not running.ended:
-            try:
-                message = self._client.get_iopub_msg(timeout=1)
-            except Empty:
-                if time.monotonic() > deadline:
-                    why = f"The colleague's notebook is not done after {seconds:.0f} s."
-                    raise LabError(why, "run the lesson from its first cell again.") from None
-                continue
-            if message["parent_header"].get("msg_id") != self._last:
-                continue
-            _note(running, message)
+            if not self._listen(running, 1) and time.monotonic() > deadline:
+                why = f"The colleague's notebook is not done after {seconds:.0f} s."
+                raise LabError(why, "run the lesson from its first cell again.")
         return running
+
+    def _listen(self, running: Running, seconds: float) -> bool:
+        """Note the next thing that her notebook says; False if it says nothing in this time."""
+        try:
+            message = self._client.get_iopub_msg(timeout=seconds)
+        except Empty:
+            return False
+        if message["parent_header"].get("msg_id") == self._last:
+            _note(running, message)
+        return True
 
     @contextlib.contextmanager
     def frozen_while_writing(
@@ -251,6 +254,10 @@ class Colleague:
             raise LabError("The colleague has no Spark.", "run the lesson from its first cell.")
         while time.monotonic() < deadline:
             halfway = _halfway(self._lab, table, known)
+            while self._listen(running, 0):
+                pass
+            if running.ended and running.outcome != COMMITTED:
+                raise LabError(f"The colleague failed: {running.outcome}", "run the cell again.")
             if halfway.completed:
                 self.finish(running)
                 raise LabError(
@@ -266,8 +273,7 @@ class Colleague:
                     return halfway.requested
                 freezing.close()
             time.sleep(LOOK_S)
-        self.finish(running, 1)
-        raise LabError(f"The colleague did not write: {running.outcome}", "run the cell again.")
+        raise LabError("The colleague wrote nothing.", "run the lesson from its first cell again.")
 
 
 @dataclass(frozen=True)
