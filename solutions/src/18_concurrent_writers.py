@@ -615,8 +615,9 @@ assert abandoned.instants[-1].state == "inflight"
 # %% exercise="18.3"
 def clean_up(table):
     # BEGIN SOLUTION
-    order = make_orders(spark, 1, 1, "paid", 30)
-    upsert(order, table, **STREAM, **CLEANING)
+    writer = make_orders(spark, 1, 1, "paid", 30).write.format("hudi").options(**ORDERS)
+    writer = writer.options(**STREAM).option("hoodie.clean.automatic", "true")
+    writer.mode("append").save(table)
     # END SOLUTION
 
 
@@ -627,7 +628,7 @@ lab.check("18.3", clean_up)
 # others had not?
 
 # %% [markdown] hint="18.3"
-# `upsert(rows, table, **STREAM, **CLEANING)`: cleaning after the write finds the expired heartbeat. Or by hand:
+# A write with the options `STREAM` and `hoodie.clean.automatic`: cleaning after the write finds the expired heartbeat. Or by hand:
 # `CALL rollback_to_instant(...)` with the instant that `lab.xray(table)` shows as inflight.
 
 
