@@ -151,6 +151,13 @@ def test_the_reason_of_a_failed_write_is_the_exception_of_hudi():
     assert why_failed(STACK) == (
         "HoodieWriteConflictException: ConcurrentModificationException: Cannot resolve"
     )
+    lost = STACK.replace("ConcurrentModification", "io.FileNotFound")
+    closed = lost.replace(
+        "java.util.io.FileNotFoundException: Cannot resolve\n\tat", "not closed\n\tat"
+    )
+    assert why_failed(closed) == (
+        "HoodieWriteConflictException: not closed (FileNotFoundException: Cannot resolve)"
+    )
     assert why_failed("name 'upsert' is not defined") == "name 'upsert' is not defined"
 
 

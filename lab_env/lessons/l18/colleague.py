@@ -345,7 +345,9 @@ def why_failed(text: str) -> str:
         return text.strip().splitlines()[0]
     name, why = next((f for f in found if f[0].startswith("Hoodie")), found[0])
     why = re.sub(r"(?:[a-z]\w*\.)+(\w+(?:Exception|Error))", r"\1", why)
-    return f"{name}: {why}" if why else name
+    told = f"{name}: {why}" if why else name
+    root, detail = found[-1]
+    return told if root in told else f"{told} ({root}: {detail})"
 
 
 def _pid_of(manager: KernelManager) -> int:
