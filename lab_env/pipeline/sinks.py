@@ -129,7 +129,7 @@ def start_query(records: DataFrame, sink: str, base: str, trigger: dict, lock: s
     records.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
     parse = changes.parse if sink in CHANGE_SINKS else parsing.parse
     path = table_path(base, sink)
-    locked = options.shared(lock, path) if lock and sink in SHARED_SINKS else {}
+    locked = options.shared(lock, path) | options.STREAM if lock and sink in SHARED_SINKS else {}
     return (
         WRITERS[sink](parse(records), path)
         .options(**locked)

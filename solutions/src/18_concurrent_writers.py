@@ -351,7 +351,8 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 # their group; readers take yours, because your instant was requested later. No log says a word.
 #
 # So **every** writer needs the options, also the job that runs once. In the shop's own pipeline they stand in one place
-# (`shared` in `lab_env/pipeline/options.py`), and `LAB_LOCK=zookeeper` switches them on.
+# (`shared` in `lab_env/pipeline/options.py`), and `LAB_LOCK=zookeeper` switches them on. A stream needs an identifier of
+# its own as well (lesson 17), or Hudi refuses to start it.
 #
 # > **Measured once by hand, not here.** A lock has limits, too. We froze a writer *while it held the lock*, after it had
 # > compared. After two seconds its session in ZooKeeper expired and the next writer got the lock, compared and committed. Then

@@ -73,6 +73,9 @@ def test_a_writer_with_a_lock_uses_it_for_the_tables_of_hudi(monkeypatch, sink, 
     monkeypatch.setattr(sinks.parsing, "parse", lambda records: records)
     query = sinks.start_query(Records(), sink, "s3a://lakehouse/tour", {}, lock)
     assert ("hoodie.write.concurrency.mode" in query.given) == locked
+    # Without a name of its own Hudi refuses a stream that shares its table.
+    name = "hoodie.datasource.write.streaming.checkpoint.identifier"
+    assert (name in query.given) == locked
 
 
 @pytest.fixture
