@@ -444,7 +444,7 @@ assert not race_of(lab, divided, mine, hers).wasted
 # **Predict:** how many rows has O-301 afterwards?
 
 # %%
-lab.predict("18.p4", ..., choices=("1", "2"))
+lab.predict("18.p5", ..., choices=("1", "2"))
 
 # %%
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}  # no new key goes into an existing file
@@ -456,7 +456,7 @@ twice_after = status_of(twice, "O-301")
 twice_after
 
 # %%
-lab.record_actual("18.p4", str(len(twice_after)))
+lab.record_actual("18.p5", str(len(twice_after)))
 
 # %% name="inserts-double" proof="Two writers that create the same key in two new files both commit, and the key is there twice."
 assert mine.outcome == hers.outcome == "committed"

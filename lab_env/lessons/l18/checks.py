@@ -138,7 +138,7 @@ def _told(who: str, facts: TwoJobs) -> str:
     outcome = facts.outcomes[who]
     if outcome == COMMITTED and not facts.kept[who]:
         return f"{who}: committed, and the change is not in the table"
-    return f"{who}: {outcome[:120]}"
+    return f"{who}: {outcome.split(' between ')[0][:160]}"
 
 
 @dataclass(frozen=True)

@@ -142,13 +142,18 @@ class Colleague:
     def share(self, **values: Any) -> None:
         """Set variables in her notebook: text, numbers, lists and dictionaries of these."""
         lines = [f"{name} = {value!r}" for name, value in values.items()]
-        self._run("\n".join(lines))
+        self.run("\n".join(lines))
 
-    def run(self, code: str) -> Running:
-        """Run code in her notebook, wait until it is done, and print what it printed."""
+    def run(self, code: str) -> None:
+        """Run code in her notebook, wait until it is done, and print what it printed.
+
+        Raises:
+            LabError: the code failed.
+        """
         done = self._run(code)
         print(done.printed, end="")
-        return done
+        if done.outcome != COMMITTED:
+            raise LabError(f"The colleague failed: {done.outcome}", "run this cell again.")
 
     def begin(self, code: str) -> Running:
         """Start code in her notebook and do not wait; `finish` does."""
