@@ -191,6 +191,13 @@ class Lab:
         """
         return services.Postgres().database(self.namespace)
 
+    def zookeeper(self):
+        """A connected kazoo client of ZooKeeper; use it in a `with` block.
+
+        The lesson's locks belong below its own node, `/lesson-18`, which `start` deletes.
+        """
+        return services.ZooKeeper().client()
+
     @property
     def folder(self) -> Path:
         """A local folder for files of this lesson; `start` clears it."""

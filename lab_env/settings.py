@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -56,6 +56,7 @@ class Settings(BaseSettings):
     trino_port: Port = Field(8080, description="Trino")
     postgres_port: Port = Field(5432, description="PostgreSQL")
     connect_port: Port = Field(8083, description="REST interface of Kafka Connect")
+    zookeeper_port: Port = Field(2181, description="ZooKeeper")
     jupyter_port: Port = Field(8888, description="JupyterLab")
     spark_ui_port: Port = Field(4040, description="Spark UI of a lesson's session")
     locust_port: Port = Field(8089, description="web UI of the load generator")
@@ -84,6 +85,11 @@ class Settings(BaseSettings):
         "",
         description="a Hive Metastore to use instead of starting one",
         examples=["thrift://metastore-1:9083"],
+    )
+    zookeeper_connect: str = Field(
+        "",
+        description="ZooKeeper servers to use instead of starting one",
+        examples=["zookeeper-1:2181,zookeeper-2:2181"],
     )
     minio_binary: Path | None = Field(None, description="a MinIO (or fork) program to run")
     ivy_settings: Path | None = Field(None, description="Ivy settings of set-up, for a mirror")
@@ -137,6 +143,9 @@ class Settings(BaseSettings):
     watermark_seconds: float = Field(
         65.0, gt=0, le=86400, description="how late an event still counts for its minute"
     )
+    lock: Literal["none", "zookeeper"] = Field(
+        "none", description="the lock of its tables, so that other jobs may write them, too"
+    )
 
     @property
     def client_host(self) -> str:
@@ -187,14 +196,14 @@ class Settings(BaseSettings):
             raise ValueError("a bucket name has 3 to 63 characters: a-z, 0-9, dot and hyphen")
         return name
 
-    @field_validator("kafka_bootstrap")
+    @field_validator("kafka_bootstrap", "zookeeper_connect")
     @classmethod
-    def _check_brokers(cls, brokers: str) -> str:
-        found = [broker.strip() for broker in brokers.split(",")] if brokers else []
-        for broker in found:
-            port = re.fullmatch(r"(?:[\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})", broker)
+    def _check_servers(cls, servers: str) -> str:
+        found = [server.strip() for server in servers.split(",")] if servers else []
+        for server in found:
+            port = re.fullmatch(r"(?:[\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})", server)
             if not port or not 1 <= int(port[1]) <= 65535:
-                raise ValueError(f"{broker!r} is no host:port")
+                raise ValueError(f"{server!r} is no host:port")
         return ",".join(found)
 
     @field_validator("metastore_uri")
@@ -227,6 +236,7 @@ class Endpoints:
         s3_region: region name.
         bucket: bucket of all tables and checkpoints.
         kafka_bootstrap: `host:port` of the broker.
+        zookeeper: `host:port` of ZooKeeper, which runs only where it was asked for.
     """
 
     s3_endpoint: str
@@ -235,6 +245,7 @@ class Endpoints:
     s3_region: str
     bucket: str
     kafka_bootstrap: str
+    zookeeper: str = ""
 
     def __repr__(self) -> str:
         return f"Endpoints(s3={self.s3_endpoint}, kafka={self.kafka_bootstrap})"

@@ -6,6 +6,7 @@ can be lost and made again: everything it knows is in the writer's folder.
 
 import contextlib
 import json
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from lab_env.pipeline.checkpoint import offsets_in
 from lab_env.processes import supervisor
 from lab_env.processes.state import folder
 from lab_env.processes.tree import kill_processes
-from lab_env.settings import Endpoints, machine_credentials
+from lab_env.settings import Endpoints, machine_credentials, settings
 
 RUNNING = "running"
 
@@ -54,7 +55,13 @@ class Writer:
 
         Returns:
             This handle.
+
+        Raises:
+            LabError: the tables need a lock (`LAB_LOCK`), and ZooKeeper does not answer.
         """
+        lock = endpoints.zookeeper if settings().lock == "zookeeper" else ""
+        if lock := job.setdefault("lock", lock):
+            _require(lock)
         supervisor.remove(self.name)
         java_options = session.LESSON_JAVA_OPTIONS if short else session.JAVA_OPTIONS
         job_file = process.Job(
@@ -230,6 +237,15 @@ class Writer:
     def processes(self) -> list[psutil.Process]:
         """Its processes: the Python driver and the JVM; empty when it does not run."""
         return supervisor.processes_of(self.name)
+
+
+def _require(zookeeper: str) -> None:
+    """Fail now rather than in the writer's first batch, which waits for the lock for minutes."""
+    for server in zookeeper.split(","):
+        host, _, port = server.rpartition(":")
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 3):
+            return
+    raise LabError(f"ZooKeeper at {zookeeper} does not answer.", "run: lab up zookeeper")
 
 
 def _committed(endpoints: Endpoints, base: str, sink: str) -> dict[int, int]:

@@ -72,6 +72,42 @@ MINUTES = {
     "hoodie.upsert.shuffle.parallelism": "1",
 }
 
+LOCK_RETRIES = 3
+
+
+def shared(zookeeper: str, path: str) -> dict[str, str]:
+    """Options for a table that several jobs write; **each of them needs the same**.
+
+    The second of two writers of one file group fails when it commits, and tries again.
+
+    Args:
+        zookeeper: `host:port` of ZooKeeper, or several with commas.
+        path: of the table; its last two parts are the lock's place in ZooKeeper.
+    """
+    namespace, table = path.rstrip("/").rsplit("/", 2)[-2:]
+    return {
+        # Compare files before each commit. Failed writes are then rolled back only by cleaning, and
+        # only when their heartbeat has expired: another's unfinished write may be alive.
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": (
+            "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
+        ),
+        # Host and port: Hudi 1.1 ignores hoodie.write.lock.zookeeper.port.
+        "hoodie.write.lock.zookeeper.url": zookeeper,
+        "hoodie.write.lock.zookeeper.base_path": f"/{namespace}",
+        "hoodie.write.lock.zookeeper.lock_key": table,
+        # How long a dead writer's lock stays.
+        "hoodie.write.lock.zookeeper.session_timeout_ms": "5000",
+        "hoodie.write.num.retries.on.conflict.failures": str(LOCK_RETRIES),
+    }
+
+
+STREAM = {
+    # Where several jobs write a table, each of its streams must name the batches that it stores
+    # there. The default's own name: a table that was written without a lock goes on with it.
+    "hoodie.datasource.write.streaming.checkpoint.identifier": "default_single_writer",
+}
+
 DEMO_OPTIONS = {
     # For demonstration tables of a few rows: a small commit takes 0.7 of the time that it takes
     # with the pipeline's options, and every answer is the same. A table that grows needs the

@@ -18,6 +18,7 @@ SinkWriter = Callable[[DataFrame, str], DataStreamWriter]
 
 SINKS = ("json", "cow", "mor", "dead")
 CHANGE_SINKS = ("changes", "dead_changes")
+SHARED_SINKS = ("cow", "mor", "changes")  # tables that another job may write, too
 FOLDERS = {
     "json": "orders_json",
     "cow": "orders_cow",
@@ -111,7 +112,7 @@ WRITERS: dict[str, SinkWriter] = {
 }
 
 
-def start_query(records: DataFrame, sink: str, base: str, trigger: dict):
+def start_query(records: DataFrame, sink: str, base: str, trigger: dict, lock: str = ""):
     """Start the streaming query of one sink.
 
     Args:
@@ -119,6 +120,7 @@ def start_query(records: DataFrame, sink: str, base: str, trigger: dict):
         sink: one of `WRITERS`.
         base: folder of the pipeline's tables.
         trigger: keyword arguments of `DataStreamWriter.trigger`.
+        lock: ZooKeeper's `host:port`, if other jobs write these tables, too.
 
     Returns:
         The running `StreamingQuery`.
@@ -126,8 +128,11 @@ def start_query(records: DataFrame, sink: str, base: str, trigger: dict):
     # A pool of its own, so that one sink's long commit does not hold up the others.
     records.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
     parse = changes.parse if sink in CHANGE_SINKS else parsing.parse
+    path = table_path(base, sink)
+    locked = options.shared(lock, path) | options.STREAM if lock and sink in SHARED_SINKS else {}
     return (
-        WRITERS[sink](parse(records), table_path(base, sink))
+        WRITERS[sink](parse(records), path)
+        .options(**locked)
         .queryName(sink)
         .option("checkpointLocation", f"{base}/_checkpoints/{sink}")
         .trigger(**trigger)

@@ -52,6 +52,7 @@ class Job:
         stall_seconds: how long a running query may stay silent before the watchdog ends the writer.
         java_options: of its JVM.
         spark: further Spark properties.
+        lock: ZooKeeper's `host:port`, if other jobs write the same tables.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Job:
     stall_seconds: float = 180.0
     java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
+    lock: str = ""
 
     def save(self) -> Path:
         """Write the job beside its progress, which a restart continues; returns the file."""
@@ -240,7 +242,8 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     )
     # In parallel: before a stream into a new table starts, Hudi waits five seconds for that table.
     with ThreadPoolExecutor(len(job.sinks)) as together:
-        start = partial(sinks.start_query, records, base=job.base, trigger=trigger)
+        where = {"base": job.base, "lock": job.lock}
+        start = partial(sinks.start_query, records, trigger=trigger, **where)
         queries = list(together.map(start, job.sinks))
     progress_log.running(job.sinks, job.stall_seconds, ui=spark.sparkContext.uiWebUrl)
     while not stop.is_set() and any(query.isActive for query in queries):

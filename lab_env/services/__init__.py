@@ -19,6 +19,7 @@ from lab_env.services.manager import (
 from lab_env.services.metastore import Metastore, database_of
 from lab_env.services.postgres import Postgres
 from lab_env.services.registration import DEFAULT, SERVICES, service
+from lab_env.services.zookeeper import ZooKeeper
 
 __all__ = [
     "DEFAULT",
@@ -26,6 +27,7 @@ __all__ = [
     "Metastore",
     "Postgres",
     "ServiceStatus",
+    "ZooKeeper",
     "clear",
     "database_of",
     "down",

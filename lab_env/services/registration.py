@@ -9,6 +9,7 @@ from lab_env.services.metastore import Metastore
 from lab_env.services.minio import MinIO
 from lab_env.services.postgres import Postgres
 from lab_env.services.trino import Trino
+from lab_env.services.zookeeper import ZooKeeper
 
 SERVICES: dict[str, Service] = {
     service.name: service
@@ -20,6 +21,7 @@ SERVICES: dict[str, Service] = {
         Trino(),
         Postgres(),
         Connect(),
+        ZooKeeper(),
     )
 }
 DEFAULT = ("minio", "kafka")  # what `lab up` starts; the others start on request

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from instance import programs_showing
 from own_lab import allowed, wait_until
+from pyspark.sql import functions as F
 
 from lab_env import services as lab_services
 from lab_env import store
@@ -30,6 +31,7 @@ from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
 KEYS = ("order_id", "event_id", "order_ts")
+META = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +142,30 @@ def assert_reset_is_quick_and_leaves_others_alone(services, lab: Lab, spark) -> 
     assert [process for process in family if process.is_running()] == []
     assert what_is_there(other) == others
     reset_lesson("97")
+
+
+def test_a_backfill_beside_the_stream_loses_nothing_and_makes_the_stream_lose_nothing(lab, spark):
+    lab_services.up(["zookeeper"], progress=lambda line: None)
+    lab.replay(n=2500)
+    lock, table = lab.endpoints.zookeeper, lab.path(FOLDERS["cow"])
+    job = {"short": True, "sinks": ("cow",), "trigger_seconds": 0, "max_offsets": 300}
+    writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, lock=lock, **job)
+    writer.wait_until(lambda: len(writer.progress()) > 0, "a commit")
+    shared = options.COW | options.shared(lock, table) | {"hoodie.table.name": FOLDERS["cow"]}
+    for number in range(3):
+        # New orders in the stream's own file groups: whoever commits second has to try again.
+        rows = spark.read.format("hudi").load(table).where("order_id NOT LIKE 'B%'").limit(20)
+        rows = rows.drop(*(f"_hoodie_{name}" for name in META))
+        rows = rows.withColumn("order_id", F.concat(F.lit(f"B{number}-"), "order_id"))
+        rows.write.format("hudi").options(**shared).mode("append").save(table)
+    wait_until(lambda: writer.state()["state"] not in ("starting", "running"), 180)
+    assert writer.state()["state"] == "stopped", writer.state()
+    assert not any(writer.lag(lab.endpoints, ends(lab)).values())
+    found = spark.read.format("hudi").load(table).select(*KEYS).toPandas()
+    own = found["order_id"].str.startswith("B")
+    assert own.sum() == 60
+    verdict = lab.ledger().reconcile_table(found[~own], "cow")
+    assert verdict.ok and verdict.rows > 500, str(verdict)
 
 
 def test_malformed_events_land_in_the_dead_letters_until_the_writer_is_killed_or_hangs(lab):

@@ -1,0 +1,60 @@
+"""ZooKeeper: locks go with their session, nodes survive a kill, a reset removes only its own."""
+
+import psutil
+import pytest
+from own_lab import wait_until
+
+from lab_env import services as lab_services
+from lab_env.faults.outages import kill_service
+from lab_env.lab import Lab, reset_lesson
+from lab_env.processes.tree import process_tree
+
+pytestmark = pytest.mark.services
+
+LESSON = "93"
+LOCK = "/lesson-93/orders"
+
+
+@pytest.fixture(scope="module")
+def lab(services):
+    """A lab with ZooKeeper, and nothing of this lesson in it."""
+    lab_services.up(["zookeeper"], progress=lambda line: None)
+    reset_lesson(LESSON)
+    yield Lab(LESSON, lab_services.endpoints(), ("zookeeper",))
+    reset_lesson(LESSON)
+
+
+def test_it_is_listed_with_its_address_and_listens_on_this_machine_only(lab):
+    (row,) = [row for row in lab_services.status() if row.name == "zookeeper"]
+    assert (row.state, row.address) == ("ready", lab.endpoints.zookeeper)
+    assert row.memory_mb < 200
+    listening = {
+        connection.laddr.ip.removeprefix("::ffff:")
+        for process in process_tree(row.pid)
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening == {"127.0.0.1"}
+
+
+def test_a_killed_server_comes_back_with_its_nodes_and_a_lost_session_leaves_no_lock(lab):
+    with lab.zookeeper() as client:
+        client.create(f"{LOCK}/kept", b"value", makepath=True)
+        client.create(f"{LOCK}/lock-", ephemeral=True, sequence=True)
+        assert len(client.get_children(LOCK)) == 2
+        kill_service("zookeeper")
+        lab_services.up(["zookeeper"], progress=lambda line: None)
+        with lab.zookeeper() as another:
+            assert another.get(f"{LOCK}/kept")[0] == b"value"
+    with lab.zookeeper() as client:
+        wait_until(lambda: client.get_children(LOCK) == ["kept"], 30)
+
+
+def test_a_reset_removes_the_lessons_own_locks(lab):
+    with lab.zookeeper() as client:
+        client.ensure_path("/lesson-92/orders")
+        client.ensure_path(f"{LOCK}/left")
+        assert reset_lesson(LESSON)["locks"] == 1
+        assert reset_lesson(LESSON)["locks"] == 0
+        assert not client.exists("/lesson-93") and client.exists("/lesson-92/orders")
+        client.delete("/lesson-92", recursive=True)

@@ -1,0 +1,97 @@
+"""Who held a lock and when, by the numbered nodes of its queue; the drawing of two writers."""
+
+from xml.etree import ElementTree
+
+from lab_env.lessons.l18.colleague import COLLEAGUE, COMMITTED, YOU, Running
+from lab_env.lessons.l18.figures import Race, draw_race
+from lab_env.lessons.l18.locks import Holding, LockWatch, Node, holdings_of, ports_of_sessions
+
+LOCK = "/lesson-18/orders"
+
+
+def test_who_waits_in_the_queue_does_not_hold_the_lock_yet():
+    nodes = [Node(LOCK, 8, COLLEAGUE, 11.0, 13.0), Node(LOCK, 7, YOU, 10.0, 12.0)]
+    assert holdings_of(nodes, 20.0) == [
+        Holding(LOCK, YOU, 10.0, 12.0),
+        Holding(LOCK, COLLEAGUE, 12.0, 13.0),
+    ]
+
+
+def test_a_node_that_is_still_there_holds_until_now_and_other_locks_do_not_matter():
+    nodes = [Node(LOCK, 7, YOU, 10.0), Node("/other", 1, COLLEAGUE, 10.5, 11.0)]
+    assert holdings_of(nodes, 20.0) == [
+        Holding(LOCK, YOU, 10.0, 20.0),
+        Holding("/other", COLLEAGUE, 10.5, 11.0),
+    ]
+
+
+def test_one_that_gave_up_waiting_never_held_it():
+    nodes = [Node(LOCK, 7, YOU, 10.0, 15.0), Node(LOCK, 8, COLLEAGUE, 11.0, 14.0)]
+    assert holdings_of(nodes, 20.0) == [Holding(LOCK, YOU, 10.0, 15.0)]
+
+
+def test_the_port_of_each_session_is_in_the_list_of_connections():
+    connections = (
+        " /127.0.0.1:46234[1](queued=0,recved=12,sent=12,sid=0x100001a2b3c,lop=PING,est=1)\n"
+        " /127.0.0.1:46300[0](queued=0,recved=1,sent=0)\n"
+    )
+    assert ports_of_sessions(connections) == {0x100001A2B3C: 46234}
+
+
+class Nodes:
+    """A kazoo client of a tree of nodes that a test changes."""
+
+    def __init__(self, tree: dict[str, list[str]]):
+        self.tree = tree
+
+    def get_children(self, path: str) -> list[str]:
+        from kazoo.exceptions import NoNodeError
+
+        if path not in self.tree:
+            raise NoNodeError
+        return list(self.tree[path])
+
+    def exists(self, path: str):
+        class Stat:
+            ephemeralOwner, ctime = 5, 10_000
+
+        return Stat
+
+
+def test_the_watch_finds_explicit_and_implicit_locks(monkeypatch):
+    tree = {"/lesson-18": ["orders"], "/tmp": ["ab12"], "/tmp/ab12": ["lock_key"]}
+    tree |= {LOCK: ["_c_1-lock-0000000003"], "/tmp/ab12/lock_key": ["_c_2-lock-0000000000"]}
+    monkeypatch.setattr(LockWatch, "_connections", lambda self: "/1.2.3.4:77[1](a=1,sid=0x5,b=2)")
+    watch = LockWatch(Nodes(tree), "lesson-18", {77: YOU}.get)
+    while len(watch._nodes) < 2:
+        watch._over.wait(0.01)
+    tree[LOCK] = []
+    while len(watch._open) > 1:
+        watch._over.wait(0.01)
+    held = watch.stop()
+    assert {(h.path, h.writer) for h in held} == {(LOCK, YOU), ("/tmp/ab12/lock_key", YOU)}
+
+
+def test_the_drawing_shows_each_writer_its_frozen_time_its_commit_and_its_error():
+    runs = {
+        YOU: Running(YOU, 11.0, 13.0, outcome=COMMITTED),
+        COLLEAGUE: Running(
+            COLLEAGUE, 10.0, 15.0, (10.5, 13.2), "HoodieWriteConflictException: <no>"
+        ),
+    }
+    race = Race(
+        runs, [(YOU, 12.9)], {YOU: 20_000}, {COLLEAGUE: 30_000}, [Holding(LOCK, YOU, 12.5, 12.9)]
+    )
+    drawing = ElementTree.fromstring(draw_race(race))
+    titles = [element.text for element in drawing.iter() if element.tag.endswith("title")]
+    assert "frozen" in titles and titles.count("commit complete") == 1
+    assert "HoodieWriteConflictException: <no>" in titles
+    assert f"you holds {LOCK} for 400 ms" in titles
+    words = " ".join(drawing.itertext())
+    assert "20 KB in the table" in words and "30 KB wasted" in words and "5.0 s" in words
+
+
+def test_without_a_lock_there_is_no_lane_for_it():
+    runs = {YOU: Running(YOU, 11.0, 13.0, outcome=COMMITTED)}
+    words = list(ElementTree.fromstring(draw_race(Race(runs, [], {}, {}))).itertext())
+    assert "lock" not in words

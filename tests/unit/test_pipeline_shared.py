@@ -1,0 +1,127 @@
+"""The lock of tables that several jobs write: who gets it, and what is said where it is missing."""
+
+import json
+import socket
+
+import pytest
+
+from lab_env.errors import LabError
+from lab_env.pipeline import handle, options, sinks, writer
+from lab_env.settings import Endpoints, settings
+
+PATH = "s3a://lakehouse/lesson-18/orders_cow"
+PREFIX = "hoodie.write.lock.zookeeper"
+
+
+def test_all_writers_of_a_table_get_the_same_lock_and_other_tables_another():
+    mine, other = (options.shared("zoo:2181", path) for path in (PATH, PATH + "/"))
+    assert mine == other
+    assert mine["hoodie.write.concurrency.mode"] == "OPTIMISTIC_CONCURRENCY_CONTROL"
+    assert mine[f"{PREFIX}.base_path"] == "/lesson-18"
+    assert mine[f"{PREFIX}.lock_key"] == "orders_cow"
+    assert options.shared("zoo:2181", "s3a://lakehouse/lesson-18/orders_mor") != mine
+
+
+def test_the_port_is_part_of_the_url():
+    # Hudi 1.1.1 connects to the url alone; its own option for the port has no effect.
+    mine = options.shared("127.0.0.1:4711", PATH)
+    assert mine[f"{PREFIX}.url"] == "127.0.0.1:4711" and f"{PREFIX}.port" not in mine
+
+
+class Query:
+    """Records the options of a streaming query."""
+
+    def __init__(self):
+        self.given = {}
+
+    def options(self, **given):
+        self.given |= given
+        return self
+
+    def option(self, name, value):
+        return self.options(**{name: value})
+
+    def queryName(self, name):
+        return self
+
+    def trigger(self, **when):
+        return self
+
+    def start(self):
+        return self
+
+
+class Records:
+    """Stands for the topic."""
+
+    class sparkSession:
+        class sparkContext:
+            setLocalProperty = staticmethod(lambda name, value: None)
+
+
+@pytest.mark.parametrize(
+    ("sink", "lock", "locked"),
+    [
+        ("cow", "zoo:2181", True),
+        ("mor", "zoo:2181", True),
+        ("json", "zoo:2181", False),
+        ("cow", "", False),
+    ],
+)
+def test_a_writer_with_a_lock_uses_it_for_the_tables_of_hudi(monkeypatch, sink, lock, locked):
+    monkeypatch.setitem(sinks.WRITERS, sink, lambda parsed, path: Query())
+    monkeypatch.setattr(sinks.parsing, "parse", lambda records: records)
+    query = sinks.start_query(Records(), sink, "s3a://lakehouse/tour", {}, lock)
+    assert ("hoodie.write.concurrency.mode" in query.given) == locked
+    # Without a name of its own Hudi refuses a stream that shares its table.
+    name = "hoodie.datasource.write.streaming.checkpoint.identifier"
+    assert (name in query.given) == locked
+
+
+@pytest.fixture
+def started(home, monkeypatch):
+    """What `Writer.start` would run: the job's file."""
+    monkeypatch.setattr(handle.supervisor, "remove", lambda name: None)
+    monkeypatch.setattr(handle.supervisor, "start", lambda program: None)
+    for room, name in ((handle.java, "java_home"), (handle, "jar_folder")):
+        monkeypatch.setattr(room, name, lambda *a: home)
+    monkeypatch.setattr(handle.cds_archive, "java_options", lambda text: text)
+
+    def started(zookeeper: str) -> writer.Job:
+        endpoints = Endpoints("http://s3", "a", "b", "r", "lakehouse", "kafka:9092", zookeeper)
+        made = handle.Writer("writer-test").start(endpoints, "t", "s3a://lakehouse/tour")
+        return writer.Job.load(made.folder / "job.json")
+
+    return started
+
+
+def test_without_the_setting_a_writer_takes_no_lock(started):
+    assert started("127.0.0.1:1").lock == ""
+
+
+def test_with_the_setting_a_writer_locks_in_the_zookeeper_that_answers(started, monkeypatch):
+    monkeypatch.setenv("LAB_LOCK", "zookeeper")
+    settings.cache_clear()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert started(address).lock == address
+        assert started(f"127.0.0.1:1,{address}").lock.endswith(address)
+    with pytest.raises(LabError) as error:
+        started("127.0.0.1:1")
+    assert error.value.next_step == "run: lab up zookeeper"
+
+
+def test_another_word_for_the_lock_is_refused_with_those_that_exist(monkeypatch):
+    monkeypatch.setenv("LAB_LOCK", "zk")
+    settings.cache_clear()
+    with pytest.raises(LabError, match="zookeeper") as error:
+        settings()
+    assert error.value.next_step == "set LAB_LOCK to none or zookeeper, or unset it."
+
+
+def test_a_job_of_an_earlier_version_can_still_be_read(tmp_path):
+    job = writer.Job("n", "t", "b", str(tmp_path), "l", "j", "h")
+    old = json.loads(job.save().read_text())
+    del old["lock"]
+    (tmp_path / "job.json").write_text(json.dumps(old))
+    assert writer.Job.load(tmp_path / "job.json") == job
