@@ -138,6 +138,13 @@ class Settings(BaseSettings):
         65.0, gt=0, le=86400, description="how late an event still counts for its minute"
     )
 
+    replay_stream: bool = Field(
+        False,
+        description=(
+            "whether a writer whose checkpoint does not belong to its table reads all again"
+        ),
+    )
+
     @property
     def client_host(self) -> str:
         """The host by which clients on this machine reach the lab's servers."""

@@ -5,7 +5,8 @@ table and as a Merge-on-Read table. The others run where they are asked for: one
 minute, and two read the changes of a database from a topic of Debezium instead of events.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
@@ -18,6 +19,7 @@ SinkWriter = Callable[[DataFrame, str], DataStreamWriter]
 
 SINKS = ("json", "cow", "mor", "dead")
 CHANGE_SINKS = ("changes", "dead_changes")
+HUDI_SINKS = ("cow", "mor", "changes")  # written by Hudi's own sink, which counts batches
 FOLDERS = {
     "json": "orders_json",
     "cow": "orders_cow",
@@ -111,7 +113,23 @@ WRITERS: dict[str, SinkWriter] = {
 }
 
 
-def start_query(records: DataFrame, sink: str, base: str, trigger: dict):
+def checkpoint_path(base: str, sink: str) -> str:
+    """Where a sink's query keeps its checkpoint.
+
+    Args:
+        base: folder of the pipeline's tables.
+        sink: one of `FOLDERS`.
+    """
+    return f"{base}/_checkpoints/{sink}"
+
+
+def start_query(
+    records: DataFrame,
+    sink: str,
+    base: str,
+    trigger: dict,
+    extra: Mapping[str, str] = MappingProxyType({}),
+):
     """Start the streaming query of one sink.
 
     Args:
@@ -119,6 +137,7 @@ def start_query(records: DataFrame, sink: str, base: str, trigger: dict):
         sink: one of `WRITERS`.
         base: folder of the pipeline's tables.
         trigger: keyword arguments of `DataStreamWriter.trigger`.
+        extra: further options of the stream.
 
     Returns:
         The running `StreamingQuery`.
@@ -129,7 +148,8 @@ def start_query(records: DataFrame, sink: str, base: str, trigger: dict):
     return (
         WRITERS[sink](parse(records), table_path(base, sink))
         .queryName(sink)
-        .option("checkpointLocation", f"{base}/_checkpoints/{sink}")
+        .option("checkpointLocation", checkpoint_path(base, sink))
+        .options(**extra)
         .trigger(**trigger)
         .start()
     )

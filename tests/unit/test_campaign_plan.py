@@ -1,6 +1,7 @@
 """The plan of a campaign depends on seed and size alone, and every fault has an expectation."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_groups_have_ten_cases_at_most_and_a_kill_in_a_rollback_has_something_to
         assert max(Counter(case.group for case in plan).values()) <= GROUP
         assert [case.id for case in plan] == [f"{n:03d}" for n in range(1, len(plan) + 1)]
         followed = 0
-        for before, case in zip(plan, plan[1:], strict=False):
+        for before, case in pairwise(plan):
             if case.point == "rollback":
                 followed += before.fault == "kill" and before.group == case.group
         assert followed >= 3
