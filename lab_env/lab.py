@@ -32,8 +32,9 @@ from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
 from lab_env.xray import XRay, xray
 
-# Namespaces other than lessons: the tour, the benchmark, and `lab load` and `lab replay` (`lab`).
-OTHER_NAMESPACES = ("tour", "bench", "lab")
+# Namespaces other than lessons: the tour, the benchmark, the fault campaign, and `lab load` and
+# `lab replay` (`lab`).
+OTHER_NAMESPACES = ("tour", "bench", "campaign", "lab")
 
 
 def namespace_of(lesson: str) -> str:

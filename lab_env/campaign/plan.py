@@ -148,7 +148,7 @@ def _full(random: Random) -> list[dict]:
         {"fault": "metadata_cut", "sink": "cow"},
     ]
     dealt = [kills, unaligned, _shuffled(outages, random), errors, others]
-    return _after_a_kill(_in_turn(dealt))
+    return _in_turn(dealt)
 
 
 def _outages(server: str) -> list[tuple[str, float]]:
@@ -174,23 +174,6 @@ def _kill_points() -> list[tuple[str, str, str]]:
 def _k(point: str, random: Random) -> int:
     """Of a class with several requests a batch, not always the first."""
     return 1 + int(random.random() * 3) if point in MANY_PER_BATCH else 1
-
-
-def _after_a_kill(faults: list[dict]) -> list[dict]:
-    """Let each kill in a rollback follow a kill that leaves something to roll back."""
-    rollbacks = [fault for fault in faults if fault.get("point") == "rollback"]
-    others = [fault for fault in faults if fault.get("point") != "rollback"]
-    placed = []
-    for fault in others:
-        placed.append(fault)
-        leaves_open = fault.get("point") in ("marker", "data", "inflight")
-        room = len(placed) % GROUP != 0  # the next one is in the same group
-        if rollbacks and leaves_open and room:
-            same = [r for r in rollbacks if r["sink"] == fault["sink"]]
-            if same:
-                rollbacks.remove(same[0])
-                placed.append(same[0])
-    return placed + rollbacks
 
 
 def _in_turn(classes: Iterable[list[dict]]) -> list[dict]:

@@ -238,10 +238,9 @@ class Gate:
             pass  # either side went away, or the gate closes: the other side sees it
         finally:
             self._tasks.discard(task)
-            for end in (writer, store and store.writer):
-                if end is not None:
-                    with contextlib.suppress(*ends):
-                        end.close()
+            for end in [writer, *([store.writer] if store else [])]:
+                with contextlib.suppress(*ends):
+                    end.close()
 
     async def _pass_on(self, head: bytes, reader, writer, store: "_Store") -> bool:
         """Take one request to the store and its answer back; False ends the connection."""

@@ -40,7 +40,13 @@ class Writer:
         self.folder: Path = folder("writers") / name
 
     def start(
-        self, endpoints: Endpoints, topic: str, base: str, short: bool = False, **job
+        self,
+        endpoints: Endpoints,
+        topic: str,
+        base: str,
+        short: bool = False,
+        jvm_options: str = "",
+        **job,
     ) -> "Writer":
         """Start the writer; a running writer of the same name is stopped first.
 
@@ -50,6 +56,7 @@ class Writer:
             base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
             short: whether it lives only a minute or two, like a lesson's session; its JVM then uses
                 the quick compiler.
+            jvm_options: further options of its JVM; of two that contradict, these count.
             job: further fields of `lab_env.pipeline.writer.Job`.
 
         Returns:
@@ -65,7 +72,7 @@ class Writer:
             log=str(supervisor.log_path(self.name)),
             jars=str(jar_folder("spark")),
             java_home=str(java.java_home()),
-            java_options=cds_archive.java_options(java_options),
+            java_options=f"{cds_archive.java_options(java_options)} {jvm_options}".strip(),
             **job,
         ).save()
         # Without keys of the object store, the machine's own role or variables apply.

@@ -55,6 +55,7 @@ class Job:
         spark: further Spark properties.
         replay: let a query whose checkpoint does not belong to its table read everything again; see
             `lab_env.pipeline.guard`.
+        hudi: further options of its Hudi sinks.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Job:
     java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
     replay: bool = field(default_factory=lambda: settings().replay_stream)
+    hudi: dict[str, str] = field(default_factory=dict)
 
     def save(self) -> Path:
         """Write the job beside its progress, which a restart continues; returns the file."""
@@ -270,13 +272,13 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
     """Make sure that a Hudi sink's checkpoint belongs to its table.
 
     Returns:
-        The option that names the stream in the table's commits.
+        The sink's further options, with the one that names the stream in the table's commits.
 
     Raises:
         LabError: new events would be missing from the table without an error.
     """
     table, path = sinks.table_path(job.base, sink), sinks.checkpoint_path(job.base, sink)
-    return {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}
+    return job.hudi | {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}
 
 
 def _failed(job: Job, progress_log: ProgressLog, query) -> int:
