@@ -15,7 +15,7 @@ from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.sinks import checkpoint_path, table_path
 from lab_env.processes import supervisor
 from lab_env.settings import Endpoints
-from lab_env.xray.view import StoredTable, xray
+from lab_env.xray import StoredTable, xray
 
 CUT_BYTES = 40
 OLDER_BATCHES = 2  # that an older copy of a checkpoint lacks

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from lab_env.campaign.plan import POINTS, Case
+from lab_env.campaign.plan import PLANTED, POINTS, Case
 from lab_env.campaign.records import Result
 from lab_env.campaign.verdicts import NOT_RUN, changes, verdicts
 from lab_env.display.chart import new_chart, svg
@@ -107,7 +107,8 @@ def campaign_page(
         groups: what is known about the tables.
     """
     ran = [result for result in results.values() if result.outcome != NOT_RUN]
-    command = f"lab campaign --seed {seed} --size {size}"
+    of_size = "" if size == PLANTED else f" --size {size}"
+    command = f"lab campaign --seed {seed}{of_size}"
     return render(
         "campaign/report.html.j2",
         title=f"Fault campaign, seed {seed}, {size}",

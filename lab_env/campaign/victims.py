@@ -18,6 +18,7 @@ from lab_env.campaign.group import Group, Stuck
 from lab_env.campaign.judge import Judgement
 from lab_env.campaign.plan import Case
 from lab_env.campaign.records import Result
+from lab_env.faults.full_disk import SmallStore, small_store
 from lab_env.faults.gate import Rule
 from lab_env.faults.outages import kill_service, paused
 from lab_env.pipeline.sinks import checkpoint_path, table_path
@@ -125,11 +126,39 @@ def answer_lost(group: Group, case: Case, result: Result) -> None:
 
 
 def disk_full(group: Group, case: Case, result: Result) -> None:
-    """Refuse every write with 507 for a while, as a store without room does."""
+    """Let the disk of the store become full under load, and make room again after a while."""
+    with small_store(group.endpoints) as small:
+        if small:
+            _fill_disk(group, small, case, result)
+        else:
+            _answer_507(group, result)
+
+
+def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> None:
+    """Run a pipeline of its own on a small disk, and fill that."""
+    group.stop_writer()
+    own = Group(small.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
+    try:
+        own.begin()
+        own.feeder.resume()
+        written = small.fill()
+        time.sleep(FULL_SECONDS)
+        refused = sum(r.status == 507 for r in own.gate.last(400))
+        result.landed = f"a full tmpfs: {written / 1e6:.0f} MB of ballast, {refused} answers 507"
+        small.make_room()
+        _recover_and_judge(own, result)
+        if not result.ok:
+            result.evidence |= own.evidence()
+    finally:
+        group.processor_seconds += own.end()
+
+
+def _answer_507(group: Group, result: Result) -> None:
+    """Refuse every write with 507, where no small disk can be made."""
     rule = group.gate.arm("any", "error", times=1_000_000, status=507)
     group.feeder.resume()
     hit = rule.wait(ALIGNED_SECONDS)
-    result.landed = "by the gate (507)" if hit else "missed"
+    result.landed = "507 by the gate: no tmpfs here" if hit else "missed"
     time.sleep(FULL_SECONDS)
     group.gate.disarm()
     _recover_and_judge(group, result)
