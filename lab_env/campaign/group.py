@@ -1,5 +1,7 @@
 """A running pipeline of its own that a group of faults is done to: topic, tables, gate, writer."""
 
+import contextlib
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +15,7 @@ from lab_env.campaign.plan import SINKS
 from lab_env.errors import LabError
 from lab_env.faults.gate import Gate, Rule
 from lab_env.faults.writers import jvm_of
+from lab_env.install import java
 from lab_env.pipeline.guard import Checkpoint, read_state, table_receipt
 from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.sinks import checkpoint_path, table_path
@@ -129,16 +132,18 @@ class Group:
         """The topic's end offsets, by partition."""
         return topic_end_offsets(self.endpoints.kafka_bootstrap, self.topic)
 
-    def recover(self, restarts: int = 0) -> Recovery:
+    def recover(self, start: bool = False) -> Recovery:
         """Wait until all that has been sent by now is committed; start a failed writer again.
 
         Args:
-            restarts: how often it has been started since the fault.
+            start: whether the writer is dead and has to be started first.
 
         Raises:
             Stuck: it has not caught up in time, or fails again and again.
         """
-        began, ends = time.monotonic(), self.ends()
+        began, ends, restarts = time.monotonic(), self.ends(), int(start)
+        if start:
+            self.start_writer()
         while True:
             left = RECOVERY_SECONDS - (time.monotonic() - began)
             try:
@@ -204,7 +209,12 @@ class Group:
         }
 
     def thread_dump(self) -> str:
-        """Ask the writer's watchdog for what it wrote when it ended a silent writer, if it did."""
+        """The threads of the writer's JVM; those that its watchdog noted if it has ended."""
+        with contextlib.suppress(OSError, ValueError, psutil.Error, subprocess.TimeoutExpired):
+            jstack = [java.java_home() / "bin" / "jstack", str(self.jvm().pid)]
+            done = subprocess.run(jstack, capture_output=True, text=True, timeout=10, check=False)
+            if done.stdout:
+                return done.stdout[:20_000]
         dump = self.writer.folder / "threads.txt"
         return dump.read_text()[:20_000] if dump.exists() else ""
 

@@ -89,7 +89,7 @@ def kill(group: Group, case: Case, result: Result) -> None:
         at = f"{at + ', ' if at else ''}{'in ' if in_flight else ''}{place}"
     result.landed = at
     result.evidence["receipts"] = group.receipts()
-    _settle_and_judge(group, result, killed=True)
+    _settle_and_judge(group, result)
 
 
 def stopped(server: str, group: Group, case: Case, result: Result) -> None:
@@ -260,7 +260,7 @@ def _let_it_hit(group: Group, rule: Rule, case: Case, result: Result) -> None:
     time.sleep(2)
 
 
-def _settle_and_judge(group: Group, result: Result, killed: bool = False) -> None:
+def _settle_and_judge(group: Group, result: Result) -> None:
     """Judge what a dead writer has left, start it again, and judge again when it has caught up."""
     group.feeder.settle()
     at_once = group.judge()
@@ -269,9 +269,7 @@ def _settle_and_judge(group: Group, result: Result, killed: bool = False) -> Non
         result.outcome = "wrong"
         _tell(result, at_once)
         return
-    if killed:
-        group.start_writer()
-    recovery = group.recover()
+    recovery = group.recover(start=True)
     result.recovery_seconds, result.restarts = recovery.seconds, recovery.restarts
     _judge(group, result, whole=True)
 
