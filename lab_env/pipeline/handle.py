@@ -146,10 +146,12 @@ class Writer:
             end_offsets: for each partition of the topic the offset of its next message.
 
         Returns:
-            Messages behind, by sink.
+            Messages behind, by sink; what lies beyond the given offsets does not count.
         """
         return {
-            sink: sum(end - reached.get(partition, 0) for partition, end in end_offsets.items())
+            sink: sum(
+                max(0, end - reached.get(partition, 0)) for partition, end in end_offsets.items()
+            )
             for sink, reached in self.committed(endpoints).items()
         }
 
