@@ -28,6 +28,7 @@ from lab_env.shop.topics import ensure_topic, topic_end_offsets
 NAMESPACE = "campaign"
 RATE = 100  # events per second
 FIRST_EVENTS = 300
+TRIGGER_SECONDS = 3.0
 # Table services come often, so that the faults hit them: in the pipeline they run after each fifth
 # commit, and cleaning begins when a table has more than ten.
 HUDI = {
@@ -100,7 +101,7 @@ class Group:
         return {
             "short": True,
             "sinks": SINKS,
-            "trigger_seconds": 1.0,
+            "trigger_seconds": TRIGGER_SECONDS,
             "stall_seconds": STALL_SECONDS,
             "hudi": HUDI,
         }

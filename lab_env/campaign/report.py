@@ -135,7 +135,7 @@ def campaign_page(
 
 
 def _summary_table(rows: list[Row]) -> str:
-    head = ["fault", "planned", "run", "as expected", "not as expected", NOT_RUN, "outcomes"]
+    head = ["fault", "planned", "run", "as expected", "not", NOT_RUN, "outcomes"]
     return table(
         head,
         [
@@ -176,9 +176,8 @@ def _matrix(plan: Sequence[Case], results: Results) -> str:
             bad = sum(not result.ok for result in ran)
             cells += [len(cases), len(ran), landed, bad]
         rows.append(cells)
-    names = ("planned", "run", "landed there", "not as expected")
-    head = ["kill", *(f"{when}: {name}" for when in ("before", "after") for name in names)]
-    return table(head, rows)
+    counts = ("run", "landed", "failed")
+    return table(["kill at", "before", *counts, "after", *counts], rows)
 
 
 def _unaligned(results: Results) -> str:
@@ -244,16 +243,12 @@ def timeline(ran: Sequence[Result]) -> str:
 
 def _damage(ran: Sequence[Result]) -> str:
     """What each reader and each check made of a damaged table."""
-    damaged = [result for result in ran if result.readers]
-    names = list(dict.fromkeys(name for result in damaged for name in result.readers))
     rows = [
-        (
-            f"{r.case} {verdicts()[r.fault].title}",
-            *(r.readers.get(name, "not asked")[:120] for name in names),
-        )
-        for r in damaged
+        (f"{r.case} {verdicts()[r.fault].title}", name, told)
+        for r in ran
+        for name, told in r.readers.items()
     ]
-    return table(["damage", *names], rows, align="left") if rows else ""
+    return table(["damage", "reader or check", "says"], rows, align="left") if rows else ""
 
 
 def _groups(groups: Groups) -> str:
@@ -273,8 +268,6 @@ def _cases(plan: Sequence[Case], results: Results) -> str:
     for case in plan:
         result = results.get(case.id)
         outcome = result.outcome if result else NOT_RUN
-        if not result and verdicts()[case.fault].needs:
-            outcome = f"{NOT_RUN}: needs {verdicts()[case.fault].needs}"
         verdict = "" if result is None else "as expected" if result.ok else "NOT AS EXPECTED"
         rows.append(
             (
