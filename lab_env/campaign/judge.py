@@ -65,7 +65,7 @@ class Judgement:
 
 
 def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
-    """The rows of a table's latest state, by hudi-rs.
+    """The rows of a table's latest state, by hudi-rs; it sets this process's variables of the store.
 
     Args:
         endpoints: where the store is.
@@ -78,6 +78,7 @@ def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
         "aws_region": endpoints.s3_region,
         "aws_allow_http": "true",
     }
+    store.export_environment(endpoints)  # the options alone do not reach the metadata table
     given = {name: value for name, value in options.items() if value}
     address = table.replace("s3a://", "s3://")
     built = HudiTableBuilder.from_base_uri(address).with_storage_options(given).build()
