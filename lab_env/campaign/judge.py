@@ -65,7 +65,7 @@ class Judgement:
 
 
 def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
-    """The rows of a table's latest state, by hudi-rs; it sets this process's variables of the store.
+    """The rows of a table's latest state, by hudi-rs; sets this process's variables of the store.
 
     Args:
         endpoints: where the store is.
