@@ -53,9 +53,24 @@ class SmallStore:
                     written, number = written + size, number + 1
         return written
 
-    def make_room(self) -> None:
-        """Delete what `fill` wrote."""
+    def make_room(self, seconds: float = 30) -> None:
+        """Delete what `fill` wrote, and wait until the store takes objects again.
+
+        MinIO frees the space of deleted objects a moment later, in the background.
+
+        Raises:
+            TimeoutError: it takes none in that time.
+        """
         store.delete_prefix(self.endpoints, BALLAST)
+        client, deadline = store.client(self.endpoints), time.monotonic() + seconds
+        probe = {"Bucket": self.endpoints.bucket, "Key": f"{BALLAST}probe"}
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ClientError, BotoCoreError):
+                client.put_object(Body=b"x" * MEGABYTE, **probe)
+                client.delete_object(**probe)
+                return
+            time.sleep(0.2)
+        raise TimeoutError("the store has no room although its ballast was deleted")
 
 
 @contextlib.contextmanager

@@ -8,10 +8,13 @@ import json
 
 import psutil
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 from instance import Instance, instance_of_this_run
 from own_lab import allowed
 
+from lab_env import store
 from lab_env.campaign.plan import make_plan
+from lab_env.faults.full_disk import small_store
 from lab_env.lab import reset_lesson
 
 pytestmark = pytest.mark.services
@@ -73,3 +76,21 @@ def test_a_planted_loss_ends_the_command_with_status_1(running):
     assert {entry["counts"]["missing"] for entry in result["evidence"]["wrong"].values()} == {1}
     page = (running.home / "campaign" / "17-planted" / "index.html").read_text()
     assert "Not everything is as expected" in page and "planted" in page and "--times 3" in page
+
+
+def test_a_store_on_a_small_disk_refuses_writes_until_there_is_room_and_goes_without_a_trace(
+    services,
+):
+    with small_store(services, megabytes=64) as small:
+        if small is None:
+            pytest.skip("this machine allows no tmpfs in a namespace: campaigns answer 507 instead")
+        client, bucket = store.client(small.endpoints), small.endpoints.bucket
+        assert 40e6 < small.fill() < 68e6
+        with pytest.raises(ClientError) as refused:
+            client.put_object(Bucket=bucket, Key="k", Body=b"x" * 100_000)
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 507
+        small.make_room()
+        client.put_object(Bucket=bucket, Key="k", Body=b"x" * 100_000)
+    with pytest.raises(EndpointConnectionError):
+        client.list_objects_v2(Bucket=bucket)
+    assert list(store.list_objects(services, "k")) == []
