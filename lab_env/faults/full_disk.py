@@ -25,8 +25,6 @@ from lab_env.processes.tree import kill_processes, process_tree
 from lab_env.settings import Endpoints, settings
 
 MEGABYTE = 1024 * 1024
-PIECES = (8 * MEGABYTE, MEGABYTE, 64 * 1024, 4 * 1024)
-BALLAST = "ballast/"
 PORTS_ABOVE = 300  # the lab's own servers take the first free port above their preferred one
 KEPT_VARIABLES = ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD", "MINIO_REGION", "MINIO_UPDATE")
 IN_NAMESPACE = 'mount -t tmpfs -o size="$1"m tmpfs data && shift && exec "$@"'
@@ -37,33 +35,30 @@ class SmallStore:
 
     Args:
         endpoints: those of the lab, with this store in the place of its own.
+        disk: its disk, as this process can reach it.
     """
 
-    def __init__(self, endpoints: Endpoints):
+    def __init__(self, endpoints: Endpoints, disk: Path):
         self.endpoints = endpoints
+        self._ballast = disk / "ballast"
 
     def fill(self) -> int:
-        """Write until the store refuses the smallest piece; returns the bytes written."""
-        client, written, number = store.client(self.endpoints), 0, 0
-        for size in PIECES:
-            with contextlib.suppress(ClientError, BotoCoreError):
-                while True:
-                    key = f"{BALLAST}{number:06d}"
-                    client.put_object(Bucket=self.endpoints.bucket, Key=key, Body=b"x" * size)
-                    written, number = written + size, number + 1
+        """Fill its disk to the last byte; returns the bytes written."""
+        written = 0
+        with self._ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                written += file.write(b"x" * MEGABYTE)
         return written
 
     def make_room(self, seconds: float = 30) -> None:
         """Delete what `fill` wrote, and wait until the store takes objects again.
 
-        MinIO frees the space of deleted objects a moment later, in the background.
-
         Raises:
             TimeoutError: it takes none in that time.
         """
-        store.delete_prefix(self.endpoints, BALLAST)
+        self._ballast.unlink()
         client, deadline = store.client(self.endpoints), time.monotonic() + seconds
-        probe = {"Bucket": self.endpoints.bucket, "Key": f"{BALLAST}probe"}
+        probe = {"Bucket": self.endpoints.bucket, "Key": "probe"}
         while time.monotonic() < deadline:
             with contextlib.suppress(ClientError, BotoCoreError):
                 client.put_object(Body=b"x" * MEGABYTE, **probe)
@@ -96,8 +91,13 @@ def small_store(endpoints: Endpoints, megabytes: int = 256) -> Generator[SmallSt
         server += ["--console-address", console, "data"]
         process = _in_namespace(server, megabytes, folder, kept)
         try:
-            chosen = SmallStore(replace(endpoints, s3_endpoint=f"http://{address}"))
-            yield chosen if process and _is_ready(chosen.endpoints, process) else None
+            if process and _is_ready(
+                own := replace(endpoints, s3_endpoint=f"http://{address}"), process
+            ):
+                # The namespace's mounts are below the process's own working folder only.
+                yield SmallStore(own, Path(f"/proc/{process.pid}/cwd/data"))
+            else:
+                yield None
         finally:
             if process:
                 kill_processes(process_tree(process.pid))
