@@ -160,10 +160,17 @@ def verdict_of(group: Group, read, sink: str) -> str:
     try:
         rows: pd.DataFrame = read()
     except Exception as error:
-        return f"error: {type(error).__name__}: {str(error).splitlines()[0][:300]}"
+        return f"error: {why(error)}"
     judged = judge_rows(group.feeder.ledger.frame(), rows[list(KEYS)], sink)
     counts = ", ".join(f"{n} {name}" for name, n in judged.wrong.items())
     return "right" if judged.ok else f"wrong: {counts}"
+
+
+def why(error: Exception) -> str:
+    """An error in one line: of a Java stack trace the last cause, which says what is wrong."""
+    lines = str(error).splitlines() or [""]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes[-1] if causes else f"{type(error).__name__}: {lines[0]}")[:300]
 
 
 def table_receipt_or_none(endpoints: Endpoints, table: str):

@@ -259,7 +259,7 @@ def _groups(groups: Groups) -> str:
         planted = f"{sum(judge.values())} of {len(judge)}" if judge else NOT_RUN
         agrees = "; ".join(j["text"] for j in spark.values()) if spark else NOT_RUN
         rows.append((name, agrees, planted, facts.get("processor_seconds", "")))
-    head = ["group", "Spark's cross-check", "planted losses reported", "processor s of its writers"]
+    head = ["group", "Spark's cross-check", "planted losses reported", "processor s"]
     return table(head, rows, align="left")
 
 
@@ -274,14 +274,14 @@ def _cases(plan: Sequence[Case], results: Results) -> str:
                 case.id,
                 case.fault,
                 case.where,
-                result.landed if result else "",
                 outcome,
                 verdict,
                 result.recovery_seconds if result and result.recovery_seconds is not None else "",
                 result.restarts if result else "",
+                result.landed if result else "",
             )
         )
-    head = ["case", "fault", "where", "landed", "outcome", "verdict", "recovery s", "restarts"]
+    head = ["case", "fault", "where", "outcome", "verdict", "recovery s", "restarts", "landed"]
     return table(head, rows, align="left")
 
 

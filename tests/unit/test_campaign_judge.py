@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from lab_env.campaign import judge
+from lab_env.campaign.clones import why
 from lab_env.campaign.group import state_in_words
 from lab_env.campaign.judge import (
     biography,
@@ -153,6 +154,12 @@ def test_a_table_that_changes_while_it_is_read_is_read_again(monkeypatch):
 )
 def test_one_silent_reader_makes_a_damage_wrong_unless_a_check_finds_it(readers, outcome):
     assert outcome_of(readers) == outcome
+
+
+def test_an_error_is_told_by_its_last_cause():
+    java = "An error occurred while calling o1.x.\n: E1\n\tat a.b\nCaused by: E2: short log\n\tat c"
+    assert why(RuntimeError(java)) == "E2: short log"
+    assert why(ValueError("plain")) == "ValueError: plain" and why(ValueError()) == "ValueError: "
 
 
 def test_the_receipts_say_where_a_kill_came():
