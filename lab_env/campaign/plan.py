@@ -62,8 +62,8 @@ class Case:
 def make_plan(seed: int, size: str) -> tuple[Case, ...]:
     """The cases of a campaign, in the order in which they run.
 
-    They are dealt in turn from the classes of faults, so that a campaign that is cut off has seen
-    each class. Nothing is random afterwards: what a case does is all in its fields.
+    First comes one of each class of faults, so that a campaign that is cut off has seen each. The
+    others are dealt from the classes in turn. Nothing is random afterwards: what a case does is all in its fields.
 
     Args:
         seed: the same seed gives the same plan.
@@ -148,7 +148,7 @@ def _full(random: Random) -> list[dict]:
         {"fault": "metadata_cut", "sink": "cow"},
     ]
     dealt = [kills, unaligned, _shuffled(outages, random), errors, others]
-    return _in_turn(dealt)
+    return _one_of_each_first(_in_turn(dealt))
 
 
 def _outages(server: str) -> list[tuple[str, float]]:
@@ -174,6 +174,19 @@ def _kill_points() -> list[tuple[str, str, str]]:
 def _k(point: str, random: Random) -> int:
     """Of a class with several requests a batch, not always the first."""
     return 1 + int(random.random() * 3) if point in MANY_PER_BATCH else 1
+
+
+def _one_of_each_first(faults: list[dict]) -> list[dict]:
+    """Begin with one case of each class, and of each point of a kill."""
+    first: dict[tuple[str, str], dict] = {}
+    rest = []
+    for fault in faults:
+        kind = (fault["fault"], fault.get("point", "") if fault["fault"] == "kill" else "")
+        if kind in first:
+            rest.append(fault)
+        else:
+            first[kind] = fault
+    return [*first.values(), *rest]
 
 
 def _in_turn(classes: Iterable[list[dict]]) -> list[dict]:
