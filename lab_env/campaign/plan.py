@@ -63,7 +63,8 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
     """The cases of a campaign, in the order in which they run.
 
     First comes one of each class of faults, so that a campaign that is cut off has seen each. The
-    others are dealt from the classes in turn. Nothing is random afterwards: what a case does is all in its fields.
+    others are dealt from the classes in turn. Nothing is random afterwards: what a case does is all
+    in its fields.
 
     Args:
         seed: the same seed gives the same plan.
