@@ -1,9 +1,12 @@
 """Copies of a group's tables and checkpoints, which a case may damage, and what readers see."""
 
+import contextlib
+import time
+
 import pandas as pd
 
 from lab_env import store
-from lab_env.campaign.group import RECOVERY_SECONDS, Group
+from lab_env.campaign.group import RECOVERY_SECONDS, Group, Stuck
 from lab_env.campaign.judge import KEYS, Judgement, judge_rows, judge_table, read_rows
 from lab_env.campaign.plan import SINKS, Case
 from lab_env.errors import LabError
@@ -56,17 +59,24 @@ class Clone:
 
         Returns:
             The error with which it ended; empty if it caught up.
+
+        Raises:
+            Stuck: it did neither in time.
         """
-        group = self.group
+        group, ends = self.group, self.group.ends()
+        deadline = time.monotonic() + RECOVERY_SECONDS
         try:
             self.writer.start(group.endpoints, group.topic, self.base, **group.job(), **options)
-            self.writer.wait_caught_up(group.endpoints, group.ends(), RECOVERY_SECONDS)
-            return ""
-        except LabError:
-            state = self.writer.state()
+            while (state := self.writer.state())["state"] in ("starting", "running"):
+                with contextlib.suppress(LabError):  # the checkpoint may be unreadable: damaged
+                    if not any(self.writer.lag(group.endpoints, ends).values()):
+                        return ""
+                if time.monotonic() > deadline:
+                    raise Stuck(f"the writer on the copy has not caught up: {state}")
+                time.sleep(1)
             return str(state.get("error") or f"{state['state']} without a reason")
         finally:
-            group._count(self.writer.processes())
+            group.count(self.writer.processes())
             self.writer.stop()
             supervisor.remove(self.writer.name)
 

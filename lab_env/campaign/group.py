@@ -115,7 +115,7 @@ class Group:
     def kill_writer(self) -> None:
         """Kill Python and JVM (SIGKILL); what the gate holds for them never reaches the store."""
         family = self._family or self.writer.processes()
-        self._count(family)
+        self.count(family)
         kill_processes(family)
         self.gate.drop()
         self._family = []
@@ -126,7 +126,7 @@ class Group:
 
     def stop_writer(self) -> None:
         """Let the writer finish and end."""
-        self._count(self.writer.processes())
+        self.count(self.writer.processes())
         self.writer.stop()
 
     def ends(self) -> dict[int, int]:
@@ -153,7 +153,7 @@ class Group:
             except LabError as error:
                 if left <= 0 or restarts >= RESTARTS or self.writer.state()["state"] == "running":
                     raise Stuck(str(error)) from error
-            self._count(self.writer.processes())
+            self.count(self.writer.processes())
             self.start_writer()
             restarts += 1
 
@@ -234,7 +234,7 @@ class Group:
             self.gate.close()
         return self.processor_seconds
 
-    def _count(self, processes: list[psutil.Process]) -> None:
+    def count(self, processes: list[psutil.Process]) -> None:
         """Add up what its processes have used: a killed one cannot be asked any more."""
         for process in processes:
             try:

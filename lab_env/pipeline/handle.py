@@ -242,10 +242,16 @@ class Writer:
 
 
 def _committed(endpoints: Endpoints, base: str, sink: str) -> dict[int, int]:
+    """The offsets at the end of the newest batch that is done and whose plan is there."""
     checkpoint = store.key_of(f"{base}/_checkpoints/{sink}")
-    listed = store.list_objects(endpoints, f"{checkpoint}/commits/")
-    batches = [name for entry in listed if (name := entry.key.rpartition("/")[2]).isdigit()]
-    if not batches:
+    done, planned = (
+        _batches(endpoints, f"{checkpoint}/{part}/") for part in ("commits", "offsets")
+    )
+    if not done & planned:
         return {}
-    newest = max(batches, key=int)
-    return offsets_in(store.read(endpoints, f"{checkpoint}/offsets/{newest}"))
+    return offsets_in(store.read(endpoints, f"{checkpoint}/offsets/{max(done & planned)}"))
+
+
+def _batches(endpoints: Endpoints, folder: str) -> set[int]:
+    names = (entry.key.rpartition("/")[2] for entry in store.list_objects(endpoints, folder))
+    return {int(name) for name in names if name.isdigit()}
