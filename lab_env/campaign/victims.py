@@ -29,6 +29,7 @@ ALIGNED_SECONDS = 90.0  # the longest wait for a request of the wanted class
 FULL_SECONDS = 15.0  # how long the store has no room
 ERRORS = 3  # answers 503 in a row
 MORE_EVENTS = 200  # that a fault could lose
+GUARDS = ("Next step: put the right", "Next step: set the clock right")  # what the guard says
 CLOCK_BACK = "-Duser.timezone=America/New_York"  # five hours behind UTC, which all others have
 
 Fault = Callable[[Group, Case, Result], None]
@@ -187,7 +188,7 @@ def damage_for_writer(group: Group, case: Case, result: Result) -> None:
     judged = clone.judge()
     result.judgements = [str(judgement) for judgement in judged]
     wrong = any(not judgement.ok for judgement in judged)
-    if "Next step: put the right" in said:
+    if any(step in said for step in GUARDS):
         result.outcome = "guarded"
     elif said:
         # The writer stopped with an error; what it had written must not be wrong.

@@ -8,15 +8,16 @@ records.
 Source: Apache Hudi's technical specification, section on the log file format.
 """
 
+import contextlib
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lab_env.hudi.commits import WrittenFile, read_avro, written_files
 from lab_env.hudi.files import TableFiles
-from lab_env.hudi.reader import TIMELINE, read_table
+from lab_env.hudi.reader import METADATA, TIMELINE, read_table
 from lab_env.hudi.table import DataFile, Snapshot
-from lab_env.hudi.timeline import parse_timeline_key
+from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
 
 MAGIC = b"#HUDI#"
 LENGTH = 8  # bytes of each of a block's two lengths
@@ -62,7 +63,31 @@ def damaged_files(files: TableFiles) -> list[Damage]:
     }
     current = [file for part in snapshot.current for file in part.files if file.kind != "cdc"]
     found = [damage for file in current if (damage := _damage(files, file, recorded))]
-    return sorted([*found, *_missing(snapshot)])
+    return sorted([*found, *_missing(snapshot), *damaged_metadata(files)])
+
+
+def damaged_metadata(files: TableFiles) -> list[Damage]:
+    """The damaged logs of a table's metadata table, in which writers and readers look up the files.
+
+    Hudi skips what it cannot read there, so a writer overlooks files and a reader their rows.
+
+    Args:
+        files: the table's files.
+    """
+    logs = [
+        key for key in files.sizes() if key.startswith(METADATA) and _is_log(key.rpartition("/")[2])
+    ]
+    found = []
+    for key in logs:
+        with contextlib.suppress(FileNotFoundError):  # cleaned meanwhile
+            if why := log_damage(files.read(key)):
+                found.append(Damage(key, why))
+    return found
+
+
+def _is_log(name: str) -> bool:
+    parsed = parse_data_name(name)
+    return parsed is not None and parsed.kind == "log"
 
 
 def log_damage(content: bytes) -> str:

@@ -10,21 +10,27 @@ checkpoint it belongs to, and batches of another one never pass for batches of t
 """
 
 import json
+import re
 import secrets
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from lab_env import store
 from lab_env.errors import LabError
 from lab_env.hudi.commits import decode_commit, read_avro
-from lab_env.hudi.timeline import parse_timeline_key
+from lab_env.hudi.intact import damaged_metadata
+from lab_env.hudi.timeline import parse_timeline_key, to_datetime
 from lab_env.settings import Endpoints
+from lab_env.xray import StoredTable
 
 IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 DEFAULT_IDENTIFIER = "default_single_writer"  # of a stream that has no other
 NONE = -1  # no batch
 REPLAY = "LAB_REPLAY_STREAM=true"
+CLOCK_SKEW = timedelta(seconds=10)  # between two machines whose clocks are kept right
 
 
 @dataclass(frozen=True)
@@ -113,8 +119,10 @@ def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = Fals
         The identifier that the stream must write under.
 
     Raises:
-        LabError: the checkpoint does not belong to the table; new events would be missing.
+        LabError: the checkpoint does not belong to the table, or its metadata table is damaged;
+            rows would be missing without an error.
     """
+    _check_metadata(endpoints, table)
     state, receipt = read_state(endpoints, path), table_receipt(endpoints, table)
     problem = what_differs(state, receipt, table, path)
     behind = problem and receipt is not None and receipt.batch >= state.done
@@ -169,6 +177,44 @@ def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: s
             "in the batches between would stay missing."
         )
     return ""
+
+
+def _check_metadata(endpoints: Endpoints, table: str) -> None:
+    """Refuse a table whose metadata table has a damaged log."""
+    if damage := damaged_metadata(StoredTable(endpoints, table)):
+        raise LabError(
+            f"The metadata table of {table} is damaged: {damage[0]}. A reader may overlook files, "
+            "and lose their rows without an error.",
+            "put the right file back, from a copy or a version of it.",
+        )
+
+
+def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
+    """Refuse a clock that is behind the newest instant of a table.
+
+    Hudi orders the versions of a file by instants, which are read off the JVM's clock face. With a
+    clock that was set back, or another time zone, new versions pass for old ones.
+
+    Args:
+        endpoints: where the store is.
+        table: its path, `s3a://...`.
+        java_options: of the writer's JVM; the last time zone among them counts.
+
+    Raises:
+        LabError: new rows would be missing without an error.
+    """
+    zones = re.findall(r"-Duser\.timezone=(\S+)", java_options)
+    now = datetime.now(ZoneInfo(zones[-1] if zones else "UTC"))
+    folder = store.key_of(table).rstrip("/") + "/.hoodie/timeline/"
+    instants = (parse_timeline_key(entry.key) for entry in store.list_objects(endpoints, folder))
+    newest = max((i.requested for i in instants if i and i.completed), default="")
+    if newest and to_datetime(newest).replace(tzinfo=None) > now.replace(tzinfo=None) + CLOCK_SKEW:
+        raise LabError(
+            f"The clock of this writer shows {now:%Y-%m-%d %H:%M:%S} ({now.tzname()}), and the "
+            f"table {table} has an instant of {to_datetime(newest):%Y-%m-%d %H:%M:%S}: new rows "
+            "would pass for older ones, and be missing without an error.",
+            "set the clock right, or -Duser.timezone to the one that wrote the table.",
+        )
 
 
 def _next_step(path: str, behind: bool) -> str:

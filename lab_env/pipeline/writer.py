@@ -278,6 +278,7 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
         LabError: new events would be missing from the table without an error.
     """
     table, path = sinks.table_path(job.base, sink), sinks.checkpoint_path(job.base, sink)
+    guard.check_clock(endpoints, table, job.java_options)
     return job.hudi | {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}
 
 

@@ -16,7 +16,7 @@ from xray_tables import (
     stat,
 )
 
-from lab_env.hudi.intact import damaged_files, log_damage
+from lab_env.hudi.intact import damaged_files, damaged_metadata, log_damage
 
 
 def block(content: bytes = b"payload") -> bytes:
@@ -98,3 +98,11 @@ def test_the_blocks_of_a_log_tile_the_file():
     assert "begin with the mark" in log_damage(LOG + b"rest")
     wrong = block()[:-8] + struct.pack(">q", 3)
     assert "two lengths of block 1 differ" in log_damage(wrong)
+
+
+def test_a_damaged_log_of_the_metadata_table_is_found():
+    key = f".hoodie/metadata/files/.files-0000-0_{T2}.log.1_0-12-34"
+    intact = Files("t", PROPERTIES, [], PLACES | COMMITS | {key: LOG})
+    cut = Files("t", PROPERTIES, [], PLACES | COMMITS | {key: LOG[: len(LOG) // 2]})
+    assert damaged_files(intact) == damaged_metadata(intact) == []
+    assert damaged_files(cut) == damaged_metadata(cut) != []

@@ -1,6 +1,7 @@
 """A stream starts only if its checkpoint and its table belong together."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from xray_tables import T1, T2, T3, committed, done, stat
@@ -40,7 +41,7 @@ class FakeStore:
 
     def commit(self, instant: str, batch: int | None, identifier=OWN, action="commit"):
         """A complete write; without a batch it is a compaction."""
-        key = next(key for key in done(instant, action) if "_2026" in key)
+        key = next(key for key in done(instant, action) if "_" in key)
         extra = {} if batch is None else {CHECKPOINT: json.dumps({identifier: str(batch)})}
         self.objects[f"x/orders_cow/{key}"] = committed("UPSERT", stat("d=1/f"), **extra)
 
@@ -128,6 +129,26 @@ def test_a_table_that_lost_batches_is_refused_even_in_a_replay(fake):
     fake.commit(T3, 2)
     error = refused(replay=True)
     assert "newest in the" in error.what and f"delete {PATH}" in error.next_step
+
+
+def test_a_damaged_metadata_table_is_refused(fake):
+    fake.commit(T1, 4)
+    fake.checkpoint(4, 4)
+    fake.objects[f"x/orders_cow/.hoodie/metadata/files/.files-0000-0_{T1}.log.1_0-1-2"] = b"#HUDI#"
+    error = refused()
+    assert "metadata table" in error.what and "put the right file back" in error.next_step
+
+
+def test_a_clock_behind_the_table_is_refused_whether_set_back_or_in_another_zone(fake):
+    now = datetime.now(UTC)
+    fake.commit(f"{now:%Y%m%d%H%M%S}000", 4)
+    guard.check_clock(HERE, TABLE, "-Duser.timezone=UTC -Xmx1g")
+    with pytest.raises(LabError, match="pass for older ones"):
+        guard.check_clock(HERE, TABLE, "-Duser.timezone=UTC -Duser.timezone=America/New_York")
+    fake.commit(f"{now + timedelta(hours=1):%Y%m%d%H%M%S}000", 5)
+    with pytest.raises(LabError, match="clock of this writer"):
+        guard.check_clock(HERE, TABLE, "-Duser.timezone=UTC")
+    guard.check_clock(HERE, "s3a://lakehouse/x/no_table_yet", "")
 
 
 def test_a_writer_ends_with_the_sentence_and_the_next_step(fake, tmp_path, monkeypatch):
