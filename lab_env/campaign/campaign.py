@@ -26,6 +26,7 @@ from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.sinks import table_path
 from lab_env.processes.locks import exclusive
 from lab_env.processes.state import folder
+from lab_env.shop.ledger import ledger_directory
 
 Say = Callable[[str], None]
 OWN = ("minio", "kafka")  # the lab's own servers, which a campaign freezes and kills
@@ -83,10 +84,20 @@ class Campaign:
         """Run cases on one pair of tables; after a failure the others get new ones."""
         results: list[Result] = []
         while len(results) < len(cases) and time.monotonic() < deadline:
-            attempt = self.records.attempt(number)
-            label = f"{self.seed}-{self.size}-g{number:02d}-{attempt}"
+            attempt = self._free_attempt(number)
+            label = self._label(number, attempt)
             results += self._on_new_tables(label, number, attempt, cases[len(results) :], deadline)
         return results
+
+    def _label(self, number: int, attempt: int) -> str:
+        return f"{self.seed}-{self.size}-g{number:02d}-{attempt}"
+
+    def _free_attempt(self, number: int) -> int:
+        """The next tables of a group; those of lost records are not used again."""
+        attempt = self.records.attempt(number)
+        while ledger_directory(f"{NAMESPACE}.{self._label(number, attempt)}").exists():
+            attempt += 1
+        return attempt
 
     def _on_new_tables(
         self, label: str, number: int, attempt: int, cases: list[Case], deadline: float

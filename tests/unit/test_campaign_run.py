@@ -11,6 +11,7 @@ from lab_env.campaign.records import Records, Result
 from lab_env.campaign.victims import FAULTS, run_case
 from lab_env.cli import app
 from lab_env.errors import LabError
+from lab_env.shop.ledger import ledger_directory
 
 
 class FakeGroup:
@@ -71,6 +72,13 @@ def test_a_campaign_that_is_cut_off_goes_on_with_what_has_not_run(run):
     assert FakeGroup.labels == ["17-small-g01-1", "17-small-g01-2"]
     run().run()  # nothing is left
     assert len(FakeGroup.labels) == 2
+
+
+def test_tables_whose_records_were_lost_are_not_used_again(run):
+    """Their topic holds the same events, which would be there twice."""
+    ledger_directory("campaign.17-small-g01-1").mkdir(parents=True)
+    run().run()
+    assert FakeGroup.labels == ["17-small-g01-2"]
 
 
 def test_after_a_failure_the_other_cases_get_new_tables(run):
