@@ -147,13 +147,13 @@ def logs(
 @app.command()
 def reset(
     lesson: Annotated[
-        str, typer.Argument(help="its number, for example 05; or tour, bench or lab")
+        str, typer.Argument(help="its number, for example 05; or tour, bench, campaign or lab")
     ],
     yes: Annotated[bool, typer.Option("--yes", help="discard answers without asking")] = False,
 ) -> None:
     """Start a lesson over: remove its tables, topics and ledgers, and make a fresh copy.
 
-    tour and bench remove what these commands wrote, lab what load and replay sent.
+    tour, bench and campaign remove what these commands wrote, lab what load and replay sent.
     """
     from lab_env.course import copies
     from lab_env.lab import (
@@ -209,6 +209,21 @@ def bench(
     from lab_env.bench import command
 
     raise typer.Exit(command.main(parts, full, out))
+
+
+@app.command()
+def campaign(
+    seed: Annotated[int, typer.Option(help="the same seed gives the same faults")] = 17,
+    size: Annotated[str, typer.Option(help="small (minutes) or full (two hours)")] = "small",
+    minutes: Annotated[float | None, typer.Option(min=1, help="begin no fault after that")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with an earlier one")] = False,
+    case: Annotated[str | None, typer.Option(help="run one fault alone, for example 042")] = None,
+    times: Annotated[int, typer.Option(min=1, help="how often to run it")] = 1,
+) -> None:
+    """Kill, stop and damage a running pipeline, and hold its tables against the ledger."""
+    from lab_env.campaign import campaign as faults
+
+    raise typer.Exit(faults.main(seed, size, minutes, resume, case, times, out))
 
 
 @app.command()

@@ -19,6 +19,7 @@ from lab_env.course.proofs import proof
 from lab_env.display.architecture import architecture_svg
 from lab_env.errors import LabError
 from lab_env.faults.outages import paused
+from lab_env.hudi.intact import Damage, damaged_files
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
 from lab_env.pipeline import session
@@ -30,10 +31,11 @@ from lab_env.settings import REPOSITORY, Endpoints
 from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
-from lab_env.xray import XRay, xray
+from lab_env.xray import StoredTable, XRay, xray
 
-# Namespaces other than lessons: the tour, the benchmark, and `lab load` and `lab replay` (`lab`).
-OTHER_NAMESPACES = ("tour", "bench", "lab")
+# Namespaces other than lessons: the tour, the benchmark, the fault campaign, and `lab load` and
+# `lab replay` (`lab`).
+OTHER_NAMESPACES = ("tour", "bench", "campaign", "lab")
 
 
 def namespace_of(lesson: str) -> str:
@@ -260,6 +262,13 @@ class Lab:
         Its `commit()` has what a write recorded: operation, records, bytes, files, schema, batch.
         """
         return xray(self.endpoints, path, since)
+
+    def damaged_files(self, path: str) -> list[Damage]:
+        """The files of a Hudi table that were damaged after they were written; empty if intact.
+
+        A reader may skip a damaged log without an error. Ask while no writer runs.
+        """
+        return damaged_files(StoredTable(self.endpoints, path))
 
     def check(self, exercise_id: str, answer) -> Outcome:
         """Judge an answer; the outcome is shown as a card."""

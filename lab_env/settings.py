@@ -147,6 +147,13 @@ class Settings(BaseSettings):
         "none", description="the lock of its tables, so that other jobs may write them, too"
     )
 
+    replay_stream: bool = Field(
+        False,
+        description=(
+            "whether a writer whose checkpoint does not belong to its table reads all again"
+        ),
+    )
+
     @property
     def client_host(self) -> str:
         """The host by which clients on this machine reach the lab's servers."""

@@ -23,7 +23,7 @@ def paused(name: str) -> Generator[None]:
     Raises:
         LabError: it does not run here.
     """
-    with frozen(_pid(name)):
+    with frozen(pid_of(name)):
         yield
 
 
@@ -33,7 +33,7 @@ def kill_service(name: str) -> None:
     Raises:
         LabError: it does not run here.
     """
-    kill(_pid(name))
+    kill(pid_of(name))
 
 
 def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
@@ -62,7 +62,12 @@ def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
     services.up(progress=lambda line: None)
 
 
-def _pid(name: str) -> int:
+def pid_of(name: str) -> int:
+    """The process of a running service.
+
+    Raises:
+        LabError: it does not run here.
+    """
     service = services.service(name)
     program = supervisor.status_of(service.name)
     if program is None or not program.pid:

@@ -92,10 +92,16 @@ def offsets_in(file: bytes) -> dict[int, int]:
         Partition to offset, of the only topic.
 
     Raises:
-        LabError: the stream does not read one Kafka topic.
+        LabError: the file is damaged, or the stream does not read one Kafka topic.
     """
-    last_line = file.decode().splitlines()[-1]
-    topics = json.loads(last_line[last_line.index("{") :])
+    try:
+        last_line = file.decode().splitlines()[-1]
+        topics = json.loads(last_line[last_line.index("{") :])
+    except (ValueError, IndexError):
+        raise LabError(
+            f"A file of offsets in this checkpoint is damaged: {file[:60]!r}.",
+            "put back the checkpoint's last good copy.",
+        ) from None
     if len(topics) != 1 or not isinstance(next(iter(topics.values())), dict):
         raise LabError("This stream does not read one Kafka topic.")
     return {int(partition): offset for partition, offset in next(iter(topics.values())).items()}

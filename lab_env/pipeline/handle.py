@@ -41,7 +41,13 @@ class Writer:
         self.folder: Path = folder("writers") / name
 
     def start(
-        self, endpoints: Endpoints, topic: str, base: str, short: bool = False, **job
+        self,
+        endpoints: Endpoints,
+        topic: str,
+        base: str,
+        short: bool = False,
+        jvm_options: str = "",
+        **job,
     ) -> "Writer":
         """Start the writer; a running writer of the same name is stopped first.
 
@@ -51,6 +57,7 @@ class Writer:
             base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
             short: whether it lives only a minute or two, like a lesson's session; its JVM then uses
                 the quick compiler.
+            jvm_options: further options of its JVM; of two that contradict, these count.
             job: further fields of `lab_env.pipeline.writer.Job`.
 
         Returns:
@@ -72,7 +79,7 @@ class Writer:
             log=str(supervisor.log_path(self.name)),
             jars=str(jar_folder("spark")),
             java_home=str(java.java_home()),
-            java_options=cds_archive.java_options(java_options),
+            java_options=f"{cds_archive.java_options(java_options)} {jvm_options}".strip(),
             **job,
         ).save()
         # Without keys of the object store, the machine's own role or variables apply.
@@ -146,10 +153,12 @@ class Writer:
             end_offsets: for each partition of the topic the offset of its next message.
 
         Returns:
-            Messages behind, by sink.
+            Messages behind, by sink; what lies beyond the given offsets does not count.
         """
         return {
-            sink: sum(end - reached.get(partition, 0) for partition, end in end_offsets.items())
+            sink: sum(
+                max(0, end - reached.get(partition, 0)) for partition, end in end_offsets.items()
+            )
             for sink, reached in self.committed(endpoints).items()
         }
 
@@ -249,10 +258,16 @@ def _require(zookeeper: str) -> None:
 
 
 def _committed(endpoints: Endpoints, base: str, sink: str) -> dict[int, int]:
+    """The offsets at the end of the newest batch that is done and whose plan is there."""
     checkpoint = store.key_of(f"{base}/_checkpoints/{sink}")
-    listed = store.list_objects(endpoints, f"{checkpoint}/commits/")
-    batches = [name for entry in listed if (name := entry.key.rpartition("/")[2]).isdigit()]
-    if not batches:
+    done, planned = (
+        _batches(endpoints, f"{checkpoint}/{part}/") for part in ("commits", "offsets")
+    )
+    if not done & planned:
         return {}
-    newest = max(batches, key=int)
-    return offsets_in(store.read(endpoints, f"{checkpoint}/offsets/{newest}"))
+    return offsets_in(store.read(endpoints, f"{checkpoint}/offsets/{max(done & planned)}"))
+
+
+def _batches(endpoints: Endpoints, folder: str) -> set[int]:
+    names = (entry.key.rpartition("/")[2] for entry in store.list_objects(endpoints, folder))
+    return {int(name) for name in names if name.isdigit()}

@@ -102,12 +102,6 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
     }
 
 
-STREAM = {
-    # Where several jobs write a table, each of its streams must name the batches that it stores
-    # there. The default's own name: a table that was written without a lock goes on with it.
-    "hoodie.datasource.write.streaming.checkpoint.identifier": "default_single_writer",
-}
-
 DEMO_OPTIONS = {
     # For demonstration tables of a few rows: a small commit takes 0.7 of the time that it takes
     # with the pipeline's options, and every answer is the same. A table that grows needs the

@@ -5,7 +5,8 @@ table and as a Merge-on-Read table. The others run where they are asked for: one
 minute, and two read the changes of a database from a topic of Debezium instead of events.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
@@ -18,7 +19,7 @@ SinkWriter = Callable[[DataFrame, str], DataStreamWriter]
 
 SINKS = ("json", "cow", "mor", "dead")
 CHANGE_SINKS = ("changes", "dead_changes")
-SHARED_SINKS = ("cow", "mor", "changes")  # tables that another job may write, too
+HUDI_SINKS = ("cow", "mor", "changes")  # written by Hudi's own sink, which counts batches
 FOLDERS = {
     "json": "orders_json",
     "cow": "orders_cow",
@@ -112,7 +113,23 @@ WRITERS: dict[str, SinkWriter] = {
 }
 
 
-def start_query(records: DataFrame, sink: str, base: str, trigger: dict, lock: str = ""):
+def checkpoint_path(base: str, sink: str) -> str:
+    """Where a sink's query keeps its checkpoint.
+
+    Args:
+        base: folder of the pipeline's tables.
+        sink: one of `FOLDERS`.
+    """
+    return f"{base}/_checkpoints/{sink}"
+
+
+def start_query(
+    records: DataFrame,
+    sink: str,
+    base: str,
+    trigger: dict,
+    extra: Mapping[str, str] = MappingProxyType({}),
+):
     """Start the streaming query of one sink.
 
     Args:
@@ -120,7 +137,7 @@ def start_query(records: DataFrame, sink: str, base: str, trigger: dict, lock: s
         sink: one of `WRITERS`.
         base: folder of the pipeline's tables.
         trigger: keyword arguments of `DataStreamWriter.trigger`.
-        lock: ZooKeeper's `host:port`, if other jobs write these tables, too.
+        extra: further options of the stream.
 
     Returns:
         The running `StreamingQuery`.
@@ -128,13 +145,11 @@ def start_query(records: DataFrame, sink: str, base: str, trigger: dict, lock: s
     # A pool of its own, so that one sink's long commit does not hold up the others.
     records.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
     parse = changes.parse if sink in CHANGE_SINKS else parsing.parse
-    path = table_path(base, sink)
-    locked = options.shared(lock, path) | options.STREAM if lock and sink in SHARED_SINKS else {}
     return (
-        WRITERS[sink](parse(records), path)
-        .options(**locked)
+        WRITERS[sink](parse(records), table_path(base, sink))
         .queryName(sink)
-        .option("checkpointLocation", f"{base}/_checkpoints/{sink}")
+        .option("checkpointLocation", checkpoint_path(base, sink))
+        .options(**extra)
         .trigger(**trigger)
         .start()
     )

@@ -22,9 +22,10 @@ from pathlib import Path
 
 import psutil
 
+from lab_env.errors import LabError
 from lab_env.jvm import explained, memory_use
-from lab_env.pipeline import parsing, session, sinks
-from lab_env.settings import Endpoints
+from lab_env.pipeline import guard, options, parsing, session, sinks
+from lab_env.settings import Endpoints, settings
 
 STALLED_EXIT = 75  # sysexits.h: temporary failure
 ENDED = ("stopped", "failed", "stalled")
@@ -52,6 +53,9 @@ class Job:
         stall_seconds: how long a running query may stay silent before the watchdog ends the writer.
         java_options: of its JVM.
         spark: further Spark properties.
+        replay: let a query whose checkpoint does not belong to its table read everything again; see
+            `lab_env.pipeline.guard`.
+        hudi: further options of its Hudi sinks.
         lock: ZooKeeper's `host:port`, if other jobs write the same tables.
     """
 
@@ -68,6 +72,8 @@ class Job:
     stall_seconds: float = 180.0
     java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
+    replay: bool = field(default_factory=lambda: settings().replay_stream)
+    hudi: dict[str, str] = field(default_factory=dict)
     lock: str = ""
 
     def save(self) -> Path:
@@ -230,6 +236,7 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
     _watch(job, progress_log)
+    claims = {sink: claim(endpoints, job, sink) for sink in job.sinks if sink in sinks.HUDI_SINKS}
     java_options = {"spark.driver.extraJavaOptions": job.java_options}
     extra = KEPT_REPORTS | java_options | job.spark
     spark = session.build_session(endpoints, Path(job.jars), Path(job.java_home), job.name, extra)
@@ -242,9 +249,8 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     )
     # In parallel: before a stream into a new table starts, Hudi waits five seconds for that table.
     with ThreadPoolExecutor(len(job.sinks)) as together:
-        where = {"base": job.base, "lock": job.lock}
-        start = partial(sinks.start_query, records, trigger=trigger, **where)
-        queries = list(together.map(start, job.sinks))
+        start = partial(sinks.start_query, records, base=job.base, trigger=trigger)
+        queries = list(together.map(lambda s: start(s, extra=claims.get(s, {})), job.sinks))
     progress_log.running(job.sinks, job.stall_seconds, ui=spark.sparkContext.uiWebUrl)
     while not stop.is_set() and any(query.isActive for query in queries):
         _note_progress(progress_log, queries)
@@ -262,6 +268,23 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     progress_log.state("stopped", memory={name: asdict(use) for name, use in memory.items()})
     spark.stop()
     return 0
+
+
+def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
+    """Make sure that a Hudi sink's checkpoint belongs to its table.
+
+    Returns:
+        The sink's further options, with the one that names the stream in the table's commits.
+
+    Raises:
+        LabError: new events would be missing from the table without an error.
+    """
+    table, path = sinks.table_path(job.base, sink), sinks.checkpoint_path(job.base, sink)
+    guard.check_clock(endpoints, table, job.java_options)
+    # Where several jobs write a table, Hudi wants each of its streams to be named.
+    named = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}
+    locked = options.shared(job.lock, table) if job.lock else {}
+    return job.hudi | locked | named
 
 
 def _failed(job: Job, progress_log: ProgressLog, query) -> int:
@@ -334,6 +357,10 @@ def main(job_file: Path) -> int:
     progress_log = ProgressLog(Path(job.folder))
     try:
         return run(job, progress_log)
+    except LabError as error:
+        progress_log.state("failed", error=str(error)[:4000])
+        print(error, flush=True)
+        return 1
     except Exception as error:
         # Py4J reports a dead JVM in many ways, and none of them says so.
         dead = all(p.status() == psutil.STATUS_ZOMBIE for p in psutil.Process().children())

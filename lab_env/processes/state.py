@@ -17,6 +17,7 @@ from lab_env.settings import settings
 # What the lab itself writes into LAB_HOME, except `run`, which holds the lock.
 PURGED = (
     "bench",
+    "campaign",
     "ledger",
     "lessons",
     "logs",

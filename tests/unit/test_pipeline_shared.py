@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from lab_env.errors import LabError
-from lab_env.pipeline import handle, options, sinks, writer
+from lab_env.pipeline import handle, options, writer
 from lab_env.settings import Endpoints, settings
 
 PATH = "s3a://lakehouse/lesson-18/orders_cow"
@@ -28,54 +28,15 @@ def test_the_port_is_part_of_the_url():
     assert mine[f"{PREFIX}.url"] == "127.0.0.1:4711" and f"{PREFIX}.port" not in mine
 
 
-class Query:
-    """Records the options of a streaming query."""
-
-    def __init__(self):
-        self.given = {}
-
-    def options(self, **given):
-        self.given |= given
-        return self
-
-    def option(self, name, value):
-        return self.options(**{name: value})
-
-    def queryName(self, name):
-        return self
-
-    def trigger(self, **when):
-        return self
-
-    def start(self):
-        return self
-
-
-class Records:
-    """Stands for the topic."""
-
-    class sparkSession:
-        class sparkContext:
-            setLocalProperty = staticmethod(lambda name, value: None)
-
-
-@pytest.mark.parametrize(
-    ("sink", "lock", "locked"),
-    [
-        ("cow", "zoo:2181", True),
-        ("mor", "zoo:2181", True),
-        ("json", "zoo:2181", False),
-        ("cow", "", False),
-    ],
-)
-def test_a_writer_with_a_lock_uses_it_for_the_tables_of_hudi(monkeypatch, sink, lock, locked):
-    monkeypatch.setitem(sinks.WRITERS, sink, lambda parsed, path: Query())
-    monkeypatch.setattr(sinks.parsing, "parse", lambda records: records)
-    query = sinks.start_query(Records(), sink, "s3a://lakehouse/tour", {}, lock)
-    assert ("hoodie.write.concurrency.mode" in query.given) == locked
+@pytest.mark.parametrize("lock", ["zoo:2181", ""])
+def test_a_writer_with_a_lock_uses_it_for_each_table_of_hudi(monkeypatch, tmp_path, lock):
+    monkeypatch.setattr(writer.guard, "check_clock", lambda *_: None)
+    monkeypatch.setattr(writer.guard, "claim_table", lambda *_: "a-stream")
+    job = writer.Job("n", "t", "s3a://lakehouse/tour", str(tmp_path), "l", "j", "h", lock=lock)
+    given = writer.claim(Endpoints("http://s3", "a", "b", "r", "lakehouse", "k:1"), job, "cow")
     # Without a name of its own Hudi refuses a stream that shares its table.
-    name = "hoodie.datasource.write.streaming.checkpoint.identifier"
-    assert (name in query.given) == locked
+    assert given.pop(writer.guard.IDENTIFIER) == "a-stream"
+    assert given == (options.shared(lock, "s3a://lakehouse/tour/orders_cow") if lock else {})
 
 
 @pytest.fixture

@@ -1,0 +1,222 @@
+"""Copies of a group's tables and checkpoints, which a case may damage, and what readers see."""
+
+import contextlib
+import time
+
+import pandas as pd
+
+from lab_env import store
+from lab_env.campaign.group import RECOVERY_SECONDS, Group, Stuck
+from lab_env.campaign.judge import KEYS, Judgement, judge_rows, judge_table, read_rows
+from lab_env.campaign.plan import SINKS, Case
+from lab_env.errors import LabError
+from lab_env.faults.freeze import frozen
+from lab_env.hudi.intact import damaged_files
+from lab_env.hudi.table import DataFile
+from lab_env.pipeline.guard import read_state, table_receipt, what_differs
+from lab_env.pipeline.handle import Writer
+from lab_env.pipeline.sinks import checkpoint_path, table_path
+from lab_env.processes import supervisor
+from lab_env.settings import Endpoints
+from lab_env.xray import StoredTable, xray
+
+CUT_BYTES = 40
+OLDER_BATCHES = 2  # that an older copy of a checkpoint lacks
+LOG_WAITS = 8
+
+
+class Clone:
+    """A copy of a group's tables and checkpoints with a writer of its own, on the same topic.
+
+    Args:
+        group: its writer does not run.
+        case: what it is for.
+    """
+
+    def __init__(self, group: Group, case: Case):
+        self.group = group
+        self.base = f"{group.base}/clones/{case.id}"
+        self.writer = Writer(f"{group.writer.name}-{case.id}")
+        for folder in (table_path, checkpoint_path):
+            for sink in SINKS:
+                source, target = (store.key_of(folder(b, sink)) for b in (group.base, self.base))
+                store.copy_prefix(group.endpoints, f"{source}/", f"{target}/")
+
+    def newest_offsets(self, sink: str) -> str:
+        """The key of the newest planned batch of a sink."""
+        path = checkpoint_path(self.base, sink)
+        newest = read_state(self.group.endpoints, path).planned
+        return f"{store.key_of(path)}/offsets/{newest}"
+
+    def delete(self, key: str) -> str:
+        """Delete an object, and its checksum beside it if there is one; returns the key."""
+        endpoints = self.group.endpoints
+        store.client(endpoints).delete_object(Bucket=endpoints.bucket, Key=key)
+        return key
+
+    def run(self, **options) -> str:
+        """Let a writer catch up on the copy.
+
+        Returns:
+            The error with which it ended; empty if it caught up.
+
+        Raises:
+            Stuck: it did neither in time.
+        """
+        group, ends = self.group, self.group.ends()
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        try:
+            self.writer.start(group.endpoints, group.topic, self.base, **group.job(), **options)
+            while (state := self.writer.state())["state"] in ("starting", "running"):
+                with contextlib.suppress(LabError):  # the checkpoint may be unreadable: damaged
+                    if not any(self.writer.lag(group.endpoints, ends).values()):
+                        return ""
+                if time.monotonic() > deadline:
+                    raise Stuck(f"the writer on the copy has not caught up: {state}")
+                time.sleep(1)
+            return str(state.get("error") or f"{state['state']} without a reason")
+        finally:
+            group.count(self.writer.processes())
+            self.writer.stop()
+            supervisor.remove(self.writer.name)
+
+    def judge(self) -> list[Judgement]:
+        """What its tables show, compared with all that was sent; an error counts as nothing shown.
+
+        A reader that fails is no silent answer, so it is left out.
+        """
+        judged = []
+        for sink in SINKS:
+            try:
+                rows = read_rows(self.group.endpoints, table_path(self.base, sink))
+            except Exception:
+                continue
+            judged.append(judge_rows(self.group.feeder.ledger.frame(), rows, sink))
+        return judged
+
+    def wrong_up_to_its_batch(self) -> bool:
+        """Whether a table shows something else than its newest batch says."""
+        wrong = []
+        for sink in SINKS:
+            try:
+                ledger = self.group.feeder.ledger
+                wrong.append(not judge_table(self.group.endpoints, self.base, sink, ledger).ok)
+            except Exception:  # loud
+                continue
+        return any(wrong)
+
+
+def damaged_table(group: Group, case: Case) -> tuple[str, str]:
+    """Copy a table and damage the copy.
+
+    Args:
+        group: its tables are not written meanwhile.
+        case: log_cut, footer_cut, instant_cut or instant_gone.
+
+    Returns:
+        The path of the copy, and the key of what was damaged, below it.
+    """
+    source = table_path(group.base, case.sink)
+    for _ in range(LOG_WAITS):
+        with frozen(group.jvm().pid):
+            target = f"{group.base}/damaged/{case.id}/{source.rpartition('/')[2]}"
+            prefix = f"{store.key_of(target)}/"
+            store.delete_prefix(group.endpoints, prefix)
+            store.copy_prefix(group.endpoints, f"{store.key_of(source)}/", prefix)
+        key = _victim(group, case, target)
+        if key:
+            break
+        group.feeder.send(100)  # the newest slices have no log: compaction has just run
+        group.recover()
+    else:
+        raise RuntimeError(f"{source} has no file to damage")
+    full = f"{prefix}{key}"
+    if case.fault == "instant_gone":
+        store.client(group.endpoints).delete_object(Bucket=group.endpoints.bucket, Key=full)
+    elif case.fault == "instant_cut":
+        cut(group.endpoints, full, keep=len(store.read(group.endpoints, full)) // 2)
+    else:
+        cut(group.endpoints, full, keep=len(store.read(group.endpoints, full)) - CUT_BYTES)
+    return target, key
+
+
+def read_damaged(group: Group, table: str, sink: str) -> dict[str, str]:
+    """What hudi-rs and the project's checks make of a damaged table.
+
+    Returns:
+        By reader `right`, `wrong: ...` or `error: ...`, by check `found: ...` or `nothing found`.
+    """
+    told = {"hudi-rs": verdict_of(group, lambda: read_rows(group.endpoints, table), sink)}
+    try:
+        damage = damaged_files(StoredTable(group.endpoints, table))
+        told["check of the files"] = f"found: {damage[0]}" if damage else "nothing found"
+    except Exception as error:
+        told["check of the files"] = f"found: {error}"
+    path = checkpoint_path(group.base, sink)
+    receipt = table_receipt_or_none(group.endpoints, table)
+    differs = what_differs(read_state(group.endpoints, path), receipt, table, path)
+    told["check of the stream"] = f"found: {differs}" if differs else "nothing found"
+    return told
+
+
+def verdict_of(group: Group, read, sink: str) -> str:
+    """What a reader makes of a table that should hold all that was sent.
+
+    Args:
+        group: whose ledger counts.
+        read: gives the rows, as pandas.
+        sink: which table.
+    """
+    try:
+        rows: pd.DataFrame = read()
+    except Exception as error:
+        return f"error: {why(error)}"
+    judged = judge_rows(group.feeder.ledger.frame(), rows[list(KEYS)], sink)
+    counts = ", ".join(f"{n} {name}" for name, n in judged.wrong.items())
+    return "right" if judged.ok else f"wrong: {counts}"
+
+
+def why(error: Exception) -> str:
+    """An error in one line: of a Java stack trace the last cause, which says what is wrong."""
+    lines = str(error).splitlines() or [""]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes[-1] if causes else f"{type(error).__name__}: {lines[0]}")[:300]
+
+
+def table_receipt_or_none(endpoints: Endpoints, table: str):
+    """The newest batch of a table whose newest commit may be unreadable."""
+    try:
+        return table_receipt(endpoints, table)
+    except Exception:
+        return None
+
+
+def older_checkpoint(clone: Clone, case: Case) -> str:
+    """Take the newest batches out of a copied checkpoint, as a backup of it would lack them."""
+    path = checkpoint_path(clone.base, case.sink)
+    newest = read_state(clone.group.endpoints, path).planned
+    for number in range(newest - OLDER_BATCHES + 1, newest + 1):
+        for folder in ("offsets", "commits"):
+            clone.delete(f"{store.key_of(path)}/{folder}/{number}")
+    return f"{store.key_of(path)} without its last {OLDER_BATCHES} batches"
+
+
+def cut(endpoints: Endpoints, key: str, keep: int) -> str:
+    """Keep the first bytes of an object only; returns the key."""
+    content = store.read(endpoints, key)
+    store.client(endpoints).put_object(Bucket=endpoints.bucket, Key=key, Body=content[:keep])
+    return key
+
+
+def _victim(group: Group, case: Case, table: str) -> str:
+    """The key of the file to damage, below the table; empty if there is none."""
+    picture = xray(group.endpoints, table)
+    if case.fault in ("instant_cut", "instant_gone"):
+        newest = max(picture.completed_writes.values(), key=lambda write: write.completed)
+        receipt = table_receipt(group.endpoints, table)
+        if receipt and receipt.instant in picture.completed_writes:
+            newest = picture.completed_writes[receipt.instant]
+        return f".hoodie/timeline/{newest.requested}_{newest.completed}.{newest.action}"
+    kind = "log" if case.fault == "log_cut" else "base"
+    files: list[DataFile] = [f for part in picture.current for f in part.files if f.kind == kind]
+    return max(files, key=lambda file: (file.instant, file.size)).key if files else ""

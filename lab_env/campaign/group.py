@@ -1,0 +1,258 @@
+"""A running pipeline of its own that a group of faults is done to: topic, tables, gate, writer."""
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import psutil
+
+from lab_env import store
+from lab_env.campaign.feeder import Feeder
+from lab_env.campaign.judge import Judgement, judge_table
+from lab_env.campaign.plan import SINKS
+from lab_env.errors import LabError
+from lab_env.faults.gate import Gate, Rule
+from lab_env.faults.writers import jvm_of
+from lab_env.install import java
+from lab_env.pipeline.guard import Checkpoint, read_state, table_receipt
+from lab_env.pipeline.handle import Writer
+from lab_env.pipeline.sinks import checkpoint_path, table_path
+from lab_env.processes import supervisor
+from lab_env.processes.tree import kill_processes
+from lab_env.settings import Endpoints
+from lab_env.shop.ledger import ledger_directory
+from lab_env.shop.topics import ensure_topic, topic_end_offsets
+
+NAMESPACE = "campaign"
+RATE = 100  # events per second
+FIRST_EVENTS = 300
+TRIGGER_SECONDS = 3.0
+# Table services come often, so that the faults hit them: in the pipeline they run after each fifth
+# commit, and cleaning begins when a table has more than ten.
+HUDI = {
+    "hoodie.compact.inline.max.delta.commits": "3",
+    "hoodie.clean.trigger.max.commits": "3",
+    "hoodie.clean.commits.retained": "2",
+}
+RECOVERY_SECONDS = 240.0  # the longest wait for a pipeline to catch up
+RESTARTS = 4  # as a supervisor would: a writer that fails is started again
+STALL_SECONDS = 60.0
+
+
+class Stuck(Exception):
+    """The pipeline did not catch up in time."""
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How a pipeline came back.
+
+    Args:
+        seconds: until all that had been sent by the end of the fault was committed.
+        restarts: how often the writer had to be started.
+    """
+
+    seconds: float
+    restarts: int
+
+
+class Group:
+    """The pipeline of a group.
+
+    Args:
+        endpoints: the running services.
+        label: part of all its names, for example `17-small-g01-1`.
+        seed: of its events.
+        say: receives progress.
+    """
+
+    def __init__(
+        self, endpoints: Endpoints, label: str, seed: int, say: Callable[[str], None] = print
+    ):
+        self.endpoints = endpoints
+        self.label = label
+        self.topic = f"{NAMESPACE}.{label}"
+        self.base = f"s3a://{endpoints.bucket}/{NAMESPACE}/{label}"
+        self.writer = Writer(f"writer-{NAMESPACE}-{label}")
+        self.say = say
+        self.gate = Gate(endpoints.s3_endpoint)
+        self.processor_seconds = 0.0
+        self._family: list[psutil.Process] = []
+        ledger = ledger_directory(self.topic)
+        self.feeder = Feeder(endpoints.kafka_bootstrap, self.topic, ledger, seed, label, RATE)
+
+    def begin(self) -> None:
+        """Start it, and wait until both tables hold the first events."""
+        ensure_topic(self.endpoints.kafka_bootstrap, self.topic)
+        self.feeder.send(FIRST_EVENTS)
+        self.start_writer()
+        self.writer.wait_caught_up(self.endpoints, self.ends(), RECOVERY_SECONDS)
+
+    def start_writer(self) -> None:
+        """Start the writer, which reaches the store through the gate."""
+        through_gate = replace(self.endpoints, s3_endpoint=self.gate.url)
+        self.writer.start(through_gate, self.topic, self.base, **self.job())
+
+    @staticmethod
+    def job() -> dict:
+        """What a writer of the campaign is told beside its topic and its folder."""
+        return {
+            "short": True,
+            "sinks": SINKS,
+            "trigger_seconds": TRIGGER_SECONDS,
+            "stall_seconds": STALL_SECONDS,
+            "hudi": HUDI,
+        }
+
+    def ensure_running(self) -> None:
+        """Start the writer if it does not run, and let it commit all that was sent."""
+        if self.writer.state()["state"] not in ("starting", "running"):
+            self.start_writer()
+        self.writer.wait_caught_up(self.endpoints, self.ends(), RECOVERY_SECONDS)
+
+    def kill_writer(self) -> None:
+        """Kill Python and JVM (SIGKILL); what the gate holds for them never reaches the store."""
+        family = self._family or self.writer.processes()
+        self.count(family)
+        kill_processes(family)
+        self.gate.drop()
+        self._family = []
+
+    def aim(self) -> None:
+        """Look up the writer's processes in advance, so that a kill takes no time."""
+        self._family = self.writer.processes()
+
+    def stop_writer(self) -> None:
+        """Let the writer finish and end."""
+        self.count(self.writer.processes())
+        self.writer.stop()
+
+    def ends(self) -> dict[int, int]:
+        """The topic's end offsets, by partition."""
+        return topic_end_offsets(self.endpoints.kafka_bootstrap, self.topic)
+
+    def recover(self, start: bool = False) -> Recovery:
+        """Wait until all that has been sent by now is committed; start a failed writer again.
+
+        Args:
+            start: whether the writer is dead and has to be started first.
+
+        Raises:
+            Stuck: it has not caught up in time, or fails again and again.
+        """
+        began, ends, restarts = time.monotonic(), self.ends(), int(start)
+        if start:
+            self.start_writer()
+        while True:
+            left = RECOVERY_SECONDS - (time.monotonic() - began)
+            try:
+                self.writer.wait_caught_up(self.endpoints, ends, max(left, 1))
+                return Recovery(round(time.monotonic() - began, 1), restarts)
+            except LabError as error:
+                if left <= 0 or restarts >= RESTARTS or self.writer.state()["state"] == "running":
+                    raise Stuck(str(error)) from error
+            self.count(self.writer.processes())
+            self.start_writer()
+            restarts += 1
+
+    def rest(self) -> None:
+        """Send nothing more, and wait until all that was sent is committed or known to be lost.
+
+        Raises:
+            Stuck: it has not caught up in time.
+        """
+        self.feeder.pause()
+        self.feeder.settle()
+        self.recover()
+
+    def judge(self, whole: bool = False) -> list[Judgement]:
+        """Compare both tables with the ledger, by hudi-rs.
+
+        Args:
+            whole: whether they must hold all that was sent.
+        """
+        return [
+            judge_table(self.endpoints, self.base, sink, self.feeder.ledger, whole)
+            for sink in SINKS
+        ]
+
+    def receipts(self) -> dict[str, str]:
+        """How far each sink is, by what checkpoint and table say."""
+        return {sink: self._receipt(sink) for sink in SINKS}
+
+    def _receipt(self, sink: str) -> str:
+        state = read_state(self.endpoints, checkpoint_path(self.base, sink))
+        receipt = table_receipt(self.endpoints, table_path(self.base, sink))
+        return state_in_words(state, receipt.batch if receipt else -1)
+
+    def evidence(self, rule: Rule | None = None) -> dict:
+        """What a failure report shows: requests, checkpoints, timelines and the writer's log."""
+        listings = {}
+        for sink in SINKS:
+            folder = f"{store.key_of(table_path(self.base, sink))}/.hoodie/timeline/"
+            objects = store.list_objects(self.endpoints, folder)
+            listings[sink] = [entry.key.removeprefix(folder) for entry in objects][-40:]
+        return {
+            "label": self.label,
+            "topic": self.topic,
+            "base": self.base,
+            "rule": f"{rule.kind} {rule.action} {rule.k}: {rule.request}" if rule else "",
+            "requests": [
+                f"{r.number} {r.method} {r.key} {r.kind} {r.size} {r.status} {r.fate}"
+                for r in self.gate.last(20)
+            ],
+            "receipts": self.receipts(),
+            "timelines": listings,
+            "state": self.writer.state(),
+            "log": supervisor.log_tail(self.writer.name, 200).splitlines()[-200:],
+        }
+
+    def thread_dump(self) -> str:
+        """The threads of the writer's JVM; those that its watchdog noted if it has ended."""
+        with contextlib.suppress(OSError, ValueError, psutil.Error, subprocess.TimeoutExpired):
+            jstack = [java.java_home() / "bin" / "jstack", str(self.jvm().pid)]
+            done = subprocess.run(jstack, capture_output=True, text=True, timeout=10, check=False)
+            if done.stdout:
+                return done.stdout[:20_000]
+        dump = self.writer.folder / "threads.txt"
+        return dump.read_text()[:20_000] if dump.exists() else ""
+
+    def jvm(self) -> psutil.Process:
+        """The JVM of its writer."""
+        return jvm_of(self.writer)
+
+    def end(self) -> float:
+        """Stop everything; the tables stay. Returns the processor seconds of its writers."""
+        try:
+            self.feeder.pause()
+        finally:
+            self.gate.disarm()
+            self.stop_writer()
+            supervisor.remove(self.writer.name)
+            self.gate.close()
+        return self.processor_seconds
+
+    def count(self, processes: list[psutil.Process]) -> None:
+        """Add up what its processes have used: a killed one cannot be asked any more."""
+        for process in processes:
+            try:
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            self.processor_seconds += times.user + times.system
+
+
+def state_in_words(state: Checkpoint, in_table: int) -> str:
+    """Which receipt of the newest batch is the last one.
+
+    Args:
+        state: of the checkpoint.
+        in_table: the newest batch in the table's complete commits; -1 for none.
+    """
+    if state.planned > state.done:
+        if in_table == state.planned:
+            return f"batch {state.planned} in the table, not in commits"
+        return f"batch {state.planned} planned, not in the table"
+    return f"between batches, {state.done} is done"

@@ -1,0 +1,363 @@
+"""The faults themselves: one function per class, which does it to a group and says what came of it.
+
+Each begins and ends with a pipeline that has committed all that was sent, so that the next fault
+begins afresh. What damages a table or a checkpoint does so to a copy.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from lab_env import services, store
+from lab_env.campaign.clones import Clone, cut, damaged_table, older_checkpoint, read_damaged
+from lab_env.campaign.group import Group, Stuck
+from lab_env.campaign.judge import Judgement
+from lab_env.campaign.plan import Case
+from lab_env.campaign.records import Result
+from lab_env.faults.full_disk import SmallStore, small_store
+from lab_env.faults.gate import Rule
+from lab_env.faults.outages import kill_service, paused
+from lab_env.pipeline.sinks import checkpoint_path, table_path
+from lab_env.shop.ledger import Ledger
+
+SERVICES = {"store": "minio", "broker": "kafka"}
+ALIGNED_SECONDS = 90.0  # the longest wait for a request of the wanted class
+FULL_SECONDS = 15.0  # how long the store has no room
+ERRORS = 3  # answers 503 in a row
+MORE_EVENTS = 200  # that a fault could lose
+GUARDS = ("Next step: put the right", "Next step: set the clock right")  # what the guard says
+CLOCK_BACK = "-Duser.timezone=America/New_York"  # five hours behind UTC, which all others have
+
+Fault = Callable[[Group, Case, Result], None]
+
+
+def run_case(group: Group, case: Case, result: Result) -> None:
+    """Do a case to a group, and fill in its result.
+
+    Args:
+        group: it runs, and has committed all that was sent.
+        case: what to do.
+        result: gets the outcome, where the fault landed, and the evidence if it is not as expected.
+    """
+    began = time.monotonic()
+    result.started_at = time.time()
+    try:
+        group.ensure_running()
+        FAULTS[case.fault](group, case, result)
+    except Stuck as error:
+        result.outcome = "stuck"
+        result.evidence["error"] = str(error)[:4000]
+        result.evidence["threads"] = group.thread_dump()
+    except Exception as error:  # a campaign goes on, and reports its own failures too
+        result.outcome = "broken"
+        result.evidence["error"] = f"{type(error).__name__}: {error}"[:4000]
+    finally:
+        group.gate.disarm()
+    result.seconds = round(time.monotonic() - began, 1)
+    if not result.ok:
+        with suppress(Exception):  # the evidence of a failure must not hide it
+            result.evidence |= group.evidence()
+
+
+def kill(group: Group, case: Case, result: Result) -> None:
+    """Kill the writer, at a chosen request or after some time, and start it again."""
+    rule = None
+    if case.point == "rollback":
+        _leave_something_to_roll_back(group, case.sink)
+        rule = _arm(group, case)
+        group.start_writer()
+        group.feeder.resume()
+    elif case.point:
+        group.aim()
+        rule = _arm(group, case)
+        group.feeder.resume()
+    if rule:
+        hit = rule.wait(ALIGNED_SECONDS)
+        at = f"{case.when} {case.point}" if hit else "missed"
+    else:
+        group.feeder.resume()
+        time.sleep(case.seconds)
+        at = ""
+    in_flight, writes = group.gate.in_flight(), _writes(group)
+    group.kill_writer()
+    group.feeder.pause()
+    if at in ("", "missed"):
+        place = in_flight[0].kind if in_flight else f"after {writes[-1].kind}" if writes else "idle"
+        at = f"{at + ', ' if at else ''}{'in ' if in_flight else ''}{place}"
+    result.landed = at
+    result.evidence["receipts"] = group.receipts()
+    _settle_and_judge(group, result)
+
+
+def stopped(server: str, group: Group, case: Case, result: Result) -> None:
+    """Freeze a server under load."""
+    group.feeder.resume()
+    time.sleep(1)
+    result.landed = _landing(group)
+    with paused(SERVICES[server]):
+        time.sleep(case.seconds)
+    _recover_and_judge(group, result)
+
+
+def killed(server: str, group: Group, case: Case, result: Result) -> None:
+    """Kill a server under load; the supervisor starts it again."""
+    group.feeder.resume()
+    time.sleep(1)
+    result.landed = _landing(group)
+    kill_service(SERVICES[server])
+    services.up(progress=lambda line: None)
+    _recover_and_judge(group, result)
+
+
+def store_error(group: Group, case: Case, result: Result) -> None:
+    """Answer a class of requests with 503 several times in a row."""
+    rule = _arm(group, case, "error", times=ERRORS)
+    _let_it_hit(group, rule, case, result)
+    _recover_and_judge(group, result)
+
+
+def answer_lost(group: Group, case: Case, result: Result) -> None:
+    """Let the store take a request and close the connection without its answer."""
+    _let_it_hit(group, _arm(group, case, "lost"), case, result)
+    _recover_and_judge(group, result)
+
+
+def disk_full(group: Group, case: Case, result: Result) -> None:
+    """Let the disk of the store become full under load, and make room again after a while."""
+    with small_store(group.endpoints) as small:
+        if small:
+            _fill_disk(group, small, case, result)
+        else:
+            _answer_507(group, result)
+
+
+def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> None:
+    """Run a pipeline of its own on a small disk, and fill that."""
+    group.stop_writer()
+    own = Group(small.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
+    try:
+        own.begin()
+        own.feeder.resume()
+        written = small.fill()
+        time.sleep(FULL_SECONDS)
+        refused = sum(r.status == 507 for r in own.gate.last(400))
+        result.landed = f"a full tmpfs: {written / 1e6:.0f} MB of ballast, {refused} answers 507"
+        small.make_room()
+        _recover_and_judge(own, result)
+        if not result.ok:
+            result.evidence |= own.evidence()
+    finally:
+        group.processor_seconds += own.end()
+
+
+def _answer_507(group: Group, result: Result) -> None:
+    """Refuse every write with 507, where no small disk can be made."""
+    rule = group.gate.arm("any", "error", times=1_000_000, status=507)
+    group.feeder.resume()
+    hit = rule.wait(ALIGNED_SECONDS)
+    result.landed = "507 by the gate: no tmpfs here" if hit else "missed"
+    time.sleep(FULL_SECONDS)
+    group.gate.disarm()
+    _recover_and_judge(group, result)
+
+
+def damage(group: Group, case: Case, result: Result) -> None:
+    """Damage a copy of a table, and ask each reader what it shows."""
+    _feed_more(group)
+    table, key = damaged_table(group, case)
+    result.landed = key
+    result.evidence["table"] = table
+    result.readers = read_damaged(group, table, case.sink)
+    result.outcome = outcome_of(result.readers)
+
+
+def damage_for_writer(group: Group, case: Case, result: Result) -> None:
+    """Damage a copy of tables and checkpoints, and start a writer on it."""
+    _feed_more(group)
+    group.stop_writer()
+    clone = Clone(group, case)
+    result.landed = DAMAGE[case.fault](clone, case)
+    group.feeder.send(MORE_EVENTS)
+    options = {"jvm_options": CLOCK_BACK} if case.fault == "clock_back" else {}
+    said = clone.run(**options)
+    result.evidence |= {"base": clone.base, "said": said[:2000]}
+    judged = clone.judge()
+    result.judgements = [str(judgement) for judgement in judged]
+    wrong = any(not judgement.ok for judgement in judged)
+    if any(step in said for step in GUARDS):
+        result.outcome = "guarded"
+    elif said:
+        # The writer stopped with an error; what it had written must not be wrong.
+        result.outcome = "wrong" if clone.wrong_up_to_its_batch() else "loud"
+    else:
+        result.outcome = "wrong" if wrong else "survived"
+    if wrong and result.outcome in ("wrong", "survived"):
+        _tell(result, judged)
+
+
+def planted(group: Group, case: Case, result: Result) -> None:
+    """Tell the ledger of an order that no table can have: the judge must miss it."""
+    group.rest()
+    frame = group.feeder.ledger.frame()
+    one = frame[(frame["state"] == "acked") & (frame["kind"] == "event")].tail(1)
+    fictive = one.assign(send_id="planted", event_id="planted", order_id="planted")
+    group.feeder.ledger = _LedgerWith(group.feeder.ledger.directory, fictive)
+    result.landed = "the ledger"
+    _judge(group, result, whole=True)
+
+
+class _LedgerWith(Ledger):
+    """A topic's ledger with a send that never was."""
+
+    def __init__(self, directory: Path, more: pd.DataFrame):
+        super().__init__(directory)
+        self._more = more
+
+    def frame(self) -> pd.DataFrame:
+        """All sends, and the one that never was."""
+        return pd.concat([super().frame(), self._more], ignore_index=True)
+
+
+def outcome_of(readers: dict[str, str]) -> str:
+    """The outcome of a damage by what each reader and check made of it.
+
+    Args:
+        readers: `right`, `wrong` or an error by reader; `found: ...` or `nothing found` by check.
+    """
+    answers = [told for name, told in readers.items() if not name.startswith("check")]
+    found = any(told.startswith("found") for told in readers.values())
+    if any(told.startswith("wrong") for told in answers):
+        return "guarded" if found else "wrong"
+    if any(told.startswith("error") for told in answers):
+        return "loud"
+    return "guarded" if found else "survived"
+
+
+def _arm(group: Group, case: Case, action: str = "", **options) -> Rule:
+    """Set the gate's rule for a case."""
+    is_checkpoint = case.point in ("offsets", "commits")
+    part = f"_checkpoints/{case.sink}/" if is_checkpoint else f"orders_{case.sink}/"
+    return group.gate.arm(case.point, action or f"hold_{case.when}", k=case.k, part=part, **options)
+
+
+def _leave_something_to_roll_back(group: Group, sink: str) -> None:
+    """Kill the writer while a commit of the sink is in flight."""
+    group.aim()
+    rule = group.gate.arm("data", "hold_after", part=f"orders_{sink}/")
+    group.feeder.resume()
+    rule.wait(ALIGNED_SECONDS)
+    group.kill_writer()
+    group.feeder.pause()
+
+
+def _let_it_hit(group: Group, rule: Rule, case: Case, result: Result) -> None:
+    group.feeder.resume()
+    hit = rule.wait(ALIGNED_SECONDS)
+    result.landed = f"{case.when} {case.point}" if hit else "missed"
+    time.sleep(2)
+
+
+def _settle_and_judge(group: Group, result: Result) -> None:
+    """Judge what a dead writer has left, start it again, and judge again when it has caught up."""
+    group.feeder.settle()
+    at_once = group.judge()
+    result.judgements += [f"at once: {judgement}" for judgement in at_once]
+    if any(not judgement.ok for judgement in at_once):
+        result.outcome = "wrong"
+        _tell(result, at_once)
+        return
+    recovery = group.recover(start=True)
+    result.recovery_seconds, result.restarts = recovery.seconds, recovery.restarts
+    _judge(group, result, whole=True)
+
+
+def _recover_and_judge(group: Group, result: Result) -> None:
+    """Wait until what was sent meanwhile is committed; then nothing may be wrong."""
+    recovery = group.recover()
+    result.recovery_seconds, result.restarts = recovery.seconds, recovery.restarts
+    group.rest()
+    _judge(group, result, whole=True)
+
+
+def _judge(group: Group, result: Result, whole: bool) -> None:
+    judged = group.judge(whole)
+    result.judgements += [f"after: {judgement}" for judgement in judged]
+    if any(not judgement.ok for judgement in judged):
+        result.outcome = "wrong"
+        _tell(result, judged)
+    else:
+        result.outcome = "survived"
+
+
+def _tell(result: Result, judged: list[Judgement]) -> None:
+    result.evidence["wrong"] = {
+        j.sink: {"counts": j.wrong, "examples": j.examples, "biographies": j.biographies}
+        for j in judged
+        if not j.ok
+    }
+
+
+def _feed_more(group: Group) -> None:
+    """Let the tables have updates, in logs too, that a damage can lose."""
+    group.feeder.pause()
+    group.feeder.send(MORE_EVENTS)
+    group.recover()
+
+
+def _writes(group: Group) -> list:
+    return [r for r in group.gate.last(60) if r.kind not in ("read", "delete")]
+
+
+def _landing(group: Group) -> str:
+    """What the writer was doing: the oldest write without an answer, or the last one with it."""
+    if in_flight := group.gate.in_flight():
+        return f"in {in_flight[0].kind}"
+    writes = _writes(group)
+    return f"after {writes[-1].kind}" if writes else "idle"
+
+
+def _cut_offsets(clone: Clone, case: Case) -> str:
+    return cut(clone.group.endpoints, clone.newest_offsets(case.sink), keep=0)
+
+
+def _delete_offsets(clone: Clone, case: Case) -> str:
+    return clone.delete(clone.newest_offsets(case.sink))
+
+
+def _lose_checkpoint(clone: Clone, case: Case) -> str:
+    folder = store.key_of(checkpoint_path(clone.base, case.sink)) + "/"
+    store.delete_prefix(clone.group.endpoints, folder)
+    return folder
+
+
+def _cut_metadata(clone: Clone, case: Case) -> str:
+    folder = store.key_of(table_path(clone.base, case.sink)) + "/.hoodie/metadata/files/"
+    logs = [e for e in store.list_objects(clone.group.endpoints, folder) if ".log." in e.key]
+    newest = max(logs, key=lambda entry: entry.modified)
+    return cut(clone.group.endpoints, newest.key, keep=newest.size // 2)
+
+
+DAMAGE: dict[str, Callable[[Clone, Case], str]] = {
+    "offsets_cut": _cut_offsets,
+    "offsets_gone": _delete_offsets,
+    "metadata_cut": _cut_metadata,
+    "checkpoint_lost": _lose_checkpoint,
+    "checkpoint_replaced": older_checkpoint,
+    "clock_back": lambda clone, case: CLOCK_BACK,
+}
+
+FAULTS: dict[str, Fault] = {
+    "kill": kill,
+    **{f"{server}_stopped": partial(stopped, server) for server in SERVICES},
+    **{f"{server}_killed": partial(killed, server) for server in SERVICES},
+    "store_error": store_error,
+    "answer_lost": answer_lost,
+    "disk_full": disk_full,
+    **dict.fromkeys(("log_cut", "footer_cut", "instant_cut", "instant_gone"), damage),
+    **dict.fromkeys(DAMAGE, damage_for_writer),
+    "planted": planted,
+}

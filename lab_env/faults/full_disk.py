@@ -1,0 +1,133 @@
+"""A second object store on a disk that is small enough to fill: a tmpfs in a namespace of its own.
+
+Nothing of this machine is filled, and nothing stays: the namespace goes with the store. Where a
+user may not make namespaces, there is no such store.
+"""
+
+import contextlib
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lab_env import store
+from lab_env.faults.outages import pid_of
+from lab_env.processes.environment import mark
+from lab_env.processes.ports import free_port
+from lab_env.processes.system import environment_of
+from lab_env.processes.tree import kill_processes, process_tree
+from lab_env.settings import Endpoints, settings
+
+MEGABYTE = 1024 * 1024
+PORTS_ABOVE = 300  # the lab's own servers take the first free port above their preferred one
+KEPT_VARIABLES = ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD", "MINIO_REGION", "MINIO_UPDATE")
+IN_NAMESPACE = 'mount -t tmpfs -o size="$1"m tmpfs data && shift && exec "$@"'
+
+
+class SmallStore:
+    """An object store with little room.
+
+    Args:
+        endpoints: those of the lab, with this store in the place of its own.
+        disk: its disk, as this process can reach it.
+    """
+
+    def __init__(self, endpoints: Endpoints, disk: Path):
+        self.endpoints = endpoints
+        self._ballast = disk / "ballast"
+
+    def fill(self) -> int:
+        """Fill its disk to the last byte; returns the bytes written."""
+        written = 0
+        with self._ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                written += file.write(b"x" * MEGABYTE)
+        return written
+
+    def make_room(self, seconds: float = 30) -> None:
+        """Delete what `fill` wrote, and wait until the store takes objects again.
+
+        Raises:
+            TimeoutError: it takes none in that time.
+        """
+        self._ballast.unlink()
+        client, deadline = store.client(self.endpoints), time.monotonic() + seconds
+        probe = {"Bucket": self.endpoints.bucket, "Key": "probe"}
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ClientError, BotoCoreError):
+                client.put_object(Body=b"x" * MEGABYTE, **probe)
+                client.delete_object(**probe)
+                return
+            time.sleep(0.2)
+        raise TimeoutError("the store has no room although its ballast was deleted")
+
+
+@contextlib.contextmanager
+def small_store(endpoints: Endpoints, megabytes: int = 256) -> Generator[SmallStore | None]:
+    """Run a MinIO of the lab's own version on a small disk while the body runs.
+
+    Args:
+        endpoints: the running services; MinIO must be the lab's own.
+        megabytes: size of the disk.
+
+    Yields:
+        The store, with an empty bucket; None where this machine allows no such disk.
+    """
+    minio = psutil.Process(pid_of("minio"))
+    host = endpoints.s3_endpoint.removeprefix("http://").rpartition(":")[0]
+    port = free_port(settings().minio_port + PORTS_ABOVE)
+    address, console = f"{host}:{port}", f"{host}:{free_port(port + 1)}"
+    with tempfile.TemporaryDirectory(prefix="lab-small-store-") as folder:
+        (Path(folder) / "data").mkdir()
+        variables = environment_of(minio)
+        kept = {name: variables[name] for name in KEPT_VARIABLES if name in variables}
+        server = [minio.exe(), "server", "--address", address]
+        server += ["--console-address", console, "data"]
+        process = _in_namespace(server, megabytes, folder, kept)
+        try:
+            if process and _is_ready(
+                own := replace(endpoints, s3_endpoint=f"http://{address}"), process
+            ):
+                # The namespace's mounts are below the process's own working folder only.
+                yield SmallStore(own, Path(f"/proc/{process.pid}/cwd/data"))
+            else:
+                yield None
+        finally:
+            if process:
+                kill_processes(process_tree(process.pid))
+                process.wait(10)
+
+
+def _in_namespace(
+    server: list[str], megabytes: int, folder: str, variables: dict[str, str]
+) -> subprocess.Popen | None:
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        return None
+    command = [unshare, "-rm", "sh", "-c", IN_NAMESPACE, "sh", str(megabytes), *server]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": folder, **variables, **mark()},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _is_ready(endpoints: Endpoints, process: subprocess.Popen, seconds: float = 20) -> bool:
+    """Make the bucket; False if the store ends or does not answer."""
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            store.client(endpoints).create_bucket(Bucket=endpoints.bucket)
+            return True
+        except (ClientError, BotoCoreError):
+            time.sleep(0.2)
+    return False

@@ -1,0 +1,231 @@
+"""Whether a stream's checkpoint and its Hudi table belong together, asked before the stream starts.
+
+Hudi stores the number of each batch in the table's commits, under the identifier of the stream, and
+skips a batch whose number is not above the newest one. With a checkpoint that was deleted or
+replaced Spark counts anew, and the sink skips new events without an error. With a table that was
+deleted or restored, the checkpoint passes over events that the table no longer has.
+
+A new table's stream has the id of its checkpoint as its identifier. So each commit says which
+checkpoint it belongs to, and batches of another one never pass for batches of this one.
+"""
+
+import json
+import re
+import secrets
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from lab_env import store
+from lab_env.errors import LabError
+from lab_env.hudi.commits import decode_commit, read_avro
+from lab_env.hudi.intact import damaged_metadata
+from lab_env.hudi.timeline import parse_timeline_key, to_datetime
+from lab_env.settings import Endpoints
+from lab_env.xray import StoredTable
+
+IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
+DEFAULT_IDENTIFIER = "default_single_writer"  # of a stream that has no other
+NONE = -1  # no batch
+REPLAY = "LAB_REPLAY_STREAM=true"
+CLOCK_SKEW = timedelta(seconds=10)  # between two machines whose clocks are kept right
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a table's newest streaming commit says about its stream.
+
+    Args:
+        identifier: of the stream.
+        batch: the newest batch in the table.
+        instant: requested time of that commit.
+    """
+
+    identifier: str
+    batch: int
+    instant: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint says about its stream.
+
+    Args:
+        id: of the query; empty if there is none yet.
+        planned: the newest batch in `offsets`.
+        done: the newest batch in `commits`.
+    """
+
+    id: str = ""
+    planned: int = NONE
+    done: int = NONE
+
+
+def table_receipt(endpoints: Endpoints, table: str) -> Receipt | None:
+    """The newest batch in a table's complete commits; None without a table or a streaming commit.
+
+    It walks back along the timeline, as the sink does: a compaction has no batch.
+
+    Args:
+        endpoints: where the store is.
+        table: its path, `s3a://...`.
+    """
+    folder = store.key_of(table).rstrip("/") + "/.hoodie/timeline/"
+    found = (
+        (instant, entry.key)
+        for entry in store.list_objects(endpoints, folder)
+        if (instant := parse_timeline_key(entry.key)) and instant.completed and instant.writes
+    )
+    for instant, key in sorted(found, key=lambda pair: pair[0].requested, reverse=True):
+        batches = decode_commit(read_avro(store.read(endpoints, key)), instant).checkpoint
+        for identifier, batch in (batches or {}).items():
+            return Receipt(identifier, int(batch), instant.requested)
+    return None
+
+
+def read_state(endpoints: Endpoints, path: str) -> Checkpoint:
+    """What a checkpoint says; all fields say that there is none if there is none.
+
+    Args:
+        endpoints: where the store is.
+        path: the query's `checkpointLocation`, `s3a://...`.
+    """
+    prefix = store.key_of(path).rstrip("/") + "/"
+    names = {entry.key.removeprefix(prefix) for entry in store.list_objects(endpoints, prefix)}
+    query = json.loads(store.read(endpoints, f"{prefix}metadata")) if "metadata" in names else {}
+    return Checkpoint(query.get("id", ""), _newest(names, "offsets"), _newest(names, "commits"))
+
+
+def _newest(names: Iterable[str], folder: str) -> int:
+    numbers = (n.removeprefix(f"{folder}/") for n in names if n.startswith(f"{folder}/"))
+    return max((int(number) for number in numbers if number.isdigit()), default=NONE)
+
+
+def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = False) -> str:
+    """Check that a checkpoint belongs to its table, and name the stream.
+
+    A stream that has no checkpoint yet gets the file with its query's id, which Spark then keeps.
+
+    Args:
+        endpoints: where the store is.
+        table: the Hudi table that the stream writes, `s3a://...`.
+        path: its `checkpointLocation`.
+        replay: let a stream whose checkpoint does not belong to the table write all that it reads,
+            under a new identifier.
+
+    Returns:
+        The identifier that the stream must write under.
+
+    Raises:
+        LabError: the checkpoint does not belong to the table, or its metadata table is damaged;
+            rows would be missing without an error.
+    """
+    _check_metadata(endpoints, table)
+    state, receipt = read_state(endpoints, path), table_receipt(endpoints, table)
+    problem = what_differs(state, receipt, table, path)
+    behind = problem and receipt is not None and receipt.batch >= state.done
+    if problem and not (replay and behind):
+        raise LabError(problem, _next_step(path, bool(behind)))
+    if not state.id:
+        state = Checkpoint(str(uuid.uuid4()))
+        _write_id(endpoints, path, state.id)
+    if problem:
+        return f"{state.id}.{secrets.token_hex(3)}"
+    return receipt.identifier if receipt else state.id
+
+
+def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: str) -> str:
+    """Why a checkpoint does not belong to a table, in a sentence; empty if it does.
+
+    Args:
+        state: of the checkpoint.
+        receipt: of the table; None without a streaming commit.
+        table: for the sentence.
+        path: of the checkpoint, for the sentence.
+    """
+    if receipt is None:
+        if state.done == NONE:
+            return ""
+        return (
+            f"The checkpoint {path} says that batches 0 to {state.done} are done, and the table "
+            f"{table} has none of them. It was deleted, or is another one: what was in these "
+            "batches would stay missing."
+        )
+    known = f"The table {table} has batch {receipt.batch} of its stream"
+    if state.planned == NONE:
+        return (
+            f"{known}, and there is no checkpoint in {path}. It was deleted: Hudi would skip each "
+            f"new batch up to number {receipt.batch} without an error."
+        )
+    family = receipt.identifier.partition(".")[0]
+    if family not in (DEFAULT_IDENTIFIER, state.id):
+        return (
+            f"{known} by the checkpoint {family}, and the one in {path} is {state.id}. It was "
+            "replaced: events between the two would be missing."
+        )
+    if receipt.batch > state.planned:
+        return (
+            f"{known}, and the checkpoint {path} ends at batch {state.planned}. It is an older "
+            f"copy: Hudi would skip each new batch up to number {receipt.batch} without an error."
+        )
+    if receipt.batch < state.done:
+        return (
+            f"The checkpoint {path} says that batch {state.done} is done, and the newest in the "
+            f"table {table} is {receipt.batch}. The table was restored or lost commits: what was "
+            "in the batches between would stay missing."
+        )
+    return ""
+
+
+def _check_metadata(endpoints: Endpoints, table: str) -> None:
+    """Refuse a table whose metadata table has a damaged log."""
+    if damage := damaged_metadata(StoredTable(endpoints, table)):
+        raise LabError(
+            f"The metadata table of {table} is damaged: {damage[0]}. A reader may overlook files, "
+            "and lose their rows without an error.",
+            "put the right file back, from a copy or a version of it.",
+        )
+
+
+def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
+    """Refuse a clock that is behind the newest instant of a table.
+
+    Hudi orders the versions of a file by instants, which are read off the JVM's clock face. With a
+    clock that was set back, or another time zone, new versions pass for old ones.
+
+    Args:
+        endpoints: where the store is.
+        table: its path, `s3a://...`.
+        java_options: of the writer's JVM; the last time zone among them counts.
+
+    Raises:
+        LabError: new rows would be missing without an error.
+    """
+    zones = re.findall(r"-Duser\.timezone=(\S+)", java_options)
+    now = datetime.now(ZoneInfo(zones[-1] if zones else "UTC"))
+    folder = store.key_of(table).rstrip("/") + "/.hoodie/timeline/"
+    instants = (parse_timeline_key(entry.key) for entry in store.list_objects(endpoints, folder))
+    newest = max((i.requested for i in instants if i and i.completed), default="")
+    if newest and to_datetime(newest).replace(tzinfo=None) > now.replace(tzinfo=None) + CLOCK_SKEW:
+        raise LabError(
+            f"The clock of this writer shows {now:%Y-%m-%d %H:%M:%S} ({now.tzname()}), and the "
+            f"table {table} has an instant of {to_datetime(newest):%Y-%m-%d %H:%M:%S}: new rows "
+            "would pass for older ones, and be missing without an error.",
+            "set the clock right, or -Duser.timezone to the one that wrote the table.",
+        )
+
+
+def _next_step(path: str, behind: bool) -> str:
+    read_again = f"set {REPLAY} for one start to read the topic again under a new name"
+    if behind:
+        return f"put the right checkpoint back, or {read_again}."
+    return f"put the right table back, or delete {path} and {read_again}."
+
+
+def _write_id(endpoints: Endpoints, path: str, identifier: str) -> None:
+    """Write the file in which Spark keeps a query's id."""
+    key = store.key_of(path).rstrip("/") + "/metadata"
+    body = json.dumps({"id": identifier}, separators=(",", ":")).encode()
+    store.client(endpoints).put_object(Bucket=endpoints.bucket, Key=key, Body=body)

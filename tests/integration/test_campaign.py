@@ -1,0 +1,96 @@
+"""The small fault campaign runs as a person runs it: every fault is survived, or loud, or guarded.
+
+It is also the test of the pipeline's guards on a real table, and of the judge itself: a loss that
+is planted must end the command with status 1.
+"""
+
+import json
+
+import psutil
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from instance import Instance, instance_of_this_run
+from own_lab import allowed
+
+from lab_env import store
+from lab_env.campaign.plan import make_plan
+from lab_env.faults.full_disk import small_store
+from lab_env.lab import reset_lesson
+
+pytestmark = pytest.mark.services
+PROCESSOR_SECONDS = 300  # services apart
+
+
+@pytest.fixture(scope="module")
+def running(services):
+    yield instance_of_this_run()
+    reset_lesson("campaign")
+
+
+def results(running: Instance, folder: str = "17-small") -> dict[str, dict]:
+    files = sorted((running.home / "campaign" / folder).glob("case-*.json"))
+    return {entry["case"]: entry for file in files for entry in [json.loads(file.read_text())]}
+
+
+def used_by_children() -> float:
+    times = psutil.Process().cpu_times()
+    return times.children_user + times.children_system
+
+
+def test_the_small_campaign_survives_every_fault_that_hudi_and_spark_claim_to_survive(running):
+    before = used_by_children()
+    done = running.lab("campaign", "--size", "small")
+    own = used_by_children() - before
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = results(running)
+    assert list(found) == [case.id for case in make_plan(17, "small")]
+    for case in make_plan(17, "small"):
+        if case.fault == "kill":  # each came down where it was aimed at
+            assert found[case.id]["landed"] == f"{case.when} {case.point}", found[case.id]
+    assert [result["outcome"] for result in found.values()] == [
+        *("survived", "survived", "guarded", "survived", "survived"),
+        *("survived", "survived", "loud", "survived", "guarded"),
+    ]
+    # The damaged log: at least one reader shows old rows without an error, and the check finds it.
+    readers = found["003"]["readers"]
+    assert not readers["hudi-rs"].startswith("error"), readers
+    assert readers["check of the files"].startswith("found: ")
+    assert found["008"]["readers"]["hudi-rs"].startswith("error: ")
+    assert "has batch" in found["010"]["evidence"]["said"]
+    (group,) = (running.home / "campaign" / "17-small").glob("group-*.json")
+    facts = json.loads(group.read_text())
+    assert {judged["ok"] for judged in facts["spark"].values()} == {True}
+    assert len(facts["judge"]) == 4 and all(facts["judge"].values())
+    assert "10 of 10 cases have run" in (group.parent / "index.html").read_text()
+    seconds = own + facts["processor_seconds"]
+    print(f"{seconds:.0f} processor seconds: {own:.0f} the command, the others its writers")
+    assert seconds < allowed(PROCESSOR_SECONDS)
+
+
+def test_a_planted_loss_ends_the_command_with_status_1(running):
+    done = running.lab("campaign", "--case", "planted")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 NOT AS EXPECTED" in done.stdout
+    (result,) = results(running, "17-planted").values()
+    assert result["outcome"] == "wrong"
+    assert {entry["counts"]["missing"] for entry in result["evidence"]["wrong"].values()} == {1}
+    page = (running.home / "campaign" / "17-planted" / "index.html").read_text()
+    assert "Not everything is as expected" in page and "planted" in page and "--times 3" in page
+
+
+def test_a_store_on_a_small_disk_refuses_writes_until_there_is_room_and_goes_without_a_trace(
+    services,
+):
+    with small_store(services, megabytes=64) as small:
+        if small is None:
+            pytest.skip("this machine allows no tmpfs in a namespace: campaigns answer 507 instead")
+        client, bucket = store.client(small.endpoints), small.endpoints.bucket
+        assert 40e6 < small.fill() < 68e6
+        with pytest.raises(ClientError) as refused:
+            client.put_object(Bucket=bucket, Key="k", Body=b"x" * 100_000)
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 507
+        small.make_room()
+        client.put_object(Bucket=bucket, Key="k", Body=b"x" * 100_000)
+    with pytest.raises(EndpointConnectionError):
+        client.list_objects_v2(Bucket=bucket)
+    assert list(store.list_objects(services, "k")) == []

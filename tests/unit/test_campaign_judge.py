@@ -1,0 +1,173 @@
+"""The judge reports every kind of loss, and only what a table must show by its newest batch."""
+
+import pandas as pd
+import pytest
+
+from lab_env.campaign import judge
+from lab_env.campaign.clones import why
+from lab_env.campaign.group import state_in_words
+from lab_env.campaign.judge import (
+    biography,
+    judge_rows,
+    judge_table,
+    planted_losses,
+    sends_below,
+)
+from lab_env.campaign.verdicts import verdicts
+from lab_env.campaign.victims import FAULTS, outcome_of
+from lab_env.pipeline.guard import Checkpoint, Receipt
+from lab_env.settings import Endpoints
+
+HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
+COLUMNS = ["send_id", "event_id", "order_id", "op", "order_ts", "kind", "state"]
+COLUMNS += ["partition", "offset", "sent_at", "acked_at"]
+
+
+def sends(*rows: tuple) -> pd.DataFrame:
+    """A ledger's frame of (order, operation, time, partition, offset or None if unknown)."""
+    lines = [
+        (f"s{n}", f"e{n}", order, op, ts, "event", "unknown" if offset is None else "acked",
+         partition, -1 if offset is None else offset, 1, 1)
+        for n, (order, op, ts, partition, offset) in enumerate(rows)
+    ]  # fmt: skip
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+SENDS = sends(
+    ("O-1", "create", 10, 0, 0),
+    ("O-2", "create", 11, 1, 0),
+    ("O-1", "update", 20, 0, 1),
+    ("O-3", "create", 21, 0, 2),
+    ("O-2", "erase", 30, 1, 1),
+    ("O-4", "create", 31, 1, 2),
+)
+
+
+def rows(*shown: tuple[str, str, int]) -> pd.DataFrame:
+    return pd.DataFrame(shown, columns=["order_id", "event_id", "order_ts"])
+
+
+ALL = rows(("O-1", "e2", 20), ("O-3", "e3", 21), ("O-4", "e5", 31))
+
+
+def test_a_table_that_equals_the_ledger_passes():
+    judged = judge_rows(SENDS, ALL, "cow")
+    assert judged.ok and (judged.rows, judged.expected) == (3, 3)
+    assert str(judged) == "cow by hudi-rs: 3 rows, equal"
+
+
+@pytest.mark.parametrize(
+    ("shown", "wrong"),
+    [
+        (ALL.iloc[1:], {"missing": 1}),
+        (pd.concat([ALL, ALL.iloc[[0]]]), {"duplicate": 1}),
+        (rows(("O-1", "e0", 10), ("O-3", "e3", 21), ("O-4", "e5", 31)), {"stale": 1}),
+        (pd.concat([ALL, rows(("O-2", "e1", 11))]), {"ghost": 1}),
+        (pd.concat([ALL, rows(("O-9", "e9", 9))]), {"unexpected": 1}),
+        (rows(("O-1", "e2", 20), ("O-3", "e3", 99), ("O-4", "e5", 31)), {"altered": 1}),
+    ],
+    ids=("missing", "duplicate", "stale", "ghost", "unexpected", "altered"),
+)
+def test_each_kind_of_loss_is_reported_with_its_key_and_its_life(shown, wrong):
+    judged = judge_rows(SENDS, shown.reset_index(drop=True), "mor")
+    assert judged.wrong == wrong and not judged.ok
+    (category,) = wrong
+    (key,) = judged.examples[category]
+    assert key in judged.biographies
+
+
+def test_only_messages_below_the_ends_of_the_newest_batch_count():
+    below = sends_below(SENDS, {0: 2, 1: 1})
+    assert judge_rows(below, rows(("O-1", "e2", 20), ("O-2", "e1", 11)), "cow").ok
+    # What lies beyond it must not be there yet, and an unplanned partition has nothing.
+    assert judge_rows(below, ALL, "cow").wrong == {"missing": 1, "unexpected": 2}
+    assert sends_below(SENDS, {}).empty and sends_below(SENDS, None) is SENDS
+
+
+def test_an_order_with_a_send_of_unknown_fate_is_not_judged():
+    unknown = pd.concat([SENDS, sends(("O-3", "update", 40, 0, None))], ignore_index=True)
+    assert judge_rows(sends_below(unknown, {0: 9, 1: 9}), ALL, "cow").ok
+    newer = rows(("O-1", "e2", 20), ("O-3", "e0", 40), ("O-4", "e5", 31))
+    assert judge_rows(sends_below(unknown, {0: 9, 1: 9}), newer, "cow").ok
+
+
+def test_a_biography_tells_events_offsets_and_what_is_shown():
+    shown = ALL.assign(_hoodie_commit_time="2026", _hoodie_file_name="f.parquet")
+    first, second, last = biography("O-1", SENDS, shown)
+    assert first == "create e0 at 10, event, acked, offset 0:0"
+    assert "0:1" in second and last == "shown: e2 at 20 of 2026 in f.parquet"
+    assert biography("O-2", SENDS, ALL)[-1] == "not shown"
+
+
+def test_the_judge_reports_losses_that_are_planted_in_true_rows():
+    assert planted_losses(SENDS, ALL) == dict.fromkeys(
+        ("missing", "duplicate", "stale", "unexpected"), True
+    )
+
+
+class OneLedger:
+    def frame(self):
+        return SENDS
+
+
+def test_a_table_is_held_against_the_offsets_of_its_newest_batch(monkeypatch):
+    offsets = b'v1\n{}\n{"t":{"0":2,"1":1}}'
+    seen = []
+    monkeypatch.setattr(judge, "table_receipt", lambda *_: Receipt("id", 7, "2026"))
+    monkeypatch.setattr(judge.store, "read", lambda _, key: seen.append(key) or offsets)
+    at_7 = rows(("O-1", "e2", 20), ("O-2", "e1", 11))
+    monkeypatch.setattr(judge, "read_rows", lambda *_: at_7)
+    judged = judge_table(HERE, "s3a://lakehouse/x", "cow", OneLedger())
+    assert judged.ok and judged.batch == 7 and seen == ["x/_checkpoints/cow/offsets/7"]
+    assert judge_table(HERE, "s3a://lakehouse/x", "cow", OneLedger(), whole=True).wrong == {
+        "missing": 2,
+        "ghost": 1,
+    }
+
+
+def test_a_table_without_a_commit_must_show_nothing(monkeypatch):
+    monkeypatch.setattr(judge, "table_receipt", lambda *_: None)
+    judged = judge_table(HERE, "s3a://lakehouse/x", "cow", OneLedger())
+    assert judged.ok and (judged.batch, judged.rows, judged.expected) == (-1, 0, 0)
+
+
+def test_a_table_that_changes_while_it_is_read_is_read_again(monkeypatch):
+    batches = iter(range(100))
+    receipts = (Receipt("id", batch, "2026") for batch in batches)
+    monkeypatch.setattr(judge, "table_receipt", lambda *_: next(receipts))
+    monkeypatch.setattr(judge, "read_rows", lambda *_: ALL)
+    monkeypatch.setattr(judge.time, "sleep", lambda _: None)
+    with pytest.raises(TimeoutError, match="changed during each"):
+        judge_table(HERE, "s3a://lakehouse/x", "cow", OneLedger())
+
+
+@pytest.mark.parametrize(
+    ("readers", "outcome"),
+    [
+        ({"hudi-rs": "error: x", "check of the files": "found: y"}, "loud"),
+        ({"hudi-rs": "wrong: 1 stale", "check of the files": "found: y"}, "guarded"),
+        ({"hudi-rs": "wrong: 1 stale", "check of the files": "nothing found"}, "wrong"),
+        ({"hudi-rs": "error: x", "Spark": "wrong: 1 stale", "check of": "nothing found"}, "wrong"),
+        ({"hudi-rs": "right", "check of the files": "nothing found"}, "survived"),
+        ({"hudi-rs": "right", "check of the files": "found: y"}, "guarded"),
+    ],
+)
+def test_one_silent_reader_makes_a_damage_wrong_unless_a_check_finds_it(readers, outcome):
+    assert outcome_of(readers) == outcome
+
+
+def test_an_error_is_told_by_its_last_cause():
+    java = "An error occurred while calling o1.x.\n: E1\n\tat a.b\nCaused by: E2: short log\n\tat c"
+    assert why(RuntimeError(java)) == "E2: short log"
+    assert why(ValueError("plain")) == "ValueError: plain" and why(ValueError()) == "ValueError: "
+
+
+def test_the_receipts_say_where_a_kill_came():
+    assert state_in_words(Checkpoint("id", 7, 6), 6) == "batch 7 planned, not in the table"
+    assert state_in_words(Checkpoint("id", 7, 6), 7) == "batch 7 in the table, not in commits"
+    assert state_in_words(Checkpoint("id", 7, 7), 7) == "between batches, 7 is done"
+
+
+def test_every_fault_that_can_run_has_a_function():
+    runnable = {fault for fault, expected in verdicts().items() if not expected.needs}
+    assert runnable == set(FAULTS)

@@ -1,0 +1,103 @@
+"""The page of a campaign: unrun is not run, and a failure says how to see it again."""
+
+import re
+
+import pytest
+
+from lab_env.campaign import report
+from lab_env.campaign.plan import make_plan
+from lab_env.campaign.records import Records, Result
+
+PLAN = make_plan(17, "small")
+
+
+@pytest.fixture
+def records(home):
+    return Records(17, "small")
+
+
+def result(number: int, outcome="survived", **more) -> Result:
+    case = PLAN[number - 1]
+    told = {"landed": case.where.split(",")[0], "recovery_seconds": 12.5, "seconds": 30} | more
+    return Result(case.id, case.fault, case.group, 1, case.where, outcome, started_at=1e9, **told)
+
+
+WRONG = {
+    "cow": {
+        "counts": {"missing": 2},
+        "examples": {"missing": ["O-<b>1"]},
+        "biographies": {"O-<b>1": ["create e1 at 10, event, acked, offset 0:3", "not shown"]},
+    }
+}
+
+
+def page(records: Records) -> str:
+    return report.campaign_page(17, "small", PLAN, records.results(), records.groups())
+
+
+def test_a_campaign_that_has_not_run_has_not_passed(records):
+    rows = report.summary(PLAN, {})
+    assert sum(row.planned for row in rows) == 10 and all(row.run == 0 for row in rows)
+    assert all(row.not_run == row.planned and row.as_expected == 0 for row in rows)
+    assert "0 of 10 cases have run; 10 have not, and have not passed" in page(records)
+
+
+def test_results_are_kept_one_file_a_case_and_the_rest_is_still_open(records):
+    records.save(result(1))
+    records.save(result(2, "stuck"))
+    records.save_group(1, 1, {"label": "17-small-g01-1", "spark": {}})
+    again = Records(17, "small")
+    assert again.results()["001"] == result(1) and not again.results()["002"].ok
+    assert [case.id for case in again.open_cases(PLAN)] == [f"{n:03d}" for n in range(3, 11)]
+    assert again.attempt(1) == 2 and again.attempt(2) == 1
+    assert not list(again.folder.glob("*.new"))
+    again.clear()
+    assert again.open_cases(PLAN) == list(PLAN)
+
+
+def test_a_half_written_result_is_no_result(records):
+    records.save(result(1))
+    (records.folder / "case-002.json.new").write_text('{"case": "00')
+    assert list(records.results()) == ["001"]
+
+
+def test_an_outcome_that_is_not_as_expected_is_a_problem_with_its_command(records):
+    records.save(result(1, "wrong", evidence={"wrong": WRONG, "log": ["ERROR <i>x"]}))
+    records.save(result(3, "guarded", readers={"hudi-rs": "wrong: 3 stale", "Spark": "error: E"}))
+    (problem,) = report.problems(PLAN, records.results(), {})
+    assert problem.startswith("Case 001, Writer killed") and "expected survived" in problem
+    html = page(records)
+    assert "lab campaign --seed 17 --size small --case 001 --times 3" in html
+    assert "O-&lt;b&gt;1" in html and "offset 0:3" in html and "ERROR &lt;i&gt;x" in html
+    assert "<b>1" not in html and "wrong: 3 stale" in html
+
+
+def test_sparks_disagreement_and_a_judge_that_cannot_fail_are_problems(records):
+    records.save(result(1))
+    spark = {"cow": {"ok": False, "text": "cow by Spark: 9 rows, 1 missing"}}
+    records.save_group(1, 1, {"spark": spark, "judge": {"missing": True, "stale": False}})
+    first, second = report.problems(PLAN, records.results(), records.groups())
+    assert "hudi-rs found nothing wrong" in first
+    assert "did not report a planted stale order" in second
+    # After a failure of that group Spark's verdict says nothing new.
+    records.save(result(2, "wrong"))
+    assert len(report.problems(PLAN, records.results(), records.groups())) == 2
+
+
+def test_the_matrix_counts_where_kills_really_landed(records):
+    records.save(result(1, landed="after data"))
+    records.save(result(4, landed="missed, in marker"))
+    html = page(records)
+    data = re.search(r"<tr>(?:(?!</tr>).)*>data<.*?</tr>", html, re.S)[0]
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", data)[-4:] == ["1", "1", "1", "0"]
+    instant = re.search(r"<tr>(?:(?!</tr>).)*>instant<.*?</tr>", html, re.S)[0]
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", instant)[-8:-4] == ["1", "1", "0", "0"]
+    assert "missed, in marker" in html
+
+
+def test_a_class_in_words_says_what_is_left():
+    results = {"001": result(1), "004": result(4, "stuck")}
+    (row,) = [row for row in report.summary(PLAN, results) if row.fault == "kill"]
+    assert report.in_words(row).split(None, 1)[1] == (
+        "2 of 4 run: 1 survived, 1 stuck, 2 not run; expected survived; 1 NOT AS EXPECTED"
+    )

@@ -1,0 +1,156 @@
+"""A campaign can be cut off and resumed, and a spoiled pair of tables is used no further."""
+
+import pytest
+from typer.testing import CliRunner
+
+from lab_env.campaign import campaign as module
+from lab_env.campaign.campaign import Campaign, main
+from lab_env.campaign.group import Stuck
+from lab_env.campaign.plan import find_case, make_plan
+from lab_env.campaign.records import Records, Result
+from lab_env.campaign.victims import FAULTS, run_case
+from lab_env.cli import app
+from lab_env.errors import LabError
+from lab_env.shop.ledger import ledger_directory
+
+
+class FakeGroup:
+    """A pipeline that is only talked about."""
+
+    labels: list[str]
+
+    def __init__(self, endpoints, label, seed, say):
+        type(self).labels.append(label)
+        self.processor_seconds = 1.0
+
+    def begin(self): ...
+
+    def rest(self): ...
+
+    def end(self):
+        return self.processor_seconds
+
+
+@pytest.fixture
+def run(home, monkeypatch):
+    """A small campaign whose faults do nothing; `outcomes` says what comes of them."""
+    FakeGroup.labels = []
+    clock = [0.0]
+    outcomes: dict[str, str] = {}
+
+    def fake_case(group, case, result: Result):
+        clock[0] += 60
+        expected = {"log_cut": "guarded", "footer_cut": "loud", "checkpoint_lost": "guarded"}
+        result.outcome = outcomes.get(case.id, expected.get(case.fault, "survived"))
+
+    monkeypatch.setattr(module, "Group", FakeGroup)
+    monkeypatch.setattr(module, "run_case", fake_case)
+    monkeypatch.setattr(module.services, "endpoints", lambda: None)
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(Campaign, "_cross_check", lambda *_: {"spark": {}, "judge": {}})
+
+    def start() -> Campaign:
+        return Campaign(17, "small", say=lambda line: None)
+
+    start.outcomes = outcomes
+    return start
+
+
+def test_a_whole_campaign_uses_one_pair_of_tables_a_group_and_has_no_problems(run):
+    campaign = run()
+    campaign.run()
+    assert len(campaign.records.results()) == 10 and campaign.problems() == []
+    assert FakeGroup.labels == ["17-small-g01-1"]
+    assert list(campaign.records.groups()) == ["01-1"]
+
+
+def test_a_campaign_that_is_cut_off_goes_on_with_what_has_not_run(run):
+    run().run(minutes=3.5)
+    assert len(Records(17, "small").results()) == 4
+    run().run()
+    assert len(Records(17, "small").results()) == 10
+    assert FakeGroup.labels == ["17-small-g01-1", "17-small-g01-2"]
+    run().run()  # nothing is left
+    assert len(FakeGroup.labels) == 2
+
+
+def test_tables_whose_records_were_lost_are_not_used_again(run):
+    """Their topic holds the same events, which would be there twice."""
+    ledger_directory("campaign.17-small-g01-1").mkdir(parents=True)
+    run().run()
+    assert FakeGroup.labels == ["17-small-g01-2"]
+
+
+def test_after_a_failure_the_other_cases_get_new_tables(run):
+    run.outcomes["004"] = "wrong"
+    campaign = run()
+    campaign.run()
+    assert {r.case: r.attempt for r in campaign.records.results().values()} == {
+        f"{n:03d}": 1 if n <= 4 else 2 for n in range(1, 11)
+    }
+    (problem,) = campaign.problems()
+    assert "Case 004" in problem and "wrong, expected survived" in problem
+
+
+def test_a_case_can_be_repeated_and_a_failure_among_the_repetitions_stands(run):
+    campaign = run()
+    case = find_case(campaign.plan, "004")
+    assert [r.outcome for r in campaign.run_case(case, times=2)] == ["survived"] * 2
+    run.outcomes["004"] = "stuck"
+    campaign.run_case(case)
+    kept = campaign.records.results()["004"]
+    assert kept.outcome == "stuck" and kept.evidence["repeated"] == "1 of 1 not as expected"
+
+
+def test_a_case_that_this_lab_cannot_run_stays_not_run(home):
+    plan = make_plan(17, "full")
+    (twenty,) = [case for case in plan if case.fault == "writers_20"]
+    with pytest.raises(LabError, match="needs the ZooKeeper service"):
+        main(17, "full", case=twenty.id)
+    assert not Campaign(17, "full", print)._can_run(twenty)
+
+
+def test_a_store_that_is_not_the_labs_own_is_not_killed(home, monkeypatch):
+    monkeypatch.setenv("LAB_S3_ENDPOINT", "http://127.0.0.1:1")
+    from lab_env.settings import settings
+
+    settings.cache_clear()
+    done = CliRunner().invoke(app, ["campaign"])
+    assert isinstance(done.exception, LabError) and "a campaign kills both" in str(done.exception)
+
+
+class TroubledGroup(FakeGroup):
+    labels: list[str] = []  # noqa: RUF012
+
+    class gate:
+        @staticmethod
+        def disarm(): ...
+
+    def ensure_running(self):
+        raise self.trouble
+
+    def thread_dump(self):
+        return "main: waiting"
+
+    def evidence(self):
+        return {"receipts": {"cow": "between batches, 3 is done"}}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "outcome"),
+    [(Stuck("not in 240 s"), "stuck"), (RuntimeError("a bug of the campaign"), "broken")],
+)
+def test_what_goes_wrong_in_a_case_is_its_outcome_and_never_a_pass(trouble, outcome):
+    case = make_plan(17, "small")[0]
+    result = Result(case.id, case.fault, 1, 1, case.where)
+    group = TroubledGroup(None, "x", 1, print)
+    group.trouble = trouble
+    run_case(group, case, result)
+    assert result.outcome == outcome and not result.ok
+    assert str(trouble) in result.evidence["error"] and result.evidence["receipts"]
+
+
+def test_every_case_of_the_plans_has_a_function_for_its_fault():
+    for size in ("small", "full"):
+        missing = {case.fault for case in make_plan(17, size)} - set(FAULTS)
+        assert missing <= {"writers_20"}

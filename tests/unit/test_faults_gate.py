@@ -1,0 +1,215 @@
+"""The gate forwards requests unchanged, and holds, fails or loses exactly the chosen one."""
+
+import http.client
+import socket
+import socketserver
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
+from typing import ClassVar
+
+import pytest
+
+from lab_env.faults.gate import CLASSES, Gate, classify
+
+BASE = "campaign/g01"
+TIMELINE = f"{BASE}/orders_cow/.hoodie/timeline"
+KEYS = {
+    f"{BASE}/_checkpoints/cow/offsets/7": "offsets",
+    f"{BASE}/_checkpoints/cow/commits/7": "commits",
+    f"{BASE}/_checkpoints/cow/offsets/.7.3b2c.tmp": "other",
+    f"{BASE}/_checkpoints/cow/metadata": "other",
+    f"{BASE}/orders_cow/partition_date=2026-01-05/ab-0_1-2-3_20261122101500123.parquet": "data",
+    f"{BASE}/orders_mor/partition_date=2026-01-05/.ab-0_20261122101500123.log.1_0-2-3": "data",
+    f"{BASE}/orders_cow/partition_date=2026-01-05/.hoodie_partition_metadata": "other",
+    f"{BASE}/orders_cow/.hoodie/.temp/20261122101500123/MARKERS0": "marker",
+    f"{TIMELINE}/20261122101500123.commit.requested": "requested",
+    f"{TIMELINE}/20261122101500123.inflight": "inflight",
+    f"{TIMELINE}/20261122101500123_20261122101501456.commit": "instant",
+    f"{BASE}/orders_mor/.hoodie/timeline/20261122101500123_20261122101501456.deltacommit": (
+        "instant"
+    ),
+    f"{BASE}/orders_mor/.hoodie/timeline/20261122101500123.compaction.inflight": "compaction",
+    f"{BASE}/orders_mor/.hoodie/timeline/20261122101500123_20261122101501456.commit": "compaction",
+    f"{TIMELINE}/20261122101500123_20261122101501456.clean": "clean",
+    f"{TIMELINE}/20261122101500123.rollback.requested": "rollback",
+    f"{BASE}/orders_cow/.hoodie/metadata/files/.files-0000-0_20261122101500123.log.1_0-2-3": (
+        "metadata"
+    ),
+    f"{BASE}/orders_cow/.hoodie/metadata/.hoodie/timeline/2026_2027.deltacommit": "metadata",
+}
+
+
+class FakeStore(BaseHTTPRequestHandler):
+    """Remembers what it got; answers GETs in chunks, as a store may."""
+
+    protocol_version = "HTTP/1.1"
+    got: ClassVar[list[tuple[str, str, bytes, dict]]] = []
+
+    def do_PUT(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.got.append(("PUT", self.path, body, dict(self.headers)))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n")
+
+    def do_HEAD(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "11")
+        self.end_headers()
+
+    def do_DELETE(self):
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def gate():
+    FakeStore.got = []
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), FakeStore)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    made = Gate(f"http://127.0.0.1:{server.server_address[1]}")
+    yield made
+    made.close()
+    server.shutdown()
+    server.server_close()
+
+
+def call(gate: Gate, method: str, key: str, body: bytes | None = None, **headers: str):
+    """One request through the gate: status and body."""
+    connection = http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10)
+    try:
+        connection.request(method, f"/lakehouse/{key}", body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+COMMITS = f"{BASE}/_checkpoints/cow/commits/"
+
+
+def stored(gate: Gate) -> list[str]:
+    return [path.rpartition("/")[2] for _, path, _, _ in FakeStore.got]
+
+
+def test_every_class_of_a_write_is_known_by_its_key():
+    assert {key: classify("PUT", key) for key in KEYS} == KEYS
+    assert set(KEYS.values()) - {"other"} == set(CLASSES)
+    assert classify("GET", next(iter(KEYS))) == "read" and classify("POST", "") == "delete"
+
+
+def test_requests_and_answers_pass_unchanged_with_their_host(gate):
+    awkward = "campaign/a%20b/_x?uploads="
+    assert call(gate, "PUT", awkward, b"\x00\r\n\r\nx", Authorization="AWS4 sig") == (200, b"")
+    _, path, body, headers = FakeStore.got[0]
+    assert (path, body) == ("/lakehouse/campaign/a%20b/_x?uploads=", b"\x00\r\n\r\nx")
+    assert headers["Host"] == gate.url.removeprefix("http://")  # what the client has signed
+    assert headers["Authorization"] == "AWS4 sig"
+    assert call(gate, "GET", "x") == (200, b"hello world")
+    assert call(gate, "HEAD", "x") == (200, b"")
+    assert call(gate, "DELETE", "x") == (204, b"")
+    assert [request.status for request in gate.last()] == [200, 200, 200, 204]
+    assert gate.counts == {"other": 1, "read": 2, "delete": 1}
+
+
+def test_a_client_that_waits_for_100_continue_gets_it(gate):
+    address = gate.url.removeprefix("http://").split(":")
+    with socket.create_connection((address[0], int(address[1])), timeout=10) as client:
+        client.sendall(
+            b"PUT /lakehouse/k HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n"
+            b"Content-Length: 2\r\n\r\n"
+        )
+        assert client.recv(100).startswith(b"HTTP/1.1 100")
+        client.sendall(b"ok")
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+    assert FakeStore.got[0][2] == b"ok" and "Expect" not in FakeStore.got[0][3]
+
+
+def test_one_connection_serves_many_requests(gate):
+    connection = http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10)
+    for number in range(3):
+        connection.request("PUT", f"/lakehouse/{number}", b"x" * 70_000)
+        assert connection.getresponse().read() == b""
+    connection.close()
+    assert stored(gate) == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(("action", "is_stored"), [("hold_before", False), ("hold_after", True)])
+def test_the_kth_request_of_a_class_is_held_before_or_after_the_store_took_it(
+    gate, action, is_stored
+):
+    rule = gate.arm("commits", action, k=2)
+    with ThreadPoolExecutor() as threads:
+        assert call(gate, "PUT", f"{COMMITS}0", b"v1") == (200, b"")
+        assert call(gate, "PUT", f"{BASE}/_checkpoints/cow/offsets/1", b"v1") == (200, b"")
+        held = threads.submit(call, gate, "PUT", f"{COMMITS}1", b"v1")
+        assert rule.wait(10) and rule.request.key == f"{COMMITS}1"
+        assert ("1" in stored(gate)[2:]) == is_stored and not held.done()
+        assert [request.kind for request in gate.in_flight()] == ["commits"]
+        gate.disarm()
+        assert held.result(10) == (200, b"")
+    assert stored(gate)[2:] == ["1"] and gate.in_flight() == []
+
+
+def test_a_held_request_of_a_client_that_died_never_reaches_the_store(gate):
+    rule = gate.arm("commits", "hold_before", seconds=30)
+    address = gate.url.removeprefix("http://").split(":")
+    client = socket.create_connection((address[0], int(address[1])), timeout=10)
+    client.sendall(
+        f"PUT /lakehouse/{COMMITS}0 HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx".encode()
+    )
+    assert rule.wait(10)
+    client.close()
+    gate.drop()
+    time.sleep(0.2)
+    assert stored(gate) == [] and gate.in_flight() == []
+
+
+def test_a_class_can_be_failed_several_times_and_of_one_table_only(gate):
+    gate.arm("data", "error", times=2, status=507, part="orders_mor/")
+    cow = next(key for key, kind in KEYS.items() if kind == "data" and "cow" in key)
+    mor = next(key for key, kind in KEYS.items() if kind == "data" and "mor" in key)
+    assert call(gate, "PUT", cow, b"x")[0] == 200
+    status, body = call(gate, "PUT", mor, b"x")
+    assert status == 507 and b"XMinioStorageFull" in body
+    assert call(gate, "PUT", mor, b"x")[0] == 507
+    assert call(gate, "PUT", mor, b"x")[0] == 200
+    assert len(FakeStore.got) == 2
+
+
+def test_a_lost_answer_leaves_the_object_in_the_store(gate):
+    gate.arm("commits", "lost")
+    with pytest.raises((http.client.HTTPException, OSError)):
+        call(gate, "PUT", f"{COMMITS}0", b"v1")
+    assert stored(gate) == ["0"]
+    assert call(gate, "PUT", f"{COMMITS}0", b"v1")[0] == 200
+
+
+def test_a_gate_whose_store_is_gone_closes_the_connection():
+    with socket.create_server(("127.0.0.1", 0)) as empty:
+        url = f"http://127.0.0.1:{empty.getsockname()[1]}"
+    gate = Gate(url)
+    try:
+        with pytest.raises((http.client.HTTPException, OSError)):
+            call(gate, "GET", "x")
+    finally:
+        gate.close()
+
+
+def test_a_misspelt_class_and_a_store_with_tls_are_refused(gate):
+    with pytest.raises(ValueError, match="no class"):
+        gate.arm("ofsets", "lost")
+    with pytest.raises(ValueError, match="plain HTTP"):
+        Gate("https://s3.example.org")

@@ -1,0 +1,108 @@
+"""A damaged file of a table is named before a reader trips on it, or passes over it in silence."""
+
+import struct
+
+from xray_tables import (
+    DAY,
+    PROPERTIES,
+    T1,
+    T2,
+    T3,
+    FilesInMemory,
+    base,
+    committed,
+    done,
+    log,
+    stat,
+)
+
+from lab_env.hudi.intact import damaged_files, damaged_metadata, log_damage
+
+
+def block(content: bytes = b"payload") -> bytes:
+    """A block of a log file: mark, length, something, and the length with the mark."""
+    length = len(content) + 8
+    return b"#HUDI#" + struct.pack(">q", length) + content + struct.pack(">q", length + 6)
+
+
+LOG = block() + block(b"second")
+PARQUET = b"PAR1" + b"x" * 92 + b"PAR1"
+PLACES = {base(T1): PARQUET, log(T2): LOG}
+COMMITS = {
+    done(T1)[0]: committed("UPSERT", stat(base(T1), written=3, size=len(PARQUET))),
+    done(T2)[0]: committed("UPSERT", stat(log(T2), updated=1, size=len(LOG))),
+}
+
+
+class Files(FilesInMemory):
+    """Files with their true sizes."""
+
+    def sizes(self):
+        return {key: len(self.contents.get(key, b"")) for key in self.keys}
+
+
+def files(**changed: bytes | None) -> Files:
+    """The table, with some files replaced, or without them."""
+    keys = {"base": base(T1), "log": log(T2), "instant": done(T2)[0]}
+    contents = PLACES | COMMITS | {keys[name]: content for name, content in changed.items()}
+    present = {key: content for key, content in contents.items() if content is not None}
+    pending = [*done(T1)[1:], *done(T2)[1:]]
+    return Files("s3a://lakehouse/t", PROPERTIES, [f"{DAY}/.hoodie_partition_metadata", *pending],
+                 present)  # fmt: skip
+
+
+def only(table: Files) -> str:
+    (damage,) = damaged_files(table)
+    return str(damage)
+
+
+def test_an_intact_table_has_no_damage():
+    assert damaged_files(files()) == []
+
+
+def test_a_cut_log_or_base_file_differs_from_what_its_commit_recorded():
+    assert f"{log(T2)}: {len(LOG) - 4} bytes, and its commit recorded {len(LOG)}" == only(
+        files(log=LOG[:-4])
+    )
+    assert base(T1) in only(files(base=PARQUET[:-40]))
+
+
+def test_a_log_with_broken_blocks_of_the_right_size_is_found():
+    broken = LOG.replace(b"#HUDI#", b"#HUDX#")
+    assert len(broken) == len(LOG) and "block 1" in only(files(log=broken))
+
+
+def test_a_file_that_its_commit_needs_is_missed():
+    assert "missing" in only(files(log=None)) and log(T2) in only(files(log=None))
+    assert base(T1) in only(files(base=None))
+
+
+def test_a_completed_instant_that_cannot_be_decoded_is_named():
+    whole = COMMITS[done(T2)[0]]
+    assert done(T2)[0] in only(files(instant=whole[: len(whole) // 2]))
+    assert "it is empty" in only(files(instant=b""))
+
+
+def test_a_replaced_version_of_a_file_may_be_gone():
+    """The cleaner deletes old versions; the newest one is enough for a query."""
+    newer = {done(T3)[0]: committed("UPSERT", stat(base(T3), written=3, size=len(PARQUET)))}
+    contents = COMMITS | newer | {base(T3): PARQUET}
+    assert damaged_files(Files("t", PROPERTIES, [*done(T3)[1:]], contents)) == []
+
+
+def test_the_blocks_of_a_log_tile_the_file():
+    assert log_damage(LOG) == ""
+    assert log_damage(b"") == "the file has no block"
+    assert "block 2" in log_damage(LOG[:-1]) and "has 52" in log_damage(LOG[:-5])
+    assert "first length" in log_damage(block() + b"#HUDI#\x00")
+    assert "begin with the mark" in log_damage(LOG + b"rest")
+    wrong = block()[:-8] + struct.pack(">q", 3)
+    assert "two lengths of block 1 differ" in log_damage(wrong)
+
+
+def test_a_damaged_log_of_the_metadata_table_is_found():
+    key = f".hoodie/metadata/files/.files-0000-0_{T2}.log.1_0-12-34"
+    intact = Files("t", PROPERTIES, [], PLACES | COMMITS | {key: LOG})
+    cut = Files("t", PROPERTIES, [], PLACES | COMMITS | {key: LOG[: len(LOG) // 2]})
+    assert damaged_files(intact) == damaged_metadata(intact) == []
+    assert damaged_files(cut) == damaged_metadata(cut) != []

@@ -1,0 +1,169 @@
+"""A stream starts only if its checkpoint and its table belong together."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from xray_tables import T1, T2, T3, committed, done, stat
+
+from lab_env.errors import LabError
+from lab_env.hudi.commits import CHECKPOINT
+from lab_env.pipeline import guard, writer
+from lab_env.pipeline.guard import Receipt, claim_table, read_state, table_receipt
+from lab_env.pipeline.writer import Job, main
+from lab_env.settings import Endpoints
+from lab_env.store import StoredObject
+
+TABLE, PATH = "s3a://lakehouse/x/orders_cow", "s3a://lakehouse/x/_checkpoints/cow"
+HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
+OWN, OTHER = "11111111-aaaa", "22222222-bbbb"
+
+
+class FakeStore:
+    """Objects in memory, as `lab_env.store` shows them."""
+
+    def __init__(self):
+        self.objects: dict[str, bytes] = {}
+
+    def list_objects(self, endpoints, prefix):
+        for key in sorted(self.objects):
+            if key.startswith(prefix):
+                yield StoredObject(key, len(self.objects[key]), None)
+
+    def read(self, endpoints, key):
+        return self.objects[key]
+
+    def client(self, endpoints):
+        return self
+
+    def put_object(self, Bucket, Key, Body):
+        self.objects[Key] = Body
+
+    def commit(self, instant: str, batch: int | None, identifier=OWN, action="commit"):
+        """A complete write; without a batch it is a compaction."""
+        key = next(key for key in done(instant, action) if "_" in key)
+        extra = {} if batch is None else {CHECKPOINT: json.dumps({identifier: str(batch)})}
+        self.objects[f"x/orders_cow/{key}"] = committed("UPSERT", stat("d=1/f"), **extra)
+
+    def checkpoint(self, planned: int, finished: int, identifier=OWN):
+        """A checkpoint with batches from 0 on."""
+        self.objects["x/_checkpoints/cow/metadata"] = json.dumps({"id": identifier}).encode()
+        for folder, newest in (("offsets", planned), ("commits", finished)):
+            for number in range(newest + 1):
+                self.objects[f"x/_checkpoints/cow/{folder}/{number}"] = b"v1"
+            self.objects[f"x/_checkpoints/cow/{folder}/.{newest + 1}.tmp"] = b"v1"
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    made = FakeStore()
+    for name in ("list_objects", "read", "client"):
+        monkeypatch.setattr(guard.store, name, getattr(made, name))
+    return made
+
+
+def refused(**options) -> LabError:
+    with pytest.raises(LabError) as caught:
+        claim_table(HERE, TABLE, PATH, **options)
+    return caught.value
+
+
+def test_a_new_stream_gets_an_id_before_spark_does_and_keeps_it(fake):
+    identifier = claim_table(HERE, TABLE, PATH)
+    assert read_state(HERE, PATH).id == identifier and len(identifier) == 36
+    assert json.loads(fake.objects["x/_checkpoints/cow/metadata"]) == {"id": identifier}
+    assert claim_table(HERE, TABLE, PATH) == identifier  # killed before its first commit
+    fake.checkpoint(0, -1, identifier)
+    assert claim_table(HERE, TABLE, PATH) == identifier
+
+
+@pytest.mark.parametrize(
+    ("in_table", "planned", "finished"),
+    [(4, 4, 4), (4, 4, 3), (3, 4, 3), (4, 5, 4)],
+    ids=["idle", "killed after the instant", "killed before the instant", "killed in the next"],
+)
+def test_what_a_kill_leaves_is_no_mismatch(fake, in_table, planned, finished):
+    fake.commit(T1, in_table)
+    fake.commit(T2, None, action="commit")  # a compaction is passed over
+    fake.checkpoint(planned, finished)
+    assert table_receipt(HERE, TABLE) == Receipt(OWN, in_table, T1)
+    assert claim_table(HERE, TABLE, PATH) == OWN
+
+
+def test_a_table_from_before_keeps_the_default_name_of_its_stream(fake):
+    fake.commit(T1, 4, identifier=guard.DEFAULT_IDENTIFIER)
+    fake.checkpoint(4, 4)
+    assert claim_table(HERE, TABLE, PATH) == guard.DEFAULT_IDENTIFIER
+
+
+def test_a_deleted_checkpoint_is_refused_until_a_replay_is_asked_for(fake):
+    fake.commit(T1, 4)
+    error = refused()
+    assert "has batch 4" in error.what and "deleted" in error.what
+    assert "LAB_REPLAY_STREAM=true" in error.next_step
+    assert not [key for key in fake.objects if "_checkpoints" in key]  # nothing was begun
+    replayed = claim_table(HERE, TABLE, PATH, replay=True)
+    new_id = read_state(HERE, PATH).id
+    assert replayed.startswith(f"{new_id}.") and replayed != OWN
+    fake.commit(T2, 0, identifier=replayed)
+    fake.checkpoint(0, 0, new_id)
+    assert claim_table(HERE, TABLE, PATH) == replayed  # from now on it needs no setting
+
+
+def test_another_streams_checkpoint_and_an_older_copy_are_refused(fake):
+    fake.commit(T1, 3)
+    fake.commit(T2, 4)
+    fake.checkpoint(4, 4, OTHER)
+    assert "replaced" in refused().what
+    fake.checkpoint(4, 4)
+    for number in (3, 4):
+        del fake.objects[f"x/_checkpoints/cow/offsets/{number}"]
+        del fake.objects[f"x/_checkpoints/cow/commits/{number}"]
+    assert "older copy" in refused().what and "ends at batch 2" in refused().what
+    assert claim_table(HERE, TABLE, PATH, replay=True).startswith(f"{OWN}.")
+
+
+def test_a_table_that_lost_batches_is_refused_even_in_a_replay(fake):
+    fake.checkpoint(4, 4)
+    assert "has none of them" in refused(replay=True).what
+    fake.commit(T3, 2)
+    error = refused(replay=True)
+    assert "newest in the" in error.what and f"delete {PATH}" in error.next_step
+
+
+def test_a_damaged_metadata_table_is_refused(fake):
+    fake.commit(T1, 4)
+    fake.checkpoint(4, 4)
+    fake.objects[f"x/orders_cow/.hoodie/metadata/files/.files-0000-0_{T1}.log.1_0-1-2"] = b"#HUDI#"
+    error = refused()
+    assert "metadata table" in error.what and "put the right file back" in error.next_step
+
+
+def test_a_clock_behind_the_table_is_refused_whether_set_back_or_in_another_zone(fake):
+    now = datetime.now(UTC)
+    fake.commit(f"{now:%Y%m%d%H%M%S}000", 4)
+    guard.check_clock(HERE, TABLE, "-Duser.timezone=UTC -Xmx1g")
+    with pytest.raises(LabError, match="pass for older ones"):
+        guard.check_clock(HERE, TABLE, "-Duser.timezone=UTC -Duser.timezone=America/New_York")
+    fake.commit(f"{now + timedelta(hours=1):%Y%m%d%H%M%S}000", 5)
+    with pytest.raises(LabError, match="clock of this writer"):
+        guard.check_clock(HERE, TABLE, "-Duser.timezone=UTC")
+    guard.check_clock(HERE, "s3a://lakehouse/x/no_table_yet", "")
+
+
+def test_a_writer_ends_with_the_sentence_and_the_next_step(fake, tmp_path, monkeypatch):
+    fake.commit(T1, 4)
+    # A writer owns its process; this one belongs to the tests.
+    monkeypatch.setattr(writer, "_watch", lambda *_: None)
+    monkeypatch.setattr(writer, "_kill_children", lambda: None)
+    monkeypatch.setattr(writer.signal, "signal", lambda *_: None)
+    for name, value in {"S3_ENDPOINT": "http://127.0.0.1:1", "S3_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"STREAM_{name}", value)
+    monkeypatch.setenv("STREAM_BUCKET", "lakehouse")
+    monkeypatch.setenv("STREAM_KAFKA", "127.0.0.1:1")
+    folder, base = str(tmp_path / "w"), "s3a://lakehouse/x"
+    job = Job("w", "t", base, folder, str(tmp_path / "log"), "jars", "java", sinks=("cow",))
+    assert main(job.save()) == 1
+    told = json.loads((tmp_path / "w" / "state.json").read_text())
+    assert told["state"] == "failed" and "has batch 4" in told["error"]
+    assert "Next step: put the right checkpoint back" in told["error"]

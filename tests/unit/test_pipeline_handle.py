@@ -1,0 +1,50 @@
+"""A writer's handle says how far it is behind, also on a topic that grows meanwhile."""
+
+import pytest
+
+from lab_env.errors import LabError
+from lab_env.pipeline import handle
+from lab_env.pipeline.handle import Writer
+from lab_env.pipeline.writer import Job
+from lab_env.settings import Endpoints
+from lab_env.store import StoredObject
+
+HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
+
+
+@pytest.fixture
+def writer(home, monkeypatch):
+    reached = {"cow": {0: 10, 1: 7}, "mor": {}}
+    monkeypatch.setattr(Writer, "committed", lambda self, endpoints: reached)
+    return Writer("writer-test")
+
+
+def test_what_a_sink_has_read_beyond_the_given_offsets_makes_up_for_nothing(writer):
+    assert writer.lag(HERE, {0: 12, 1: 4}) == {"cow": 2, "mor": 16}
+
+
+def test_a_sink_that_is_beyond_the_given_offsets_is_not_behind(writer):
+    """Otherwise whoever waits for it while events are sent waits for ever."""
+    assert writer.lag(HERE, {0: 9, 1: 7})["cow"] == 0
+
+
+def test_a_batch_whose_offsets_are_gone_does_not_count_and_damaged_offsets_are_named(
+    home, monkeypatch
+):
+    base = "x/_checkpoints/cow"
+    objects = {f"{base}/commits/{n}": b"v1" for n in (5, 6, 7)}
+    objects |= {f"{base}/offsets/{n}": f'v1\n{{}}\n{{"t":{{"0":{n}}}}}'.encode() for n in (5, 6, 8)}
+    objects[f"{base}/offsets/.9.tmp"] = b""
+
+    def listed(endpoints, prefix):
+        return [StoredObject(key, 1, None) for key in objects if key.startswith(prefix)]
+
+    monkeypatch.setattr(handle.store, "list_objects", listed)
+    monkeypatch.setattr(handle.store, "read", lambda endpoints, key: objects[key])
+    job = Job("w", "t", "s3a://b/x", str(home / "w"), "log", "jars", "java", sinks=("cow",))
+    writer = Writer("writer-test")
+    writer.folder = job.save().parent
+    assert writer.committed(HERE) == {"cow": {0: 6}}
+    objects[f"{base}/offsets/6"] = b""
+    with pytest.raises(LabError, match="is damaged"):
+        writer.committed(HERE)
