@@ -129,6 +129,15 @@ class Lab:
 
         If the lesson needs the metastore, Spark's catalog is kept there.
         """
+        return self.start_spark({})
+
+    def start_spark(self, properties: dict[str, str]):
+        """The session of `spark`, started with further Spark properties.
+
+        Args:
+            properties: for example `spark.metrics.namespace`; they win. A session that runs already
+                is returned as it is.
+        """
         if self._session is None:
             java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
             extra = {"spark.driver.extraJavaOptions": java_options}
@@ -139,7 +148,7 @@ class Lab:
                 jar_folder("spark"),
                 java.java_home(),
                 f"lab {self.namespace}",
-                extra,
+                extra | properties,
                 log=self.spark_log,
             )
         return self._session

@@ -1,0 +1,229 @@
+"""Draws what the witnesses say, what each knob costs, and the shop's board with its lamp."""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from html import escape
+from urllib.request import urlopen
+
+import pandas as pd
+import psutil
+import yaml
+
+from lab_env.display.card import styled
+from lab_env.display.chart import new_panels, svg
+from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
+from lab_env.errors import LabError
+from lab_env.probes.verdict import EQUAL, INCONCLUSIVE, Spread, verdict
+from lab_env.shop.model import Send
+
+METRICS = ("events/s", "CPU s", "requests", "KB written", "files", "KB read", "freshness s")
+SETTINGS = {  # where each knob is turned from, and to
+    "write tasks": ("2", "8"),
+    "small file limit": ("0", "104857600"),
+    "compaction": ("inline", "async"),
+    "delta commits": ("1", "5"),
+    "commit interval": ("2 s", "10 s"),
+}
+
+
+def jvm_of_session() -> int:
+    """The process id of the JVM in which this notebook's Spark runs.
+
+    Raises:
+        LabError: there is none, or more than one.
+    """
+    children = psutil.Process(os.getpid()).children(recursive=True)
+    found = [child.pid for child in children if "java" in child.name()]
+    if len(found) != 1:
+        raise LabError(
+            f"This notebook has {len(found)} JVMs, and one is expected.",
+            "restart the kernel and run the lesson from its start.",
+        )
+    return found[0]
+
+
+def scrape_config(pages: Mapping[str, str]) -> str:
+    """The part of `prometheus.yml` that says which pages to read, once a second.
+
+    Args:
+        pages: the address of each job's page of metrics.
+
+    Returns:
+        YAML: a list `scrape_configs`.
+    """
+    jobs = []
+    for job, page in pages.items():
+        host, _, path = page.removeprefix("http://").partition("/")
+        jobs.append(
+            {
+                "job_name": job,
+                "metrics_path": f"/{path}",
+                "scrape_interval": "1s",
+                "scrape_timeout": "1s",
+                "static_configs": [{"targets": [host]}],
+            }
+        )
+    return yaml.safe_dump({"scrape_configs": jobs}, sort_keys=False)
+
+
+def metric_lines(page: str, *words: str) -> list[str]:
+    """The samples of a page of metrics whose line has one of the words, without comments."""
+    with urlopen(page, timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    return [line for line in lines if line[:1] != "#" and re.search("|".join(words), line)]
+
+
+def show_numbers(numbers: pd.DataFrame):
+    """The exporter's numbers, a column per pipeline; only what at least one of them has.
+
+    Args:
+        numbers: what `lab.pipeline_metrics()` returned, or some of its rows.
+    """
+    extra = [name for name in ("partition", "part", "recorded_in") if name in numbers.columns]
+    which = numbers[extra].astype(object).where(numbers[extra].notna(), "")
+    label = which.astype(str).agg(" ".join, axis=1).str.strip()
+    table = numbers.assign(of=label).pivot_table(
+        index=["metric", "of"], columns="pipeline", values="value", aggfunc="first"
+    )
+    return styled(table.map(lambda value: "" if pd.isna(value) else f"{value:,.0f}"))
+
+
+def draw_over_time(
+    lines: Mapping[str, pd.DataFrame], frozen: Sequence[tuple[float, float]], title: str, unit: str
+) -> str:
+    """Numbers over time as steps, with the seconds in which Spark was frozen shaded.
+
+    Args:
+        lines: what `query_range` returned (`time`, `value`), by the witness's name; a gap is where
+            Prometheus got no sample.
+        frozen: begin and end of each freeze, seconds since 1970.
+        title: what the chart shows.
+        unit: of the numbers.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, (axes,) = new_panels([title], width=8.6, height=3.0)
+    begin = min(found["time"].min() for found in lines.values() if len(found))
+    for begun, ended in frozen:
+        axes.axvspan(begun - begin, ended - begin, color=SKY, alpha=0.25, linewidth=0)
+        axes.text(begun - begin, 1.0, " frozen", transform=axes.get_xaxis_transform(), va="top")
+    styles = ((VERMILION, "-", 3.0), (AMBER, "--", 2.0), (BLUE, "-", 1.6))
+    for (name, found), (colour, line, wide) in zip(lines.items(), styles, strict=False):
+        if found.empty:
+            continue
+        whole = range(int(begin), int(found["time"].max()) + 1)
+        values = found.assign(second=found["time"].astype(int)).groupby("second")["value"].last()
+        values = values.reindex(whole)
+        axes.plot(
+            [s - begin for s in whole], values, line, color=colour, linewidth=wide, label=name
+        )
+    axes.set(xlabel="seconds", ylabel=unit)
+    axes.set_ylim(bottom=0)
+    axes.margins(y=0.15)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return svg(figure)
+
+
+def books_of(sends: Iterable[Send]) -> list[tuple]:
+    """What the shop's accountants expect of each day, from what the tills sent, without any table.
+
+    Args:
+        sends: valid ones, in any order.
+
+    Returns:
+        Per day of creation: day, orders that are not erased, their revenue, and when the newest of
+        them was changed.
+    """
+    newest: dict[str, Send] = {}
+    for send in sends:
+        known = newest.get(send.order_id)
+        if known is None or send.order_ts >= known.order_ts:
+            newest[send.order_id] = send
+    events = [json.loads(send.value) for send in newest.values() if send.op != "erase"]
+    frame = pd.DataFrame(events)
+    frame["cents"] = (frame["amount"].astype(float) * 100).round().astype("int64")
+    frame["at"] = pd.to_datetime(frame["order_ts"], utc=True)
+    days = frame.groupby("partition_date").agg(
+        orders=("order_id", "nunique"), cents=("cents", "sum"), at=("at", "max")
+    )
+    return [
+        (day, int(row.orders), Decimal(int(row.cents)) / 100, row.at.to_pydatetime())
+        for day, row in days.iterrows()
+    ]
+
+
+def compare_knobs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Each knob turned: the ratio of the medians, and whether the rounds are apart.
+
+    Args:
+        runs: `data/tuning.csv`.
+
+    Returns:
+        By knob and metric: `from`, `to` (medians), `ratio` and `verdict` (`lower`, `higher`,
+        `equal` or `inconclusive`).
+    """
+    runs = runs.assign(**{"events/s": runs["events"] / runs["seconds"]}).rename(
+        columns={
+            "cpu_seconds": "CPU s",
+            "written_kb": "KB written",
+            "read_kb": "KB read",
+            "freshness_s": "freshness s",
+        }
+    )
+    rows = []
+    for knob, (before, after) in SETTINGS.items():
+        chosen = runs[runs["knob"] == knob]
+        for metric in METRICS:
+            spreads = [
+                Spread.of(list(chosen.loc[chosen["setting"] == setting, metric].dropna()) or [0])
+                for setting in (before, after)
+            ]
+            if not spreads[0].median:
+                continue
+            ratio = spreads[1].median / spreads[0].median
+            found = verdict(spreads[1], spreads[0])
+            rows.append((knob, metric, spreads[0].median, spreads[1].median, ratio, found))
+    columns = ["knob", "metric", "from", "to", "ratio", "verdict"]
+    return pd.DataFrame(rows, columns=columns).set_index(["knob", "metric"])
+
+
+def show_knobs(compared: pd.DataFrame):
+    """One row per knob, one column per metric; a ratio is bold where the rounds are apart."""
+    ratios = compared["ratio"].unstack().reindex(index=SETTINGS, columns=METRICS)
+    sure = ~compared["verdict"].isin([INCONCLUSIVE, EQUAL]).unstack().reindex_like(ratios)
+    sure &= ratios.notna()
+    names = {knob: f"{knob}: {before} → {after}" for knob, (before, after) in SETTINGS.items()}
+    marks = sure.map(lambda apart: "font-weight:bold" if apart else "opacity:0.55")
+    texts = ratios.map(lambda ratio: "" if pd.isna(ratio) else f"{ratio:.2f}")
+    marks.index = texts.index = [names[knob] for knob in ratios.index]
+    return styled(texts).apply(lambda frame: marks, axis=None)
+
+
+def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
+    """The shop's board, with its lamp.
+
+    Args:
+        board: `status` and `revenue`.
+        oldest_unread: seconds that the oldest unread message has waited.
+        firing: whether the alert fires.
+
+    Returns:
+        HTML: a bar per status, and a lamp that is green or red.
+    """
+    figure, (axes,) = new_panels(["Revenue by status"], width=6.4, height=2.4)
+    table = board.sort_values("revenue")
+    axes.barh(table["status"], table["revenue"].astype(float), color=BLUE)
+    axes.set_xlabel("euro")
+    colour, text = (VERMILION, "late: somebody is called") if firing else (GREEN, "fresh")
+    waited = f"oldest unread message {oldest_unread:.0f} s"
+    at = f"{datetime.now(UTC):%H:%M:%S} UTC"
+    return (
+        f"<div>{svg(figure)}<div style='font-family:sans-serif'>"
+        f"<span style='color:{colour};font-size:1.6em'>●</span> <b>{escape(text)}</b>"
+        f" <span style='color:{GREY}'>· {escape(waited)} · {at}</span></div></div>"
+    )
