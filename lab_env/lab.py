@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager
 from html import escape
 from pathlib import Path
 
+import pandas as pd
+
 from lab_env import services, store
 from lab_env.course.exercises import Exercises
 from lab_env.course.outcomes import Card, Outcome
@@ -21,6 +23,8 @@ from lab_env.errors import LabError
 from lab_env.faults.outages import paused
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
+from lab_env.monitor import client, watched
+from lab_env.monitor.handle import PrometheusHandle
 from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.processes import supervisor
@@ -252,6 +256,31 @@ class Lab:
         """The handle of a streaming writer of this lesson."""
         return Writer(f"writer-{self.namespace}-{name}")
 
+    def watch(self, name: str, topic: str, checkpoint: str, table: str = "") -> None:
+        """Let the exporter measure a streaming query of this notebook; writers it finds itself.
+
+        Args:
+            name: the label `pipeline` of its metrics, for example `orders`.
+            topic: full name of the topic that it reads.
+            checkpoint: its `checkpointLocation`.
+            table: path of the Hudi table that it writes, if it is one.
+        """
+        pipeline = watched.Pipeline(self.namespace, name, topic, checkpoint, table)
+        watched.watch(self.folder, pipeline)
+
+    def unwatch(self, name: str) -> bool:
+        """No longer measure a query that `watch` named; False if there is none of this name."""
+        return watched.unwatch(self.folder, name)
+
+    def pipeline_metrics(self) -> pd.DataFrame:
+        """What the exporter measures now: metric, its labels, value; needs no Prometheus."""
+        return client.scraped(f"{self.address('exporter')}/metrics")
+
+    @property
+    def prometheus(self) -> PrometheusHandle:
+        """Prometheus, with the rules and targets of this lesson; `start` removes them."""
+        return PrometheusHandle(services.Prometheus(), self.namespace, services.run_promtool)
+
     def files(self, path: str) -> list[store.StoredObject]:
         """Every object below a path of the object store, listed without Spark."""
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
@@ -347,8 +376,9 @@ def reset_lesson(lesson: str) -> dict[str, int]:
     namespace = namespace_of(lesson)
     services.endpoints()  # raises unless the services are running: nothing is half cleared
     writers = _remove_writers(f"writer-{namespace}-")
-    cleared = services.clear(namespace)
+    # First what the exporter watches, so that it measures nothing that is being removed.
     shutil.rmtree(folder("lessons") / namespace, ignore_errors=True)
+    cleared = services.clear(namespace)
     ledgers = list(folder("ledger").glob(f"{namespace}.*"))
     for ledger in ledgers:
         shutil.rmtree(ledger)

@@ -13,13 +13,13 @@ from pathlib import Path
 import pandas as pd
 import psutil
 
-from lab_env import store
 from lab_env.errors import LabError
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
 from lab_env.pipeline import session
 from lab_env.pipeline import writer as process
-from lab_env.pipeline.checkpoint import offsets_in
+from lab_env.pipeline.checkpoint import newest_commit
+from lab_env.pipeline.layout import checkpoint_path
 from lab_env.processes import supervisor
 from lab_env.processes.state import folder
 from lab_env.processes.tree import kill_processes
@@ -129,7 +129,10 @@ class Writer:
             commit.
         """
         job = process.Job.load(self.folder / "job.json")
-        return {sink: _committed(endpoints, job.base, sink) for sink in job.sinks}
+        commits = {
+            sink: newest_commit(endpoints, checkpoint_path(job.base, sink)) for sink in job.sinks
+        }
+        return {sink: commit[1] if commit else {} for sink, commit in commits.items()}
 
     def lag(self, endpoints: Endpoints, end_offsets: dict[int, int]) -> dict[str, int]:
         """How many messages each sink has yet to commit.
@@ -230,13 +233,3 @@ class Writer:
     def processes(self) -> list[psutil.Process]:
         """Its processes: the Python driver and the JVM; empty when it does not run."""
         return supervisor.processes_of(self.name)
-
-
-def _committed(endpoints: Endpoints, base: str, sink: str) -> dict[int, int]:
-    checkpoint = store.key_of(f"{base}/_checkpoints/{sink}")
-    listed = store.list_objects(endpoints, f"{checkpoint}/commits/")
-    batches = [name for entry in listed if (name := entry.key.rpartition("/")[2]).isdigit()]
-    if not batches:
-        return {}
-    newest = max(batches, key=int)
-    return offsets_in(store.read(endpoints, f"{checkpoint}/offsets/{newest}"))

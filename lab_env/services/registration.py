@@ -3,11 +3,13 @@
 from lab_env.errors import LabError
 from lab_env.services.base import Service
 from lab_env.services.connect import Connect
+from lab_env.services.exporter import Exporter
 from lab_env.services.kafka import Kafka
 from lab_env.services.kinesis import Kinesis
 from lab_env.services.metastore import Metastore
 from lab_env.services.minio import MinIO
 from lab_env.services.postgres import Postgres
+from lab_env.services.prometheus import Prometheus
 from lab_env.services.trino import Trino
 
 SERVICES: dict[str, Service] = {
@@ -20,6 +22,8 @@ SERVICES: dict[str, Service] = {
         Trino(),
         Postgres(),
         Connect(),
+        Exporter(),
+        Prometheus(),
     )
 }
 DEFAULT = ("minio", "kafka")  # what `lab up` starts; the others start on request
