@@ -536,12 +536,17 @@ assert validate(orders) == []
 # goes on. The cell that hands them over takes some ten seconds.
 
 # %%
+import json
+
+import pandas as pd
+
+from lab_env.display.card import styled
 from lab_env.lessons.l19.tickets import hand_over
 
 tickets = hand_over(lab, ORDERS, sends, sent=sent, more=200)
 query.processAllAvailable()
 books = spark.createDataFrame(books_of(sends[: sent + 200]), BOOKS_DDL)
-tickets[["complaint"]].style.set_properties(**{"text-align": "left"})
+styled(tickets[["complaint"]])
 
 # %% [markdown]
 # Your tools, each one line of SQL. (`path => '...'`; where a procedure takes only `table`, name the table first, by `CREATE TABLE ... USING hudi LOCATION '...'`.)
@@ -703,7 +708,13 @@ show_knobs(knobs)
 # %%
 from lab_env.lessons.l19.figures import draw_board
 
-board = spark.read.format("hudi").load(orders).groupBy("status").agg(F.sum("amount").alias("revenue")).toPandas()
+board = (
+    spark.read.format("hudi")
+    .load(orders)
+    .groupBy("status")
+    .agg(F.sum("amount").alias("revenue"))
+    .toPandas()
+)
 waited = lab.prometheus.query(UNREAD)["value"][0]
 firing = len(lab.prometheus.alerts().query("name == 'OrdersLate' and state == 'firing'")) > 0
 HTML(draw_board(board, waited, firing))

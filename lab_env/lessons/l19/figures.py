@@ -147,12 +147,12 @@ def books_of(sends: Iterable[Send]) -> list[tuple]:
     events = [json.loads(send.value) for send in newest.values() if send.op != "erase"]
     frame = pd.DataFrame(events)
     frame["cents"] = (frame["amount"].astype(float) * 100).round().astype("int64")
-    frame["at"] = pd.to_datetime(frame["order_ts"], utc=True)
+    frame["changed"] = pd.to_datetime(frame["order_ts"], utc=True)
     days = frame.groupby("partition_date").agg(
-        orders=("order_id", "nunique"), cents=("cents", "sum"), at=("at", "max")
+        orders=("order_id", "nunique"), cents=("cents", "sum"), changed=("changed", "max")
     )
     return [
-        (day, int(row.orders), Decimal(int(row.cents)) / 100, row.at.to_pydatetime())
+        (day, int(row.orders), Decimal(int(row.cents)) / 100, row.changed.to_pydatetime())
         for day, row in days.iterrows()
     ]
 
@@ -177,7 +177,7 @@ def compare_knobs(runs: pd.DataFrame) -> pd.DataFrame:
     )
     rows = []
     for knob, (before, after) in SETTINGS.items():
-        chosen = runs[runs["knob"] == knob]
+        chosen = runs[runs["knob"] == knob].astype({"setting": str})
         for metric in METRICS:
             spreads = [
                 Spread.of(list(chosen.loc[chosen["setting"] == setting, metric].dropna()) or [0])
@@ -195,8 +195,8 @@ def compare_knobs(runs: pd.DataFrame) -> pd.DataFrame:
 def show_knobs(compared: pd.DataFrame):
     """One row per knob, one column per metric; a ratio is bold where the rounds are apart."""
     ratios = compared["ratio"].unstack().reindex(index=SETTINGS, columns=METRICS)
-    sure = ~compared["verdict"].isin([INCONCLUSIVE, EQUAL]).unstack().reindex_like(ratios)
-    sure &= ratios.notna()
+    verdicts = compared["verdict"].unstack().reindex_like(ratios)
+    sure = verdicts.notna() & ~verdicts.isin([INCONCLUSIVE, EQUAL])
     names = {knob: f"{knob}: {before} → {after}" for knob, (before, after) in SETTINGS.items()}
     marks = sure.map(lambda apart: "font-weight:bold" if apart else "opacity:0.55")
     texts = ratios.map(lambda ratio: "" if pd.isna(ratio) else f"{ratio:.2f}")

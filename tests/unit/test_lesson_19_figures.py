@@ -1,0 +1,114 @@
+"""Lesson 19's books count by themselves, its pictures keep gaps, and a knob is judged by rounds."""
+
+from decimal import Decimal
+
+import pandas as pd
+import pytest
+import yaml
+
+from lab_env.errors import LabError
+from lab_env.lessons.l19 import figures
+from lab_env.lessons.l19.figures import (
+    books_of,
+    compare_knobs,
+    draw_board,
+    draw_over_time,
+    metric_lines,
+    scrape_config,
+    show_knobs,
+    show_numbers,
+)
+from lab_env.lessons.l19.tuning_runs import Run, settings, write_results
+from lab_env.shop.events import encode
+from lab_env.shop.model import Send
+
+
+def send(order: str, cents: int, second: int, op: str = "create", day: str = "2026-03-01") -> Send:
+    at = f"2026-03-01T12:00:{second:02}.000000Z"
+    value = encode(f"e-{second}", op, order, "c-1", "p-1", cents, "new", at, day, at)
+    return Send(f"s-{second}", f"e-{second}", order, order, value, "event", op, second, second)
+
+
+def test_the_books_take_the_newest_version_of_each_order_and_no_erased_one():
+    sends = [
+        send("o-1", 1000, 1),
+        send("o-2", 500, 2),
+        send("o-1", 1250, 5, "update"),
+        send("o-1", 1000, 3, "update"),  # late
+        send("o-3", 999, 4),
+        send("o-3", 999, 6, "erase"),
+        send("o-4", 100, 7, day="2026-03-02"),
+    ]
+    (first, second) = books_of(sends)
+    assert first[:3] == ("2026-03-01", 2, Decimal("17.50")) and first[3].second == 5
+    assert second[:3] == ("2026-03-02", 1, Decimal("1.00"))
+
+
+def test_pages_become_scrape_jobs():
+    (job,) = yaml.safe_load(scrape_config({"spark": "http://127.0.0.1:4040/metrics/prometheus/"}))[
+        "scrape_configs"
+    ]
+    assert job["static_configs"] == [{"targets": ["127.0.0.1:4040"]}]
+    assert (job["job_name"], job["metrics_path"]) == ("spark", "/metrics/prometheus/")
+
+
+def test_a_page_gives_the_lines_that_are_asked_for(tmp_path):
+    page = tmp_path / "page"
+    page.write_text("# HELP a text\na_total 1\nb_total 2\n")
+    assert metric_lines(page.as_uri(), "a_") == ["a_total 1"]
+
+
+def test_a_gap_in_a_series_stays_a_gap_in_its_line(monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(figures, "svg", lambda figure: drawn.setdefault("figure", figure))
+    found = pd.DataFrame({"time": [100.2, 101.2, 104.2], "value": [1.0, 2.0, 3.0]})
+    draw_over_time({"unread": found}, [(101.0, 103.0)], "title", "s")
+    (line,) = drawn["figure"].axes[0].get_lines()
+    assert pd.Series(line.get_ydata()).isna().tolist() == [False, False, True, True, False]
+
+
+def test_the_numbers_of_pipelines_stand_beside_each_other():
+    numbers = pd.DataFrame(
+        {
+            "metric": ["lag", "lag", "commit"],
+            "pipeline": ["a", "b", "a"],
+            "partition": ["0", "0", None],
+            "value": [5.0, 0.0, 12.4],
+        }
+    )
+    shown = show_numbers(numbers).data
+    assert shown.loc[("lag", "0"), "b"] == "0" and shown.loc[("commit", ""), "b"] == ""
+
+
+def test_the_board_has_a_lamp_and_text_that_is_no_html():
+    board = pd.DataFrame({"status": ["new", "paid"], "revenue": [1.0, 2.0]})
+    assert "fresh" in draw_board(board, 1.0, firing=False)
+    assert "late" in draw_board(board, 9.0, firing=True)
+
+
+def rounds(setting: str, *cpu: float) -> list[Run]:
+    return [
+        Run("delta commits", setting, n, 100, 10.0, seconds, 50, 7, 3, 9, "")
+        for n, seconds in enumerate(cpu, 1)
+    ]
+
+
+def test_a_knob_counts_only_where_its_rounds_are_apart(tmp_path):
+    write_results([*rounds("1", 10, 11, 12), *rounds("5", 4, 5, 6)], tmp_path / "runs.csv")
+    found = compare_knobs(pd.read_csv(tmp_path / "runs.csv"))
+    cpu = found.loc[("delta commits", "CPU s")]
+    assert cpu["ratio"] == pytest.approx(5 / 11) and cpu["verdict"] == "lower"
+    assert found.loc[("delta commits", "requests"), "verdict"] == "equal"
+    assert ("delta commits", "freshness s") not in found.index
+    assert "0.45" in show_knobs(found).to_html()
+
+
+def test_each_knob_has_the_two_settings_that_are_compared():
+    known = {(setting.knob, setting.setting) for setting in settings()}
+    for knob, chosen in figures.SETTINGS.items():
+        assert {(knob, setting) for setting in chosen} <= known
+
+
+def test_a_notebook_without_a_jvm_says_so():
+    with pytest.raises(LabError, match="0 JVMs"):
+        figures.jvm_of_session()
