@@ -1,8 +1,8 @@
 """Prometheus and the exporter: a pipeline that stands still is noticed, whatever else has died.
 
-The pipeline's checkpoint and table are made-up files in the real store, its messages are in the real
-broker: so a test knows every number, and needs no Spark. One lab for the module; the tests follow one
-another.
+The pipeline's checkpoint and table are made-up files in the real store, its messages are in the
+real broker: so a test knows every number, and needs no Spark. One lab for the module; the tests
+follow one another.
 """
 
 import contextlib
