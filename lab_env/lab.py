@@ -264,7 +264,13 @@ class Lab:
             topic: full name of the topic that it reads.
             checkpoint: its `checkpointLocation`.
             table: path of the Hudi table that it writes, if it is one.
+
+        Raises:
+            LabError: the name is no label.
         """
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", name):
+            next_step = "use letters, digits, dots, hyphens and underscores, for example orders."
+            raise LabError(f"No pipeline can be called {name!r}.", next_step)
         pipeline = watched.Pipeline(self.namespace, name, topic, checkpoint, table)
         watched.watch(self.folder, pipeline)
 

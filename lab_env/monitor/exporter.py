@@ -1,8 +1,8 @@
 """Serves the metrics of the watched pipelines: `python -m lab_env.monitor.exporter ...`.
 
-It measures when it is asked, so a scrape never gets an old number. The lab starts it as the service
-`exporter`. For pipelines elsewhere it needs the file `lessons/NAME/watched.json` in some folder, the
-addresses of broker and store, and the store's keys in the environment.
+It measures when it is asked, so a scrape never gets an old number. The lab starts it as the
+service `exporter`. For pipelines elsewhere it needs the file `lessons/NAME/watched.json` in some
+folder, the addresses of broker and store, and the store's keys in the environment.
 """
 
 import argparse
