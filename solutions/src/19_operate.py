@@ -532,7 +532,7 @@ assert validate(orders) == []
 # %% [markdown]
 # ### Exercise 19.3 · Something is wrong
 #
-# Four tickets came in over night. Each stream has been stopped for you, after it had read all that it could; your own
+# Four tickets came in over night. Their streams have been stopped for you, after they had read all that they could; your own
 # goes on. The cell that hands them over takes some ten seconds.
 
 # %%
@@ -543,8 +543,7 @@ import pandas as pd
 from lab_env.display.card import styled
 from lab_env.lessons.l19.tickets import hand_over
 
-tickets = hand_over(lab, ORDERS, sends, sent=sent, more=200)
-query.processAllAvailable()
+tickets = hand_over(lab, query, ORDERS, sends, sent=sent, more=200)
 books = spark.createDataFrame(books_of(sends[: sent + 200]), BOOKS_DDL)
 styled(tickets[["complaint"]])
 
@@ -582,7 +581,7 @@ show_numbers(numbers[numbers["pipeline"].astype(str).str.startswith("ticket")])
 
 # %% exercise="19.3"
 # BEGIN SOLUTION
-# PROMPT: findings = {"A": ("...", 0), "B": ("...", 0), "C": ("...", 0), "D": ("...", 0)}
+# PROMPT: findings = {"A": (..., ...), "B": (..., ...), "C": (..., ...), "D": (..., ...)}
 table = tickets["table"]
 slices = spark.sql(f"""
     CALL show_fsview_latest(

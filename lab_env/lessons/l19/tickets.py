@@ -39,8 +39,8 @@ def table_of(lab, name: str) -> str:
 
 
 def checkpoint_of(lab, name: str) -> str:
-    """The checkpoint of a ticket's stream; ticket A has that of the lesson's own stream."""
-    return lab.path(f"_checkpoints/{LIVE if name == 'A' else f'ticket_{name.lower()}'}")
+    """The checkpoint of a ticket's stream."""
+    return lab.path(f"_checkpoints/ticket_{name.lower()}")
 
 
 def topic_of(lab, name: str) -> str:
@@ -48,11 +48,14 @@ def topic_of(lab, name: str) -> str:
     return lab.topic("couriers" if name == "D" else LIVE)
 
 
-def hand_over(lab, options: dict[str, str], sends: Sequence, sent: int, more: int) -> pd.DataFrame:
+def hand_over(
+    lab, query, options: dict[str, str], sends: Sequence, sent: int, more: int
+) -> pd.DataFrame:
     """Break four things, and have the exporter watch their streams.
 
     Args:
-        lab: the lesson; its own stream runs, has read all messages and compacts nothing.
+        lab: the lesson.
+        query: its own stream, which has read all messages, and whose table nobody compacts.
         options: Hudi options of its table.
         sends: the recording that the topic gets.
         sent: how many of them the topic has.
@@ -62,9 +65,11 @@ def hand_over(lab, options: dict[str, str], sends: Sequence, sent: int, more: in
         One row per ticket: complaint, topic, checkpoint and table; empty where it has none.
     """
     live = lab.path(LIVE)
-    overlay_table(lab, live, table_of(lab, "A"))
     overlay_table(lab, live, table_of(lab, "B"))
     lab.replay(lab.topic(LIVE), n=more, skip=sent, sends=sends)
+    query.processAllAvailable()
+    overlay_table(lab, live, table_of(lab, "A"))
+    overlay_table(lab, lab.path(f"_checkpoints/{LIVE}"), checkpoint_of(lab, "A"))
     _replace_checkpoint(lab, options)
     _keep_a_savepoint(lab, options)
     _read_two_of_three(lab, sends)
