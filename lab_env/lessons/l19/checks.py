@@ -40,7 +40,7 @@ class RingsWhenItShould:
 
     @staticmethod
     def observe(lab, answer) -> Alarm:
-        """Try the rule by `promtool test rules`: on all scenarios, then for the first that fails."""
+        """Try the rule by `promtool test rules`: on all scenarios, then on one after the other."""
         rules = yaml.safe_dump(as_rules(answer))
 
         def trial(*expected: Expectation):
