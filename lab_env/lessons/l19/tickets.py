@@ -24,7 +24,7 @@ CAUSES = (TOO_SLOW, NOT_READ, REPLACED, NO_COMPACTION, SAVEPOINT, UNFINISHED)
 COMPLAINTS = {
     "A": "Sales: paid orders stay 'new' on our board. (It asks read-optimised, to be quick.)",
     "B": "Support: customers ask for orders that the table does not have. All lamps are green.",
-    "C": "Finance: the store bills twice as much for this table, and it has no row more.",
+    "C": "Finance: the store bills more for this table than last month. It has no row more.",
     "D": "Couriers: a third of the orders never comes. The others are on time.",
 }
 NAMES = tuple(COMPLAINTS)
@@ -77,6 +77,11 @@ def hand_over(
         (name, text, topic_of(lab, name), checkpoint_of(lab, name), table_of(lab, name))
         for name, text in COMPLAINTS.items()
     ]
+    for name in ("A", "B", "C"):
+        lab.spark.sql(
+            f"CREATE TABLE IF NOT EXISTS ticket_{name.lower()} USING hudi"
+            f" LOCATION '{table_of(lab, name)}'"
+        )
     columns = ["ticket", "complaint", "topic", "checkpoint", "table"]
     tickets = pd.DataFrame(rows, columns=columns).set_index("ticket")
     tickets.loc["C", ["topic", "checkpoint"]] = ""
@@ -104,11 +109,11 @@ def _replace_checkpoint(lab, options: dict[str, str]) -> None:
 def _keep_a_savepoint(lab, options: dict[str, str]) -> None:
     """C: a savepoint before a release, forgotten; each write cleans what it may."""
     path = table_of(lab, "C")
-    for version in range(3):
+    for version in range(4):  # the fourth is the first that finds something to clean
         rows = lab.spark.sql(f"""
             SELECT concat('O-', id) AS order_id, sha2(concat(id, '-{version}'), 256) AS status,
                    TIMESTAMP '{DAY} 12:0{version}:00' AS order_ts, '{DAY}' AS partition_date
-            FROM range(0, 500, 1, 1)
+            FROM range(0, 300, 1, 1)
         """)
         (
             rows.write.format("hudi")
