@@ -50,6 +50,7 @@ class Latest(Generic[Read]):
         self._clock = clock
         self._newest: Reading[Read] | None = None
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
         self.why = ""  # the last failure
 
     @property
@@ -59,9 +60,10 @@ class Latest(Generic[Read]):
 
     def begin(self) -> None:
         """Read again, unless the last reading still runs."""
-        if not self.running:
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
+        with self._lock:
+            if not self.running:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
 
     def get(self, seconds: float) -> Read | None:
         """What was read, waiting at most so long; None if it failed or is too old."""
@@ -158,25 +160,30 @@ class Collector:
 
     def samples(self, seconds: float = 0.7) -> list[Sample]:
         """All metrics as they are now, after at most so many seconds."""
-        with self._lock:
-            return list(self._samples(time.monotonic() + seconds, seconds))
+        return list(self._samples(time.monotonic() + seconds, seconds))
 
     def failures(self) -> dict[Pipeline, dict[str, str]]:
         """Why parts of pipelines could not be read, by pipeline and part."""
         return {pipeline: watch.failures() for pipeline, watch in self._watches.items()}
 
     def _samples(self, deadline: float, seconds: float) -> Iterator[Sample]:
-        pipelines, before = watched(self._home), self._watches
-        self._watches = {
-            pipeline: before.get(pipeline) or Watch(self._endpoints, pipeline)
-            for pipeline in pipelines
-        }
-        for pipeline in before.keys() - self._watches.keys():
-            before[pipeline].close()
-        yield Sample("pipeline_watched", {}, len(pipelines))
-        for watch in self._watches.values():
+        watches = self._current()
+        yield Sample("pipeline_watched", {}, len(watches))
+        for watch in watches:
             watch.begin()
-        for watch in self._watches.values():
+        for watch in watches:
             watch.begin_topic(deadline - seconds / 2 - time.monotonic())
-        for watch in self._watches.values():
+        for watch in watches:
             yield from watch.samples(deadline)
+
+    def _current(self) -> list[Watch]:
+        """The watches of what is watched now. Two scrapes at once share them and their readings."""
+        with self._lock:
+            before = self._watches
+            self._watches = {
+                pipeline: before.get(pipeline) or Watch(self._endpoints, pipeline)
+                for pipeline in watched(self._home)
+            }
+            for pipeline in before.keys() - self._watches.keys():
+                before[pipeline].close()
+            return list(self._watches.values())
