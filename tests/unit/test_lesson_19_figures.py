@@ -62,7 +62,7 @@ def test_a_gap_in_a_series_stays_a_gap_in_its_line(monkeypatch):
     drawn = {}
     monkeypatch.setattr(figures, "svg", lambda figure: drawn.setdefault("figure", figure))
     found = pd.DataFrame({"time": [100.2, 101.2, 104.2], "value": [1.0, 2.0, 3.0]})
-    draw_over_time({"unread": found}, [(101.0, 103.0)], "title", "s")
+    draw_over_time({"title": {"unread": found}}, [(101.0, 103.0)])
     (line,) = drawn["figure"].axes[0].get_lines()
     assert pd.Series(line.get_ydata()).isna().tolist() == [False, False, True, True, False]
 

@@ -15,7 +15,7 @@ import yaml
 
 from lab_env.display.card import styled
 from lab_env.display.chart import new_panels, svg
-from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
+from lab_env.display.palette import BLUE, GREEN, GREY, SKY, VERMILION
 from lab_env.errors import LabError
 from lab_env.probes.verdict import EQUAL, INCONCLUSIVE, Spread, verdict
 from lab_env.shop.model import Send
@@ -93,39 +93,44 @@ def show_numbers(numbers: pd.DataFrame):
 
 
 def draw_over_time(
-    lines: Mapping[str, pd.DataFrame], frozen: Sequence[tuple[float, float]], title: str, unit: str
+    panels: Mapping[str, Mapping[str, pd.DataFrame]], frozen: Sequence[tuple[float, float]]
 ) -> str:
     """Numbers over time as steps, with the seconds in which Spark was frozen shaded.
 
     Args:
-        lines: what `query_range` returned (`time`, `value`), by the witness's name; a gap is where
-            Prometheus got no sample.
+        panels: by the panel's title the lines of it: what `query_range` returned (`time`, `value`),
+            by the line's name. A gap is where Prometheus got no sample.
         frozen: begin and end of each freeze, seconds since 1970.
-        title: what the chart shows.
-        unit: of the numbers.
 
     Returns:
         An `<svg>` element.
     """
-    figure, (axes,) = new_panels([title], width=8.6, height=3.0)
-    begin = min(found["time"].min() for found in lines.values() if len(found))
-    for begun, ended in frozen:
-        axes.axvspan(begun - begin, ended - begin, color=SKY, alpha=0.25, linewidth=0)
-        axes.text(begun - begin, 1.0, " frozen", transform=axes.get_xaxis_transform(), va="top")
-    styles = ((VERMILION, "-", 3.0), (AMBER, "--", 2.0), (BLUE, "-", 1.6))
-    for (name, found), (colour, line, wide) in zip(lines.items(), styles, strict=False):
-        if found.empty:
-            continue
-        whole = range(int(begin), int(found["time"].max()) + 1)
-        values = found.assign(second=found["time"].astype(int)).groupby("second")["value"].last()
-        values = values.reindex(whole)
-        axes.plot(
-            [s - begin for s in whole], values, line, color=colour, linewidth=wide, label=name
-        )
-    axes.set(xlabel="seconds", ylabel=unit)
-    axes.set_ylim(bottom=0)
-    axes.margins(y=0.15)
-    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    height = 1.2 + 1.3 * len(panels)
+    figure, axes = new_panels(
+        list(panels), rows=len(panels), width=8.6, height=height, one_unit=False
+    )
+    found = [line for lines in panels.values() for line in lines.values() if len(line)]
+    begin = min(line["time"].min() for line in found)
+    whole = range(int(begin), int(max(line["time"].max() for line in found)) + 1)
+    for panel, lines in zip(axes, panels.values(), strict=True):
+        for begun, ended in frozen:
+            panel.axvspan(begun - begin, ended - begin, color=SKY, alpha=0.25, linewidth=0)
+        styles = ((BLUE, "-"), (VERMILION, "--"))
+        for (name, line), (colour, style) in zip(lines.items(), styles, strict=False):
+            seconds = line.assign(second=line["time"].astype(int)).groupby("second")["value"]
+            values = seconds.last().reindex(whole)
+            panel.plot(
+                [second - begin for second in whole],
+                values,
+                style,
+                color=colour,
+                drawstyle="steps-post",
+                label=name,
+            )
+        panel.margins(y=0.2)
+        panel.set_ylim(bottom=0)
+        panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes[-1].set_xlabel("seconds; shaded: the JVM is frozen")
     return svg(figure)
 
 
