@@ -27,9 +27,9 @@ from lab_env.shop.record import recording
 
 RESULTS = DATA / "tuning.csv"
 ROUNDS = 2
-EVENTS, BATCH = 5_000, 1_000
-RATE, RATE_SECONDS = 100, 24
-WARM_UP = ("2", "0", "inline")  # each table type and compaction once
+EVENTS, BATCH = 4_000, 800
+RATE, RATE_SECONDS = 100, 21
+WARM_UP = ("2", "0")  # each table type once
 
 SIMPLE_COW = {
     **{key: value for key, value in options.COW.items() if "bucket" not in key},
