@@ -731,7 +731,7 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 # The article behind this course ends with five pieces of advice: set the number of write tasks, let
 # files grow to about 100 MB, compact asynchronously, compact after five commits rather than after
 # each, and commit about once a minute. Each is true somewhere. The lab has turned each knob on one
-# stream of 5,000 events, in batches of 800; for the commits it sent 100 events/s for 21 seconds,
+# stream of 4,000 events, in batches of 800; for the commits it sent 100 events/s for 21 seconds,
 # and 10 seconds stand for the minute. All settings took turns, twice, on two cores that had other
 # work, too. (`python -m lab_env.lessons.l19.tuning_runs` measures them again on your machine.)
 #
