@@ -1,5 +1,6 @@
 """The object store as the lab itself uses it: list, read, copy, delete; without Spark."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,6 +67,24 @@ def client(endpoints: Endpoints):
         endpoints.s3_secret_key,
         endpoints.s3_region,
     )
+
+
+def export_environment(endpoints: Endpoints) -> None:
+    """Set the variables by which libraries in this process find the store without being told.
+
+    hudi-rs 0.5 hands its storage options to the table, not to the table's metadata table. Without
+    these variables it looks for that one at Amazon, gives up, and lists folders instead.
+
+    Args:
+        endpoints: where the store is, and its keys; without keys the machine's own count.
+    """
+    os.environ["AWS_ENDPOINT"] = endpoints.s3_endpoint
+    os.environ["AWS_REGION"] = endpoints.s3_region
+    os.environ["AWS_ALLOW_HTTP"] = str(endpoints.s3_endpoint.startswith("http:")).lower()
+    if endpoints.s3_access_key:
+        os.environ["AWS_ACCESS_KEY_ID"] = endpoints.s3_access_key
+        os.environ["AWS_SECRET_ACCESS_KEY"] = endpoints.s3_secret_key
+        os.environ.pop("AWS_SESSION_TOKEN", None)  # it would belong to other keys
 
 
 def key_of(path: str) -> str:

@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from nbmake.pytest_items import NotebookItem
 
 from lab_env.authoring.executed import keep
 from lab_env.course.registry import Exercise, LessonEntry, lessons
-from lab_env.jvm import MemoryUse, nearly_full
+from lab_env.jvm import EXIT_SECONDS, MemoryUse, nearly_full
 
 
 @dataclass(frozen=True)
@@ -107,18 +107,18 @@ def pytest_runtest_call(item: pytest.Item):
             "JUPYTER_PREFER_ENV_PATH": "1",
         }
         runs: list[ExecutedNotebook] = []
-        with _environment(observed), _noted(runs, worked), _processor_seconds() as used:
+        with _environment(observed), _noted(runs, worked), _processes() as used:
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
-    item.user_properties.append(("processor_seconds", used()))
+    item.user_properties.append(("processor_seconds", used.seconds()))
     facts = [json.loads(line) for line in lines]
-    wrong = nearly_full(runs[-1].memory) + failed_proofs(facts)
+    wrong = nearly_full(runs[-1].memory) + used.left_behind() + failed_proofs(facts)
     entry = lessons().get(item.path.stem[:2])
     if entry:
         wrong += shortcomings(entry, worked, [fact for fact in facts if "exercise" in fact])
     if wrong:
         raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
-    runs[-1].nb.metadata["processor_seconds"] = round(used(), 1)
+    runs[-1].nb.metadata["processor_seconds"] = round(used.seconds(), 1)
     keep(runs[-1].nb, item.path)
     return result
 
@@ -316,34 +316,55 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
         yield
 
 
-@contextmanager
-def _processor_seconds() -> Generator[Callable[[], float]]:
-    """Processor seconds of the kernel that starts meanwhile, and of its session's processes.
+class _Processes:
+    """The kernel that a notebook starts, and the processes of its session.
 
     Services are daemons: they lead sessions of their own and are not counted.
     """
-    this = psutil.Process()
-    before = set(this.children())
-    latest: dict[psutil.Process, float] = {}
 
-    def look() -> None:
-        for kernel in set(this.children()) - before:
+    def __init__(self):
+        self._this = psutil.Process()
+        self._before = set(self._this.children())
+        self._seconds: dict[psutil.Process, float] = {}
+
+    def look(self) -> None:
+        """Note the processes that are there now, and the processor time that they have used."""
+        for kernel in set(self._this.children()) - self._before:
             with suppress(psutil.Error, OSError):
                 for process in (kernel, *kernel.children(recursive=True)):
                     if os.getsid(process.pid) == kernel.pid:
                         times = process.cpu_times()
-                        latest[process] = times.user + times.system
+                        self._seconds[process] = times.user + times.system
 
+    def seconds(self) -> float:
+        """Processor seconds of all of them."""
+        return sum(self._seconds.values())
+
+    def left_behind(self) -> list[str]:
+        """Kill those that outlive their kernel by twice `EXIT_SECONDS`; one sentence for each."""
+        _, left = psutil.wait_procs(self._seconds, timeout=2 * EXIT_SECONDS)
+        said = []
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                said.append(f"{process.name()} ({process.pid}) outlives the notebook's kernel")
+                process.kill()
+        return said
+
+
+@contextmanager
+def _processes() -> Generator[_Processes]:
+    """The processes of the kernel that starts meanwhile."""
+    noted = _Processes()
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.5):
-            look()
+            noted.look()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield lambda: sum(latest.values())
+        yield noted
     finally:
         ended.set()
         watcher.join()

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
 
-from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER, start_mark
+from lab_env.jvm import EXIT_SECONDS, JOL_OPTIONS, QUICK_COMPILER, start_mark
 from lab_env.settings import Endpoints, settings
+from lab_env.store import export_environment
 
 JAVA_OPTIONS = " ".join(
     (
@@ -105,7 +106,7 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     Another SPARK_HOME, Java or Python of this machine must not be picked up.
 
     Args:
-        endpoints: where the services are; the object store's keys are put into the environment.
+        endpoints: where the services are; the object store's go into the environment, too.
         java_home: the Java 17 to run on.
     """
     os.environ["SPARK_HOME"] = str(distribution("pyspark").locate_file("pyspark"))
@@ -113,10 +114,7 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     os.environ["JAVA_HOME"] = str(java_home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = settings().bind
-    if endpoints.s3_access_key:  # without, the machine's own role or variables count
-        os.environ["AWS_ACCESS_KEY_ID"] = endpoints.s3_access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = endpoints.s3_secret_key
-        os.environ.pop("AWS_SESSION_TOKEN", None)  # it would belong to other keys
+    export_environment(endpoints)
 
 
 def build_session(
@@ -143,11 +141,35 @@ def build_session(
     prepare_environment(endpoints, java_home)
     from pyspark.sql import SparkSession  # after the environment is right
 
+    running = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName(app)
     for key, value in (spark_conf(endpoints, jars) | (extra or {})).items():
         builder = builder.config(key, value)
     with _output_to(log):
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    if running is None:
+        _limit_time_to_exit(session.sparkContext._gateway)
+    return session
+
+
+def _limit_time_to_exit(gateway) -> None:
+    """Have this JVM killed if it is told to exit and still lives after EXIT_SECONDS.
+
+    At its exit a JVM waits for its shutdown hooks, and one of Hudi's may never end: when the
+    asynchronous compaction of a native sink has stopped by itself, it waits for its own thread, and
+    the hook waits for the lock that it holds (1.1.1, `HoodieStreamingSink.reset`). The notebook's
+    kernel would be long gone, and its JVM would stay.
+    """
+    jvm = gateway.jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+    watch = f"for _ in $(seq {EXIT_SECONDS}); do sleep 1; kill -0 $0 2>&- || exit; done; kill -9 $0"
+    command = gateway.new_array(jvm.java.lang.String, 4)
+    for position, word in enumerate(("sh", "-c", watch, str(pid))):
+        command[position] = word
+    runnable = jvm.java.lang.Class.forName("java.lang.Runnable")
+    watcher = jvm.java.lang.ProcessBuilder(command)
+    hook = jvm.java.beans.EventHandler.create(runnable, watcher, "start")
+    jvm.java.lang.Runtime.getRuntime().addShutdownHook(jvm.java.lang.Thread(hook))
 
 
 @contextmanager

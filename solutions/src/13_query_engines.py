@@ -204,6 +204,10 @@ def in_trino(sql):
 # [**hudi-rs**](../docs/glossary.md#hudi-rs) is Hudi's reader in Rust, a Python package. It needs no
 # Java, no Spark and no metastore: it reads the timeline from the store, as Hudi does. It gives Arrow tables. DuckDB, an SQL
 # engine inside this Python process, asks questions about them. (DuckDB ships no reader for Hudi tables itself.)
+#
+# Its storage options say where the store is. For the table's [metadata table](../docs/glossary.md#metadata-table) hudi-rs
+# 0.5 does not pass them on: it reads the environment (`AWS_ENDPOINT`, `AWS_REGION`, `AWS_ALLOW_HTTP`), which the
+# lab has set. Without these variables it asks Amazon for your bucket, fails, and lists the folders instead.
 
 # %%
 import duckdb

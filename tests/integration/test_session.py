@@ -6,10 +6,13 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
+import psutil
 import pytest
+from own_lab import allowed, wait_until
 
 from lab_env.errors import LabError
 from lab_env.install import cds_archive
+from lab_env.jvm import EXIT_SECONDS
 from lab_env.lab import Lab
 
 pytestmark = pytest.mark.services
@@ -22,11 +25,29 @@ from lab_env import services
 lab = Lab("pytest", services.endpoints())
 before = time.process_time()
 spark = lab.spark
-java = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-used = psutil.Process(java).cpu_times()
-print("seconds", time.process_time() - before + used.user + used.system)
-spark.stop()
+java = spark.sparkContext._jvm.java
+pid = java.lang.ProcessHandle.current().pid()
+used = psutil.Process(pid).cpu_times()
+print(time.process_time() - before + used.user + used.system, pid)
+latch = java.util.concurrent.CountDownLatch(1)
+runnable = java.lang.Class.forName("java.lang.Runnable")
+hook = java.beans.EventHandler.create(runnable, latch, "await")
+java.lang.Runtime.getRuntime().addShutdownHook(java.lang.Thread(hook))
 """
+
+
+@pytest.fixture(scope="module")
+def started(services, tmp_path_factory) -> subprocess.CompletedProcess:
+    """A session that ends with its program, and whose JVM has a shutdown hook that never ends."""
+    other = str(tmp_path_factory.mktemp("other"))
+    old = {"SPARK_HOME": other, "JAVA_HOME": other, "SPARK_CONF_DIR": other}
+    return subprocess.run(
+        [sys.executable, "-c", START],
+        env=os.environ | old,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,20 +57,18 @@ def spark(services):
     session.stop()
 
 
-def test_it_starts_soon_and_silently_and_picks_up_no_other_spark(services, tmp_path):
-    old = {"SPARK_HOME": str(tmp_path), "JAVA_HOME": str(tmp_path), "SPARK_CONF_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", START],
-        env=os.environ | old,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def test_it_starts_soon_and_silently_and_picks_up_no_other_spark(started):
     # What the JVM prints goes to the lab's log, not into a learner's notebook.
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (started.returncode, started.stderr) == (0, "")
     # Processor seconds, which other work on the machine changes little. Alone on two cores a
     # session takes about as many seconds as it uses.
-    assert float(done.stdout.split()[-1]) <= 6
+    assert float(started.stdout.split()[0]) <= 6
+
+
+def test_a_jvm_that_does_not_exit_is_killed(started):
+    pid = int(started.stdout.split()[1])
+    assert psutil.pid_exists(pid)
+    wait_until(lambda: not psutil.pid_exists(pid), EXIT_SECONDS + allowed(5))
 
 
 def test_its_classes_come_from_the_archive(spark):
