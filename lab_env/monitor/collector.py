@@ -172,7 +172,7 @@ class Collector:
         for watch in watches:
             watch.begin()
         for watch in watches:
-            watch.begin_topic(deadline - seconds / 2 - time.monotonic())
+            watch.begin_topic(deadline - 0.4 * seconds - time.monotonic())
         for watch in watches:
             yield from watch.samples(deadline)
 

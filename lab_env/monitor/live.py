@@ -107,6 +107,7 @@ class Look:
 
             self._collector = Collector(Path(settings().home), endpoints)
             self._endpoints = endpoints
+            return rows, self._collector.samples(seconds=10)  # connections take their time
         return rows, self._collector.samples(seconds=2)
 
 

@@ -1,5 +1,9 @@
 """The metrics of a pipeline follow from what was read; what was not read has no value."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 from xray_tables import T1, T2, T3, T4, base, committed, done, end, log, snapshot
 
@@ -151,3 +155,15 @@ def test_every_metric_has_a_description():
         Sample("pipeline_watched", {}, 1),
     ]
     assert {sample.metric for sample in all_samples} == set(metrics.METRICS)
+
+
+@pytest.mark.parametrize("name", ["alerts.yml", "consoles/pipeline.html", "grafana.json"])
+def test_rules_console_and_dashboard_ask_for_metrics_that_exist(name):
+    text = (Path(metrics.__file__).parent / name).read_text()
+    named = set(re.findall(r"\bpipeline_[a-z_]+", text))
+    assert len(named) > 5 and named <= set(metrics.METRICS)
+
+
+def test_the_dashboard_for_grafana_asks_for_its_data_source():
+    dashboard = json.loads((Path(metrics.__file__).parent / "grafana.json").read_text())
+    assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {"${source}"}
