@@ -30,6 +30,7 @@ from lab_env.lessons.l19.tickets import (
     UNFINISHED,
     Evidence,
 )
+from lab_env.monitor.metrics import METRICS
 
 RIGHT = {scenario.name: scenario.rings for scenario in scenarios.SCENARIOS}
 
@@ -51,7 +52,10 @@ def test_an_alert_that_rings_for_a_hang_and_for_a_dead_exporter_passes():
         (scenarios.HICCUP, "Fired for a hiccup"),
         (scenarios.CALM, "Fired in an ordinary minute"),
         (scenarios.HANG, "your rule did not fire"),
-        (scenarios.EXPORTER, "fell silent"),
+        (scenarios.PAGES, "Spark's pages did not answer"),
+        (scenarios.SLOW, "waited 6 s"),
+        (scenarios.EXPORTER, "The exporter died and your rule fell silent"),
+        (scenarios.BROKER, "Kafka did not answer"),
     ],
 )
 def test_each_wrong_ring_and_each_silence_has_its_reason(scenario, reason):
@@ -92,18 +96,30 @@ def test_a_scenario_has_a_sample_per_second_of_every_series():
             assert len(row["values"].split()) == scenarios.SECONDS + 1
 
 
-def test_a_dead_exporter_ends_its_series_and_a_hung_stream_only_sparks():
-    def ended(scenario):
-        return {r["series"].split("{")[0] for r in scenario.series() if "stale" in r["values"]}
+def ended(scenario) -> set[str]:
+    rows = (row for row in scenario.series() if row["values"].split()[-1] == "_")
+    return {row["series"].partition("{")[0] for row in rows}
 
-    assert "pipeline_oldest_unread_seconds" in ended(scenarios.EXPORTER)
+
+def test_what_the_exporter_cannot_say_ends():
+    assert {"pipeline_oldest_unread_seconds", "pipeline_watched"} <= ended(scenarios.EXPORTER)
+    assert ended(scenarios.BROKER) == {
+        "pipeline_oldest_unread_seconds",
+        "pipeline_newest_message_seconds",
+        "pipeline_lag_messages",
+    }
     assert not ended(scenarios.HANG)
+
+
+def test_every_metric_of_the_exporter_can_be_used():
+    names = {row["series"].partition("{")[0] for row in scenarios.CALM.series()}
+    assert set(METRICS) <= names
 
 
 def test_the_oldest_message_is_older_than_the_limit_only_where_the_alert_must_ring():
     for scenario in scenarios.SCENARIOS:
         late = [s for s in range(scenarios.SECONDS + 1) if scenario.unread(s) > 5]
-        assert (len(late) > 3) == (scenario is scenarios.HANG)
+        assert (len(late) > 3) == (scenario in (scenarios.HANG, scenarios.SLOW))
 
 
 def test_every_day_of_the_hidden_table_has_its_own_fault():

@@ -1,4 +1,4 @@
-"""Lesson 19's books count by themselves, its pictures keep gaps, and a knob is judged by rounds."""
+"""Lesson 19's books count by themselves, and its pictures keep gaps."""
 
 from decimal import Decimal
 
@@ -10,15 +10,13 @@ from lab_env.errors import LabError
 from lab_env.lessons.l19 import figures
 from lab_env.lessons.l19.figures import (
     books_of,
-    compare_knobs,
     draw_board,
     draw_over_time,
     metric_lines,
     scrape_config,
-    show_knobs,
     show_numbers,
+    wait_until,
 )
-from lab_env.lessons.l19.tuning_runs import Run, settings, write_results
 from lab_env.shop.events import encode
 from lab_env.shop.model import Send
 
@@ -86,27 +84,10 @@ def test_the_board_has_a_lamp_and_text_that_is_no_html():
     assert "late" in draw_board(board, 9.0, firing=True)
 
 
-def rounds(setting: str, *cpu: float) -> list[Run]:
-    return [
-        Run("delta commits", setting, n, 100, 10.0, seconds, 50, 7, 3, 9, "")
-        for n, seconds in enumerate(cpu, 1)
-    ]
-
-
-def test_a_knob_counts_only_where_its_rounds_are_apart(tmp_path):
-    write_results([*rounds("1", 10, 11, 12), *rounds("5", 4, 5, 6)], tmp_path / "runs.csv")
-    found = compare_knobs(pd.read_csv(tmp_path / "runs.csv"))
-    cpu = found.loc[("delta commits", "CPU s")]
-    assert cpu["ratio"] == pytest.approx(5 / 11) and cpu["verdict"] == "lower"
-    assert found.loc[("delta commits", "requests"), "verdict"] == "equal"
-    assert ("delta commits", "freshness s") not in found.index
-    assert "0.45" in show_knobs(found).to_html()
-
-
-def test_each_knob_has_the_two_settings_that_are_compared():
-    known = {(setting.knob, setting.setting) for setting in settings()}
-    for knob, chosen in figures.SETTINGS.items():
-        assert {(knob, setting) for setting in chosen} <= known
+def test_waiting_ends_with_the_condition_or_with_an_error():
+    wait_until(lambda: True, "nothing", seconds=0)
+    with pytest.raises(LabError, match="the alert fires"):
+        wait_until(lambda: False, "the alert fires", seconds=0)
 
 
 def test_a_notebook_without_a_jvm_says_so():

@@ -1,9 +1,10 @@
-"""Draws what the witnesses say, what each knob costs, and the shop's board with its lamp."""
+"""Draws what the witnesses say, and the shop's board with its lamp; waits, and keeps the books."""
 
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from html import escape
@@ -17,17 +18,7 @@ from lab_env.display.card import styled
 from lab_env.display.chart import new_panels, svg
 from lab_env.display.palette import BLUE, GREEN, GREY, SKY, VERMILION
 from lab_env.errors import LabError
-from lab_env.probes.verdict import EQUAL, INCONCLUSIVE, Spread, verdict
 from lab_env.shop.model import Send
-
-METRICS = ("events/s", "CPU s", "requests", "KB written", "files", "KB read", "freshness s")
-SETTINGS = {  # where each knob is turned from, and to
-    "write tasks": ("2", "8"),
-    "small file limit": ("0", "104857600"),
-    "compaction": ("inline", "async"),
-    "delta commits": ("1", "5"),
-    "commit interval": ("2 s", "10 s"),
-}
 
 
 def jvm_of_session() -> int:
@@ -44,6 +35,22 @@ def jvm_of_session() -> int:
             "restart the kernel and run the lesson from its start.",
         )
     return found[0]
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float) -> None:
+    """Wait until a condition holds, looking five times a second.
+
+    Raises:
+        LabError: it did not hold in time; `what` says what was waited for.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"After {seconds:.0f} s this had not happened: {what}.",
+                "ask Prometheus for the alert's expression: lab.prometheus.query(...)",
+            )
+        time.sleep(0.2)
 
 
 def scrape_config(pages: Mapping[str, str]) -> str:
@@ -160,53 +167,6 @@ def books_of(sends: Iterable[Send]) -> list[tuple]:
         (day, int(row.orders), Decimal(int(row.cents)) / 100, row.changed.to_pydatetime())
         for day, row in days.iterrows()
     ]
-
-
-def compare_knobs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Each knob turned: the ratio of the medians, and whether the rounds are apart.
-
-    Args:
-        runs: `data/tuning.csv`.
-
-    Returns:
-        By knob and metric: `from`, `to` (medians), `ratio` and `verdict` (`lower`, `higher`,
-        `equal` or `inconclusive`).
-    """
-    runs = runs.assign(**{"events/s": runs["events"] / runs["seconds"]}).rename(
-        columns={
-            "cpu_seconds": "CPU s",
-            "written_kb": "KB written",
-            "read_kb": "KB read",
-            "freshness_s": "freshness s",
-        }
-    )
-    rows = []
-    for knob, (before, after) in SETTINGS.items():
-        chosen = runs[runs["knob"] == knob].astype({"setting": str})
-        for metric in METRICS:
-            spreads = [
-                Spread.of(list(chosen.loc[chosen["setting"] == setting, metric].dropna()) or [0])
-                for setting in (before, after)
-            ]
-            if not spreads[0].median:
-                continue
-            ratio = spreads[1].median / spreads[0].median
-            found = verdict(spreads[1], spreads[0])
-            rows.append((knob, metric, spreads[0].median, spreads[1].median, ratio, found))
-    columns = ["knob", "metric", "from", "to", "ratio", "verdict"]
-    return pd.DataFrame(rows, columns=columns).set_index(["knob", "metric"])
-
-
-def show_knobs(compared: pd.DataFrame):
-    """One row per knob, one column per metric; a ratio is bold where the rounds are apart."""
-    ratios = compared["ratio"].unstack().reindex(index=SETTINGS, columns=METRICS)
-    verdicts = compared["verdict"].unstack().reindex_like(ratios)
-    sure = verdicts.notna() & ~verdicts.isin([INCONCLUSIVE, EQUAL])
-    names = {knob: f"{knob}: {before} → {after}" for knob, (before, after) in SETTINGS.items()}
-    marks = sure.map(lambda apart: "font-weight:bold" if apart else "opacity:0.55")
-    texts = ratios.map(lambda ratio: "" if pd.isna(ratio) else f"{ratio:.2f}")
-    marks.index = texts.index = [names[knob] for knob in ratios.index]
-    return styled(texts).apply(lambda frame: marks, axis=None)
 
 
 def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:

@@ -23,7 +23,7 @@ CAUSES = (TOO_SLOW, NOT_READ, REPLACED, NO_COMPACTION, SAVEPOINT, UNFINISHED)
 
 COMPLAINTS = {
     "A": "Sales: paid orders stay 'new' on our board. (It asks read-optimised, to be quick.)",
-    "B": "Support: customers ask for orders that the table does not have. All lamps are green.",
+    "B": "Support: customers ask for orders that the table does not have. Lag 0, no error.",
     "C": "Finance: the store bills more for this table than last month. It has no row more.",
     "D": "Couriers: a third of the orders never comes. The others are on time.",
 }
