@@ -174,7 +174,7 @@ server, _ = start_http_server(notebook_port, addr="127.0.0.1", registry=registry
 # reads from the checkpoint in the object store how far the last committed batch got, and lists the
 # table's timeline. It needs neither Spark nor its process. `lab.watch` tells it what to look at.
 #
-# Prometheus reads the exporter already. Now it shall read the other pages, too:
+# Prometheus reads the exporter already. Add the other pages:
 
 # %%
 from lab_env.lessons.l19.figures import jvm_of_session, scrape_config
@@ -338,8 +338,8 @@ print(f"{kept:.0%} of the seconds")
 # fire at night, when nobody orders, nor for a hiccup of two seconds, nor because many young
 # messages wait.
 #
-# The check does not run your stream. `promtool`, Prometheus's own tool, plays six courses of events
-# of 90 seconds each to your rule. You may use every number that you have seen above; `UNREAD` is
+# The check does not run your stream. `promtool`, Prometheus's own tool, runs your rule on nine
+# made-up scenarios of 90 seconds. You may use every number that you have seen above; `UNREAD` is
 # the name of one.
 
 # %% exercise="19.1"
