@@ -91,5 +91,5 @@ def test_waiting_ends_with_the_condition_or_with_an_error():
 
 
 def test_a_notebook_without_a_jvm_says_so():
-    with pytest.raises(LabError, match="0 JVMs"):
+    with pytest.raises(LabError, match="0 JVMs of Spark"):
         figures.jvm_of_session()

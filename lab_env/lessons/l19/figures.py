@@ -27,11 +27,16 @@ def jvm_of_session() -> int:
     Raises:
         LabError: there is none, or more than one.
     """
+    # Kafka's is a child of this kernel, too, if the kernel has started the services.
     children = psutil.Process(os.getpid()).children(recursive=True)
-    found = [child.pid for child in children if "java" in child.name()]
+    found = [
+        child.pid
+        for child in children
+        if "java" in child.name() and any("SparkSubmit" in part for part in child.cmdline())
+    ]
     if len(found) != 1:
         raise LabError(
-            f"This notebook has {len(found)} JVMs, and one is expected.",
+            f"This notebook has {len(found)} JVMs of Spark, and one is expected.",
             "restart the kernel and run the lesson from its start.",
         )
     return found[0]
