@@ -138,11 +138,6 @@ class Watch:
         if not self._topic.running:
             self._reader.close()
 
-    def failures(self) -> dict[str, str]:
-        """Why parts could not be read, by part."""
-        parts = {"checkpoint": self._checkpoint, "topic": self._topic, "table": self._table}
-        return {name: part.why for name, part in parts.items() if part and part.why}
-
 
 class Collector:
     """All watched pipelines of a lab.
@@ -161,10 +156,6 @@ class Collector:
     def samples(self, seconds: float = 0.7) -> list[Sample]:
         """All metrics as they are now, after at most so many seconds."""
         return list(self._samples(time.monotonic() + seconds, seconds))
-
-    def failures(self) -> dict[Pipeline, dict[str, str]]:
-        """Why parts of pipelines could not be read, by pipeline and part."""
-        return {pipeline: watch.failures() for pipeline, watch in self._watches.items()}
 
     def _samples(self, deadline: float, seconds: float) -> Iterator[Sample]:
         watches = self._current()

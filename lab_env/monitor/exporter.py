@@ -1,8 +1,9 @@
 """Serves the metrics of the watched pipelines: `python -m lab_env.monitor.exporter ...`.
 
-It measures when it is asked, so a scrape never gets an old number. The lab starts it as the
-service `exporter`. For pipelines elsewhere it needs the file `lessons/NAME/watched.json` in some
-folder, the addresses of broker and store, and the store's keys in the environment.
+It measures when it is asked. What it could not read for five seconds has no number; ages are
+computed anew for each scrape. The lab starts it as the service `exporter`. For pipelines elsewhere
+it needs the file `lessons/NAME/watched.json` in some folder, the addresses of broker and store, and
+the store's keys in the environment. Times of a table count as UTC, as the lab's writers have them.
 """
 
 import argparse

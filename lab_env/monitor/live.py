@@ -3,6 +3,8 @@
 In a terminal one picture changes in place. Into a file or a pipe each look is a few plain lines.
 """
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -51,7 +53,8 @@ def pipeline_rows(samples: Iterable[Sample]) -> dict[tuple[str, str], PipelineRo
             if not sample.value:
                 row.down = (*row.down, sample.labels["part"])
         else:
-            row[sample.metric] = row.get(sample.metric, 0) + sample.value
+            # A partition that was made anew lies behind its checkpoint; others are no less late.
+            row[sample.metric] = row.get(sample.metric, 0) + max(0, sample.value)
     return rows
 
 
@@ -72,8 +75,10 @@ def watch(console: Console, seconds: float, status_table: StatusTable) -> None:
                 for line in plain_lines(*look.now()):
                     print(line, flush=True)
                 time.sleep(seconds)
-    except (KeyboardInterrupt, BrokenPipeError):
+    except KeyboardInterrupt:
         pass  # whoever watches has seen enough
+    except BrokenPipeError:  # so has `head`; Python would write again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _in_place(console: Console, seconds: float, status_table: StatusTable, look: "Look") -> None:

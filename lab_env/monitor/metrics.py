@@ -4,6 +4,7 @@ Nothing here reads anything, so a test can hand in any state. What is not known 
 metric is left out rather than set to 0 or to what it was before.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from lab_env.hudi.timeline import to_seconds
 
 METRICS = {
     "pipeline_watched": "Pipelines that the exporter watches.",
-    "pipeline_up": "Whether this part of the pipeline could be read just now.",
+    "pipeline_up": "Whether this part of the pipeline could be read within the last 5 s.",
     "pipeline_lag_messages": "Messages of the partition that no committed batch holds.",
     "pipeline_oldest_unread_seconds": "Age of the oldest message that no committed batch holds.",
     "pipeline_newest_message_seconds": "Age of the newest message that a committed batch holds.",
@@ -21,7 +22,7 @@ METRICS = {
     "pipeline_oldest_pending_seconds": "Age of the oldest pending instant, 0 without one.",
     "pipeline_file_slices": "File slices that a query of the latest state reads.",
     "pipeline_log_files": "Log files in these slices.",
-    "pipeline_log_files_per_slice_max": "Most log files in one of these slices.",
+    "pipeline_log_files_per_slice_max": "Most log files that a query merges in one file group.",
     "pipeline_savepoints": "Savepoints of the table; the cleaner keeps their files.",
     "pipeline_bytes": "Bytes of the table's folder.",
     "pipeline_batch": "Number of the newest committed batch, as recorded here.",
@@ -123,10 +124,13 @@ def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Ite
     yield Sample("pipeline_pending_instants", labels, len(pending))
     oldest = min((to_seconds(instant.requested) for instant in pending), default=now)
     yield Sample("pipeline_oldest_pending_seconds", labels, max(0.0, now - oldest))
-    logs = [sum(file.kind == "log" for file in part.logs) for part in table.current]
-    yield Sample("pipeline_file_slices", labels, len(logs))
-    yield Sample("pipeline_log_files", labels, sum(logs))
-    yield Sample("pipeline_log_files_per_slice_max", labels, max(logs, default=0))
+    # While a compaction is pending, a file group has two such slices, and a query merges both.
+    logs: Counter[tuple[str, str]] = Counter()
+    for part in table.current:
+        logs[part.partition, part.group] += sum(file.kind == "log" for file in part.logs)
+    yield Sample("pipeline_file_slices", labels, len(table.current))
+    yield Sample("pipeline_log_files", labels, logs.total())
+    yield Sample("pipeline_log_files_per_slice_max", labels, max(logs.values(), default=0))
     savepoints = [i for i in table.instants if i.action == "savepoint" and i.completed]
     yield Sample("pipeline_savepoints", labels, len(savepoints))
     for part, size in _bytes(table).items():

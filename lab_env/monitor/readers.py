@@ -50,6 +50,7 @@ class TopicReader:
             "group.id": "exporter",  # the client asks for one
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",  # as Spark reads, unless it is told otherwise
             "log_level": 2,
             "socket.timeout.ms": int(TIMEOUT_S * 1000),
             "reconnect.backoff.max.ms": 500,
@@ -139,6 +140,8 @@ class TopicReader:
                     waiting.discard(number)
         finally:
             consumer.unassign()
+        if waiting:
+            raise LabError(f"Kafka sends no message of {self._topic} within {TIMEOUT_S:.0f} s.")
         return unread, read
 
 

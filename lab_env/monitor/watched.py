@@ -7,7 +7,7 @@ stopped on purpose, or has read all there was, is not expected to keep up.
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from lab_env.pipeline.layout import TABLES, checkpoint_path, table_path
@@ -80,6 +80,8 @@ def _of_writers(folder: Path) -> Iterator[Pipeline]:
         job, state = _json(path), _json(path.with_name("state.json"))
         if not job or state.get("state") == "stopped":
             continue
+        if not {"name", "base", "topic", "sinks"} <= job.keys():
+            continue  # not a job of this version
         namespace, _, writer = job["name"].removeprefix("writer-").rpartition("-")
         for sink in job["sinks"]:
             yield Pipeline(
@@ -97,7 +99,14 @@ def _of_lessons(folder: Path) -> Iterator[Pipeline]:
 
 
 def _read(path: Path) -> list[Pipeline]:
-    return [Pipeline(**one) for one in _json(path).get("pipelines", ())]
+    """The pipelines in a file; entries that are none are left out, so that they hide no other."""
+    names = {field.name for field in fields(Pipeline)}
+    found = []
+    listed = _json(path).get("pipelines")
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict) and names - {"table"} <= one.keys() <= names:
+            found.append(Pipeline(**one))
+    return found
 
 
 def _write(path: Path, pipelines: dict[str, Pipeline]) -> None:
@@ -108,8 +117,9 @@ def _write(path: Path, pipelines: dict[str, Pipeline]) -> None:
 
 
 def _json(path: Path) -> dict:
-    """The content of a file; empty if it is missing or only half written."""
+    """The content of a file; empty if it is missing, half written or no object."""
     try:
-        return json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
+    return content if isinstance(content, dict) else {}

@@ -24,6 +24,7 @@ from lab_env.install.go_build import build_program, built_program
 from lab_env.install.versions import versions
 from lab_env.install.wheels import drop_build_leftovers
 from lab_env.processes.environment import clean_environment
+from lab_env.processes.state import home
 from lab_env.processes.supervisor import Program
 from lab_env.services.base import Finding, NotReady, Service, open_local
 from lab_env.services.exporter import Exporter
@@ -75,6 +76,10 @@ class Prometheus(Service):
             raise LabError("Prometheus has not been built yet.", "run: lab up prometheus")
         for folder in (RULES, SCRAPE):
             (self.folder / folder).mkdir(exist_ok=True)
+            for file in (self.folder / folder).glob("*.yml"):
+                # A reset removes the lesson's folder, also while this server does not run.
+                if not (home() / "lessons" / file.stem).is_dir():
+                    file.unlink()
         shutil.copy(PACKAGE / "alerts.yml", self.folder / RULES / f"{OWN}.yml")
         target = Exporter().address().removeprefix("http://")
         own = {"job_name": "pipeline", "static_configs": [{"targets": [target]}]}
@@ -87,6 +92,8 @@ class Prometheus(Service):
                 f"--web.listen-address={settings().bind}:{ports['http']}",
                 # Reload by HTTP, and deletion of a lesson's series.
                 *("--web.enable-lifecycle", "--web.enable-admin-api"),
+                # No page of another origin may read its answers.
+                "--web.cors.origin=https?://(localhost|127[.]0[.]0[.]1)(:[0-9]+)?",
                 f"--web.console.templates={PACKAGE / 'consoles'}",
                 f"--web.console.libraries={PACKAGE / 'consoles'}",
                 "--log.level=warn",
@@ -195,6 +202,8 @@ class Prometheus(Service):
         self._post("/-/reload")
 
     def _use(self, folder: str, namespace: str, text: str) -> None:
+        (lessons := home() / "lessons").mkdir(exist_ok=True)
+        (lessons / namespace).mkdir(exist_ok=True)
         file = self.folder / folder / f"{namespace}.yml"
         before = file.read_text() if file.exists() else None
         file.write_text(text)

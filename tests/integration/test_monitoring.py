@@ -222,7 +222,10 @@ def test_the_labs_own_rules_fire_when_they_should_and_stay_silent_when_they_shou
     ("right", "wrong"),
     [
         ("absent(pipeline_watched)", "pipeline_watched == 0"),  # silent when the exporter dies
-        ("expr: pipeline_oldest_unread_seconds > 20", "expr: pipeline_last_commit_seconds > 20"),
+        ("min_over_time(pipeline_oldest_unread_seconds[10s])", "pipeline_last_commit_seconds"),
+        ("min_over_time(pipeline_oldest_unread_seconds[10s])", "pipeline_oldest_unread_seconds"),
+        ("pipeline_lag_messages < 0", "pipeline_lag_messages <= 0"),
+        ("for: 1m", "for: 0s"),
         ("for: 10s", "for: 0s"),
         ('"checkpoint"} > 1', '"checkpoint"} > 0'),
     ],

@@ -309,3 +309,14 @@ def test_plain_lines_name_services_and_pipelines_and_leave_out_what_is_not_known
 def test_without_services_the_lines_say_so():
     lines = live.plain_lines([ServiceStatus("kafka", "stopped")], None)
     assert lines[1].endswith("pipelines: the services are not running")
+
+
+@pytest.mark.parametrize("content", ["[]", '{"pipelines": [1, {"name": "x"}]}', '{"pipelines": 0}'])
+def test_a_file_that_is_wrong_hides_no_other_pipeline(tmp_path, content):
+    folder = tmp_path / "lessons" / "lesson-19"
+    folder.mkdir(parents=True)
+    watch(folder, ORDERS)
+    other = tmp_path / "lessons" / "lesson-18"
+    other.mkdir()
+    (other / "watched.json").write_text(content)
+    assert watched(tmp_path) == [ORDERS]

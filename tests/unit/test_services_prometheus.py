@@ -106,6 +106,16 @@ def test_a_reset_spares_other_lessons_and_the_lab(built, monkeypatch):
     assert reload == "/-/reload" and "lesson-19" in delete and "lesson-18" not in delete
 
 
+def test_a_start_leaves_out_the_files_of_lessons_that_were_reset_meanwhile(built, home):
+    built.program({"http": 9090})
+    for name in ("lesson-18", "lesson-19"):
+        (built.folder / "rules" / f"{name}.yml").write_text(RULES)
+    (home / "lessons" / "lesson-18").mkdir(parents=True)
+    built.program({"http": 9090})
+    found = sorted(path.name for path in (built.folder / "rules").iterdir())
+    assert found == ["lab.yml", "lesson-18.yml"]
+
+
 @pytest.mark.parametrize("before", [None, "groups: []\n"])
 def test_rules_that_it_refuses_do_not_replace_those_before(built, monkeypatch, before):
     built.program({"http": 9090})

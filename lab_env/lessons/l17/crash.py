@@ -1,0 +1,264 @@
+"""The shop's writer as a process of its own that a lesson freezes and kills, and a dead session."""
+
+import atexit
+import contextlib
+import io
+import logging
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lab_env import store
+from lab_env.errors import LabError
+from lab_env.faults.freeze import frozen
+from lab_env.faults.freeze import kill as kill_tree
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
+from lab_env.lessons.l17.child import described, keys_of
+from lab_env.pipeline import session
+from lab_env.processes import supervisor
+from lab_env.processes.environment import mark, marked_processes
+from lab_env.processes.system import environment_of
+from lab_env.processes.tree import kill_processes, process_tree
+
+# Which lesson started a writer: one that a killed kernel left behind is found by it.
+WRITER_MARK = "STREAMING_LAKEHOUSE_LESSON_WRITER"
+SLOW_LOOK = 0.5  # seconds between two looks before the first batch is done
+# Later the process runs in slices between two looks, and is frozen while it is looked at: a fast
+# machine cannot slip through. Seconds, before and after there is a marker of the next write.
+LONG_SLICE, SHORT_SLICE = 0.15, 0.03
+SETTLED_LOOKS, SETTLED_EVERY, SETTLED_WITHIN = 3, 0.25, 30  # equal looks, seconds, seconds
+
+
+class WriterProcess:
+    """A Python program with a Spark session, started by a notebook.
+
+    Args:
+        process: it.
+        log: where its output goes.
+    """
+
+    def __init__(self, process: subprocess.Popen, log: Path):
+        self.process = process
+        self.log = log
+        self._frozen = ExitStack()
+        self._jvm: psutil.Process | None = None
+
+    @property
+    def jvm(self) -> psutil.Process | None:
+        """Its JVM, which does all the work on the table and the checkpoint; None without one."""
+        if self._jvm is None:
+            jvms = (p for p in process_tree(self.process.pid) if "java" in _name(p))
+            self._jvm = next(jvms, None)
+        return self._jvm
+
+    def freeze_when(
+        self, look: Callable[[], Any], condition: Callable[[Any], bool], seconds: float = 300
+    ) -> Any:
+        """Freeze the process at a moment that a look at the store recognises.
+
+        From its second batch on the process runs in short slices and is frozen while it is looked
+        at. A frozen process may have requests on their way, so the moment counts only if it still
+        holds when the looks agree; otherwise the process goes on until the next one.
+
+        Args:
+            look: reads what the condition is about.
+            condition: whether this is the moment.
+            seconds: how long to wait for it.
+
+        Returns:
+            What the last look saw; it holds until the process is killed.
+
+        Raises:
+            LabError: the process ended first, or there was no such moment in time.
+        """
+        deadline, begun, near = time.monotonic() + seconds, False, False
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise self._ended()
+            if not begun or self.jvm is None:
+                begun = getattr(look(), "commits", 0) >= 0
+                time.sleep(0 if begun else SLOW_LOOK)
+                continue
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._frozen.enter_context(frozen(self.jvm.pid))
+                seen = look()
+                if condition(seen) and condition(seen := _settled(look)):
+                    return seen
+                near = getattr(seen, "markers", 1) > 0 and not getattr(seen, "completed", False)
+            self._frozen.close()
+            time.sleep(SHORT_SLICE if near else LONG_SLICE)
+        raise LabError(
+            f"The writer came to no such moment in {seconds:.0f} s.",
+            f"look at its log: {self.log}",
+        )
+
+    def kill(self) -> None:
+        """Kill its JVM and it (SIGKILL), frozen or not, and wait until both are gone."""
+        if self._jvm is not None:  # first: it must not go on when its parent is gone
+            kill_processes([self._jvm])
+        if self.process.poll() is None:  # later its number may belong to another process
+            kill_tree(self.process.pid)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
+        self._frozen.close()
+
+    def _ended(self) -> LabError:
+        last = self.log.read_text(errors="replace").strip().splitlines()[-12:]
+        return LabError(
+            f"The writer ended by itself, with status {self.process.returncode}.",
+            "run the lesson from its first cell again.",
+            "\n".join(last),
+        )
+
+
+def start_writer(lab, script: Path) -> WriterProcess:
+    """Start a Python program as a process of its own; it is killed when the notebook's kernel ends.
+
+    A writer of the same lesson that a killed kernel left behind is killed first, and what it may
+    have written since the lesson was started anew is removed.
+
+    Args:
+        lab: the lesson's handle.
+        script: the program.
+    """
+    if _kill_leftovers(lab.namespace):
+        store.delete_prefix(lab.endpoints, store.key_of(lab.base) + "/")
+    log = supervisor.log_path(f"{lab.namespace}-{script.stem}")
+    java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
+    environment = {
+        **os.environ,
+        **mark(),
+        **described(lab, jar_folder("spark"), java.java_home(), java_options),
+        **keys_of(lab.endpoints),
+        WRITER_MARK: lab.namespace,
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(script)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        )
+    writer = WriterProcess(process, log)
+    atexit.register(writer.kill)
+    return writer
+
+
+def wait_for_plan(lab, checkpoint: str, work: Future, seconds: float = 60) -> None:
+    """Wait until a stream has planned a batch, so that its work on it has begun.
+
+    Args:
+        lab: the lesson's handle.
+        checkpoint: path of the stream's checkpoint.
+        work: the function that runs the stream; if it ends first, so does the wait.
+        seconds: how long at most.
+    """
+    deadline = time.monotonic() + seconds
+    while (
+        time.monotonic() < deadline and not work.done() and not lab.files(f"{checkpoint}/offsets")
+    ):
+        time.sleep(0.05)
+
+
+def why_failed(error: Exception) -> str:
+    """The line of a failed query's message that says why.
+
+    Args:
+        error: what `awaitTermination` raised; a Python function's own error stands in its middle.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "terminated with exception: " in line]
+    first = told[0].partition("terminated with exception: ")[2] if told else str(error)
+    if "Python Proxy" not in first:
+        return first
+    own = [line for line in lines if re.match(r"\w+(Error|Exception): ", line)]
+    java = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
+    return (java or own or [first])[-1]
+
+
+def jvm_of_session() -> subprocess.Popen:
+    """The JVM of this notebook's Spark session, as a process that can be waited for."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    return gateway.proc
+
+
+def last_error(lab, text: str) -> str:
+    """The last line with a text in the log of the lesson's Spark; empty without one.
+
+    Args:
+        lab: the lesson's handle.
+        text: what the line contains.
+    """
+    lines = lab.spark_log.read_text(errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if text in line), "")
+
+
+@contextlib.contextmanager
+def without_tracebacks() -> Generator[None]:
+    """Hide what Py4J and PySpark write to stderr about a JVM that ends while they talk to it.
+
+    Py4J logs to the root logger, also later, when objects of the dead JVM are forgotten.
+    """
+    logging.getLogger().setLevel(logging.CRITICAL)
+    with contextlib.redirect_stderr(io.StringIO()):
+        yield
+        time.sleep(1)  # PySpark's own thread writes a moment later than the call fails
+
+
+def forget_dead_session(lab) -> None:
+    """Forget a Spark session whose JVM has ended, so that `lab.spark` starts a new one.
+
+    PySpark keeps the address of its JVM for the life of the Python process.
+
+    Args:
+        lab: the lesson's handle.
+
+    Raises:
+        LabError: the JVM still runs.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway: Any = SparkContext._gateway
+    if gateway is not None and gateway.proc.poll() is None:
+        raise LabError("The session is alive.", "stop it with spark.stop().")
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    lab._session = None
+
+
+def _settled(look: Callable[[], Any]) -> Any:
+    """What several looks in a row agree on; the last one if they never do."""
+    deadline, equal, before = time.monotonic() + SETTLED_WITHIN, 1, look()
+    while equal < SETTLED_LOOKS and time.monotonic() < deadline:
+        time.sleep(SETTLED_EVERY)
+        now = look()
+        equal = equal + 1 if now == before else 1
+        before = now
+    return before
+
+
+def _kill_leftovers(namespace: str) -> bool:
+    """Kill the writers that an earlier kernel left behind; whether there were any."""
+    left = [p for p in marked_processes() if environment_of(p).get(WRITER_MARK) == namespace]
+    kill_processes(left)
+    return bool(left)
+
+
+def _name(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return process.name()
+    return ""

@@ -1,0 +1,107 @@
+"""What a stream and its table recorded about a batch: the five receipts, read from the store.
+
+They are listed, not asked for through Spark, so they can be read while a writer is frozen or dead.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lab_env import store
+from lab_env.hudi.commits import decode_commit, read_avro
+from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
+
+NONE = -1  # no batch
+IDENTIFIER = "default_single_writer"  # under which the streaming sink stores its batch by default
+
+
+@dataclass(frozen=True)
+class Receipts:
+    """The receipts of the newest batch that a checkpoint has planned.
+
+    Args:
+        offsets: newest batch in `offsets`; `NONE` without one.
+        commits: newest batch in `commits`.
+        table: newest batch in a completed commit of the table, under the stream's identifier.
+        instant: requested time of the table's newest write; empty without one.
+        completed: whether that write is complete.
+        markers: marker files below `.hoodie/.temp`.
+        data: base files of that write.
+    """
+
+    offsets: int
+    commits: int
+    table: int
+    instant: str
+    completed: bool
+    markers: int
+    data: int
+
+
+def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER) -> Receipts:
+    """The receipts as the store has them now; without a table or a checkpoint they are missing.
+
+    Args:
+        lab: the lesson's handle.
+        table: path of the Hudi table.
+        checkpoint: path of the query's checkpoint.
+        identifier: under which the query stores its batch in the table.
+    """
+    planned, done = (_numbers(lab, f"{checkpoint}/{part}") for part in ("offsets", "commits"))
+    keys = [found.key for found in lab.files(table)]
+    instants = [
+        (instant, key)
+        for key in keys
+        if (instant := parse_timeline_key(key)) is not None and instant.writes
+    ]
+    complete = {instant.requested: (instant, key) for instant, key in instants if instant.completed}
+    newest = max((instant.requested for instant, _ in instants), default="")
+    names = (key.rpartition("/")[2] for key in keys if "/.hoodie/" not in key)
+    parsed = (parse_data_name(name) for name in names)
+    return Receipts(
+        offsets=max(planned, default=NONE),
+        commits=max(done, default=NONE),
+        table=_newest_batch(lab, complete, identifier),
+        instant=newest,
+        completed=newest in complete,
+        markers=sum("/.hoodie/.temp/" in key for key in keys),
+        data=sum(name is not None and name.instant == newest for name in parsed),
+    )
+
+
+def receipts_in(lab, table: str, name: str) -> list[str]:
+    """What the complete commits of a table recorded under a name, the oldest first.
+
+    Commits that recorded nothing under it are left out, such as a compaction or a clustering.
+
+    Args:
+        lab: the lesson's handle.
+        table: path of the Hudi table; it need not exist yet.
+        name: of an entry in the commits' extra metadata, for example `_stream_batch`.
+    """
+    if not lab.files(f"{table}/.hoodie/timeline"):
+        return []
+    picture = lab.xray(table)
+    commits = (picture.commit(requested) for requested in sorted(picture.completed_writes))
+    return [commit.extra[name] for commit in commits if name in commit.extra]
+
+
+def _numbers(lab, folder: str) -> list[int]:
+    names = (found.key.rpartition("/")[2] for found in lab.files(folder))
+    return [int(name) for name in names if name.isdigit()]
+
+
+def _newest_batch(lab, complete: dict, identifier: str) -> int:
+    """The highest batch in the last commit that has one: back along the timeline, as Hudi does."""
+    for requested in sorted(complete, reverse=True):
+        instant, key = complete[requested]
+        batches = _batches(lab.endpoints, key, instant)
+        if identifier in batches:
+            return int(batches[identifier])
+    return NONE
+
+
+@lru_cache(maxsize=256)
+def _batches(endpoints, key: str, instant) -> dict[str, str]:
+    """The batches in a completed commit, whose file never changes; empty if it is gone."""
+    commit = decode_commit(read_avro(store.read(endpoints, key)), instant)
+    return commit.checkpoint or {}

@@ -1,0 +1,213 @@
+"""Lesson 17 reads five receipts from a store, draws them, and freezes a process at a moment."""
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from lab_env.errors import LabError
+from lab_env.lessons.l17 import crash
+from lab_env.lessons.l17.child import DESCRIPTION, described, keys_of
+from lab_env.lessons.l17.crash import WriterProcess, last_error, start_writer, why_failed
+from lab_env.lessons.l17.damage import show_verdicts, verdict
+from lab_env.lessons.l17.figures import RUNGS, draw_ladder, rungs_of
+from lab_env.lessons.l17.receipts import NONE, Receipts, read_receipts
+from lab_env.settings import Endpoints
+from lab_env.store import StoredObject
+
+FROZEN = Receipts(offsets=1, commits=0, table=0, instant="2026", completed=False, markers=1, data=1)
+DONE = replace(FROZEN, commits=1, table=1, completed=True, markers=0)
+
+
+class Store:
+    """A lab whose store holds the named keys."""
+
+    endpoints = None
+
+    def __init__(self, *keys):
+        self.keys = keys
+
+    def files(self, path):
+        return [StoredObject(key, 1, None) for key in self.keys if key.startswith(f"{path}/")]
+
+
+def test_without_table_and_checkpoint_every_receipt_is_missing():
+    assert read_receipts(Store(), "t", "c") == Receipts(NONE, NONE, NONE, "", False, 0, 0)
+
+
+def test_the_receipts_of_a_batch_that_has_written_its_data():
+    lab = Store(
+        "c/offsets/0", "c/offsets/1", "c/commits/0", "c/metadata",
+        "t/.hoodie/timeline/20261122000000001.commit.requested",
+        "t/.hoodie/timeline/20261122000000001.inflight",
+        "t/.hoodie/.temp/20261122000000001/day=1/f-0_0-1-1_20261122000000001.parquet.marker.MERGE",
+        "t/day=1/f-0_0-1-1_20261122000000001.parquet",
+        "t/day=1/f-0_0-0-0_20261121000000000.parquet",
+    )  # fmt: skip
+    assert read_receipts(lab, "t", "c") == Receipts(
+        1, 0, NONE, "20261122000000001", completed=False, markers=1, data=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("receipts", "states"),
+    [
+        (FROZEN, ["there", "there", "there", "missing", "missing"]),
+        (replace(FROZEN, data=0), ["there", "there", "missing", "missing", "missing"]),
+        (DONE, ["there", "removed", "there", "there", "there"]),
+        (replace(DONE, commits=0), ["there", "removed", "there", "there", "missing"]),
+    ],
+)
+def test_the_ladder_says_which_receipts_are_there(receipts, states):
+    assert [rungs_of(receipts)[rung][0] for rung in RUNGS] == states
+
+
+def test_the_ladder_says_what_a_restart_would_do():
+    drawn = draw_ladder({"now": FROZEN}, [(1, "again", "write")])
+    assert "batch 1 · again · write" in drawn and "not complete" in drawn
+
+
+def test_the_ladder_names_its_moments_and_escapes_nothing_into_the_page():
+    drawn = draw_ladder({"frozen & <killed>": FROZEN, "after": DONE})
+    assert drawn.startswith("<svg") and "<killed>" not in drawn and "after" in drawn
+
+
+@contextmanager
+def noted(pid, calls):
+    calls.append("frozen")
+    yield
+    calls.append("goes on")
+
+
+@pytest.fixture
+def writer(monkeypatch, tmp_path):
+    """A writer that runs for ever, and the list of what was done to its JVM."""
+    calls = []
+    process = SimpleNamespace(pid=1, poll=lambda: None)
+    monkeypatch.setattr(WriterProcess, "jvm", SimpleNamespace(pid=2))
+    monkeypatch.setattr(crash, "frozen", lambda pid: noted(pid, calls))
+    for seconds in ("SLOW_LOOK", "LONG_SLICE", "SHORT_SLICE", "SETTLED_EVERY"):
+        monkeypatch.setattr(crash, seconds, 0)
+    return WriterProcess(process, tmp_path / "log"), calls
+
+
+def test_a_writer_is_looked_at_only_while_it_is_frozen_and_stays_frozen_at_the_moment(writer):
+    victim, calls = writer
+    looks = iter([replace(FROZEN, commits=NONE), DONE, DONE, FROZEN, FROZEN, FROZEN, FROZEN])
+    frozen_at = []
+
+    def look():
+        frozen_at.append(calls.count("frozen") - calls.count("goes on"))
+        return next(looks)
+
+    assert victim.freeze_when(look, lambda seen: seen == FROZEN) == FROZEN
+    assert calls == ["frozen", "goes on", "frozen"]
+    assert frozen_at == [0, 0, 1, 1, 1, 1, 1]
+
+
+def test_a_moment_that_has_passed_is_waited_for_again(writer):
+    victim, calls = writer
+    looks = iter([DONE, FROZEN, DONE, DONE, DONE, *[FROZEN] * 4])
+    assert victim.freeze_when(lambda: next(looks), lambda seen: seen == FROZEN) == FROZEN
+    assert calls == ["frozen", "goes on", "frozen"]
+
+
+def test_a_request_on_its_way_is_waited_for(writer):
+    victim, calls = writer
+    late = replace(FROZEN, data=2)
+    looks = iter([DONE, FROZEN, FROZEN, late, late, late])
+    assert victim.freeze_when(lambda: next(looks), lambda seen: not seen.completed) == late
+    assert calls == ["frozen"]
+
+
+def test_the_jvm_of_a_writer_is_killed_although_its_parent_is_gone(monkeypatch, tmp_path):
+    jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    process = SimpleNamespace(pid=1, poll=lambda: 1, wait=lambda seconds: 1)
+    victim = WriterProcess(process, tmp_path / "log")
+    victim._jvm = psutil.Process(jvm.pid)
+    victim.kill()
+    assert not psutil.pid_exists(jvm.pid)
+
+
+def test_what_a_forgotten_writer_may_have_written_is_removed(monkeypatch, tmp_path):
+    removed = []
+    endpoints = Endpoints("http://s3", "key", "secret", "eu", "lake", "kafka:1")
+    lab = SimpleNamespace(endpoints=endpoints, namespace="lesson-17", base="s3a://lake/lesson-17")
+    monkeypatch.setattr(crash, "_kill_leftovers", lambda namespace: True)
+    monkeypatch.setattr(
+        crash.store, "delete_prefix", lambda endpoints, prefix: removed.append(prefix)
+    )
+    monkeypatch.setattr(crash.supervisor, "log_path", lambda name: tmp_path / name / "missing")
+    with pytest.raises(FileNotFoundError):
+        start_writer(lab, tmp_path / "writer.py")
+    assert removed == ["lesson-17/"]
+
+
+def test_a_writer_that_ended_first_shows_its_last_words(tmp_path):
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"], stdout=output)
+    process.wait(30)
+    log.write_text("first\nno such topic\n")
+    with pytest.raises(LabError, match="status 3") as failure:
+        WriterProcess(process, log).freeze_when(lambda: 0, bool, seconds=5)
+    assert "no such topic" in failure.value.log
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (
+            "[STREAM_FAILED] Query [id = 1] terminated with exception: Set(a-0) are gone.\nMore.",
+            "Set(a-0) are gone.",
+        ),
+        (
+            "Query terminated with exception: An exception was raised by the Python Proxy. Return"
+            " Message: Traceback\n  File x\nRuntimeError: power failure\n",
+            "RuntimeError: power failure",
+        ),
+    ],
+)
+def test_the_line_that_says_why_a_query_failed(message, why):
+    assert why_failed(Exception(message)) == why
+
+
+def test_the_last_line_with_a_text_is_found_in_the_log(tmp_path):
+    log = tmp_path / "spark.log"
+    log.write_text("recordKey 1\n  recordKey 2\nothers\n")
+    lab = SimpleNamespace(spark_log=log)
+    assert last_error(lab, "recordKey") == "recordKey 2" and last_error(lab, "nothing") == ""
+
+
+def test_a_writer_is_told_where_the_services_are_and_no_secret(tmp_path):
+    endpoints = Endpoints("http://s3", "key", "secret", "eu", "lake", "kafka:1")
+    lab = SimpleNamespace(endpoints=endpoints, namespace="lesson-17")
+    told = described(lab, tmp_path, tmp_path, "-Xint")[DESCRIPTION]
+    assert {"http://s3", "lake", "kafka:1", "lesson-17", "-Xint"} <= set(json.loads(told).values())
+    assert "secret" not in told
+    assert keys_of(endpoints) == {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    assert keys_of(Endpoints("http://s3", "", "", "eu", "lake", "kafka:1")) == {}
+
+
+def test_a_verdict_is_what_the_reader_said_or_that_it_failed():
+    def fails():
+        raise OSError("no such file")
+
+    assert verdict(lambda: (100, 30)) == "100 orders, 30 paid"
+
+    def finds_no_footer():
+        raise RuntimeError("Invalid Parquet file. Corrupt footer")
+
+    assert verdict(fails) == "error: OSError"
+    assert verdict(finds_no_footer) == "error: footer"
+
+
+def test_only_a_wrong_answer_without_an_error_is_called_silent():
+    table = show_verdicts({"cut <b>": {"a": "error: OSError", "b": "100 orders, 0 paid"}})
+    assert table.count("silently") == 1 and "100 orders, 0 paid · silently" in table
+    assert "<b>" not in table
