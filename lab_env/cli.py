@@ -99,11 +99,27 @@ def down(
 
 @app.command()
 def status(
+    seconds: Annotated[
+        float | None,
+        typer.Argument(min=0.5, max=3600, help="with --watch: between two looks; 2 if not given"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="look again and again, at the pipelines too")
+    ] = False,
 ) -> None:
-    """Show what is running, and where."""
+    """Show what is running, and where; with --watch also how far behind each pipeline is."""
     from lab_env import services
 
+    if as_json and watch:
+        raise LabError("--watch and --json exclude each other.", "leave out one of them.")
+    if seconds and not watch:
+        raise LabError("Seconds go with --watch.", f"run: lab status --watch {seconds:g}")
+    if watch:
+        from lab_env.monitor.live import watch as watch_lab
+
+        watch_lab(out, seconds or 2.0, _status_table)
+        return
     rows = services.status()
     if as_json:
         print(json.dumps([row.as_dict() for row in rows], indent=2))
@@ -450,6 +466,13 @@ class _progress:
 
 
 def _print_status(rows) -> None:
+    out.print(_status_table(rows))
+    for row in rows:
+        for name, url in row.links.items():
+            out.print(f"{name}: {url}")
+
+
+def _status_table(rows):
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -468,10 +491,7 @@ def _print_status(rows) -> None:
             str(row.restarts) if row.pid else "",
             f"{row.memory_mb:.0f} MB" if row.pid else "",
         )
-    out.print(table)
-    for row in rows:
-        for name, url in row.links.items():
-            out.print(f"{name}: {url}")
+    return table
 
 
 def _warn_of_exposure() -> None:

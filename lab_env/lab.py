@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager
 from html import escape
 from pathlib import Path
 
+import pandas as pd
+
 from lab_env import services, store
 from lab_env.course.exercises import Exercises
 from lab_env.course.outcomes import Card, Outcome
@@ -22,6 +24,8 @@ from lab_env.faults.outages import paused
 from lab_env.hudi.intact import Damage, damaged_files
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
+from lab_env.monitor import client, watched
+from lab_env.monitor.handle import PrometheusHandle
 from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.processes import supervisor
@@ -131,6 +135,15 @@ class Lab:
 
         If the lesson needs the metastore, Spark's catalog is kept there.
         """
+        return self.start_spark({})
+
+    def start_spark(self, properties: dict[str, str]):
+        """The session of `spark`, started with further Spark properties.
+
+        Args:
+            properties: for example `spark.metrics.namespace`; they win. A session that runs already
+                is returned as it is.
+        """
         if self._session is None:
             java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
             extra = {"spark.driver.extraJavaOptions": java_options}
@@ -141,7 +154,7 @@ class Lab:
                 jar_folder("spark"),
                 java.java_home(),
                 f"lab {self.namespace}",
-                extra,
+                extra | properties,
                 log=self.spark_log,
             )
         return self._session
@@ -252,6 +265,37 @@ class Lab:
         """The handle of a streaming writer of this lesson."""
         return Writer(f"writer-{self.namespace}-{name}")
 
+    def watch(self, name: str, topic: str, checkpoint: str, table: str = "") -> None:
+        """Let the exporter measure a streaming query of this notebook; writers it finds itself.
+
+        Args:
+            name: the label `pipeline` of its metrics, for example `orders`.
+            topic: full name of the topic that it reads.
+            checkpoint: its `checkpointLocation`.
+            table: path of the Hudi table that it writes, if it is one.
+
+        Raises:
+            LabError: the name is no label.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", name):
+            next_step = "use letters, digits, dots, hyphens and underscores, for example orders."
+            raise LabError(f"No pipeline can be called {name!r}.", next_step)
+        pipeline = watched.Pipeline(self.namespace, name, topic, checkpoint, table)
+        watched.watch(self.folder, pipeline)
+
+    def unwatch(self, name: str) -> bool:
+        """No longer measure a query that `watch` named; False if there is none of this name."""
+        return watched.unwatch(self.folder, name)
+
+    def pipeline_metrics(self) -> pd.DataFrame:
+        """What the exporter measures now: metric, its labels, value; needs no Prometheus."""
+        return client.scraped(f"{self.address('exporter')}/metrics")
+
+    @property
+    def prometheus(self) -> PrometheusHandle:
+        """Prometheus, with the rules and targets of this lesson; `start` removes them."""
+        return PrometheusHandle(services.Prometheus(), self.namespace, services.run_promtool)
+
     def files(self, path: str) -> list[store.StoredObject]:
         """Every object below a path of the object store, listed without Spark."""
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
@@ -354,8 +398,9 @@ def reset_lesson(lesson: str) -> dict[str, int]:
     namespace = namespace_of(lesson)
     services.endpoints()  # raises unless the services are running: nothing is half cleared
     writers = _remove_writers(f"writer-{namespace}-")
-    cleared = services.clear(namespace)
+    # First what the exporter watches, so that it measures nothing that is being removed.
     shutil.rmtree(folder("lessons") / namespace, ignore_errors=True)
+    cleared = services.clear(namespace)
     ledgers = list(folder("ledger").glob(f"{namespace}.*"))
     for ledger in ledgers:
         shutil.rmtree(ledger)

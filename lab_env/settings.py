@@ -57,6 +57,8 @@ class Settings(BaseSettings):
     postgres_port: Port = Field(5432, description="PostgreSQL")
     connect_port: Port = Field(8083, description="REST interface of Kafka Connect")
     zookeeper_port: Port = Field(2181, description="ZooKeeper")
+    prometheus_port: Port = Field(9090, description="Prometheus")
+    exporter_port: Port = Field(9464, description="metrics of the pipelines, for Prometheus")
     jupyter_port: Port = Field(8888, description="JupyterLab")
     spark_ui_port: Port = Field(4040, description="Spark UI of a lesson's session")
     locust_port: Port = Field(8089, description="web UI of the load generator")
@@ -90,6 +92,11 @@ class Settings(BaseSettings):
         "",
         description="ZooKeeper servers to use instead of starting one",
         examples=["zookeeper-1:2181,zookeeper-2:2181"],
+    )
+    prometheus_url: str = Field(
+        "",
+        description="a Prometheus to use instead of starting one",
+        examples=["http://prometheus-1:9090"],
     )
     minio_binary: Path | None = Field(None, description="a MinIO (or fork) program to run")
     ivy_settings: Path | None = Field(None, description="Ivy settings of set-up, for a mirror")
@@ -182,7 +189,7 @@ class Settings(BaseSettings):
     def _check_address(cls, address: str) -> str:
         return str(IPv4Address(address))
 
-    @field_validator("s3_endpoint")
+    @field_validator("s3_endpoint", "prometheus_url")
     @classmethod
     def _check_url(cls, url: str) -> str:
         parts = urlsplit(url.rstrip("/"))

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from lab_env.settings import Endpoints
 
@@ -166,3 +167,31 @@ def delete_prefix(endpoints: Endpoints, prefix: str) -> int:
             s3.delete_objects(Bucket=endpoints.bucket, Delete={"Objects": keys, "Quiet": True})
             deleted += len(keys)
     return deleted
+
+
+class StoredTable:
+    """A table's files in the lab's object store, as `lab_env.hudi.files.TableFiles`.
+
+    Args:
+        endpoints: where the store is.
+        path: for example `s3a://lakehouse/lesson-05/orders`.
+    """
+
+    def __init__(self, endpoints: Endpoints, path: str):
+        self.path = path
+        self._endpoints = endpoints
+        self._prefix = key_of(path).rstrip("/") + "/"
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each object, by its key below the table."""
+        objects = list_objects(self._endpoints, self._prefix)
+        return {entry.key.removeprefix(self._prefix): entry.size for entry in objects}
+
+    def read(self, key: str) -> bytes:
+        """The content of one object."""
+        try:
+            return read(self._endpoints, self._prefix + key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchKey":
+                raise FileNotFoundError(key) from error
+            raise

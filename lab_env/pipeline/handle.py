@@ -14,13 +14,13 @@ from pathlib import Path
 import pandas as pd
 import psutil
 
-from lab_env import store
 from lab_env.errors import LabError
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
 from lab_env.pipeline import session
 from lab_env.pipeline import writer as process
-from lab_env.pipeline.checkpoint import offsets_in
+from lab_env.pipeline.checkpoint import newest_commit
+from lab_env.pipeline.layout import checkpoint_path
 from lab_env.processes import supervisor
 from lab_env.processes.state import folder
 from lab_env.processes.tree import kill_processes
@@ -143,7 +143,10 @@ class Writer:
             commit.
         """
         job = process.Job.load(self.folder / "job.json")
-        return {sink: _committed(endpoints, job.base, sink) for sink in job.sinks}
+        commits = {
+            sink: newest_commit(endpoints, checkpoint_path(job.base, sink)) for sink in job.sinks
+        }
+        return {sink: commit[1] if commit else {} for sink, commit in commits.items()}
 
     def lag(self, endpoints: Endpoints, end_offsets: dict[int, int]) -> dict[str, int]:
         """How many messages each sink has yet to commit.
@@ -255,19 +258,3 @@ def _require(zookeeper: str) -> None:
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 3):
             return
     raise LabError(f"ZooKeeper at {zookeeper} does not answer.", "run: lab up zookeeper")
-
-
-def _committed(endpoints: Endpoints, base: str, sink: str) -> dict[int, int]:
-    """The offsets at the end of the newest batch that is done and whose plan is there."""
-    checkpoint = store.key_of(f"{base}/_checkpoints/{sink}")
-    done, planned = (
-        _batches(endpoints, f"{checkpoint}/{part}/") for part in ("commits", "offsets")
-    )
-    if not done & planned:
-        return {}
-    return offsets_in(store.read(endpoints, f"{checkpoint}/offsets/{max(done & planned)}"))
-
-
-def _batches(endpoints: Endpoints, folder: str) -> set[int]:
-    names = (entry.key.rpartition("/")[2] for entry in store.list_objects(endpoints, folder))
-    return {int(name) for name in names if name.isdigit()}

@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
 from lab_env.pipeline import changes, options, parsing, revenue
+from lab_env.pipeline.layout import FOLDERS as FOLDERS
+from lab_env.pipeline.layout import checkpoint_path, table_path
 from lab_env.settings import settings
 
 Rows = Callable[[DataFrame], DataFrame]
@@ -20,33 +22,11 @@ SinkWriter = Callable[[DataFrame, str], DataStreamWriter]
 SINKS = ("json", "cow", "mor", "dead")
 CHANGE_SINKS = ("changes", "dead_changes")
 HUDI_SINKS = ("cow", "mor", "changes")  # written by Hudi's own sink, which counts batches
-FOLDERS = {
-    "json": "orders_json",
-    "cow": "orders_cow",
-    "mor": "orders_mor",
-    "dead": "dead_letters",
-    "minutes": "revenue_per_minute",
-    "changes": "orders_changes",
-    "dead_changes": "dead_changes",
-}
 
 
 def chosen_sinks() -> tuple[str, ...]:
     """The queries that a writer runs unless it is told otherwise; the settings may add one."""
     return (*SINKS, "minutes") if settings().revenue_per_minute else SINKS
-
-
-def table_path(base: str, sink: str) -> str:
-    """Where a sink writes.
-
-    Args:
-        base: folder of the pipeline's tables, for example `s3a://lakehouse/tour`.
-        sink: one of `FOLDERS`.
-
-    Returns:
-        The path of the sink's files.
-    """
-    return f"{base}/{FOLDERS[sink]}"
 
 
 def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
@@ -111,16 +91,6 @@ WRITERS: dict[str, SinkWriter] = {
     "changes": hudi_writer(changes.rows, options.CHANGES),
     "dead_changes": parquet_writer(changes.dead_letters),
 }
-
-
-def checkpoint_path(base: str, sink: str) -> str:
-    """Where a sink's query keeps its checkpoint.
-
-    Args:
-        base: folder of the pipeline's tables.
-        sink: one of `FOLDERS`.
-    """
-    return f"{base}/_checkpoints/{sink}"
 
 
 def start_query(

@@ -18,6 +18,7 @@ from lab_env.services.manager import (
 )
 from lab_env.services.metastore import Metastore, database_of
 from lab_env.services.postgres import Postgres
+from lab_env.services.prometheus import Prometheus, run_promtool
 from lab_env.services.registration import DEFAULT, SERVICES, service
 from lab_env.services.zookeeper import ZooKeeper
 
@@ -26,6 +27,7 @@ __all__ = [
     "SERVICES",
     "Metastore",
     "Postgres",
+    "Prometheus",
     "ServiceStatus",
     "ZooKeeper",
     "clear",
@@ -36,6 +38,7 @@ __all__ = [
     "links",
     "purged_contents",
     "request_json",
+    "run_promtool",
     "service",
     "start_optional",
     "status",

@@ -3,11 +3,13 @@
 from lab_env.errors import LabError
 from lab_env.services.base import Service
 from lab_env.services.connect import Connect
+from lab_env.services.exporter import Exporter
 from lab_env.services.kafka import Kafka
 from lab_env.services.kinesis import Kinesis
 from lab_env.services.metastore import Metastore
 from lab_env.services.minio import MinIO
 from lab_env.services.postgres import Postgres
+from lab_env.services.prometheus import Prometheus
 from lab_env.services.trino import Trino
 from lab_env.services.zookeeper import ZooKeeper
 
@@ -22,6 +24,8 @@ SERVICES: dict[str, Service] = {
         Postgres(),
         Connect(),
         ZooKeeper(),
+        Exporter(),
+        Prometheus(),
     )
 }
 DEFAULT = ("minio", "kafka")  # what `lab up` starts; the others start on request

@@ -2,14 +2,12 @@
 
 from dataclasses import fields
 
-from botocore.exceptions import ClientError
-
-from lab_env import store
 from lab_env.errors import LabError
 from lab_env.hudi.commits import Commit
 from lab_env.hudi.reader import TableNotFound, UnsupportedTable, read_table
 from lab_env.hudi.table import CommitNotFound, Snapshot
 from lab_env.settings import Endpoints
+from lab_env.store import StoredTable
 from lab_env.xray.commit import commit_html, commit_text
 from lab_env.xray.drawing import as_html
 from lab_env.xray.text import as_text
@@ -40,34 +38,6 @@ class XRay(Snapshot):
             latest = ", ".join(sorted(self.completed_writes)[-5:])
             next_step = f"take one of: {latest}" if latest else "write to the table first."
             raise LabError(str(error), next_step) from None
-
-
-class StoredTable:
-    """A table's files in the lab's object store, as `lab_env.hudi.files.TableFiles`.
-
-    Args:
-        endpoints: where the store is.
-        path: for example `s3a://lakehouse/lesson-05/orders`.
-    """
-
-    def __init__(self, endpoints: Endpoints, path: str):
-        self.path = path
-        self._endpoints = endpoints
-        self._prefix = store.key_of(path).rstrip("/") + "/"
-
-    def sizes(self) -> dict[str, int]:
-        """Bytes of each object, by its key below the table."""
-        objects = store.list_objects(self._endpoints, self._prefix)
-        return {entry.key.removeprefix(self._prefix): entry.size for entry in objects}
-
-    def read(self, key: str) -> bytes:
-        """The content of one object."""
-        try:
-            return store.read(self._endpoints, self._prefix + key)
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "NoSuchKey":
-                raise FileNotFoundError(key) from error
-            raise
 
 
 def xray(endpoints: Endpoints, path: str, since: Snapshot | None = None) -> XRay:

@@ -126,6 +126,21 @@ def test_no_variable_of_the_caller_weakens_the_build(machine, monkeypatch):
     assert " -mod=readonly " in (machine / "arguments").read_text()
 
 
+def test_a_module_may_have_several_programs_and_tags_which_belong_to_the_recipe(
+    machine, monkeypatch
+):
+    plain = go_build.built_program("hello")
+    pin = go_build.versions()["go"]["hello"]
+    pin |= {"programs": ["cmd/hello", "cmd/tool"], "tags": "small"}
+    assert go_build.built_program("hello").parent != plain.parent
+    assert go_build.built_program("hello", "tool").parent == go_build.built_program("hello").parent
+    fake_go(machine, monkeypatch, f"echo \"$@\" > '{machine}/arguments'")
+    go_build.build_program("hello", lambda line: None)
+    arguments = (machine / "arguments").read_text().split()
+    assert "-tags=small" in arguments
+    assert arguments[-2:] == [f"{MODULE}/cmd/hello", f"{MODULE}/cmd/tool"]
+
+
 @pytest.mark.parametrize("text", go_build.CHECKSUM_ERRORS)
 def test_a_wrong_checksum_is_a_clear_error_and_the_module_goes(machine, monkeypatch, text):
     fake_go(machine, monkeypatch, f"echo 'verifying {MODULE}: {text}'; exit 1")

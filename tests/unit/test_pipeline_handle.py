@@ -3,7 +3,7 @@
 import pytest
 
 from lab_env.errors import LabError
-from lab_env.pipeline import handle
+from lab_env.pipeline import checkpoint
 from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.writer import Job
 from lab_env.settings import Endpoints
@@ -39,8 +39,8 @@ def test_a_batch_whose_offsets_are_gone_does_not_count_and_damaged_offsets_are_n
     def listed(endpoints, prefix):
         return [StoredObject(key, 1, None) for key in objects if key.startswith(prefix)]
 
-    monkeypatch.setattr(handle.store, "list_objects", listed)
-    monkeypatch.setattr(handle.store, "read", lambda endpoints, key: objects[key])
+    monkeypatch.setattr(checkpoint.store, "list_objects", listed)
+    monkeypatch.setattr(checkpoint.store, "read", lambda endpoints, key: objects[key])
     job = Job("w", "t", "s3a://b/x", str(home / "w"), "log", "jars", "java", sinks=("cow",))
     writer = Writer("writer-test")
     writer.folder = job.save().parent

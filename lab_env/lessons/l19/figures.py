@@ -1,0 +1,199 @@
+"""Draws what the witnesses say, and the shop's board with its lamp; waits, and keeps the books."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from html import escape
+from urllib.request import urlopen
+
+import pandas as pd
+import psutil
+import yaml
+
+from lab_env.display.card import styled
+from lab_env.display.chart import new_panels, svg
+from lab_env.display.palette import BLUE, GREEN, GREY, SKY, VERMILION
+from lab_env.errors import LabError
+from lab_env.shop.model import Send
+
+
+def jvm_of_session() -> int:
+    """The process id of the JVM in which this notebook's Spark runs.
+
+    Raises:
+        LabError: there is none, or more than one.
+    """
+    # Kafka's is a child of this kernel, too, if the kernel has started the services.
+    children = psutil.Process(os.getpid()).children(recursive=True)
+    found = [
+        child.pid
+        for child in children
+        if "java" in child.name() and any("SparkSubmit" in part for part in child.cmdline())
+    ]
+    if len(found) != 1:
+        raise LabError(
+            f"This notebook has {len(found)} JVMs of Spark, and one is expected.",
+            "restart the kernel and run the lesson from its start.",
+        )
+    return found[0]
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float) -> None:
+    """Wait until a condition holds, looking five times a second.
+
+    Raises:
+        LabError: it did not hold in time; `what` says what was waited for.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"After {seconds:.0f} s this had not happened: {what}.",
+                "ask Prometheus for the alert's expression: lab.prometheus.query(...)",
+            )
+        time.sleep(0.2)
+
+
+def scrape_config(pages: Mapping[str, str]) -> str:
+    """The part of `prometheus.yml` that says which pages to read, once a second.
+
+    Args:
+        pages: the address of each job's page of metrics.
+
+    Returns:
+        YAML: a list `scrape_configs`.
+    """
+    jobs = []
+    for job, page in pages.items():
+        host, _, path = page.removeprefix("http://").partition("/")
+        jobs.append(
+            {
+                "job_name": job,
+                "metrics_path": f"/{path}",
+                "scrape_interval": "1s",
+                "scrape_timeout": "1s",
+                "static_configs": [{"targets": [host]}],
+            }
+        )
+    return yaml.safe_dump({"scrape_configs": jobs}, sort_keys=False)
+
+
+def metric_lines(page: str, *words: str) -> list[str]:
+    """The samples of a page of metrics whose line has one of the words, without comments."""
+    with urlopen(page, timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    return [line for line in lines if line[:1] != "#" and re.search("|".join(words), line)]
+
+
+def show_numbers(numbers: pd.DataFrame):
+    """The exporter's numbers, a column per pipeline; only what at least one of them has.
+
+    Args:
+        numbers: what `lab.pipeline_metrics()` returned, or some of its rows.
+    """
+    extra = [name for name in ("partition", "part", "recorded_in") if name in numbers.columns]
+    which = numbers[extra].astype(object).where(numbers[extra].notna(), "")
+    label = which.astype(str).agg(" ".join, axis=1).str.strip()
+    table = numbers.assign(of=label).pivot_table(
+        index=["metric", "of"], columns="pipeline", values="value", aggfunc="first"
+    )
+    return styled(table.map(lambda value: "" if pd.isna(value) else f"{value:,.0f}"))
+
+
+def draw_over_time(
+    panels: Mapping[str, Mapping[str, pd.DataFrame]], frozen: Sequence[tuple[float, float]]
+) -> str:
+    """Numbers over time as steps, with the seconds in which Spark was frozen shaded.
+
+    Args:
+        panels: by the panel's title the lines of it: what `query_range` returned (`time`, `value`),
+            by the line's name. A gap is where Prometheus got no sample.
+        frozen: begin and end of each freeze, seconds since 1970.
+
+    Returns:
+        An `<svg>` element.
+    """
+    height = 1.2 + 1.3 * len(panels)
+    figure, axes = new_panels(
+        list(panels), rows=len(panels), width=8.6, height=height, one_unit=False
+    )
+    found = [line for lines in panels.values() for line in lines.values() if len(line)]
+    begin = min(line["time"].min() for line in found)
+    whole = range(int(begin), int(max(line["time"].max() for line in found)) + 1)
+    for panel, lines in zip(axes, panels.values(), strict=True):
+        for begun, ended in frozen:
+            panel.axvspan(begun - begin, ended - begin, color=SKY, alpha=0.25, linewidth=0)
+        styles = ((BLUE, "-"), (VERMILION, "--"))
+        for (name, line), (colour, style) in zip(lines.items(), styles, strict=False):
+            seconds = line.assign(second=line["time"].astype(int)).groupby("second")["value"]
+            values = seconds.last().reindex(whole)
+            panel.plot(
+                [second - begin for second in whole],
+                values,
+                style,
+                color=colour,
+                drawstyle="steps-post",
+                label=name,
+            )
+        panel.margins(y=0.2)
+        panel.set_ylim(bottom=0)
+        panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes[-1].set_xlabel("seconds; shaded: the JVM is frozen")
+    return svg(figure)
+
+
+def books_of(sends: Iterable[Send]) -> list[tuple]:
+    """What the shop's accountants expect of each day, from what the tills sent, without any table.
+
+    Args:
+        sends: valid ones, in any order.
+
+    Returns:
+        Per day of creation: day, orders that are not erased, their revenue, and when the newest of
+        them was changed.
+    """
+    newest: dict[str, Send] = {}
+    for send in sends:
+        known = newest.get(send.order_id)
+        if known is None or send.order_ts >= known.order_ts:
+            newest[send.order_id] = send
+    events = [json.loads(send.value) for send in newest.values() if send.op != "erase"]
+    frame = pd.DataFrame(events)
+    frame["cents"] = (frame["amount"].astype(float) * 100).round().astype("int64")
+    frame["changed"] = pd.to_datetime(frame["order_ts"], utc=True)
+    days = frame.groupby("partition_date").agg(
+        orders=("order_id", "nunique"), cents=("cents", "sum"), changed=("changed", "max")
+    )
+    return [
+        (day, int(row.orders), Decimal(int(row.cents)) / 100, row.changed.to_pydatetime())
+        for day, row in days.iterrows()
+    ]
+
+
+def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
+    """The shop's board, with its lamp.
+
+    Args:
+        board: `status` and `revenue`.
+        oldest_unread: seconds that the oldest unread message has waited.
+        firing: whether the alert fires.
+
+    Returns:
+        HTML: a bar per status, and a lamp that is green or red.
+    """
+    figure, (axes,) = new_panels(["Revenue by status"], width=6.4, height=2.4)
+    table = board.sort_values("revenue")
+    axes.barh(table["status"], table["revenue"].astype(float), color=BLUE)
+    axes.set_xlabel("euro")
+    colour, text = (VERMILION, "late: somebody is called") if firing else (GREEN, "fresh")
+    waited = f"oldest unread message {oldest_unread:.0f} s"
+    at = f"{datetime.now(UTC):%H:%M:%S} UTC"
+    return (
+        f"<div>{svg(figure)}<div style='font-family:sans-serif'>"
+        f"<span style='color:{colour};font-size:1.6em'>●</span> <b>{escape(text)}</b>"
+        f" <span style='color:{GREY}'>· {escape(waited)} · {at}</span></div></div>"
+    )

@@ -1,0 +1,236 @@
+"""A quarter of an hour of made-up metrics, on which exercise 19.1 tries an alert.
+
+Each scenario lasts 90 seconds, with a sample per second of every metric of the lesson. What is
+wrong begins at second 20. The alert must ring by second 32, or never.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+SECONDS, WRONG_FROM, RINGS_BY, MENDED = 90, 20, 32, 70
+LABELS = 'namespace="lesson-19",pipeline="orders"'
+OTHER_LABELS = 'namespace="lesson-14",pipeline="returns"'
+GONE, STALE = "_", "stale"  # in promtool's notation: no sample; the series has ended
+At = Callable[[int], float]
+Span = tuple[int, int]  # first second, and the one after the last
+NEVER: Span = (SECONDS + 1, SECONDS + 1)
+
+
+def _calm(second: int) -> float:
+    """Batches of three seconds: the oldest unread message is never older."""
+    return second % 3
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One course of events.
+
+    Args:
+        name: what happens, in a few words.
+        rings: whether the alert has to ring.
+        unread: age of the oldest unread message at a second of the scenario.
+        behind: unread messages.
+        last_commit: seconds since the newest commit.
+        newest: age of the newest message that was read.
+        no_exporter: when the exporter is dead.
+        no_broker: when the exporter cannot read the topic.
+        missing: seconds in which one scrape of the exporter got no answer.
+        no_spark: when Spark's own pages do not answer.
+    """
+
+    name: str
+    rings: bool
+    unread: At = _calm
+    behind: At = field(default=lambda second: 20 * (second % 3))
+    last_commit: At = _calm
+    newest: At = _calm
+    no_exporter: Span = NEVER
+    no_broker: Span = NEVER
+    missing: tuple[int, ...] = ()
+    no_spark: Span = NEVER
+
+    def series(self) -> list[dict[str, str]]:
+        """All metrics as `input_series` of promtool."""
+        of_topic = {
+            "pipeline_oldest_unread_seconds": self.unread,
+            "pipeline_newest_message_seconds": self.newest,
+            'pipeline_lag_messages{partition="0"}': self.behind,
+        }
+        of_table = {
+            "pipeline_last_commit_seconds": self.last_commit,
+            'pipeline_up{part="checkpoint"}': _one,
+            'pipeline_up{part="table"}': _one,
+            'pipeline_batch{recorded_in="checkpoint"}': _one,
+            'pipeline_batch{recorded_in="table"}': _one,
+            'pipeline_bytes{part="current"}': lambda second: 50_000,
+            "pipeline_file_slices": _one,
+            "pipeline_log_files": _one,
+            "pipeline_log_files_per_slice_max": _one,
+            "pipeline_pending_instants": _zero,
+            "pipeline_oldest_pending_seconds": _zero,
+            "pipeline_savepoints": _zero,
+        }
+        rows = [
+            *(_row(_labelled(n), self._outside(v, self.no_broker)) for n, v in of_topic.items()),
+            *(_row(_labelled(n), self._outside(v)) for n, v in of_table.items()),
+        ]
+        readable = self._outside(lambda second: float(not _within(second, self.no_broker)))
+        rows.append(_row(_labelled('pipeline_up{part="topic"}'), readable))
+        rows.append(_row('pipeline_watched{job="pipeline"}', self._outside(lambda second: 2)))
+        # Another team's pipeline, which nobody looks after.
+        late = self._outside(lambda second: 60 + second)
+        rows.append(_row(_labelled("pipeline_oldest_unread_seconds", OTHER_LABELS), late))
+        rows.append(_row('up{job="pipeline",instance="exporter"}', _up(self.no_exporter)))
+        for job in ("spark", "hudi"):
+            rows.append(_row(f'up{{job="{job}",instance="driver"}}', _up(self.no_spark)))
+        # The listener's number lives in the notebook: when Spark hangs, it stays as it was.
+        rows.append(_row('up{job="notebook",instance="notebook"}', _up(NEVER)))
+        reported = [str(0) for _ in range(SECONDS + 1)]
+        rows.append(_row('shop_messages_behind{job="notebook",instance="notebook"}', reported))
+        return rows
+
+    def _outside(self, values: At, also_gone: Span = NEVER) -> list[str]:
+        """The exporter's samples, without those that it could not give."""
+        found = []
+        for second in range(SECONDS + 1):
+            gone = second in self.missing or any(
+                _within(second, span) for span in (self.no_exporter, also_gone)
+            )
+            first = gone and (not found or found[-1] not in (GONE, STALE))
+            found.append(STALE if first else GONE if gone else f"{values(second):g}")
+        return found
+
+
+def _one(second: int) -> float:
+    return 1
+
+
+def _zero(second: int) -> float:
+    return 0
+
+
+def _within(second: int, span: Span) -> bool:
+    return span[0] <= second < span[1]
+
+
+def _up(down: Span) -> list[str]:
+    return [str(int(not _within(second, down))) for second in range(SECONDS + 1)]
+
+
+def _row(name: str, values: Sequence[str]) -> dict[str, str]:
+    return {"series": name, "values": " ".join(values)}
+
+
+def _labelled(name: str, labels: str = LABELS) -> str:
+    """A metric of the exporter with the labels of a stream, by default the lesson's."""
+    metric, _, more = name.rstrip("}").partition("{")
+    all_labels = f"{labels},{more}" if more else labels
+    return f'{metric}{{{all_labels},job="pipeline",instance="exporter"}}'
+
+
+def _since(second: int) -> float:
+    """The stream hangs for 50 seconds, and then reads all there is."""
+    hangs = WRONG_FROM <= second < MENDED
+    return second - WRONG_FROM if hangs else _calm(second)
+
+
+CALM = Scenario("an ordinary minute", rings=False)
+NIGHT = Scenario(
+    "03:00, nobody orders",
+    rings=False,
+    unread=_zero,
+    behind=_zero,
+    last_commit=lambda second: 3600 + second,
+    newest=lambda second: 3600 + second,
+)
+SALE = Scenario(
+    "a sale: 2,000 messages wait, the oldest for less than 5 s",
+    rings=False,
+    unread=lambda second: 4.9,
+    behind=lambda second: 2000,
+)
+HICCUP = Scenario(
+    "a hiccup of 2 s, and one scrape without an answer",
+    rings=False,
+    unread=lambda second: 7 if second in (30, 31) else _calm(second),
+    missing=(50,),
+)
+PAGES = Scenario("Spark's pages do not answer, the stream commits", rings=False, no_spark=(20, 40))
+HANG = Scenario(
+    "the stream hangs",
+    rings=True,
+    unread=_since,
+    behind=lambda second: 300 if WRONG_FROM <= second < MENDED else 20 * (second % 3),
+    last_commit=_since,
+    newest=_since,
+    no_spark=(WRONG_FROM, MENDED),
+)
+SLOW = Scenario(
+    "a slow writer: the oldest message waits 6 s, for a minute",
+    rings=True,
+    unread=lambda second: 6 if WRONG_FROM <= second < MENDED else _calm(second),
+)
+EXPORTER = Scenario("the exporter dies", rings=True, no_exporter=(WRONG_FROM, SECONDS + 1))
+BROKER = Scenario("Kafka does not answer", rings=True, no_broker=(WRONG_FROM, SECONDS + 1))
+
+# False alarms first, because they are what people switch off.
+SCENARIOS = (CALM, NIGHT, SALE, HICCUP, PAGES, HANG, SLOW, EXPORTER, BROKER)
+
+
+def question(begin: int, end: int) -> str:
+    """PromQL: 1 if any alert fired between two seconds, else 0; to be asked at the second one."""
+    fired = f'max_over_time(ALERTS{{alertstate="firing"}}[{end - begin}s])'
+    return f"(count({fired}) > bool 0) or vector(0)"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """That an alert fires in a span of time of a scenario, or that it does not.
+
+    Args:
+        scenario: what happens.
+        begin: first second of the span.
+        end: last second.
+        fired: what is expected.
+    """
+
+    scenario: Scenario
+    begin: int
+    end: int
+    fired: bool
+
+    @property
+    def other(self) -> "Expectation":
+        """The opposite."""
+        return replace(self, fired=not self.fired)
+
+
+def expectation(scenario: Scenario) -> Expectation:
+    """The alert rings in time, or never."""
+    return Expectation(scenario, 0, RINGS_BY if scenario.rings else SECONDS, scenario.rings)
+
+
+# When the stream has caught up, the alert ends.
+ENDS = Expectation(HANG, SECONDS - 1, SECONDS, fired=False)
+
+
+def test_file(expectations: Sequence[Expectation]) -> dict:
+    """A file for `promtool test rules` that holds if all expectations do."""
+    return {
+        "evaluation_interval": "1s",
+        "tests": [
+            {
+                "name": expected.scenario.name,
+                "interval": "1s",
+                "input_series": expected.scenario.series(),
+                "promql_expr_test": [
+                    {
+                        "expr": question(expected.begin, expected.end),
+                        "eval_time": f"{expected.end}s",
+                        "exp_samples": [{"labels": "{}", "value": int(expected.fired)}],
+                    }
+                ],
+            }
+            for expected in expectations
+        ],
+    }

@@ -1,0 +1,278 @@
+"""Four complaints of exercise 19.3: breaks four things by real operations, and knows the evidence.
+
+Everything that is broken is a copy or belongs to the ticket alone; the lesson's own stream goes on.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from lab_env.hudi.table import Snapshot
+from lab_env.lessons.table_copies import overlay_table
+from lab_env.pipeline import parsing
+from lab_env.pipeline.checkpoint import read_checkpoint
+from lab_env.pipeline.sinks import event_rows
+from lab_env.shop.topics import ensure_topic, topic_end_offsets
+
+TOO_SLOW, NOT_READ = "writer too slow", "partition not read"
+REPLACED, NO_COMPACTION = "checkpoint replaced", "no compaction"
+SAVEPOINT, UNFINISHED = "savepoint kept", "write left unfinished"
+CAUSES = (TOO_SLOW, NOT_READ, REPLACED, NO_COMPACTION, SAVEPOINT, UNFINISHED)
+
+COMPLAINTS = {
+    "A": "Sales: paid orders stay 'new' on our board. (It asks read-optimised, to be quick.)",
+    "B": "Support: customers ask for orders that the table does not have. Lag 0, no error.",
+    "C": "Finance: the store bills more for this table than last month. It has no row more.",
+    "D": "Couriers: a third of the orders never comes. The others are on time.",
+}
+NAMES = tuple(COMPLAINTS)
+LIVE = "orders"  # the lesson's own table and checkpoint
+EVENTS_OF_D = 300
+DAY = "2026-11-20"
+
+
+def table_of(lab, name: str) -> str:
+    """The table of a ticket."""
+    return lab.path(f"ticket_{name.lower()}")
+
+
+def checkpoint_of(lab, name: str) -> str:
+    """The checkpoint of a ticket's stream."""
+    return lab.path(f"_checkpoints/ticket_{name.lower()}")
+
+
+def topic_of(lab, name: str) -> str:
+    """The topic of a ticket's stream: D has one of its own."""
+    return lab.topic("couriers" if name == "D" else LIVE)
+
+
+def hand_over(
+    lab, query, options: dict[str, str], sends: Sequence, sent: int, more: int
+) -> pd.DataFrame:
+    """Break four things, and have the exporter watch their streams.
+
+    Args:
+        lab: the lesson.
+        query: its own stream, which has read all messages, and whose table nobody compacts.
+        options: Hudi options of its table.
+        sends: the recording that the topic gets.
+        sent: how many of them the topic has.
+        more: how many it gets now; the lesson's own stream reads them, that of ticket B skips them.
+
+    Returns:
+        One row per ticket: complaint, topic, checkpoint and table; empty where it has none.
+    """
+    live = lab.path(LIVE)
+    overlay_table(lab, live, table_of(lab, "B"))
+    lab.replay(lab.topic(LIVE), n=more, skip=sent, sends=sends)
+    query.processAllAvailable()
+    overlay_table(lab, live, table_of(lab, "A"))
+    overlay_table(lab, lab.path(f"_checkpoints/{LIVE}"), checkpoint_of(lab, "A"))
+    _replace_checkpoint(lab, options)
+    _keep_a_savepoint(lab, options)
+    _read_two_of_three(lab, sends)
+    rows = [
+        (name, text, topic_of(lab, name), checkpoint_of(lab, name), table_of(lab, name))
+        for name, text in COMPLAINTS.items()
+    ]
+    for name in ("A", "B", "C"):
+        lab.spark.sql(
+            f"CREATE TABLE IF NOT EXISTS ticket_{name.lower()} USING hudi"
+            f" LOCATION '{table_of(lab, name)}'"
+        )
+    columns = ["ticket", "complaint", "topic", "checkpoint", "table"]
+    tickets = pd.DataFrame(rows, columns=columns).set_index("ticket")
+    tickets.loc["C", ["topic", "checkpoint"]] = ""
+    tickets.loc["D", "table"] = ""
+    for name in ("A", "B", "D"):
+        table = {"table": table_of(lab, name)} if name != "D" else {}
+        topic, checkpoint = topic_of(lab, name), checkpoint_of(lab, name)
+        lab.watch(f"ticket-{name.lower()}", topic=topic, checkpoint=checkpoint, **table)
+    return tickets
+
+
+def _run(writer, checkpoint: str) -> None:
+    """Let a stream read what there is, once."""
+    writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    writer.start().awaitTermination()
+
+
+def _replace_checkpoint(lab, options: dict[str, str]) -> None:
+    """B: the stream goes on with a new checkpoint; the table skips its batches as known ones."""
+    records = parsing.read_topic(lab.spark, lab.endpoints.kafka_bootstrap, topic_of(lab, "B"))
+    writer = event_rows(parsing.parse(records)).writeStream.format("hudi").options(**options)
+    _run(writer.option("path", table_of(lab, "B")), checkpoint_of(lab, "B"))
+
+
+def _keep_a_savepoint(lab, options: dict[str, str]) -> None:
+    """C: a savepoint before a release, forgotten; each write cleans what it may."""
+    path = table_of(lab, "C")
+    for version in range(4):  # the fourth is the first that finds something to clean
+        rows = lab.spark.sql(f"""
+            SELECT concat('O-', id) AS order_id, sha2(concat(id, '-{version}'), 256) AS status,
+                   TIMESTAMP '{DAY} 12:0{version}:00' AS order_ts, '{DAY}' AS partition_date
+            FROM range(0, 300, 1, 1)
+        """)
+        (
+            rows.write.format("hudi")
+            .options(**options)
+            .option("hoodie.table.name", "ticket_c")
+            .option("hoodie.datasource.write.table.type", "COPY_ON_WRITE")
+            .option("hoodie.clean.automatic", "true")
+            .option("hoodie.clean.commits.retained", "1")
+            .mode("append")
+            .save(path)
+        )
+        if version == 0:
+            first = lab.xray(path).instants[0].requested
+            lab.spark.sql(f"CALL create_savepoint(path => '{path}', commit_time => '{first}')")
+
+
+def _read_two_of_three(lab, sends: Sequence) -> None:
+    """D: the stream was given its partitions by number, and the topic has one more by now."""
+    kafka, topic = lab.endpoints.kafka_bootstrap, topic_of(lab, "D")
+    ensure_topic(kafka, topic, partitions=3)
+    lab.replay(topic, n=EVENTS_OF_D, sends=sends)
+    records = lab.spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka)
+    records = records.option("assign", json.dumps({topic: [0, 1]}))
+    records = records.option("startingOffsets", "earliest").load()
+    _run(records.writeStream.format("noop"), checkpoint_of(lab, "D"))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the lab measures of one ticket.
+
+    Args:
+        name: of the ticket.
+        cause: what is wrong.
+        number: the number that proves it.
+        lag: unread messages by partition; empty without a stream.
+        logs: most logs on one base file; None without a table.
+        table_batch: newest batch that the table's commits know; None if they know none.
+        checkpoint_batch: newest batch that the checkpoint has committed; None without one.
+        savepoints: how many the table has.
+        pending: instants that are not complete.
+        merge_on_read: whether the table may have logs.
+    """
+
+    name: str
+    cause: str
+    number: int
+    lag: dict[int, int] = field(default_factory=dict)
+    logs: int | None = None
+    table_batch: int | None = None
+    checkpoint_batch: int | None = None
+    savepoints: int = 0
+    pending: int = 0
+    merge_on_read: bool = True
+
+    @property
+    def asked(self) -> str:
+        """What the number of the right cause counts."""
+        return {
+            NOT_READ: "Its number is how many messages of that one partition nobody has read",
+            REPLACED: "Its number is the newest batch that a commit of the table knows",
+            NO_COMPACTION: "Its number is the most logs that stand on one base file",
+            SAVEPOINT: "Its number is the instant that the savepoint keeps",
+        }[self.cause]
+
+    @property
+    def told(self) -> str:
+        """Cause and number in one sentence."""
+        return (
+            f"{self.name}: "
+            + {
+                NOT_READ: f"{self.number} messages of one partition are unread.",
+                REPLACED: (
+                    f"the table knows batch {self.number}, the new checkpoint is at "
+                    f"{self.checkpoint_batch}."
+                ),
+                NO_COMPACTION: f"{self.number} logs on one base file, unseen by the board.",
+                SAVEPOINT: f"the files of {self.number} are kept.",
+            }[self.cause]
+        )
+
+    def against(self, cause: str) -> str:
+        """Why the lab does not agree with a cause."""
+        current = sum(1 for lag in self.lag.values() if not lag)
+        words = {
+            TOO_SLOW: (
+                f"{current} of its {len(self.lag)} partitions have lag 0."
+                if self.lag
+                else "no stream writes this table."
+            ),
+            NOT_READ: (
+                "each of its partitions has lag 0." if self.lag else "no stream writes this table."
+            ),
+            REPLACED: self._batches(),
+            NO_COMPACTION: self._logs(),
+            SAVEPOINT: f"its table has {self.savepoints} savepoints.",
+            UNFINISHED: f"its timeline has {self.pending} pending instants.",
+        }
+        return words[cause]
+
+    def _batches(self) -> str:
+        if self.table_batch is None:
+            return "no commit here knows a batch of a stream."
+        return (
+            f"checkpoint and table agree: both know batch {self.table_batch}."
+            if self.table_batch == self.checkpoint_batch
+            else f"the table knows batch {self.table_batch}."
+        )
+
+    def _logs(self) -> str:
+        if self.logs is None:
+            return "this stream writes no table."
+        if not self.merge_on_read:
+            return "a Copy-on-Write table has no logs to compact."
+        return (
+            f"there are up to {self.logs} logs on a base file, but a snapshot query reads them, "
+            "and the rows are not there either."
+        )
+
+
+def evidence_of(lab) -> dict[str, Evidence]:
+    """Measure all tickets, without Spark."""
+    pictures = {name: lab.xray(table_of(lab, name)) for name in ("A", "B", "C")}
+    lags = {name: _lag(lab, name) for name in ("A", "B", "D")}
+    batches = {name: read_checkpoint(lab.endpoints, checkpoint_of(lab, name)) for name in "ABD"}
+    known = {name: max(batch.number for batch in batches[name]) for name in "ABD"}
+    facts = {name: _facts(picture) for name, picture in pictures.items()}
+    unread = max(lags["D"].values())
+    kept = [i.requested for i in pictures["C"].instants if i.action == "savepoint"]
+    return {
+        "A": Evidence(
+            "A", NO_COMPACTION, facts["A"]["logs"], lags["A"], checkpoint_batch=known["A"],
+            **facts["A"],
+        ),
+        "B": Evidence(
+            "B", REPLACED, facts["B"]["table_batch"], lags["B"], checkpoint_batch=known["B"],
+            **facts["B"],
+        ),
+        "C": Evidence("C", SAVEPOINT, int(kept[0]), **facts["C"]),
+        "D": Evidence("D", NOT_READ, unread, lags["D"], checkpoint_batch=known["D"]),
+    }  # fmt: skip
+
+
+def _facts(picture: Snapshot) -> dict:
+    """What a table's picture says of it."""
+    checkpoints = (picture.commit().checkpoint or {}).values()
+    return {
+        "logs": max(len(found.logs) for found in picture.current),
+        "table_batch": max(map(int, checkpoints), default=None),
+        "savepoints": sum(i.action == "savepoint" for i in picture.instants),
+        "pending": sum(i.state != "completed" for i in picture.instants),
+        "merge_on_read": picture.table_type == "MERGE_ON_READ",
+    }
+
+
+def _lag(lab, name: str) -> dict[int, int]:
+    """Unread messages by partition; all of them where the checkpoint names no partition."""
+    ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic_of(lab, name))
+    batches = read_checkpoint(lab.endpoints, checkpoint_of(lab, name))
+    done = [batch for batch in batches if batch.committed]
+    reached = done[-1].end if done else {}
+    return {partition: end - reached.get(partition, 0) for partition, end in ends.items()}

@@ -1,0 +1,180 @@
+"""Measures all watched pipelines at once, and never waits long for a part that does not answer.
+
+A broker or a store may hang instead of refusing. So each part of each pipeline is read in a thread
+of its own. A reading that hangs does not hold up the others, and soon counts as failed.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from lab_env.monitor import metrics
+from lab_env.monitor.metrics import Position, Sample, Topic
+from lab_env.monitor.readers import TableReader, TopicReader, read_position
+from lab_env.monitor.watched import Pipeline, watched
+from lab_env.settings import Endpoints
+
+# How old a reading may be while the next one still runs. Ages are computed anew each time, so only
+# what changed meanwhile is missing.
+LIMIT_S = 5.0
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Reading(Generic[Read]):
+    """The end of one reading.
+
+    Args:
+        value: what was read; None if it failed.
+        began: when it began, monotonic seconds.
+    """
+
+    value: Read | None
+    began: float
+
+
+class Latest(Generic[Read]):
+    """The newest result of something that may fail or hang.
+
+    Args:
+        read: reads it.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, read: Callable[[], Read], clock: Callable[[], float] = time.monotonic):
+        self._read = read
+        self._clock = clock
+        self._newest: Reading[Read] | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self.why = ""  # the last failure
+
+    @property
+    def running(self) -> bool:
+        """Whether a reading has not ended yet."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(self) -> None:
+        """Read again, unless the last reading still runs."""
+        with self._lock:
+            if not self.running:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
+
+    def get(self, seconds: float) -> Read | None:
+        """What was read, waiting at most so long; None if it failed or is too old."""
+        if self._thread is not None:
+            self._thread.join(max(0.0, seconds))
+        newest = self._newest
+        if newest is None or self._clock() - newest.began > LIMIT_S:
+            return None
+        return newest.value
+
+    def _run(self) -> None:
+        began = self._clock()
+        try:
+            value = self._read()
+        except Exception as error:  # whatever a client library raises: the part is down
+            self.why = f"{type(error).__name__}: {error}"
+            self._newest = Reading(None, began)
+        else:
+            self.why = ""
+            self._newest = Reading(value, began)
+
+
+class Watch:
+    """The parts of one pipeline, as they were read last.
+
+    Args:
+        endpoints: where broker and store are.
+        pipeline: what to watch.
+    """
+
+    def __init__(self, endpoints: Endpoints, pipeline: Pipeline):
+        self._labels = pipeline.labels
+        self._reader = TopicReader(endpoints.kafka_bootstrap, pipeline.topic)
+        self._position: Position | None = None
+        self._checkpoint: Latest[Position] = Latest(
+            lambda: read_position(endpoints, pipeline.checkpoint)
+        )
+        self._topic: Latest[Topic] = Latest(lambda: self._reader.read(self._position))
+        table = TableReader(endpoints, pipeline.table) if pipeline.table else None
+        self._table = Latest(table.read) if table else None
+
+    def begin(self) -> None:
+        """Begin to read checkpoint and table."""
+        self._checkpoint.begin()
+        if self._table:
+            self._table.begin()
+
+    def begin_topic(self, seconds: float) -> None:
+        """Begin to read the topic at the checkpoint's position, waiting for it at most so long."""
+        self._position = self._checkpoint.get(seconds)
+        self._topic.begin()
+
+    def samples(self, deadline: float) -> Iterator[Sample]:
+        """What is known by then (monotonic seconds); a part that is not known is down."""
+        table = self._table.get(deadline - time.monotonic()) if self._table else None
+        topic = self._topic.get(deadline - time.monotonic())
+        position = self._position or self._checkpoint.get(deadline - time.monotonic())
+        now = time.time()
+        yield metrics.up_sample(self._labels, "topic", topic is not None)
+        yield metrics.up_sample(self._labels, "checkpoint", position is not None)
+        if position is not None:
+            yield from metrics.checkpoint_samples(self._labels, position)
+        if topic is not None:
+            yield from metrics.topic_samples(self._labels, topic, now)
+        if self._table:
+            yield metrics.up_sample(self._labels, "table", table is not None)
+        if table is not None:
+            yield from metrics.table_samples(self._labels, table, now)
+
+    def close(self) -> None:
+        """End its connection to the broker, unless a reading still uses it."""
+        if not self._topic.running:
+            self._reader.close()
+
+
+class Collector:
+    """All watched pipelines of a lab.
+
+    Args:
+        home: LAB_HOME.
+        endpoints: where broker and store are.
+    """
+
+    def __init__(self, home: Path, endpoints: Endpoints):
+        self._home = home
+        self._endpoints = endpoints
+        self._watches: dict[Pipeline, Watch] = {}
+        self._lock = threading.Lock()
+
+    def samples(self, seconds: float = 0.7) -> list[Sample]:
+        """All metrics as they are now, after at most so many seconds."""
+        return list(self._samples(time.monotonic() + seconds, seconds))
+
+    def _samples(self, deadline: float, seconds: float) -> Iterator[Sample]:
+        watches = self._current()
+        yield Sample("pipeline_watched", {}, len(watches))
+        for watch in watches:
+            watch.begin()
+        for watch in watches:
+            watch.begin_topic(deadline - 0.4 * seconds - time.monotonic())
+        for watch in watches:
+            yield from watch.samples(deadline)
+
+    def _current(self) -> list[Watch]:
+        """The watches of what is watched now. Two scrapes at once share them and their readings."""
+        with self._lock:
+            before = self._watches
+            self._watches = {
+                pipeline: before.get(pipeline) or Watch(self._endpoints, pipeline)
+                for pipeline in watched(self._home)
+            }
+            for pipeline in before.keys() - self._watches.keys():
+                before[pipeline].close()
+            return list(self._watches.values())

@@ -1,0 +1,170 @@
+"""The metrics of a pipeline, computed from what was read of its topic, checkpoint and table.
+
+Nothing here reads anything, so a test can hand in any state. What is not known has no value: a
+metric is left out rather than set to 0 or to what it was before.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lab_env.hudi.table import CommitNotFound, Snapshot
+from lab_env.hudi.timeline import to_seconds
+
+METRICS = {
+    "pipeline_watched": "Pipelines that the exporter watches.",
+    "pipeline_up": "Whether this part of the pipeline could be read within the last 5 s.",
+    "pipeline_lag_messages": "Messages of the partition that no committed batch holds.",
+    "pipeline_oldest_unread_seconds": "Age of the oldest message that no committed batch holds.",
+    "pipeline_newest_message_seconds": "Age of the newest message that a committed batch holds.",
+    "pipeline_last_commit_seconds": "Time since the table's newest completed write of rows.",
+    "pipeline_pending_instants": "Instants of the table's timeline that are not complete.",
+    "pipeline_oldest_pending_seconds": "Age of the oldest pending instant, 0 without one.",
+    "pipeline_file_slices": "File slices that a query of the latest state reads.",
+    "pipeline_log_files": "Log files in these slices.",
+    "pipeline_log_files_per_slice_max": "Most log files that a query merges in one file group.",
+    "pipeline_savepoints": "Savepoints of the table; the cleaner keeps their files.",
+    "pipeline_bytes": "Bytes of the table's folder.",
+    "pipeline_batch": "Number of the newest committed batch, as recorded here.",
+}
+
+# Actions that bring rows; compaction and clustering only move them.
+ROW_ACTIONS = ("commit", "deltacommit", "replacecommit")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value of one metric.
+
+    Args:
+        metric: one of `METRICS`.
+        labels: label to value.
+        value: in the unit of the metric's name.
+    """
+
+    metric: str
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a query has read, by its checkpoint.
+
+    Args:
+        offsets: partition to the offset of the first message that no committed batch holds.
+        batch: number of the newest committed batch; None before the first.
+    """
+
+    offsets: Mapping[int, int]
+    batch: int | None = None
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic on the broker, and where a reader stands in it.
+
+    Args:
+        ends: partition to the offset after its newest message.
+        position: the reader's; None if it is not known.
+        unread: partition to the time (s since 1970) of its oldest message that is not read.
+        read: partition to the time of its newest message that is read.
+    """
+
+    ends: Mapping[int, int]
+    position: Position | None = None
+    unread: Mapping[int, float] = field(default_factory=dict)
+    read: Mapping[int, float] = field(default_factory=dict)
+
+
+def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterator[Sample]:
+    """Lag and ages of a reader's messages; nothing while its position is not known.
+
+    Args:
+        labels: of the pipeline.
+        topic: what was read of the broker.
+        now: s since 1970.
+    """
+    if topic.position is None:
+        return
+    offsets = topic.position.offsets
+    lag = {number: end - offsets.get(number, 0) for number, end in topic.ends.items()}
+    for number, messages in sorted(lag.items()):
+        yield Sample("pipeline_lag_messages", {**labels, "partition": str(number)}, messages)
+    behind = [number for number, messages in lag.items() if messages > 0]
+    # A partition that lags but whose message has no time yet leaves the age unknown.
+    if all(number in topic.unread for number in behind):
+        oldest = min((topic.unread[number] for number in behind), default=now)
+        yield Sample("pipeline_oldest_unread_seconds", labels, max(0.0, now - oldest))
+    if topic.read:
+        newest = max(topic.read.values())
+        yield Sample("pipeline_newest_message_seconds", labels, max(0.0, now - newest))
+
+
+def checkpoint_samples(labels: Mapping[str, str], position: Position) -> Iterator[Sample]:
+    """The newest batch that the checkpoint has committed."""
+    if position.batch is not None:
+        recorded = {**labels, "recorded_in": "checkpoint"}
+        yield Sample("pipeline_batch", recorded, position.batch)
+
+
+def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Iterator[Sample]:
+    """What the timeline and the files of a table tell.
+
+    Args:
+        labels: of the pipeline.
+        table: its snapshot.
+        now: s since 1970.
+    """
+    writes = [i for i in table.completed_writes.values() if i.action in ROW_ACTIONS]
+    if writes:
+        completed = max(to_seconds(write.completed) for write in writes)
+        yield Sample("pipeline_last_commit_seconds", labels, max(0.0, now - completed))
+    pending = [instant for instant in table.instants if not instant.completed]
+    yield Sample("pipeline_pending_instants", labels, len(pending))
+    oldest = min((to_seconds(instant.requested) for instant in pending), default=now)
+    yield Sample("pipeline_oldest_pending_seconds", labels, max(0.0, now - oldest))
+    # While a compaction is pending, a file group has two such slices, and a query merges both.
+    logs: Counter[tuple[str, str]] = Counter()
+    for part in table.current:
+        logs[part.partition, part.group] += sum(file.kind == "log" for file in part.logs)
+    yield Sample("pipeline_file_slices", labels, len(table.current))
+    yield Sample("pipeline_log_files", labels, logs.total())
+    yield Sample("pipeline_log_files_per_slice_max", labels, max(logs.values(), default=0))
+    savepoints = [i for i in table.instants if i.action == "savepoint" and i.completed]
+    yield Sample("pipeline_savepoints", labels, len(savepoints))
+    for part, size in _bytes(table).items():
+        yield Sample("pipeline_bytes", {**labels, "part": part}, size)
+    batch = _batch(table, [write.requested for write in writes])
+    if batch is not None:
+        yield Sample("pipeline_batch", {**labels, "recorded_in": "table"}, batch)
+
+
+def up_sample(labels: Mapping[str, str], part: str, up: bool) -> Sample:
+    """Whether a part of a pipeline (topic, checkpoint, table) could be read."""
+    return Sample("pipeline_up", {**labels, "part": part}, int(up))
+
+
+def _bytes(table: Snapshot) -> dict[str, int]:
+    data = sum(file.size for file in table.files)
+    current = sum(file.size for part in table.current for file in part.files)
+    uncommitted = sum(file.size for file in table.uncommitted)
+    return {
+        "current": current,
+        "older": data - current - uncommitted,
+        "uncommitted": uncommitted,
+        "bookkeeping": sum(size for _, _, size in table.bookkeeping),
+    }
+
+
+def _batch(table: Snapshot, writes: list[str]) -> int | None:
+    """The streaming query's batch in the newest write that records one."""
+    for requested in sorted(writes, reverse=True):
+        try:
+            recorded = table.commit(requested).checkpoint
+        except CommitNotFound:
+            continue
+        numbers = [int(batch) for batch in (recorded or {}).values() if str(batch).isdigit()]
+        if numbers:
+            return max(numbers)
+    return None

@@ -1,0 +1,189 @@
+"""Reads a pipeline's topic, checkpoint and table, without Spark."""
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from lab_env.errors import LabError
+from lab_env.hudi.files import TableFiles
+from lab_env.hudi.reader import TIMELINE, read_table
+from lab_env.hudi.table import Snapshot
+from lab_env.hudi.timeline import parse_timeline_key
+from lab_env.monitor.metrics import Position, Topic
+from lab_env.pipeline.checkpoint import first_offsets, newest_commit
+from lab_env.settings import Endpoints
+from lab_env.store import StoredTable
+
+TIMEOUT_S = 3.0
+
+
+def read_position(endpoints: Endpoints, checkpoint: str) -> Position:
+    """How far a query has committed.
+
+    Before its first batch is committed, that is where it began to read.
+
+    Raises:
+        LabError: there is no checkpoint of a stream that reads one Kafka topic.
+    """
+    commit = newest_commit(endpoints, checkpoint)
+    if commit is None:
+        return Position(first_offsets(endpoints, checkpoint))
+    number, offsets = commit
+    return Position(offsets, number)
+
+
+class TopicReader:
+    """Reads the ends of one topic, and the two messages at a reader's position.
+
+    It commits nothing and belongs to no group, so nobody notices it.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        topic: its name.
+    """
+
+    def __init__(self, bootstrap: str, topic: str):
+        self._topic = topic
+        self._options = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "exporter",  # the client asks for one
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",  # as Spark reads, unless it is told otherwise
+            "log_level": 2,
+            "socket.timeout.ms": int(TIMEOUT_S * 1000),
+            "reconnect.backoff.max.ms": 500,
+            # Two messages are wanted of each partition, no more.
+            "fetch.message.max.bytes": 65_536,
+            "queued.min.messages": 1,
+            "fetch.wait.max.ms": 50,
+        }
+        self._consumer: Consumer | None = None
+
+    def read(self, position: Position | None) -> Topic:
+        """The topic as it is now.
+
+        Args:
+            position: of the reader; None if it is not known.
+
+        Raises:
+            LabError: the broker does not answer, or has no such topic.
+        """
+        try:
+            consumer = self._connected()
+            bounds = self._bounds(consumer)
+            ends = {number: end for number, (_, end) in bounds.items()}
+            if position is None:
+                return Topic(ends)
+            unread, read = self._times(consumer, bounds, position.offsets)
+            return Topic(ends, position, unread, read)
+        except KafkaException as error:
+            self.close()  # the next reading begins with a new connection
+            raise LabError(f"Kafka does not answer: {error.args[0].str()}.") from None
+
+    def close(self) -> None:
+        """End the connection to the broker."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = None
+
+    def _connected(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = Consumer(self._options)
+        return self._consumer
+
+    def _bounds(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
+        """Partition to the offset of its first message and the one after its last."""
+        known = consumer.list_topics(self._topic, TIMEOUT_S).topics[self._topic]
+        if known.error or not known.partitions:
+            raise LabError(f"There is no topic {self._topic}.")
+        return {
+            number: consumer.get_watermark_offsets(TopicPartition(self._topic, number), TIMEOUT_S)
+            for number in sorted(known.partitions)
+        }
+
+    def _times(
+        self,
+        consumer: Consumer,
+        bounds: Mapping[int, tuple[int, int]],
+        offsets: Mapping[int, int],
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """By partition, the times of the first message that is not read and of the one before."""
+        first_unread = {n: max(offsets.get(n, 0), first) for n, (first, _) in bounds.items()}
+        # From the last message that was read, if the broker still has it.
+        begin = {n: max(first_unread[n] - 1, bounds[n][0]) for n in bounds}
+        waiting = {n for n in bounds if begin[n] < bounds[n][1]}
+        unread: dict[int, float] = {}
+        read: dict[int, float] = {}
+        if not waiting:
+            return unread, read
+        consumer.assign([TopicPartition(self._topic, n, begin[n]) for n in sorted(waiting)])
+        deadline = time.monotonic() + TIMEOUT_S
+        try:
+            while waiting and time.monotonic() < deadline:
+                message = consumer.poll(0.2)
+                if message is None:
+                    continue
+                number = message.partition()
+                if message.error():
+                    if message.error().code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(message.error())
+                    waiting.discard(number)
+                    continue
+                kind, milliseconds = message.timestamp()
+                target = unread if message.offset() >= first_unread[number] else read
+                if kind and number in waiting:
+                    target[number] = milliseconds / 1000
+                done = first_unread[number] >= bounds[number][1]  # there is no unread one
+                if target is unread or (done and message.offset() >= bounds[number][1] - 1):
+                    waiting.discard(number)
+        finally:
+            consumer.unassign()
+        if waiting:
+            raise LabError(f"Kafka sends no message of {self._topic} within {TIMEOUT_S:.0f} s.")
+        return unread, read
+
+
+class TableReader:
+    """Reads snapshots of one table; timeline files, which never change, are fetched once.
+
+    Args:
+        endpoints: where the store is.
+        path: of the table.
+    """
+
+    def __init__(self, endpoints: Endpoints, path: str):
+        self._files = _Remembered(StoredTable(endpoints, path))
+
+    def read(self) -> Snapshot:
+        """The table as it is now.
+
+        Raises:
+            LookupError: there is no table.
+        """
+        return read_table(self._files)
+
+
+class _Remembered:
+    """Files of a table that remember the content of completed instants while they are listed."""
+
+    def __init__(self, files: TableFiles):
+        self.path = files.path
+        self._files = files
+        self._contents: dict[str, bytes] = {}
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each file, by its key."""
+        sizes = self._files.sizes()
+        self._contents = {key: self._contents[key] for key in self._contents if key in sizes}
+        return sizes
+
+    def read(self, key: str) -> bytes:
+        """The content of one file."""
+        if key in self._contents:
+            return self._contents[key]
+        content = self._files.read(key)
+        if key.startswith(TIMELINE) and parse_timeline_key(key):
+            self._contents[key] = content
+        return content

@@ -1,0 +1,62 @@
+"""The exporter: metrics of the pipelines, measured from outside by a process of its own.
+
+A writer that is killed takes its own metrics with it. This process goes on and says how far behind
+the pipeline is.
+"""
+
+import sys
+
+from lab_env.install.cache import Progress
+from lab_env.processes.state import home
+from lab_env.processes.supervisor import Program
+from lab_env.services.base import NotReady, Service, open_local
+from lab_env.services.kafka import Kafka
+from lab_env.services.minio import MinIO, credentials_as
+from lab_env.settings import settings
+
+
+class Exporter(Service):
+    """The lab's exporter."""
+
+    name = "exporter"
+    title = "The exporter"
+    needs = ("minio", "kafka")
+
+    def preferred_ports(self) -> dict[str, int]:
+        """The port of its page of metrics."""
+        return {"metrics": settings().exporter_port}
+
+    def fetch(self, report_progress: Progress) -> None:
+        """Nothing to fetch: it is part of the course."""
+
+    def program(self, ports: dict[str, int]) -> Program:
+        """The exporter, which finds out by itself what there is to watch."""
+        return Program(
+            name=self.name,
+            argv=[
+                *(sys.executable, "-I", "-m", "lab_env.monitor.exporter", str(home())),
+                *("--host", settings().bind, "--port", str(ports["metrics"])),
+                *("--kafka", Kafka().address(), "--s3-endpoint", MinIO().address()),
+                *("--s3-region", settings().s3_region, "--bucket", settings().s3_bucket),
+            ],
+            env=credentials_as("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            cwd=self.folder,
+        )
+
+    def check(self) -> None:
+        """Ask whether it serves; it may serve while nothing that it watches answers."""
+        try:
+            with open_local(f"{self.address()}/-/healthy") as answer:
+                content = answer.read()
+        except OSError as error:
+            raise NotReady(f"it does not answer ({error})") from None
+        if b"exporter of the pipelines" not in content:
+            raise NotReady(f"another program answers at {self.address()}")
+
+    def address(self) -> str:
+        """Its URL; `/metrics` is the page."""
+        return f"http://{settings().client_host}:{self.port('metrics')}"
+
+    def links(self) -> dict[str, str]:
+        """The page of metrics."""
+        return {"Metrics of the pipelines": f"{self.address()}/metrics"} if self.running() else {}

@@ -1,0 +1,322 @@
+"""What hangs or fails makes its own part unreadable, soon, and nothing else."""
+
+import json
+import threading
+import time
+from http.client import HTTPConnection
+from http.server import ThreadingHTTPServer
+
+import pytest
+from xray_tables import PROPERTIES, T1, FilesInMemory, base, done
+
+from lab_env.errors import LabError
+from lab_env.hudi.reader import read_table
+from lab_env.monitor import collector, exporter, live
+from lab_env.monitor.collector import Collector, Latest
+from lab_env.monitor.metrics import Position, Sample, Topic
+from lab_env.monitor.readers import _Remembered
+from lab_env.monitor.watched import Pipeline, unwatch, watch, watched
+from lab_env.services import ServiceStatus
+from lab_env.settings import Endpoints
+
+NOWHERE = Endpoints("http://127.0.0.1:1", "k", "s", "us-east-1", "lakehouse", "127.0.0.1:1")
+ORDERS = Pipeline("lesson-19", "orders", "lesson-19.orders", "s3a://b/c", "s3a://b/t")
+
+
+# What is watched ------------------------------------------------------------------------------
+
+
+def writer(home, name: str, state: str | None = None, sinks=("cow", "json")) -> None:
+    """The files that a writer leaves."""
+    folder = home / "writers" / name
+    folder.mkdir(parents=True)
+    job = {"name": name, "topic": "tour.orders", "base": "s3a://lakehouse/tour", "sinks": sinks}
+    (folder / "job.json").write_text(json.dumps(job))
+    if state:
+        (folder / "state.json").write_text(json.dumps({"state": state}))
+
+
+@pytest.mark.parametrize("state", [None, "starting", "running", "failed", "stalled"])
+def test_a_writer_is_watched_by_sink_whatever_became_of_it(tmp_path, state):
+    writer(tmp_path, "writer-tour-pipeline", state)
+    cow, as_json = watched(tmp_path)
+    assert cow.labels == {"namespace": "tour", "pipeline": "cow"}
+    assert cow.table == "s3a://lakehouse/tour/orders_cow"
+    assert cow.checkpoint == "s3a://lakehouse/tour/_checkpoints/cow"
+    assert (as_json.name, as_json.table) == ("json", "")
+
+
+def test_a_writer_that_was_stopped_on_purpose_is_not_expected_to_keep_up(tmp_path):
+    writer(tmp_path, "writer-tour-pipeline", "stopped")
+    assert watched(tmp_path) == []
+
+
+def test_two_writers_of_a_lesson_have_different_labels(tmp_path):
+    writer(tmp_path, "writer-lesson-17-pipeline", sinks=("cow",))
+    writer(tmp_path, "writer-lesson-17-second", sinks=("cow",))
+    labels = [tuple(pipeline.labels.values()) for pipeline in watched(tmp_path)]
+    assert labels == [("lesson-17", "cow"), ("lesson-17", "second.cow")]
+
+
+def test_what_a_lesson_names_is_watched_until_it_is_taken_away(tmp_path):
+    folder = tmp_path / "lessons" / "lesson-19"
+    folder.mkdir(parents=True)
+    watch(folder, ORDERS)
+    watch(folder, Pipeline("lesson-19", "other", "t", "s3a://b/x"))
+    watch(folder, ORDERS)
+    assert [pipeline.name for pipeline in watched(tmp_path)] == ["orders", "other"]
+    assert unwatch(folder, "other") and not unwatch(folder, "other")
+    assert watched(tmp_path) == [ORDERS]
+
+
+def test_a_file_that_is_being_written_is_no_error(tmp_path):
+    writer(tmp_path, "writer-tour-pipeline")
+    (tmp_path / "writers" / "writer-tour-pipeline" / "job.json").write_text('{"name": ')
+    assert watched(tmp_path) == []
+
+
+# How it is read -------------------------------------------------------------------------------
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_reading_that_hangs_is_not_waited_for_and_its_predecessor_soon_expires():
+    clock, go_on, values = Clock(), threading.Event(), iter([1, 2, 3])
+
+    def read() -> int:
+        value = next(values)
+        if value == 2:
+            go_on.wait()
+        return value
+
+    latest = Latest(read, clock)
+    latest.begin()
+    assert latest.get(5) == 1
+    latest.begin()
+    clock.now = 4
+    assert latest.get(0.01) == 1
+    clock.now = 6
+    assert latest.get(0.01) is None
+    latest.begin()  # the second still runs: there is no third yet
+    go_on.set()
+    assert latest.get(5) is None  # it may have read its facts long ago
+    latest.begin()
+    assert latest.get(5) == 3
+
+
+def test_a_reading_that_fails_is_down_at_once_and_says_why():
+    outcomes = iter([1, LabError("Kafka does not answer.")])
+
+    def read() -> int:
+        outcome = next(outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    latest = Latest(read)
+    latest.begin()
+    assert latest.get(5) == 1
+    latest.begin()
+    assert latest.get(5) is None
+    assert latest.why == "LabError: Kafka does not answer."
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """The readers of a pipeline, which a test may break."""
+    parts = {
+        "checkpoint": lambda: Position({0: 4}, 2),
+        "topic": lambda position: Topic({0: 5}, position, {0: time.time() - 7}, {}),
+        "table": lambda: read_table(FilesInMemory("t", PROPERTIES, [*done(T1), base(T1)])),
+    }
+
+    class Topics:
+        def __init__(self, bootstrap, topic):
+            self.closed = False
+
+        def read(self, position):
+            return parts["topic"](position)
+
+        def close(self):
+            parts["closed"] = True
+
+    class Tables:
+        def __init__(self, endpoints, path):
+            pass
+
+        def read(self):
+            return parts["table"]()
+
+    monkeypatch.setattr(collector, "TopicReader", Topics)
+    monkeypatch.setattr(collector, "TableReader", Tables)
+    monkeypatch.setattr(collector, "read_position", lambda *_: parts["checkpoint"]())
+    return parts
+
+
+@pytest.fixture
+def watching(tmp_path, parts):
+    """A collector that watches one pipeline."""
+    folder = tmp_path / "lessons" / "lesson-19"
+    folder.mkdir(parents=True)
+    watch(folder, ORDERS)
+    return Collector(tmp_path, NOWHERE)
+
+
+def by_name(samples: list[Sample]) -> dict[str, float]:
+    return {s.metric.removeprefix("pipeline_") + s.labels.get("part", ""): s.value for s in samples}
+
+
+def test_all_parts_that_answer_are_up(watching):
+    found = by_name(watching.samples(5))
+    assert [found[f"up{part}"] for part in ("topic", "checkpoint", "table")] == [1, 1, 1]
+    assert found["watched"] == 1 and found["lag_messages"] == 1
+    assert 7 <= found["oldest_unread_seconds"] < 9
+    assert found["file_slices"] == 1
+
+
+@pytest.mark.parametrize(
+    ("broken", "absent", "there"),
+    [
+        ("checkpoint", {"lag_messages", "oldest_unread_seconds"}, {"file_slices"}),
+        ("topic", {"lag_messages", "oldest_unread_seconds"}, {"file_slices", "batch"}),
+        ("table", {"file_slices", "last_commit_seconds"}, {"lag_messages", "batch"}),
+    ],
+)
+@pytest.mark.parametrize("how", ["fails", "hangs"])
+def test_a_part_that_is_down_takes_its_own_numbers_along(
+    watching, parts, broken, absent, there, how
+):
+    go_on = threading.Event()
+
+    def down(*_):
+        if how == "hangs":
+            go_on.wait(20)
+        raise LabError("It does not answer.")
+
+    parts[broken] = down
+    began = time.monotonic()
+    found = by_name(watching.samples(0.5))
+    go_on.set()
+    assert time.monotonic() - began < 5
+    assert found[f"up{broken}"] == 0
+    assert sum(found[f"up{part}"] for part in ("topic", "checkpoint", "table")) == 2
+    assert not absent & found.keys() and there <= found.keys()
+
+
+def test_what_is_no_longer_watched_is_closed(watching, parts, tmp_path):
+    watching.samples(5)
+    unwatch(tmp_path / "lessons" / "lesson-19", "orders")
+    assert by_name(watching.samples(5)) == {"watched": 0}
+    assert parts["closed"]
+
+
+def test_servers_that_refuse_make_every_part_unreadable(tmp_path):
+    folder = tmp_path / "lessons" / "lesson-19"
+    folder.mkdir(parents=True)
+    watch(folder, ORDERS)
+    found = by_name(Collector(tmp_path, NOWHERE).samples(1))
+    assert found == {"watched": 1, "uptopic": 0, "upcheckpoint": 0, "uptable": 0}
+
+
+def test_a_timeline_file_is_fetched_once_and_forgotten_when_it_is_archived():
+    files = FilesInMemory("t", PROPERTIES, [*done(T1), base(T1)])
+    fetched: list[str] = []
+    fetch = files.read
+    files.read = lambda key: (fetched.append(key), fetch(key) or b"x")[1]
+    remembered = _Remembered(files)
+    for _ in range(2):
+        remembered.sizes()
+        remembered.read(done(T1)[0])
+        remembered.read(".hoodie/hoodie.properties")
+    assert fetched.count(done(T1)[0]) == 1
+    assert fetched.count(".hoodie/hoodie.properties") == 2
+    files.keys = {}
+    remembered.sizes()
+    assert remembered._contents == {}
+
+
+# What is shown --------------------------------------------------------------------------------
+
+LABELS = {"namespace": "lesson-19", "pipeline": "orders"}
+
+
+def test_a_scrape_gets_prometheus_text():
+    text = exporter.exposition(
+        [
+            Sample("pipeline_up", {**LABELS, "part": "topic"}, 1),
+            Sample("pipeline_watched", {}, 1),
+            Sample("pipeline_up", {**LABELS, "part": "table"}, 0),
+        ]
+    ).decode()
+    assert text.count("# TYPE pipeline_up gauge") == 1
+    assert 'pipeline_up{namespace="lesson-19",part="table",pipeline="orders"} 0.0' in text
+    assert "pipeline_watched 1.0" in text
+
+
+def test_a_measurement_ends_before_the_scrape_gives_up():
+    assert exporter.budget("1") < 1
+    assert exporter.budget(None) > 1
+
+
+def test_the_exporter_serves_metrics_and_says_that_it_lives(tmp_path):
+    handler = exporter.handler(Collector(tmp_path, NOWHERE))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        answers = {}
+        for path in ("/metrics", "/-/healthy", "/other"):
+            connection = HTTPConnection(*server.server_address, timeout=10)
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answers[path] = answer.status, answer.read()
+            connection.close()
+        server.shutdown()
+    assert answers["/metrics"][0] == 200 and b"pipeline_watched 0.0" in answers["/metrics"][1]
+    assert b"exporter of the pipelines" in answers["/-/healthy"][1]
+    assert answers["/other"][0] == 404
+
+
+def test_the_lag_of_a_row_is_that_of_all_partitions():
+    samples = [
+        Sample("pipeline_lag_messages", {**LABELS, "partition": "0"}, 3),
+        Sample("pipeline_lag_messages", {**LABELS, "partition": "1"}, 4),
+        Sample("pipeline_up", {**LABELS, "part": "table"}, 0),
+        Sample("pipeline_watched", {}, 1),
+    ]
+    row = live.pipeline_rows(samples)["lesson-19", "orders"]
+    assert row == {"pipeline_lag_messages": 7} and row.down == ("table",)
+
+
+def test_plain_lines_name_services_and_pipelines_and_leave_out_what_is_not_known():
+    samples = [
+        Sample("pipeline_lag_messages", {**LABELS, "partition": "0"}, 1234),
+        Sample("pipeline_oldest_unread_seconds", LABELS, 12.34),
+        Sample("pipeline_up", {**LABELS, "part": "table"}, 0),
+    ]
+    service, pipeline = live.plain_lines([ServiceStatus("kafka", "ready")], samples)
+    assert service.endswith(" service kafka: ready")
+    assert pipeline.partition(" ")[2] == (
+        "pipeline lesson-19/orders: unread 1,234, oldest unread 12.3 s, table not readable"
+    )
+
+
+def test_without_services_the_lines_say_so():
+    lines = live.plain_lines([ServiceStatus("kafka", "stopped")], None)
+    assert lines[1].endswith("pipelines: the services are not running")
+
+
+@pytest.mark.parametrize("content", ["[]", '{"pipelines": [1, {"name": "x"}]}', '{"pipelines": 0}'])
+def test_a_file_that_is_wrong_hides_no_other_pipeline(tmp_path, content):
+    folder = tmp_path / "lessons" / "lesson-19"
+    folder.mkdir(parents=True)
+    watch(folder, ORDERS)
+    other = tmp_path / "lessons" / "lesson-18"
+    other.mkdir()
+    (other / "watched.json").write_text(content)
+    assert watched(tmp_path) == [ORDERS]

@@ -1,0 +1,230 @@
+"""Prometheus' configuration, what a reset deletes, and what a lesson is told about bad input."""
+
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from lab_env.errors import LabError
+from lab_env.install.go_build import built_program
+from lab_env.install.versions import versions
+from lab_env.monitor import client
+from lab_env.monitor.handle import PrometheusHandle
+from lab_env.services import SERVICES, prometheus
+from lab_env.services.prometheus import PACKAGE, Prometheus, _series_of
+from lab_env.settings import settings
+
+RULES = """
+groups:
+  - name: shop
+    rules:
+      - {record: "shop:lag", expr: sum(pipeline_lag_messages)}
+      - {alert: Late, expr: pipeline_oldest_unread_seconds > 20, for: 3s}
+"""
+JOBS = "scrape_configs:\n  - job_name: spark\n    static_configs: [{targets: ['127.0.0.1:1']}]\n"
+
+
+@pytest.fixture
+def external(home, monkeypatch):
+    """A Prometheus that the settings name."""
+    monkeypatch.setenv("LAB_PROMETHEUS_URL", "http://prometheus-1:9090/")
+    settings.cache_clear()
+    return Prometheus()
+
+
+@pytest.fixture
+def built(home, monkeypatch, tmp_path):
+    """A Prometheus whose programs are there."""
+    program = tmp_path / "prometheus"
+    program.write_text("")
+    monkeypatch.setattr(prometheus, "_server", lambda: program)
+    return Prometheus()
+
+
+def test_it_scrapes_the_exporter_and_loads_the_rules_of_the_lab_and_of_lessons(built):
+    program = built.program({"http": 9090})
+    written = yaml.safe_load((built.folder / "prometheus.yml").read_text())
+    (job,) = written["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"127.0.0.1:{settings().exporter_port}"]}]
+    assert written["global"]["evaluation_interval"] == "1s"
+    assert (built.folder / "rules" / "lab.yml").read_text() == (PACKAGE / "alerts.yml").read_text()
+    assert "--web.listen-address=127.0.0.1:9090" in program.argv
+    # In these patterns a path of LAB_HOME with brackets would match nothing.
+    assert written["rule_files"] == ["rules/*.yml"] and program.cwd == built.folder
+
+
+def test_what_is_not_built_says_how_it_is_built(home):
+    assert versions()["go"]["prometheus"]["version"] in str(built_program("prometheus"))
+    assert built_program("prometheus", "promtool").parent == built_program("prometheus").parent
+
+
+def test_the_programs_have_checksums_for_their_own_version():
+    folder = prometheus.Path(prometheus.__file__).parents[1] / "install" / "go" / "prometheus"
+    pin = versions()["go"]["prometheus"]
+    assert f"{pin['module']} {pin['version']} h1:" in (folder / "go.sum").read_text()
+    for part in pin["programs"]:
+        assert f"tool {pin['module']}/{part}\n" in (folder / "go.mod").read_text()
+    assert "replace" not in (folder / "go.mod").read_text().split()
+
+
+def test_the_lab_starts_none_beside_one_that_is_there(external):
+    assert external.external and external.address() == "http://prometheus-1:9090"
+    assert external.links() == {} and external.clear("lesson-19") == {}
+    for use in (external.use_rules, external.use_scrape):
+        with pytest.raises(LabError, match="LAB_PROMETHEUS_URL") as caught:
+            use("lesson-19", "")
+        assert "unset LAB_PROMETHEUS_URL" in caught.value.next_step
+
+
+def test_a_url_that_is_none_is_refused(home, monkeypatch):
+    monkeypatch.setenv("LAB_PROMETHEUS_URL", "prometheus-1:9090")
+    settings.cache_clear()
+    with pytest.raises(LabError, match="LAB_PROMETHEUS_URL"):
+        settings()
+
+
+def test_a_reset_deletes_the_series_that_a_lessons_files_have_made(tmp_path):
+    (tmp_path / "rules.yml").write_text(RULES)
+    (tmp_path / "jobs.yml").write_text(JOBS)
+    assert _series_of(tmp_path / "rules.yml") == ['{alertname="Late"}', "shop:lag"]
+    assert _series_of(tmp_path / "jobs.yml") == ['{job="spark"}']
+
+
+def test_a_reset_spares_other_lessons_and_the_lab(built, monkeypatch):
+    posted = []
+    monkeypatch.setattr(built, "_post", posted.append)
+    built.program({"http": 9090})
+    for name in ("lesson-19", "lesson-18"):
+        (built.folder / "rules" / f"{name}.yml").write_text(RULES)
+    assert built.clear("lesson-19") == {"files of rules and targets": 1}
+    assert sorted(path.name for path in (built.folder / "rules").iterdir()) == [
+        "lab.yml",
+        "lesson-18.yml",
+    ]
+    reload, delete = posted
+    assert reload == "/-/reload" and "lesson-19" in delete and "lesson-18" not in delete
+
+
+def test_a_start_leaves_out_the_files_of_lessons_that_were_reset_meanwhile(built, home):
+    built.program({"http": 9090})
+    for name in ("lesson-18", "lesson-19"):
+        (built.folder / "rules" / f"{name}.yml").write_text(RULES)
+    (home / "lessons" / "lesson-18").mkdir(parents=True)
+    built.program({"http": 9090})
+    found = sorted(path.name for path in (built.folder / "rules").iterdir())
+    assert found == ["lab.yml", "lesson-18.yml"]
+
+
+@pytest.mark.parametrize("before", [None, "groups: []\n"])
+def test_rules_that_it_refuses_do_not_replace_those_before(built, monkeypatch, before):
+    built.program({"http": 9090})
+    file = built.folder / "rules" / "lesson-19.yml"
+    if before:
+        file.write_text(before)
+
+    def refuse(path):
+        raise LabError("Prometheus refuses /-/reload: why")
+
+    monkeypatch.setattr(built, "_post", refuse)
+    monkeypatch.setattr(prometheus, "run_promtool", lambda *_, **__: SimpleNamespace(returncode=0))
+    with pytest.raises(LabError, match="refuses"):
+        built.use_rules("lesson-19", RULES)
+    assert (file.read_text() if file.exists() else None) == before
+
+
+def test_the_reason_of_a_refusal_is_what_promtool_objects_to(built, monkeypatch):
+    said = 'Checking rules.yml\n  FAILED:\nrules.yml: 3:15: group "shop", rule 1: parse error\n'
+    monkeypatch.setattr(
+        prometheus,
+        "run_promtool",
+        lambda *_, **__: subprocess.CompletedProcess([], 1, "", said),
+    )
+    with pytest.raises(LabError, match=r"refused: rules.yml: 3:15: .* parse error"):
+        built.use_rules("lesson-19", "groups: [")
+
+
+def test_without_promtool_the_next_step_is_to_start_prometheus(home, monkeypatch):
+    monkeypatch.setattr(prometheus.shutil, "which", lambda name: None)
+    monkeypatch.setattr(prometheus, "built_program", lambda *_: home / "nothing")
+    with pytest.raises(LabError) as caught:
+        prometheus.run_promtool("check", folder=".")
+    assert caught.value.next_step == "run: lab up prometheus"
+
+
+def test_no_disk_to_build_it_is_said_before_it_begins(home, monkeypatch):
+    monkeypatch.setattr(prometheus, "_server", lambda: home / "nothing")
+    monkeypatch.setattr(prometheus.shutil, "disk_usage", lambda path: SimpleNamespace(free=1e8))
+    assert "must be free to build it; there are 100 MB" in Prometheus().missing_resources()
+
+
+def test_it_is_listed_last_so_that_it_starts_after_the_exporter():
+    assert SERVICES["prometheus"].needs == ("exporter",)
+    assert SERVICES["exporter"].needs == ("minio", "kafka")
+
+
+# The handle -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def handle(monkeypatch):
+    """A handle whose Prometheus has the answers of `handle.answers`, by call."""
+    server = SimpleNamespace(address=lambda: "http://p")
+    handle = PrometheusHandle(server, "lesson-19", None)
+    handle.answers = {}
+    monkeypatch.setattr(client, "_api", lambda url, call, **_: handle.answers[call])
+    return handle
+
+
+def test_a_query_gives_one_row_per_series_with_its_value_last(handle):
+    metric = {"__name__": "pipeline_up", "part": "topic"}
+    result = [{"metric": metric, "value": [0, "1"]}, {"metric": {"x": "y"}, "value": [0, "2.5"]}]
+    handle.answers["query"] = {"resultType": "vector", "result": result}
+    rows = handle.query("...").to_dict("records")
+    assert rows == [
+        {"metric": "pipeline_up", "part": "topic", "x": "", "value": 1.0},
+        {"metric": "", "part": "", "x": "y", "value": 2.5},
+    ]
+
+
+def test_a_query_without_a_series_is_an_empty_table_with_a_value(handle):
+    handle.answers["query"] = {"resultType": "vector", "result": []}
+    assert handle.query("...")["value"].sum() == 0
+    handle.answers["query"] = {"resultType": "scalar", "result": [0, "3"]}
+    assert handle.query("3")["value"].tolist() == [3.0]
+
+
+def alert(state: str) -> dict:
+    labels = {"alertname": "Late", "pipeline": "orders"}
+    return {"labels": labels, "state": state, "value": "2e+01", "activeAt": "2026-11-22T22:00:00Z"}
+
+
+def test_an_alert_is_waited_for_until_it_fires_and_until_it_is_gone(handle, monkeypatch):
+    states = iter([[], [alert("pending")], [alert("firing")], []])
+    monkeypatch.setattr(client, "_api", lambda *_, **__: {"alerts": next(states)})
+    assert handle.wait_for_alert("Late", seconds=5) < 5
+    assert handle.wait_for_alert("Late", "gone", seconds=5) < 5
+
+
+def test_an_alert_that_does_not_come_is_an_error_that_says_its_state(handle):
+    handle.answers["alerts"] = {"alerts": [alert("pending")]}
+    with pytest.raises(LabError, match="the alert Late is pending, not firing"):
+        handle.wait_for_alert("Late", seconds=0)
+
+
+def test_rules_are_tried_with_the_tests_own_series(handle):
+    seen = {}
+
+    def promtool(*arguments, folder):
+        seen.update(arguments=arguments)
+        seen.update(yaml.safe_load((prometheus.Path(folder) / "tests.yml").read_text()))
+        return subprocess.CompletedProcess([], 1, "", "FAILED: exp:[] got:[Late]")
+
+    tried = PrometheusHandle(None, "lesson-19", promtool).test_rules(RULES, "tests: []")
+    assert seen["rule_files"] == ["rules.yml"] and seen["arguments"][:2] == ("test", "rules")
+    assert not tried.ok and "got:[Late]" in tried.output
+
+
+def test_tests_that_are_no_yaml_are_an_error(handle):
+    with pytest.raises(LabError, match="cannot be read"):
+        handle.test_rules(RULES, "tests: [")
