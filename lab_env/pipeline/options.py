@@ -96,8 +96,6 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
         "hoodie.write.lock.zookeeper.url": zookeeper,
         "hoodie.write.lock.zookeeper.base_path": f"/{namespace}",
         "hoodie.write.lock.zookeeper.lock_key": table,
-        # How long a dead writer's lock stays.
-        "hoodie.write.lock.zookeeper.session_timeout_ms": "5000",
         "hoodie.write.num.retries.on.conflict.failures": str(LOCK_RETRIES),
     }
 
