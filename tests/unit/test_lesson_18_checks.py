@@ -99,6 +99,7 @@ CLEAN = Cleaned(pending=0, orphans=(), rolled_back=True, rows=300, expected=300)
     ("facts", "reason"),
     [
         (replace(CLEAN, pending=1, commits=1), "only cleaning does"),
+        (replace(CLEAN, commits=1, locked=False), "took no lock"),
         (replace(CLEAN, pending=1), "still pending"),
         (
             replace(CLEAN, orphans=("day=20",), rolled_back=False),

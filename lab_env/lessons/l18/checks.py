@@ -14,6 +14,7 @@ from lab_env import store
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.l18.colleague import COLLEAGUE, COMMITTED, YOU, Colleague, attempt
+from lab_env.lessons.l18.locks import LockWatch
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
@@ -238,6 +239,7 @@ class Cleaned:
         expected: orders, before.
         commits: complete writes that the function added.
         elsewhere: whether the lesson's own table was changed instead.
+        locked: whether a lock of the lesson was held meanwhile.
     """
 
     pending: int
@@ -247,6 +249,7 @@ class Cleaned:
     expected: int
     commits: int = 0
     elsewhere: bool = False
+    locked: bool = True
 
 
 @check_of("18.3")
@@ -265,7 +268,12 @@ class NothingOfTheDead:
         # Copying would renew it: its age is that of the file.
         store.delete_prefix(lab.endpoints, store.key_of(f"{table}/.hoodie/.heartbeat") + "/")
         before, expected, own = lab.xray(table), _count(lab, table), lab.xray(source).instants
-        answer(table)
+        with lab.zookeeper() as client:
+            watch = LockWatch(client, lab.namespace, lambda port: "")
+            try:
+                answer(table)
+            finally:
+                held = watch.stop()
         after = lab.xray(table)
         known = {instant.requested for instant in before.instants}
         return Cleaned(
@@ -279,6 +287,7 @@ class NothingOfTheDead:
             expected=expected,
             commits=len(after.completed_writes) - len(before.completed_writes),
             elsewhere=lab.xray(source).instants != own,
+            locked=bool(held),
         )
 
     @staticmethod
@@ -288,6 +297,11 @@ class NothingOfTheDead:
             return NotYet("Your function changed the lesson's table. Clean up the path it gets.")
         if facts.rows != facts.expected:
             return NotYet(f"The table had {facts.expected} orders and now has {facts.rows}.")
+        if facts.commits and not facts.locked:
+            return NotYet(
+                "Your write took no lock. As a single writer it rolls back all that is unfinished "
+                "before it begins, also what a living writer is at: write with your options."
+            )
         if facts.pending and facts.commits:
             return NotYet(
                 f"Your write is complete, and {facts.pending} instant of the dead writer is still "
