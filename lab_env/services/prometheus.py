@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -35,9 +36,13 @@ CONSOLE = "consoles/pipeline.html"
 RULES, SCRAPE = "rules", "scrape"  # folders of files that are named after their lesson
 OWN = "lab"  # the files that the lab itself keeps there
 
+EVALUATION_S = 1  # a lesson waits for its alarm, so everything happens each second
 SETTINGS = {
-    # A lesson waits for its alarm, so everything happens each second.
-    "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+    "global": {
+        "scrape_interval": "1s",
+        "scrape_timeout": "1s",
+        "evaluation_interval": f"{EVALUATION_S}s",
+    },
     "rule_files": [f"{RULES}/*.yml"],
     "scrape_config_files": [f"{SCRAPE}/*.yml"],
     "storage": {"tsdb": {"retention": {"time": "6h", "size": "200MB"}}},
@@ -145,7 +150,9 @@ class Prometheus(Service):
         if removed:
             self.reload()
         query = urlencode({"match[]": series}, doseq=True)
-        self._post(f"/api/v1/admin/tsdb/delete_series?{query}")
+        for wait in (0, 2 * EVALUATION_S):  # an evaluation under way stores its result afterwards
+            time.sleep(wait)
+            self._post(f"/api/v1/admin/tsdb/delete_series?{query}")
         return {"files of rules and targets": removed}
 
     def diagnose(self) -> Iterator[Finding]:

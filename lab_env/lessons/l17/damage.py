@@ -1,9 +1,11 @@
 """Damages a table's files for as long as a `with` block runs, and says what a reader made of it."""
 
 import shutil
+import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from lab_env import store
@@ -52,8 +54,8 @@ def local_copy(lab, table: str, cut_off: DataFile, size: int = CUT_BYTES) -> Gen
 
     The body gets the address of the copy, `file://...`.
     """
-    folder = lab.folder / "copy_of_a_table"
-    shutil.rmtree(folder, ignore_errors=True)
+    # Not below the lab's home: its path may hold a space, and Hadoop takes a URI's %20 literally.
+    folder = Path(tempfile.mkdtemp(prefix="copy-of-a-table-"))
     prefix = store.key_of(table) + "/"
     for found in lab.files(table):
         target = folder / found.key.removeprefix(prefix)
