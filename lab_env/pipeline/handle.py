@@ -245,6 +245,11 @@ class Writer:
     def kill(self) -> None:
         """Kill the writer and its JVM (SIGKILL), as a crash would; nothing restarts it."""
         kill_processes(self.processes())
+        deadline = time.monotonic() + 5
+        while (status := supervisor.status_of(self.name)) and status.alive:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)  # the supervisor notices it within a second
 
     def processes(self) -> list[psutil.Process]:
         """Its processes: the Python driver and the JVM; empty when it does not run."""

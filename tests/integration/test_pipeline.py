@@ -152,6 +152,8 @@ def test_a_backfill_beside_the_stream_loses_nothing_and_makes_the_stream_lose_no
     writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, lock=lock, **job)
     writer.wait_until(lambda: len(writer.progress()) > 0, "a commit")
     shared = options.COW | options.shared(lock, table) | {"hoodie.table.name": FOLDERS["cow"]}
+    # Beside a stream that never pauses the loser may lose many times in a row.
+    shared["hoodie.write.num.retries.on.conflict.failures"] = "30"
     for number in range(3):
         # New orders in the stream's own file groups: whoever commits second has to try again.
         rows = spark.read.format("hudi").load(table).where("order_id NOT LIKE 'B%'").limit(20)
