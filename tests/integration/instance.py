@@ -36,14 +36,16 @@ class Instance:
         self.environment |= settings | {"LAB_HOME": str(home)}
         self.command = command or [sys.executable, "-I", "-m", "lab_env.cli"]
 
-    def lab(self, *arguments: str, **more) -> subprocess.CompletedProcess:
-        """Give a `lab` command and wait for it."""
+    def lab(
+        self, *arguments: str, timeout: float = 360, **more: str
+    ) -> subprocess.CompletedProcess:
+        """Give a `lab` command, with more variables, and wait for it so many seconds."""
         return subprocess.run(
             [*self.command, *arguments],
             env=self.environment | more,
             capture_output=True,
             text=True,
-            timeout=360,
+            timeout=timeout,
         )
 
     def begin(self, *arguments: str) -> subprocess.Popen:
