@@ -63,19 +63,17 @@ def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]]
     Returns:
         The number of its newest committed batch and, by partition, the offset of the next message.
     """
-    checkpoint = store.key_of(path).rstrip("/")
-    done, planned = (
-        _batches(endpoints, f"{checkpoint}/{part}/") for part in ("commits", "offsets")
-    )
-    if not done & planned:
+    prefix = store.key_of(path).rstrip("/") + "/"
+    names = {
+        file.key.removeprefix(prefix)
+        for folder in ("commits/", "offsets/")  # not all: state may be thousands of files
+        for file in store.list_objects(endpoints, prefix + folder)
+    }
+    complete = batch_numbers(names, "commits") & batch_numbers(names, "offsets")
+    if not complete:
         return None
-    newest = max(done & planned)
-    return newest, offsets_in(store.read(endpoints, f"{checkpoint}/offsets/{newest}"))
-
-
-def _batches(endpoints: Endpoints, folder: str) -> set[int]:
-    names = (entry.key.rpartition("/")[2] for entry in store.list_objects(endpoints, folder))
-    return {int(name) for name in names if name.isdigit()}
+    newest = max(complete)
+    return newest, offsets_in(store.read(endpoints, f"{prefix}offsets/{newest}"))
 
 
 def first_offsets(endpoints: Endpoints, path: str) -> dict[int, int]:
@@ -102,7 +100,7 @@ def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
         The batches. Spark keeps about a hundred; once it has dropped older ones, the first one kept
         is left out, because its start offsets are no longer known.
     """
-    planned, done = sorted(_numbers(names, "offsets")), _numbers(names, "commits")
+    planned, done = sorted(batch_numbers(names, "offsets")), batch_numbers(names, "commits")
     start = offsets_in(read(FIRST_OFFSETS)) if planned[:1] == [0] else None
     batches = []
     for number in planned:
@@ -113,7 +111,13 @@ def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
     return batches
 
 
-def _numbers(names: set[str], folder: str) -> set[int]:
+def batch_numbers(names: set[str], folder: str) -> set[int]:
+    """The batches that have a file in a folder of a checkpoint.
+
+    Args:
+        names: the files, relative to the checkpoint.
+        folder: `offsets` or `commits`.
+    """
     found = (name.removeprefix(f"{folder}/") for name in names if name.startswith(f"{folder}/"))
     return {int(name) for name in found if name.isdigit()}
 

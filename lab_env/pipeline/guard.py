@@ -13,7 +13,6 @@ import json
 import re
 import secrets
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -23,6 +22,7 @@ from lab_env.errors import LabError
 from lab_env.hudi.commits import decode_commit, read_avro
 from lab_env.hudi.intact import damaged_metadata
 from lab_env.hudi.timeline import parse_timeline_key, to_datetime
+from lab_env.pipeline.checkpoint import batch_numbers
 from lab_env.settings import Endpoints
 from lab_env.xray import StoredTable
 
@@ -95,12 +95,10 @@ def read_state(endpoints: Endpoints, path: str) -> Checkpoint:
     prefix = store.key_of(path).rstrip("/") + "/"
     names = {entry.key.removeprefix(prefix) for entry in store.list_objects(endpoints, prefix)}
     query = json.loads(store.read(endpoints, f"{prefix}metadata")) if "metadata" in names else {}
-    return Checkpoint(query.get("id", ""), _newest(names, "offsets"), _newest(names, "commits"))
-
-
-def _newest(names: Iterable[str], folder: str) -> int:
-    numbers = (n.removeprefix(f"{folder}/") for n in names if n.startswith(f"{folder}/"))
-    return max((int(number) for number in numbers if number.isdigit()), default=NONE)
+    planned, done = (
+        max(batch_numbers(names, folder), default=NONE) for folder in ("offsets", "commits")
+    )
+    return Checkpoint(query.get("id", ""), planned, done)
 
 
 def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = False) -> str:
