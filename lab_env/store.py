@@ -82,9 +82,20 @@ def export_environment(endpoints: Endpoints) -> None:
     os.environ["AWS_REGION"] = endpoints.s3_region
     os.environ["AWS_ALLOW_HTTP"] = str(endpoints.s3_endpoint.startswith("http:")).lower()
     if endpoints.s3_access_key:
-        os.environ["AWS_ACCESS_KEY_ID"] = endpoints.s3_access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = endpoints.s3_secret_key
+        os.environ.update(keys_as_variables(endpoints))
         os.environ.pop("AWS_SESSION_TOKEN", None)  # it would belong to other keys
+
+
+def keys_as_variables(endpoints: Endpoints) -> dict[str, str]:
+    """The store's keys as environment variables; none where the machine has its own.
+
+    An empty key would hide the machine's own role or profile.
+    """
+    keys = {
+        "AWS_ACCESS_KEY_ID": endpoints.s3_access_key,
+        "AWS_SECRET_ACCESS_KEY": endpoints.s3_secret_key,
+    }
+    return {name: key for name, key in keys.items() if key}
 
 
 def key_of(path: str) -> str:

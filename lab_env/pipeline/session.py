@@ -158,11 +158,15 @@ def _limit_time_to_exit(gateway) -> None:
     At its exit a JVM waits for its shutdown hooks, and one of Hudi's may never end: when the
     asynchronous compaction of a native sink has stopped by itself, it waits for its own thread, and
     the hook waits for the lock that it holds (1.1.1, `HoodieStreamingSink.reset`). The notebook's
-    kernel would be long gone, and its JVM would stay.
+    kernel would be long gone, and its JVM would stay. A kernel that ends asks all of its process
+    group to terminate, several times; the one that watches must not heed that.
     """
     jvm = gateway.jvm
     pid = jvm.java.lang.ProcessHandle.current().pid()
-    watch = f"for _ in $(seq {EXIT_SECONDS}); do sleep 1; kill -0 $0 2>&- || exit; done; kill -9 $0"
+    watch = (
+        "trap '' HUP INT TERM; "
+        f"for _ in $(seq {EXIT_SECONDS}); do sleep 1; kill -0 $0 2>&- || exit; done; kill -9 $0"
+    )
     command = gateway.new_array(jvm.java.lang.String, 4)
     for position, word in enumerate(("sh", "-c", watch, str(pid))):
         command[position] = word

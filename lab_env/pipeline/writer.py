@@ -26,6 +26,7 @@ from lab_env.errors import LabError
 from lab_env.jvm import explained, memory_use
 from lab_env.pipeline import guard, options, parsing, session, sinks
 from lab_env.settings import Endpoints, settings
+from lab_env.store import keys_as_variables
 
 STALLED_EXIT = 75  # sysexits.h: temporary failure
 ENDED = ("stopped", "failed", "stalled")
@@ -99,12 +100,7 @@ def command(job_file: Path) -> list[str]:
 
 def environment(endpoints: Endpoints) -> dict[str, str]:
     """The environment of a writer: where the services are, and the keys of the object store."""
-    keys = {
-        "AWS_ACCESS_KEY_ID": endpoints.s3_access_key,
-        "AWS_SECRET_ACCESS_KEY": endpoints.s3_secret_key,
-    }
-    # An empty key would hide the machine's own role or profile.
-    return {name: value for name, value in keys.items() if value} | {
+    return keys_as_variables(endpoints) | {
         "STREAM_S3_ENDPOINT": endpoints.s3_endpoint,
         "STREAM_S3_REGION": endpoints.s3_region,
         "STREAM_BUCKET": endpoints.bucket,

@@ -37,6 +37,7 @@ RULES, SCRAPE = "rules", "scrape"  # folders of files that are named after their
 OWN = "lab"  # the files that the lab itself keeps there
 
 EVALUATION_S = 1  # a lesson waits for its alarm, so everything happens each second
+CLEAR_ATTEMPTS = 10
 SETTINGS = {
     "global": {
         "scrape_interval": "1s",
@@ -150,9 +151,12 @@ class Prometheus(Service):
         if removed:
             self.reload()
         query = urlencode({"match[]": series}, doseq=True)
-        for wait in (0, 2 * EVALUATION_S):  # an evaluation under way stores its result afterwards
-            time.sleep(wait)
+        for _ in range(CLEAR_ATTEMPTS):
             self._post(f"/api/v1/admin/tsdb/delete_series?{query}")
+            # A scrape or an evaluation that was under way stores its result afterwards.
+            time.sleep(2 * EVALUATION_S)
+            if not self._kept(series):
+                break
         return {"files of rules and targets": removed}
 
     def diagnose(self) -> Iterator[Finding]:
@@ -219,6 +223,13 @@ class Prometheus(Service):
         except LabError:
             file.unlink() if before is None else file.write_text(before)
             raise
+
+    def _kept(self, series: list[str]) -> bool:
+        """Whether any of these series has a value of the last minutes."""
+        from lab_env.monitor.client import query  # pandas: not for each start of the lab
+
+        recent = " or ".join(f"last_over_time({selector}[5m])" for selector in series)
+        return not query(self.address(), recent).empty
 
     def _post(self, path: str) -> None:
         request = urllib.request.Request(f"{self.address()}{path}", method="POST")

@@ -12,13 +12,13 @@ import pytest
 
 from lab_env.errors import LabError
 from lab_env.lessons.l17 import crash
-from lab_env.lessons.l17.child import DESCRIPTION, described, keys_of
+from lab_env.lessons.l17.child import DESCRIPTION, described
 from lab_env.lessons.l17.crash import WriterProcess, last_error, start_writer, why_failed
 from lab_env.lessons.l17.damage import show_verdicts, verdict
 from lab_env.lessons.l17.figures import RUNGS, draw_ladder, rungs_of
 from lab_env.lessons.l17.receipts import NONE, Receipts, read_receipts
 from lab_env.settings import Endpoints
-from lab_env.store import StoredObject
+from lab_env.store import StoredObject, keys_as_variables
 
 FROZEN = Receipts(offsets=1, commits=0, table=0, instant="2026", completed=False, markers=1, data=1)
 DONE = replace(FROZEN, commits=1, table=1, completed=True, markers=0)
@@ -190,8 +190,11 @@ def test_a_writer_is_told_where_the_services_are_and_no_secret(tmp_path):
     told = described(lab, tmp_path, tmp_path, "-Xint")[DESCRIPTION]
     assert {"http://s3", "lake", "kafka:1", "lesson-17", "-Xint"} <= set(json.loads(told).values())
     assert "secret" not in told
-    assert keys_of(endpoints) == {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
-    assert keys_of(Endpoints("http://s3", "", "", "eu", "lake", "kafka:1")) == {}
+    assert keys_as_variables(endpoints) == {
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+    }
+    assert keys_as_variables(Endpoints("http://s3", "", "", "eu", "lake", "kafka:1")) == {}
 
 
 def test_a_verdict_is_what_the_reader_said_or_that_it_failed():

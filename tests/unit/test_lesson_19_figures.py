@@ -1,5 +1,6 @@
 """Lesson 19's books count by themselves, and its pictures keep gaps."""
 
+import subprocess
 from decimal import Decimal
 
 import pandas as pd
@@ -90,6 +91,9 @@ def test_waiting_ends_with_the_condition_or_with_an_error():
         wait_until(lambda: False, "the alert fires", seconds=0)
 
 
-def test_a_notebook_without_a_jvm_says_so():
-    with pytest.raises(LabError, match="0 JVMs of Spark"):
-        figures.jvm_of_session()
+def test_a_notebook_without_a_jvm_says_so(monkeypatch):
+    # Another test of this process may have left its session running.
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as childless:
+        monkeypatch.setattr(figures.os, "getpid", lambda: childless.pid)
+        with pytest.raises(LabError, match="0 JVMs of Spark"):
+            figures.jvm_of_session()

@@ -92,8 +92,9 @@ def test_a_reset_deletes_the_series_that_a_lessons_files_have_made(tmp_path):
 
 
 def test_a_reset_spares_other_lessons_and_the_lab(built, monkeypatch):
-    posted = []
+    posted, kept = [], iter([True, False])
     monkeypatch.setattr(built, "_post", posted.append)
+    monkeypatch.setattr(built, "_kept", lambda series: next(kept))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     built.program({"http": 9090})
     for name in ("lesson-19", "lesson-18"):
@@ -105,7 +106,7 @@ def test_a_reset_spares_other_lessons_and_the_lab(built, monkeypatch):
     ]
     reload, delete, again = posted
     assert reload == "/-/reload" and "lesson-19" in delete and "lesson-18" not in delete
-    assert again == delete  # what an evaluation under way has stored meanwhile
+    assert again == delete  # what a scrape under way has stored meanwhile
 
 
 def test_a_start_leaves_out_the_files_of_lessons_that_were_reset_meanwhile(built, home):

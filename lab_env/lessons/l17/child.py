@@ -42,15 +42,6 @@ def described(lab, jars: Path, java_home: Path, java_options: str) -> dict[str, 
     return {DESCRIPTION: json.dumps(described)}
 
 
-def keys_of(endpoints: Endpoints) -> dict[str, str]:
-    """The object store's keys as environment variables; none where the machine has its own."""
-    keys = {
-        "AWS_ACCESS_KEY_ID": endpoints.s3_access_key,
-        "AWS_SECRET_ACCESS_KEY": endpoints.s3_secret_key,
-    }
-    return {name: value for name, value in keys.items() if value}
-
-
 class WritersLab:
     """The writer's handle: a Spark session, Kafka's address, and the names of the lesson."""
 

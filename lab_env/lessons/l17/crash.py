@@ -23,7 +23,7 @@ from lab_env.faults.freeze import frozen
 from lab_env.faults.freeze import kill as kill_tree
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
-from lab_env.lessons.l17.child import described, keys_of
+from lab_env.lessons.l17.child import described
 from lab_env.pipeline import session
 from lab_env.processes import supervisor
 from lab_env.processes.environment import mark, marked_processes
@@ -139,7 +139,7 @@ def start_writer(lab, script: Path) -> WriterProcess:
         **os.environ,
         **mark(),
         **described(lab, jar_folder("spark"), java.java_home(), java_options),
-        **keys_of(lab.endpoints),
+        **store.keys_as_variables(lab.endpoints),
         WRITER_MARK: lab.namespace,
     }
     with log.open("wb") as output:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lab_env.pipeline.session import build_session
 from lab_env.settings import Endpoints
+from lab_env.store import keys_as_variables
 
 DESCRIPTION = "STREAMING_LAKEHOUSE_COLLEAGUE"
 # Tables of a few hundred rows: to compile each query costs more than the compiled query saves.
@@ -36,12 +37,7 @@ def description(lab, jars: Path, java_home: Path, java_options: str) -> dict[str
         "java_options": java_options,
         "log": str(lab.spark_log.with_name(f"spark-{lab.namespace}-colleague.log")),
     }
-    keys = {
-        "AWS_ACCESS_KEY_ID": endpoints.s3_access_key,
-        "AWS_SECRET_ACCESS_KEY": endpoints.s3_secret_key,
-    }
-    # An empty key would hide the machine's own role or profile.
-    return {DESCRIPTION: json.dumps(described)} | {name: key for name, key in keys.items() if key}
+    return {DESCRIPTION: json.dumps(described)} | keys_as_variables(endpoints)
 
 
 def start_session():
