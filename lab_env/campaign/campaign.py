@@ -19,7 +19,6 @@ from lab_env.campaign.group import NAMESPACE, Group
 from lab_env.campaign.judge import KEYS, judge_rows, planted_losses, read_rows
 from lab_env.campaign.plan import PLANTED, SINKS, Case, find_case, make_plan
 from lab_env.campaign.records import Records, Result, report_path
-from lab_env.campaign.verdicts import verdicts
 from lab_env.campaign.victims import outcome_of, run_case
 from lab_env.errors import LabError
 from lab_env.lab import Lab, reset_lesson
@@ -54,7 +53,7 @@ class Campaign:
             minutes: begin no case after that; None for no limit.
         """
         deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
-        todo = [case for case in self.records.open_cases(self.plan) if self._can_run(case)]
+        todo = self.records.open_cases(self.plan)
         for number, cases in groupby(todo, key=lambda case: case.group):
             self._run_group(number, list(cases), deadline)
             if time.monotonic() > deadline:
@@ -76,9 +75,6 @@ class Campaign:
             kept.evidence["repeated"] = f"{len(failed)} of {len(results)} not as expected"
             self.records.save(kept)
         return results
-
-    def _can_run(self, case: Case) -> bool:
-        return not verdicts()[case.fault].needs
 
     def _run_group(self, number: int, cases: list[Case], deadline: float) -> list[Result]:
         """Run cases on one pair of tables; after a failure the others get new ones."""
@@ -201,8 +197,6 @@ def main(
 
     plan = make_plan(seed, size)
     chosen = find_case(plan, case) if case else None
-    if chosen and (needs := verdicts()[chosen.fault].needs):
-        raise LabError(f"Case {chosen.id} cannot run: it needs {needs}.", "choose another case.")
     if external := [s.title for s in services.SERVICES.values() if s.external and s.name in OWN]:
         raise LabError(
             f"This lab does not run {' and '.join(external)}, and a campaign kills both.",

@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from html import escape
 
 import psutil
 
@@ -24,6 +25,8 @@ from lab_env.processes.tree import kill_processes
 from lab_env.settings import Endpoints
 from lab_env.shop.ledger import ledger_directory
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
+from lab_env.xray import xray
+from lab_env.xray.drawing import as_html
 
 NAMESPACE = "campaign"
 RATE = 100  # events per second
@@ -205,9 +208,17 @@ class Group:
             ],
             "receipts": self.receipts(),
             "timelines": listings,
+            "xrays": {sink: self._xray(sink) for sink in SINKS},
             "state": self.writer.state(),
             "log": supervisor.log_tail(self.writer.name, 200).splitlines()[-200:],
         }
+
+    def _xray(self, sink: str) -> str:
+        """The picture of a table as it is now, as HTML; why there is none, if there is none."""
+        try:
+            return as_html(xray(self.endpoints, table_path(self.base, sink)))
+        except Exception as error:  # a damaged table is a reason to look, not to fail
+            return f"<p>{escape(str(error))}</p>"
 
     def thread_dump(self) -> str:
         """The threads of the writer's JVM; those that its watchdog noted if it has ended."""

@@ -157,7 +157,6 @@ def _promises(plan: Sequence[Case]) -> list[dict]:
             "expect": " or ".join(expected.expect),
             "promise": expected.promise,
             "source": [(s, s if s.startswith("http") else "") for s in expected.source],
-            "needs": expected.needs,
         }
         for fault, expected in verdicts().items()
         if fault in used
@@ -306,6 +305,7 @@ def _failure(result: Result, command: str) -> dict:
         "receipts": evidence.get("receipts") or {},
         "requests": evidence.get("requests") or [],
         "timelines": evidence.get("timelines") or {},
+        "xrays": evidence.get("xrays") or {},
         "log": "\n".join(evidence.get("log") or [])[-12_000:],
         "threads": escape(evidence.get("threads") or "")[:8000],
     }

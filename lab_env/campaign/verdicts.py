@@ -19,14 +19,12 @@ class Expected:
         expect: the outcomes that are as expected, of `OUTCOMES`.
         promise: what Hudi, Spark or the store says about it.
         source: where they say it.
-        needs: what this version of the lab lacks to run it; empty if it can.
     """
 
     title: str
     expect: tuple[str, ...]
     promise: str
     source: tuple[str, ...]
-    needs: str = ""
 
 
 @dataclass(frozen=True)

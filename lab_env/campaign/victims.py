@@ -18,6 +18,7 @@ from lab_env.campaign.group import Group, Stuck
 from lab_env.campaign.judge import Judgement
 from lab_env.campaign.plan import Case
 from lab_env.campaign.records import Result
+from lab_env.campaign.rivals import twenty_writers
 from lab_env.faults.full_disk import SmallStore, small_store
 from lab_env.faults.gate import Rule
 from lab_env.faults.outages import kill_service, paused
@@ -359,5 +360,6 @@ FAULTS: dict[str, Fault] = {
     "disk_full": disk_full,
     **dict.fromkeys(("log_cut", "footer_cut", "instant_cut", "instant_gone"), damage),
     **dict.fromkeys(DAMAGE, damage_for_writer),
+    "writers_20": twenty_writers,
     "planted": planted,
 }

@@ -76,6 +76,7 @@ def test_a_planted_loss_ends_the_command_with_status_1(running):
     assert {entry["counts"]["missing"] for entry in result["evidence"]["wrong"].values()} == {1}
     page = (running.home / "campaign" / "17-planted" / "index.html").read_text()
     assert "Not everything is as expected" in page and "planted" in page and "--times 3" in page
+    assert "X-ray of cow" in page and 'class="xray"' in page
 
 
 def test_a_store_on_a_small_disk_refuses_writes_until_there_is_room_and_goes_without_a_trace(

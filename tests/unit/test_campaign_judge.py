@@ -13,6 +13,8 @@ from lab_env.campaign.judge import (
     planted_losses,
     sends_below,
 )
+from lab_env.campaign.rival import Attempt
+from lab_env.campaign.rivals import differences
 from lab_env.campaign.verdicts import verdicts
 from lab_env.campaign.victims import FAULTS, outcome_of
 from lab_env.pipeline.guard import Checkpoint, Receipt
@@ -168,6 +170,24 @@ def test_the_receipts_say_where_a_kill_came():
     assert state_in_words(Checkpoint("id", 7, 7), 7) == "between batches, 7 is done"
 
 
-def test_every_fault_that_can_run_has_a_function():
-    runnable = {fault for fault, expected in verdicts().items() if not expected.needs}
-    assert runnable == set(FAULTS)
+def test_every_fault_has_a_function():
+    assert set(verdicts()) == set(FAULTS)
+
+
+def test_of_rival_writers_the_table_holds_those_that_succeeded_and_no_others():
+    done = [Attempt("04", 3), Attempt("08", 1), Attempt("01", 2)]
+    right = [
+        *(("first-1", "first-1"), ("04-3", "04-3"), ("08-1", "08-1"), ("01-2", "01-2")),
+        # Of the contested key the latest order_ts, whoever committed last.
+        *(("contested-0", "04-3"), ("contested-1", "01-2")),
+    ]
+    assert differences(done, right) == {}
+    assert differences(done, right[1:]) == {"missing": {right[0]}}
+    failed = ("08-2", "08-2")
+    assert differences(done, [*right, failed]) == {"unexpected": {failed}}
+    assert differences(done, [*right, right[0]]) == {"doubled": {right[0]}}
+    older = ("contested-0", "08-1")
+    assert differences(done, [*right[:4], older, right[5]]) == {
+        "missing": {right[4]},
+        "unexpected": {older},
+    }

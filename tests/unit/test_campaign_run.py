@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lab_env.campaign import campaign as module
-from lab_env.campaign.campaign import Campaign, main
+from lab_env.campaign.campaign import Campaign
 from lab_env.campaign.group import Stuck
 from lab_env.campaign.plan import find_case, make_plan
 from lab_env.campaign.records import Records, Result
@@ -100,14 +100,6 @@ def test_a_case_can_be_repeated_and_a_failure_among_the_repetitions_stands(run):
     campaign.run_case(case)
     kept = campaign.records.results()["004"]
     assert kept.outcome == "stuck" and kept.evidence["repeated"] == "1 of 1 not as expected"
-
-
-def test_a_case_that_this_lab_cannot_run_stays_not_run(home):
-    plan = make_plan(17, "full")
-    (twenty,) = [case for case in plan if case.fault == "writers_20"]
-    with pytest.raises(LabError, match="needs the ZooKeeper service"):
-        main(17, "full", case=twenty.id)
-    assert not Campaign(17, "full", print)._can_run(twenty)
 
 
 def test_a_store_that_is_not_the_labs_own_is_not_killed(home, monkeypatch):

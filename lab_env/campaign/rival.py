@@ -1,0 +1,114 @@
+"""One process of the fault `writers_20`: several threads, each a writer of the same table.
+
+`python -m lab_env.campaign.rival NUMBER TABLE ZOOKEEPER JARS JAVA_HOME JAVA_OPTIONS LOG`. It says
+`ready` when its session runs, begins when it is told to go on, and answers with one JSON list: each
+attempt of each writer, with the error that it ended with.
+"""
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from lab_env.pipeline.options import COW, shared
+from lab_env.pipeline.session import build_session
+from lab_env.pipeline.writer import endpoints_of_environment
+
+THREADS = 5
+PARTITIONS = 4
+ATTEMPTS = 10
+FIRST = "first"
+BEGIN = 1_700_000_000  # seconds since 1970, of the first attempt's order_ts
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One write of one writer: a row of its own, and one that all writers of its partition write.
+
+    Args:
+        writer: its name.
+        number: from 1.
+        error: with what it ended; empty if it succeeded.
+    """
+
+    writer: str
+    number: int
+    error: str = ""
+
+    @property
+    def event(self) -> str:
+        """What both of its rows say."""
+        return f"{self.writer}-{self.number}"
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """The keys of its own row and of the contested one."""
+        return self.event, f"contested-{self.partition}"
+
+    @property
+    def partition(self) -> int:
+        """Writers 0, 4, 8 ... share one."""
+        return 0 if self.writer == FIRST else int(self.writer) % PARTITIONS
+
+    @property
+    def second(self) -> int:
+        """Its order_ts, s since 1970: of the same key the latest wins; no two are equal."""
+        return BEGIN if self.writer == FIRST else BEGIN + 100 * self.number + int(self.writer)
+
+
+def write(spark: SparkSession, options: dict[str, str], table: str, attempt: Attempt) -> str:
+    """Write the two rows of an attempt; returns the error with which it ended, or nothing."""
+    rows = ", ".join(
+        f"('{key}', '{attempt.event}', timestamp_seconds({attempt.second}), 'p{attempt.partition}')"
+        for key in attempt.keys
+    )
+    columns = "order_id, event_id, order_ts, partition_date"
+    try:
+        frame = spark.sql(f"SELECT * FROM VALUES {rows} AS rows({columns})")
+        frame.write.format("hudi").options(**options).mode("append").save(table)
+    except Exception as error:  # whatever it is: the writer tries again, as a scheduler would
+        return next((e for e in _causes(str(error)) if "Conflict" in e), str(error)[:500])
+    return ""
+
+
+def _causes(error: str) -> list[str]:
+    """The lines of a Java stack trace that name an exception."""
+    return [line.strip() for line in error.splitlines() if "Exception" in line]
+
+
+def write_until_done(
+    spark: SparkSession, options: dict[str, str], table: str, writer: str
+) -> list[Attempt]:
+    """All attempts of a writer, up to the first that succeeds."""
+    attempts: list[Attempt] = []
+    for number in range(1, ATTEMPTS + 1):
+        error = write(spark, options, table, Attempt(writer, number))
+        attempts.append(Attempt(writer, number, error))
+        if not error:
+            break
+    return attempts
+
+
+def main(number: int, table: str, zookeeper: str, jars: str, java_home: str, java: str, log: str):
+    """Run one process; the first of them creates the table before it is ready."""
+    extra = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": java}
+    places = endpoints_of_environment(), Path(jars), Path(java_home)
+    spark = build_session(*places, f"campaign rival {number}", extra, Path(log))
+    options = {"hoodie.table.name": "rivals", **COW, **shared(zookeeper, table)}
+    if number == 0 and (error := write(spark, options, table, Attempt(FIRST, 1))):
+        raise RuntimeError(error)
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        return
+    writers = [f"{number * THREADS + thread:02d}" for thread in range(THREADS)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        tried = pool.map(lambda writer: write_until_done(spark, options, table, writer), writers)
+        print(json.dumps([asdict(one) for attempts in tried for one in attempts]), flush=True)
+    sys.stdin.readline()  # its processor time can still be asked for
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,175 @@
+"""Twenty writers of one table at the same time, in four processes, with ZooKeeper's lock."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+import psutil
+
+from lab_env import services
+from lab_env.campaign.group import NAMESPACE, Group
+from lab_env.campaign.judge import read_rows
+from lab_env.campaign.plan import Case
+from lab_env.campaign.records import Result
+from lab_env.campaign.rival import FIRST, Attempt
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
+from lab_env.pipeline import writer
+from lab_env.pipeline.session import LESSON_JAVA_OPTIONS
+from lab_env.processes import supervisor
+from lab_env.processes.environment import clean_environment, mark
+from lab_env.processes.tree import end_processes, process_tree, wait_until_ended
+
+PROCESSES = 4  # of five threads each
+PROGRAM = "lab_env.campaign.rival"
+ENDS_SECONDS = 15.0  # for a JVM to exit
+
+Row = tuple[str, str]  # order_id, event_id
+
+
+def twenty_writers(group: Group, case: Case, result: Result) -> None:
+    """Let twenty writers write the same rows; who fails tries again."""
+    services.up(["zookeeper"], progress=lambda line: None)
+    # The lock's place in ZooKeeper is the path's end, so a reset of the campaign removes it.
+    table = f"s3a://{group.endpoints.bucket}/{NAMESPACE}/{group.label}-{case.id}-rivals"
+    result.evidence["base"] = table
+    with _rivals(group, table) as rivals:
+        for rival in rivals:
+            rival.answer()
+        for rival in rivals:
+            rival.go_on()
+        answers = [json.loads(rival.answer()) for rival in rivals]
+    attempts = [Attempt(**told) for answer in answers for told in answer]
+    _judge(group, table, attempts, result)
+
+
+def _judge(group: Group, table: str, attempts: list[Attempt], result: Result) -> None:
+    done = [attempt for attempt in attempts if not attempt.error]
+    lost = [attempt for attempt in attempts if attempt.error]
+    conflicts = sum("Conflict" in attempt.error for attempt in lost)
+    result.landed = (
+        f"{len(attempts)} writes, {conflicts} in conflict, {len(lost) - conflicts} failed"
+    )
+    shown = read_rows(group.endpoints, table)
+    wrong = differences(done, _rows(shown))
+    counts = ", ".join(f"{len(rows)} {name}" for name, rows in wrong.items()) or "equal"
+    result.judgements.append(f"after: {len(done)} writers done, {len(shown)} rows, {counts}")
+    result.evidence["said"] = "\n".join(sorted({attempt.error for attempt in lost}))[:4000]
+    if wrong:
+        result.outcome = "wrong"
+        result.evidence["differences"] = {name: sorted(rows) for name, rows in wrong.items()}
+    else:
+        writers = {attempt.writer for attempt in attempts}
+        result.outcome = "survived" if len(done) == len(writers) else "stuck"
+
+
+def _rows(frame: pd.DataFrame) -> list[Row]:
+    return list(frame[["order_id", "event_id"]].itertuples(index=False, name=None))
+
+
+def expected_rows(done: Iterable[Attempt]) -> set[Row]:
+    """The rows of a table that holds exactly the attempts that succeeded.
+
+    Args:
+        done: those, without the one that created the table.
+    """
+    own, contested = set(), {}
+    for attempt in sorted([Attempt(FIRST, 1), *done], key=lambda attempt: attempt.second):
+        key, shared = attempt.keys
+        own.add((key, attempt.event))
+        contested[shared] = attempt.event
+    return own | set(contested.items())
+
+
+def differences(done: Iterable[Attempt], shown: list[Row]) -> dict[str, set[Row]]:
+    """What a table shows otherwise than it should.
+
+    Args:
+        done: the attempts that succeeded.
+        shown: the rows of the table.
+
+    Returns:
+        Rows by kind, without the kinds that have none: `missing`; `unexpected`, among them those of
+        a write that failed; `doubled` keys.
+    """
+    expected, keys = expected_rows(done), Counter(key for key, _ in shown)
+    found = {
+        "missing": expected - set(shown),
+        "unexpected": set(shown) - expected,
+        "doubled": {row for row in shown if keys[row[0]] > 1},
+    }
+    return {kind: rows for kind, rows in found.items() if rows}
+
+
+class _Rival:
+    """One process of writers.
+
+    Args:
+        number: from 0; the first creates the table.
+        table: its path.
+        environment: of the process.
+    """
+
+    def __init__(self, number: int, table: str, environment: dict[str, str]):
+        self._name = f"campaign-rival-{number}"
+        log = supervisor.log_path(self._name)
+        zookeeper = services.SERVICES["zookeeper"].address()
+        options = cds_archive.java_options(LESSON_JAVA_OPTIONS)
+        session = (str(jar_folder("spark")), str(java.java_home()), options, str(log))
+        with log.open("w") as output:
+            self._process: Any = subprocess.Popen(  # its pipes are annotated as optional
+                [sys.executable, "-m", PROGRAM, str(number), table, zookeeper, *session],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+            )
+
+    def go_on(self) -> None:
+        """Tell it to go on."""
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> str:
+        """Its next line.
+
+        Raises:
+            RuntimeError: it has ended.
+        """
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a process of writers ended: {supervisor.log_tail(self._name)}")
+        return line
+
+    def processes(self) -> list[psutil.Process]:
+        """It and its JVM."""
+        return process_tree(self._process.pid)
+
+    def let_end(self) -> None:
+        """Let it end when it has nothing more to do."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+
+
+@contextmanager
+def _rivals(group: Group, table: str) -> Generator[list[_Rival]]:
+    """The processes of writers, which begin to write when they are told to."""
+    environment = clean_environment() | mark() | writer.environment(group.endpoints)
+    rivals: list[_Rival] = []
+    try:
+        for number in range(PROCESSES):
+            rivals.append(_Rival(number, table, environment))
+        yield rivals
+    finally:
+        trees = [process for rival in rivals for process in rival.processes()]
+        group.count(trees)
+        for rival in rivals:
+            rival.let_end()
+        end_processes(wait_until_ended(trees, ENDS_SECONDS))
