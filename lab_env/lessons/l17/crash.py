@@ -25,6 +25,7 @@ from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
 from lab_env.lessons.l17.child import described
 from lab_env.pipeline import session
+from lab_env.pipeline.failure import why_failed as why_failed
 from lab_env.processes import supervisor
 from lab_env.processes.environment import mark, marked_processes
 from lab_env.processes.system import environment_of
@@ -169,22 +170,6 @@ def wait_for_plan(lab, checkpoint: str, work: Future, seconds: float = 60) -> No
         time.monotonic() < deadline and not work.done() and not lab.files(f"{checkpoint}/offsets")
     ):
         time.sleep(0.05)
-
-
-def why_failed(error: Exception) -> str:
-    """The line of a failed query's message that says why.
-
-    Args:
-        error: what `awaitTermination` raised; a Python function's own error stands in its middle.
-    """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "terminated with exception: " in line]
-    first = told[0].partition("terminated with exception: ")[2] if told else str(error)
-    if "Python Proxy" not in first:
-        return first
-    own = [line for line in lines if re.match(r"\w+(Error|Exception): ", line)]
-    java = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
-    return (java or own or [first])[-1]
 
 
 def jvm_of_session() -> subprocess.Popen:

@@ -1,0 +1,536 @@
+"""The examiner: six phases around the learner's job, which runs in a process that it may kill.
+
+It knows the job by what it leaves: the tables that `answers` returns, the bucket, and how its
+process ended. Phases stop at the first one that is refused.
+"""
+
+import json
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lab_env import store
+from lab_env.capstone import VARIANTS
+from lab_env.capstone.judge import (
+    Delivered,
+    problem_with_answer,
+    problem_with_dead_letters,
+    problem_with_rows,
+    readable,
+)
+from lab_env.capstone.process import (
+    JobFailed,
+    JobProcess,
+    PendingWrite,
+    check_services,
+    tables_below,
+)
+from lab_env.capstone.story import (
+    CRASHES,
+    DEAD_LETTERS,
+    FIRST,
+    LATE,
+    VERSION_2,
+    Story,
+    Variant,
+    micros,
+)
+from lab_env.course.answers import Unreadable
+from lab_env.errors import LabError
+from lab_env.hudi.reader import read_table
+from lab_env.hudi.table import Snapshot
+from lab_env.shop.ledger import Ledger, ledger_directory
+from lab_env.shop.replay import replay
+from lab_env.store import StoredTable
+
+PRACTICE_SEED = 22
+PHASES = ("deliver", "kill", "late", "version 2", "questions", "footprint")
+READER_BEHIND = 3  # commits
+DATA_FILES = (".parquet", ".orc", ".json", ".csv", ".avro", ".txt")
+
+
+class Refused(Exception):
+    """A phase is not passed; the text says why."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of an exam.
+
+    Args:
+        name: one of `PHASES`.
+        verdict: `passed`, `refused` or `not run`.
+        figures: what was counted, by its name.
+        example: one key, and what became of it.
+        message: why it was refused; empty if it was not.
+        seconds: how long it took.
+    """
+
+    name: str
+    verdict: str
+    figures: dict[str, int | str] = field(default_factory=dict)
+    example: str = ""
+    message: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of an exam, and shown on the certificate.
+
+    Args:
+        variant: its name.
+        title: what it is about.
+        seed: of its events.
+        taken: when, in UTC.
+        phases: in their order.
+        biography: one key: delivery, place, event and what the tables showed after that phase.
+        key: that key.
+        visible_after_kill: rows of the killed delivery that a query showed before the restart.
+        files: data files that a snapshot query opens in the end.
+        cpu_seconds: processor seconds of the job's processes.
+        note: the learner's decision note.
+    """
+
+    variant: str
+    title: str
+    seed: int
+    taken: str
+    phases: tuple[Phase, ...]
+    biography: tuple[dict[str, str], ...] = ()
+    key: str = ""
+    visible_after_kill: int | None = None
+    files: int | None = None
+    cpu_seconds: float = 0.0
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all six phases are passed."""
+        return all(phase.verdict == "passed" for phase in self.phases)
+
+    @property
+    def refusal(self) -> str:
+        """Why the first phase that is not passed is not; empty if all are."""
+        return next((phase.message for phase in self.phases if phase.verdict == "refused"), "")
+
+    def to_json(self) -> str:
+        """The record as text."""
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Record":
+        """The record of `to_json`."""
+        fields = json.loads(text)
+        fields["phases"] = tuple(Phase(**phase) for phase in fields["phases"])
+        fields["biography"] = tuple(fields["biography"])
+        return cls(**fields)
+
+
+def variant_named(name: str) -> Variant:
+    """The variant with that name.
+
+    Raises:
+        LabError: there is none.
+    """
+    if name not in VARIANTS:
+        raise LabError(f"There is no variant {name!r}.", f"choose from: {', '.join(VARIANTS)}.")
+    return VARIANTS[name]
+
+
+def fresh_seed() -> int:
+    """A seed that nobody has seen."""
+    return secrets.randbelow(1_000_000)
+
+
+class Course:
+    """The deliveries of one story to a topic of its own.
+
+    Args:
+        lab: the lesson's handle: its endpoints, and names for topics.
+        story: what is sent.
+    """
+
+    def __init__(self, lab: Any, story: Story):
+        self._endpoints = lab.endpoints
+        self.story = story
+        self.topic = lab.topic(f"{story.variant}-{story.seed}-{secrets.token_hex(3)}")
+        self.delivered: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> dict[str, str]:
+        """What `build` gets: options of Spark's Kafka source."""
+        return {
+            "kafka.bootstrap.servers": self._endpoints.kafka_bootstrap,
+            "subscribe": self.topic,
+        }
+
+    def deliver(self, *names: str) -> int:
+        """Send deliveries that were not sent yet; returns how many messages."""
+        new = [name for name in names if name not in self.delivered]
+        sends = [sent.send for sent in self.story.messages(new)]
+        if sends:
+            folder = ledger_directory(self.topic)
+            replay(self._endpoints.kafka_bootstrap, self.topic, folder, sends=sends)
+        self.delivered += tuple(new)
+        return len(sends)
+
+    def known(self) -> Delivered:
+        """What the answers are held against."""
+        frame = Ledger(ledger_directory(self.topic)).frame()
+        acked = frame[frame["state"] == "acked"]
+        places = {
+            send_id: (int(partition), int(offset))
+            for send_id, partition, offset in zip(
+                acked["send_id"], acked["partition"], acked["offset"], strict=True
+            )
+        }
+        variant = VARIANTS[self.story.variant]
+        return Delivered(variant, self.story, self.delivered, places)
+
+
+class Exam:
+    """One exam.
+
+    Args:
+        lab: the lesson's handle.
+        variant: which system.
+        job: the pickled functions `build` and `answers`, see `job.pack`.
+        seed: of the events.
+        progress: called with each phase when it is over.
+        process: a process to begin with; a new one without it.
+        kill: whether the second phase kills the process. Without it the same process goes on.
+    """
+
+    def __init__(
+        self,
+        lab: Any,
+        variant: Variant,
+        job: bytes,
+        seed: int,
+        progress: Callable[[Phase], object] = lambda phase: None,
+        process: JobProcess | None = None,
+        kill: bool = True,
+    ):
+        self.lab, self.variant, self.seed = lab, variant, seed
+        self.base = lab.scratch(f"{variant.name}-{seed}")
+        self.course = Course(lab, variant.story(seed))
+        self.process = process
+        self.visible: int | None = None
+        self.files: int | None = None
+        self._kill, self._job, self._progress = kill, job, progress
+        self._folder = tempfile.TemporaryDirectory(prefix="capstone-")
+        self._shown: dict[str, dict[tuple, dict]] = {}  # rows of the learner, by phase
+        self._spent = 0.0
+        self._loaded: JobProcess | None = None
+
+    def run(self, note: str = "") -> Record:
+        """Take the exam.
+
+        Args:
+            note: the learner's decision note, for the record.
+
+        Raises:
+            LabError: the lab itself is in trouble.
+        """
+        check_services(self.lab.endpoints)
+        phases: list[Phase] = []
+        tasks = dict(zip(PHASES, self._tasks(), strict=True))
+        for name, task in tasks.items():
+            phases.append(self._phase(name, task))
+            self._progress(phases[-1])
+            if phases[-1].verdict == "refused":
+                break
+        phases += [Phase(name, "not run") for name in PHASES[len(phases) :]]
+        if self.process is not None:
+            self._spent += self.process.cpu_seconds()
+        key, biography = self._biography()
+        return Record(
+            variant=self.variant.name,
+            title=self.variant.title,
+            seed=self.seed,
+            taken=datetime.now(UTC).isoformat(timespec="seconds"),
+            phases=tuple(phases),
+            biography=biography,
+            key=key,
+            visible_after_kill=self.visible,
+            files=self.files,
+            cpu_seconds=round(self._spent, 1),
+            note=note,
+        )
+
+    def close(self) -> None:
+        """End the job's process."""
+        if self.process is not None:
+            self.process.kill()
+
+    def _tasks(self):
+        return (
+            self._deliver,
+            self._kill_in_mid_write,
+            self._late,
+            self._version_2,
+            self._questions,
+            self._footprint,
+        )
+
+    def _phase(self, name: str, task: Callable[[], tuple[dict, str]]) -> Phase:
+        began, figures, example, message = time.monotonic(), {}, "", ""
+        try:
+            figures, example = task()
+        except (Refused, JobFailed, Unreadable) as why:
+            message = str(why)
+        seconds = round(time.monotonic() - began, 1)
+        return Phase(name, "refused" if message else "passed", figures, example, message, seconds)
+
+    def _deliver(self) -> tuple[dict, str]:
+        self.course.deliver(FIRST)
+        self._run()
+        if not tables_below(self.lab.endpoints, self.base):
+            raise Refused(f"There is no Hudi table below `base`, which is {self.base}.")
+        return self._judge_state("deliver", FIRST)
+
+    def _kill_in_mid_write(self) -> tuple[dict, str]:
+        if not self._kill:
+            self.course.deliver(CRASHES[0])
+            self._run()
+            return self._judge_state("kill", CRASHES[0])
+        killed = self._killed_write()
+        self._spent_by_killed()
+        delivered = self.course.delivered[-1]
+        self.visible = self._visible_of(delivered)
+        self._run()
+        table = killed.table.removeprefix(self.base).strip("/")
+        note = f"killed in {killed.requested} of `{table}`, {killed.data} data files written"
+        figures, example = self._judge_state("kill", delivered)
+        return figures | {"killed in": killed.requested}, f"{note}; {example}"
+
+    def _killed_write(self) -> PendingWrite:
+        for name in CRASHES:
+            self.course.deliver(name)
+            process = self._ready()
+            process.begin("run", source=self.course.source, base=self.base)
+            self._spent_before = process.cpu_seconds()
+            if killed := process.kill_in_mid_write(self.base):
+                return killed
+            process.finish()
+        raise Refused(
+            "Three times the job wrote nothing to a Hudi table, or came to its end before it could "
+            "be killed. It has to write what is new when it is called."
+        )
+
+    def _spent_by_killed(self) -> None:
+        self._spent += self._spent_before
+        self.process = None
+
+    def _visible_of(self, delivery: str) -> int | None:
+        """Rows whose event came only with the killed delivery, as a query shows them now."""
+        try:
+            rows = readable(self._ask(self.variant.rows.name), self.variant.rows)
+        except (JobFailed, Unreadable):
+            return None
+        before = [name for name in self.course.delivered if name != delivery]
+        old = {event["event_id"] for event in self.course.story.events(before)}
+        new = {event["event_id"] for event in self.course.story.events([delivery])} - old
+        return sum(str(row["event_id"]) in new for row in rows)
+
+    def _late(self) -> tuple[dict, str]:
+        self.course.deliver(*CRASHES, LATE)
+        self._run()
+        figures, example = self._judge_state("late", LATE)
+        gone = self.variant.forgotten(self.course.known().events)
+        ids = sorted(
+            {
+                event["event_id"]
+                for event in self.course.story.events(self.course.delivered)
+                if event[self.variant.entity] in gone and event["op"] != self.variant.forget_op
+            }
+        )
+        tables = tables_below(self.lab.endpoints, self.base)
+        found = self._ready().call("scan", tables=tables, ids=ids)["found"]
+        for table, rows in found.items():
+            if rows:
+                raise Refused(
+                    f"Your answers hide them, the bucket does not: `{table.split('/')[-1]}` has "
+                    f"{rows} rows with events of {', '.join(sorted(gone))}, who is forgotten."
+                )
+        return figures | {"forgotten": ", ".join(sorted(gone))}, example
+
+    def _version_2(self) -> tuple[dict, str]:
+        self.course.deliver(VERSION_2)
+        self._run()
+        return self._judge_state("version 2", VERSION_2)
+
+    def _questions(self) -> tuple[dict, str]:
+        right = self.variant.oracle(self.course.known().events)
+        names = [question.name for question in self.variant.questions]
+        given = self._ask_all(names)
+        figures: dict[str, int | str] = {}
+        for question in self.variant.questions:
+            if problem := problem_with_answer(given[question.name], question, right[question.name]):
+                raise Refused(problem)
+            figures[question.name] = len(right[question.name])
+        first = self.variant.questions[0]
+        row = right[first.name].iloc[len(right[first.name]) // 2]
+        return figures, ", ".join(f"{name} {row[name]}" for name in first.columns)
+
+    def _footprint(self) -> tuple[dict, str]:
+        endpoints = self.lab.endpoints
+        tables = {
+            path: read_table(StoredTable(endpoints, path))
+            for path in tables_below(endpoints, self.base)
+        }
+        opened = {path: _opened(table) for path, table in tables.items()}
+        self.files = sum(opened.values()) + self._files_beside(list(tables))
+        if self.files > self.variant.most_files:
+            worst, count = max(opened.items(), key=lambda pair: pair[1], default=(self.base, 0))
+            rows = len(self._shown["version 2"])
+            raise Refused(
+                f"A query opens {self.files} files for {rows:,} rows, {count} of them of "
+                f"`{worst.split('/')[-1]}`; {self.variant.most_files} are enough. What makes so "
+                "many small files, and which service joins them?"
+            )
+        oldest = {path: _commits_ago(table, READER_BEHIND) for path, table in tables.items()}
+        for path, instant in oldest.items():
+            if instant:
+                self._read_as_of(path, instant)
+        commits = sum(len(table.completed_writes) for table in tables.values())
+        figures = {
+            "tables": len(tables),
+            "commits": commits,
+            "files a query opens": self.files,
+            "at most": self.variant.most_files,
+        }
+        asked = sum(bool(instant) for instant in oldest.values())
+        return figures, f"a reader {READER_BEHIND} commits old still reads {asked} tables"
+
+    def _read_as_of(self, path: str, instant: str) -> None:
+        try:
+            self._ready().call("count_as_of", table=path, instant=instant)
+        except JobFailed as why:
+            raise Refused(
+                f"A reader that opened `{path.split('/')[-1]}` {READER_BEHIND} commits ago fails: "
+                f"its files were cleaned away. {why}"
+            ) from None
+
+    def _files_beside(self, tables: list[str]) -> int:
+        """Data files that belong to no Hudi table, such as dead letters in Parquet."""
+        folders = tuple(store.key_of(table) + "/" for table in tables)
+        found = store.list_objects(self.lab.endpoints, store.key_of(self.base) + "/")
+        return sum(
+            entry.key.endswith(DATA_FILES) and not entry.key.startswith(folders) for entry in found
+        )
+
+    def _run(self) -> None:
+        self._ready().call("run", source=self.course.source, base=self.base)
+
+    def _ready(self) -> JobProcess:
+        if self.process is None or not self.process.alive:
+            self.process = JobProcess(self.lab.endpoints)
+        if self._loaded is not self.process:
+            path = Path(self._folder.name) / "job"
+            path.write_bytes(self._job)
+            self.process.call("load", job=str(path))
+            self._loaded = self.process
+        return self.process
+
+    def _ask(self, name: str) -> pd.DataFrame:
+        return self._ask_all([name])[name]
+
+    def _ask_all(self, names: list[str]) -> Mapping[str, pd.DataFrame]:
+        target = Path(self._folder.name) / "answers"
+        self._ready().call("answer", base=self.base, names=names, target=str(target))
+        return pd.read_pickle(target)
+
+    def _judge_state(self, phase: str, delivery: str) -> tuple[dict, str]:
+        known, rows = self.course.known(), self.variant.rows
+        given = self._ask_all([rows.name, DEAD_LETTERS.name])
+        shown = readable(given[rows.name], rows)
+        self._shown[phase] = {tuple(row[name] for name in rows.keys): row for row in shown}
+        for problem in (
+            problem_with_rows(given[rows.name], known),
+            problem_with_dead_letters(given[DEAD_LETTERS.name], known),
+        ):
+            if problem:
+                raise Refused(problem)
+        figures = {
+            "messages": len(known.story.messages(known.deliveries)),
+            "rows": len(shown),
+            "malformed": len(known.malformed),
+        }
+        return figures, self._example(known, delivery)
+
+    def _example(self, known: Delivered, delivery: str) -> str:
+        """A key whose newest version came with a delivery, an interesting one if there is one."""
+        newest = self.variant.winners(known.events)
+        ids = {event["event_id"] for event in known.story.events([delivery])}
+        keys = [key for key, event in newest.items() if event["event_id"] in ids]
+        if not keys:
+            return ""
+        told = {"reading": 1, "pay": 1, "view": 1}
+        key = sorted(keys, key=lambda key: (told.get(newest[key]["op"], 0), key))[0]
+        event = newest[key]
+        _, (partition, offset) = known.first_place(event["event_id"])
+        what = self.variant.row(event)
+        values = [name for name in self.variant.rows.values if name != "event_id"]
+        said = ", ".join(f"{name} {what[name]}" for name in values)
+        place = f"partition {partition}, offset {offset:,}"
+        return f"{known.describe(key)}: {said}, from event {event['event_id']} ({place})"
+
+    def _biography(self) -> tuple[str, tuple[dict[str, str], ...]]:
+        """The messages of the key that has the most, and what the table showed of it."""
+        known, variant = self.course.known(), self.variant
+        messages: dict[tuple, list] = {}
+        for delivery in known.deliveries:
+            for sent in known.story.deliveries[delivery]:
+                if sent.event is not None and sent.event["op"] != variant.forget_op:
+                    messages.setdefault(variant.key_of(sent.event), []).append((delivery, sent))
+        kept = variant.winners(known.events)
+        lives = {key: found for key, found in messages.items() if key in kept}
+        if not lives:
+            return "", ()
+        key = max(sorted(lives), key=lambda key: (len({d for d, _ in lives[key]}), len(lives[key])))
+        rows = []
+        for delivery, sent in lives[key]:
+            partition, offset = known.places[sent.send.send_id]
+            phase = "kill" if delivery in CRASHES else "deliver" if delivery == FIRST else delivery
+            shown = self._shown.get(phase, {}).get(_comparable_key(variant, key))
+            rows.append(
+                {
+                    "delivery": delivery,
+                    "place": f"{partition}:{offset}",
+                    "event": sent.event["event_id"] + (", again" * (sent.send.kind == "resend")),
+                    "says": _says(variant, sent.event),
+                    "the table then showed": str(shown["event_id"]) if shown else "",
+                }
+            )
+        return known.describe(key), tuple(rows)
+
+
+def _comparable_key(variant: Variant, key: tuple) -> tuple:
+    names = variant.rows.keys
+    return tuple(micros(v) if n == "ts" else v for n, v in zip(names, key, strict=True))
+
+
+def _says(variant: Variant, event: dict) -> str:
+    row = variant.row(event)
+    values = [f"{n} {row[n]}" for n in variant.rows.values if n not in ("event_id", variant.entity)]
+    return ", ".join([event["op"], *values])
+
+
+def _opened(table: Snapshot) -> int:
+    """The data files that a snapshot query of a table opens."""
+    return sum(file.kind != "cdc" for part in table.current for file in part.files)
+
+
+def _commits_ago(table: Snapshot, commits: int) -> str:
+    """The instant of so many complete writes ago; empty if there are not that many."""
+    writes = sorted(table.completed_writes)
+    return writes[-1 - commits] if len(writes) > commits else ""

@@ -1,0 +1,197 @@
+"""Card payments: exposure to the cent through chargebacks days later, and what was known when."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+
+from lab_env.capstone.story import (
+    CRASHES,
+    FIRST,
+    LATE,
+    VERSION_2,
+    Answer,
+    Event,
+    Plot,
+    Story,
+    Variant,
+    at,
+    between,
+    parse,
+    text,
+)
+
+CARDS, PAYMENTS = 90, 900
+BEGIN, END = at(16, 8), at(20, 20)
+UNTIL = dict(
+    zip(
+        (FIRST, *CRASHES, LATE),
+        (at(18, 22), at(19, 6), at(19, 14), at(19, 22), at(20, 2)),
+        strict=True,
+    )
+)
+VERSION_2_FROM = at(20, 8)
+AUDIT = "2026-11-18T18:00:00Z"  # what was known then?
+HELD_BACK, CHANGED, CHARGED_BACK = 0.06, 0.3, 0.2
+FORGOTTEN_EARLY, FORGOTTEN_LATE = "C-007", "C-031"
+
+
+class Fraud(Variant):
+    """One row per payment; exposure per card is what is paid and not charged back."""
+
+    name = "fraud"
+    title = "Card payments: exposure to the cent, and what was known when"
+    entity = "card_id"
+    forget_op = "erase"
+    rows = Answer(
+        "payments",
+        "What is the newest version of each payment?",
+        ("payment_id",),
+        ("card_id", "amount", "event_id"),
+    )
+    questions = (
+        Answer(
+            "exposure",
+            "How much is open on each card: amounts and fees of payments not charged back?",
+            ("card_id",),
+            ("exposure",),
+        ),
+        Answer(
+            "known",
+            f"The same, from nothing but what had been received by {AUDIT}.",
+            ("card_id",),
+            ("exposure",),
+        ),
+    )
+    most_files = 40
+
+    def story(self, seed: int) -> Story:
+        """The messages of a seed."""
+        plot = Plot(self, seed, _encode, lambda event: event["card_id"], SPOIL)
+        chance = plot.chance
+        gone = {FORGOTTEN_EARLY: UNTIL[FIRST], FORGOTTEN_LATE: UNTIL[LATE]}
+        cards = [f"C-{number:03d}" for number in range(1, CARDS + 1)]
+        for number in range(1, PAYMENTS + 1):
+            # The last ones are new payments of version 2, with a fee.
+            fresh = number > PAYMENTS * 0.85
+            begin, end = (VERSION_2_FROM, END) if fresh else (BEGIN, at(19, 20))
+            time = between(chance, begin, end)
+            card = chance.choice(cards)
+            if time > gone.get(card, END):
+                continue
+            payment = {
+                "event_id": plot.event_id(),
+                "op": "pay",
+                "payment_id": f"P-{number:04d}",
+                "card_id": card,
+                "amount": chance.randrange(500, 90_000),
+                "fee": chance.randrange(10, 300) if fresh else 0,
+                "ts": text(time),
+                "received_at": text(time + timedelta(seconds=chance.randrange(1, 30))),
+            }
+            self._arrive(plot, payment)
+            for change in self._changes(plot, payment, time, gone.get(card, END)):
+                self._arrive(plot, change)
+        for card, delivery in ((FORGOTTEN_EARLY, CRASHES[0]), (FORGOTTEN_LATE, LATE)):
+            time = gone[card] - timedelta(seconds=delivery == LATE)
+            erase = {"event_id": plot.event_id(), "op": "erase", "card_id": card}
+            plot.add(delivery, erase | {"ts": text(time), "received_at": text(time)})
+        return plot.story()
+
+    def _changes(
+        self, plot: Plot, payment: Event, time: datetime, end: datetime
+    ) -> Iterable[Event]:
+        """A new amount, hours later; a chargeback, a day or two later."""
+        chance = plot.chance
+        last = time
+        for op, share, hours in (("change", CHANGED, (1, 12)), ("chargeback", CHARGED_BACK, 48)):
+            if chance.random() > share:
+                continue
+            low, high = hours if isinstance(hours, tuple) else (20, hours)
+            last += timedelta(hours=chance.randrange(low, high), seconds=chance.randrange(1, 3600))
+            if last >= end:
+                return
+            payment = payment | {"event_id": plot.event_id(), "op": op, "ts": text(last)}
+            payment["received_at"] = text(last + timedelta(seconds=chance.randrange(1, 30)))
+            if op == "change":
+                payment["amount"] = chance.randrange(500, 90_000)
+            yield payment
+
+    def _arrive(self, plot: Plot, event: Event) -> None:
+        """Let an event arrive, perhaps late: then newer versions have overtaken it."""
+        chance = plot.chance
+        arrival = parse(event["received_at"])
+        delivery = next((name for name, until in UNTIL.items() if arrival < until), VERSION_2)
+        if delivery != VERSION_2 and chance.random() < HELD_BACK:
+            delivery = LATE
+            late = between(chance, UNTIL[CRASHES[-1]], UNTIL[CRASHES[-1]] + timedelta(hours=2))
+            event = event | {"received_at": text(late)}
+        plot.add(delivery, event)
+
+    def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
+        """The newest event of each payment by `ts`."""
+        best: dict[tuple, Event] = {}
+        for event in self.kept(events):
+            key = self.key_of(event)
+            if key not in best or event["ts"] > best[key]["ts"]:
+                best[key] = event
+        return best
+
+    def row(self, event: Event) -> dict[str, Any]:
+        """The amount in euros."""
+        return {
+            "payment_id": event["payment_id"],
+            "card_id": event["card_id"],
+            "amount": Decimal(event["amount"]) / 100,
+            "event_id": event["event_id"],
+        }
+
+    def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
+        """Exposure per card, from all events or from those that were received by `AUDIT`."""
+        gone = self.forgotten(events)
+        if question.name == "known":
+            events = [event for event in events if event["received_at"] <= AUDIT]
+        cents: dict[str, int] = defaultdict(int)
+        for event in self.winners(events).values():
+            if event["card_id"] not in gone:
+                still_open = event["op"] != "chargeback"
+                cents[event["card_id"]] += (event["amount"] + event["fee"]) * still_open
+        rows = [(card, Decimal(total) / 100) for card, total in sorted(cents.items())]
+        return pd.DataFrame(rows, columns=list(question.columns))
+
+
+def _money(cents: int) -> float:
+    return round(cents / 100, 2)
+
+
+def _encode(event: Event, delivery: str) -> bytes:
+    """Version 2 has a fee; where version 1 has none, it is 0."""
+    fields = dict(event)
+    fee = fields.pop("fee", 0)
+    if "amount" in fields:
+        fields["amount"] = _money(fields["amount"])
+    if fee:
+        fields["fee"] = _money(fee)
+    return json.dumps(fields).encode()
+
+
+def _spoiled(changes):
+    def spoil(event, chance):
+        return json.dumps(json.loads(_encode(event, FIRST)) | changes(event, chance)).encode()
+
+    return spoil
+
+
+SPOIL = {
+    "wrong_type": _spoiled(
+        lambda event, chance: {"amount": chance.choice(["twelve euros", {"eur": 12}, True, None])}
+    ),
+    "no_payment": _spoiled(lambda event, chance: {"payment_id": chance.choice([None, ""])}),
+    "negative": _spoiled(lambda event, chance: {"amount": -_money(event["amount"])}),
+}
+
+FRAUD = Fraud()

@@ -1,0 +1,206 @@
+"""Cold rooms: sensors that are corrected, late, wrong about the time, and change their unit."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pandas as pd
+
+from lab_env.capstone.story import (
+    CRASHES,
+    FIRST,
+    LATE,
+    VERSION_2,
+    Answer,
+    Event,
+    Plot,
+    Story,
+    Variant,
+    at,
+    between,
+    parse,
+    text,
+)
+
+DEVICES = 24
+EVERY = timedelta(minutes=2)
+BEGIN, END = at(16, 22, 30), at(17, 1, 0)
+# Until when each delivery takes what arrives; the late one also has what was held back.
+UNTIL = dict(
+    zip(
+        (FIRST, *CRASHES, LATE),
+        (at(17, 0, 10), at(17, 0, 20), at(17, 0, 30), at(17, 0, 40), at(17, 0, 50)),
+        strict=True,
+    )
+)
+WINDOW = 5  # minutes
+HELD_BACK, CORRECTED, TWICE = 0.06, 0.08, 0.03
+FORGOTTEN_EARLY, FORGOTTEN_LATE = "D-05", "D-11"
+
+
+class Iot(Variant):
+    """One row per device and time; corrections replace it by their revision."""
+
+    name = "iot"
+    title = "Cold rooms: the latest temperature, and means that corrections change"
+    entity = "device_id"
+    forget_op = "forget"
+    rows = Answer(
+        "readings",
+        "What did each device measure, in the highest revision?",
+        ("device_id", "ts"),
+        ("celsius", "event_id"),
+        tolerance=0.01,
+    )
+    questions = (
+        Answer(
+            "latest",
+            "What is the latest reading of each device?",
+            ("device_id",),
+            ("ts", "celsius"),
+            tolerance=0.01,
+        ),
+        Answer(
+            "means",
+            "What is the mean of each device in each five minutes, by the time of measurement?",
+            ("device_id", "window_start"),
+            ("mean",),
+            tolerance=0.01,
+        ),
+    )
+    most_files = 40
+
+    def story(self, seed: int) -> Story:
+        """The messages of a seed."""
+        plot = Plot(self, seed, _encode, lambda event: event["device_id"], SPOIL)
+        chance = plot.chance
+        devices = [f"D-{number:02d}" for number in range(1, DEVICES + 1)]
+        level = {device: chance.uniform(2, 7) for device in devices}
+        gone = {
+            FORGOTTEN_EARLY: UNTIL[FIRST] + timedelta(minutes=2),
+            FORGOTTEN_LATE: UNTIL[LATE] - timedelta(minutes=1),
+        }
+        for step in range(int((END - BEGIN) / EVERY)):
+            for device in devices:
+                time = BEGIN + step * EVERY + timedelta(seconds=chance.randrange(100))
+                if time < gone.get(device, END + EVERY):
+                    reading = _reading(plot, device, time, round(level[device], 1))
+                    self._arrive(plot, reading)
+                level[device] += chance.uniform(-0.4, 0.4)
+        for device, delivery in ((FORGOTTEN_EARLY, CRASHES[0]), (FORGOTTEN_LATE, LATE)):
+            forget = {"event_id": plot.event_id(), "op": "forget", "device_id": device}
+            plot.add(delivery, forget | {"received_at": text(gone[device])})
+        return plot.story()
+
+    def _arrive(self, plot: Plot, reading: Event) -> None:
+        """Let a reading and its corrections arrive, some of them late or in the wrong order."""
+        chance = plot.chance
+        delivery = _delivery(reading)
+        if delivery != VERSION_2 and chance.random() < HELD_BACK:
+            delivery = LATE
+            reading["received_at"] = _late_arrival(chance)
+        plot.add(delivery, reading)
+        draw = chance.random()
+        if draw > CORRECTED:
+            return
+        sure = reading["device_id"] in (FORGOTTEN_EARLY, FORGOTTEN_LATE)
+        for revision in (1, 2) if draw < TWICE else (1,):
+            arrival = parse(reading["received_at"]) + timedelta(minutes=chance.randrange(5, 60))
+            correction = reading | {
+                "event_id": plot.event_id(),
+                "op": "correction",
+                "revision": revision,
+                "value": round(reading["value"] + chance.uniform(-2, 2), 1),
+                "received_at": text(min(arrival, END)),
+            }
+            where = _delivery(correction)
+            # Of two corrections the first one is overtaken.
+            if draw < TWICE and revision == 1 and where != VERSION_2 and not sure:
+                where = LATE
+                correction["received_at"] = _late_arrival(chance)
+            plot.add(where, correction)
+
+    def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
+        """The highest revision of each device and time."""
+        best: dict[tuple, Event] = {}
+        for event in self.kept(events):
+            key = self.key_of(event)
+            if key not in best or event["revision"] > best[key]["revision"]:
+                best[key] = event
+        return best
+
+    def row(self, event: Event) -> dict[str, Any]:
+        """The value in degrees Celsius, as the message has it."""
+        return {
+            "device_id": event["device_id"],
+            "ts": event["ts"],
+            "celsius": event["value"],
+            "event_id": event["event_id"],
+        }
+
+    def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
+        """The latest reading of each device, or its means."""
+        rows = list(self.winners(events).values())
+        if question.name == "latest":
+            newest: dict[str, Event] = {}
+            for row in rows:
+                if row["ts"] > newest.get(row["device_id"], {"ts": ""})["ts"]:
+                    newest[row["device_id"]] = row
+            found = [(d, row["ts"], row["value"]) for d, row in sorted(newest.items())]
+        else:
+            windows = defaultdict(list)
+            for row in rows:
+                time = parse(row["ts"])
+                start = time.replace(minute=time.minute - time.minute % WINDOW, second=0)
+                windows[row["device_id"], text(start)].append(row["value"])
+            found = [(*key, sum(all_) / len(all_)) for key, all_ in sorted(windows.items())]
+        return pd.DataFrame(found, columns=list(question.columns))
+
+
+def _reading(plot: Plot, device: str, time, value: float) -> Event:
+    return {
+        "event_id": plot.event_id(),
+        "op": "reading",
+        "device_id": device,
+        "ts": text(time),
+        "revision": 0,
+        "value": value,
+        "received_at": text(time + timedelta(seconds=plot.chance.randrange(1, 9))),
+    }
+
+
+def _delivery(event: Event) -> str:
+    arrival = parse(event["received_at"])
+    return next((name for name, until in UNTIL.items() if arrival < until), VERSION_2)
+
+
+def _late_arrival(chance: Random) -> str:
+    return text(between(chance, UNTIL[CRASHES[-1]], UNTIL[CRASHES[-1]] + timedelta(minutes=8)))
+
+
+def _encode(event: Event, delivery: str) -> bytes:
+    """Version 1 has a number in Celsius; version 2 a text and its unit, F for most devices."""
+    if delivery != VERSION_2 or "value" not in event:
+        return json.dumps(event).encode()
+    unit = "C" if int(event["device_id"][2:]) % 4 == 0 else "F"
+    value = event["value"] if unit == "C" else event["value"] * 9 / 5 + 32
+    return json.dumps(event | {"value": f"{value:.2f}", "unit": unit}).encode()
+
+
+def _spoiled(changes):
+    return lambda event, chance: json.dumps(event | changes(event, chance)).encode()
+
+
+SPOIL = {
+    "wrong_type": _spoiled(
+        lambda event, chance: {"value": chance.choice(["warm", {"c": 4}, True, None])}
+    ),
+    "no_device": _spoiled(lambda event, chance: {"device_id": chance.choice([None, ""])}),
+    # A clock that was reset: no reading can be younger than its arrival.
+    "clock": _spoiled(lambda event, chance: {"ts": "2031" + event["ts"][4:]}),
+}
+
+IOT = Iot()

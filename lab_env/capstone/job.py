@@ -1,0 +1,63 @@
+"""The learner's two functions as bytes that another process can take over."""
+
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
+
+from lab_env.errors import LabError
+
+GIVEN = "`build(spark, source, base)` and `answers(spark, base)` get all that they need"
+
+
+def pack(build: Callable, answers: Callable) -> bytes:
+    """The functions with everything of the notebook that they use.
+
+    Raises:
+        LabError: one of them is no function, or uses something that belongs to this process.
+    """
+    from pyspark import cloudpickle
+
+    for name, function in (("build", build), ("answers", answers)):
+        if not callable(function):
+            raise LabError(f"{name} is a {type(function).__name__}, not a function.", f"{GIVEN}.")
+        for used, value in _globals_of(function):
+            if _belongs_here(value):
+                raise LabError(
+                    f"`{name}` uses `{used}` of this notebook ({type(value).__name__}), which "
+                    "cannot go along: the job runs in a process of its own, as at work.",
+                    f"{GIVEN}: take the session, the topic and the folder from there.",
+                )
+    try:
+        return cloudpickle.dumps((build, answers))
+    except Exception as error:
+        raise LabError(
+            f"Your functions cannot go to another process: {error}", f"{GIVEN}."
+        ) from None
+
+
+def _globals_of(function: Callable, seen: set[int] | None = None) -> Iterator[tuple[str, object]]:
+    """The notebook's variables that a function uses, also through other functions of it."""
+    seen = set() if seen is None else seen
+    if not isinstance(function, FunctionType) or id(function) in seen:
+        return
+    seen.add(id(function))
+    for name in _names_in(function.__code__):
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            yield name, value
+            if getattr(value, "__module__", None) == "__main__":
+                yield from _globals_of(value, seen)
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+def _belongs_here(value: object) -> bool:
+    """Whether a value is bound to this process: a session, a DataFrame, the lesson's handle."""
+    module = type(value).__module__
+    return type(value).__name__ in ("SparkSession", "SparkContext", "DataFrame", "Lab") and (
+        module.startswith(("pyspark", "lab_env"))
+    )

@@ -1,0 +1,284 @@
+"""The supervised process of the learner's job: started, called, watched and killed from here."""
+
+import atexit
+import contextlib
+import json
+import linecache
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from lab_env import store
+from lab_env.errors import LabError
+from lab_env.faults.freeze import frozen
+from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
+from lab_env.jvm import explained
+from lab_env.pipeline import session, writer
+from lab_env.processes import supervisor
+from lab_env.processes.environment import clean_environment, mark
+from lab_env.processes.tree import kill_processes, process_tree
+from lab_env.settings import Endpoints
+
+LOG = "capstone"
+LOOK_S = 0.02  # between two looks at the store
+SETTLED_S = 0.3  # a frozen process may have a request on its way
+DATA_WRITES = ("commit", "deltacommit", "replacecommit")
+
+
+class JobFailed(Exception):
+    """The learner's job raised, ended or took too long; the text says what and where."""
+
+
+@dataclass(frozen=True)
+class PendingWrite:
+    """A write that was requested and is not complete.
+
+    Args:
+        table: path of its table.
+        requested: its instant.
+        action: commit or deltacommit.
+        data: data files of the instant in the store.
+    """
+
+    table: str
+    requested: str
+    action: str
+    data: int
+
+
+class JobProcess:
+    """A process with a Spark session of its own that runs `build` and `answers`.
+
+    Args:
+        endpoints: where the services are.
+        seconds: how long one call may take.
+    """
+
+    def __init__(self, endpoints: Endpoints, seconds: float = 300):
+        self.endpoints, self.seconds = endpoints, seconds
+        self.log = supervisor.log_path(LOG)
+        java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
+        arguments = [str(jar_folder("spark")), str(java.java_home()), java_options]
+        with self.log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "lab_env.capstone.worker", *arguments],
+                env=clean_environment() | mark() | writer.environment(endpoints),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        atexit.register(self.kill)
+        self._replies: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._ready = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process and its JVM run."""
+        return self._process.poll() is None and (not self._ready or self.jvm is not None)
+
+    @property
+    def jvm(self) -> psutil.Process | None:
+        """Its JVM; None without one."""
+        with contextlib.suppress(psutil.Error):
+            found = process_tree(self._process.pid)
+            return next((process for process in found if "java" in process.name()), None)
+        return None
+
+    def cpu_seconds(self) -> float:
+        """Processor seconds of the process and its JVM so far."""
+        total = 0.0
+        for process in process_tree(self._process.pid):
+            with contextlib.suppress(psutil.Error):
+                total += sum(process.cpu_times()[:2])
+        return total
+
+    def call(self, task: str, **arguments) -> dict:
+        """Have the process do a task; returns its reply.
+
+        Raises:
+            JobFailed: the job raised, ended or took too long.
+        """
+        self.begin(task, **arguments)
+        return self.finish()
+
+    def begin(self, task: str, **arguments) -> None:
+        """Start a task without waiting for it."""
+        if not self._ready:
+            self._reply(self.seconds)
+            self._ready = True
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps({"task": task} | arguments) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def finish(self) -> dict:
+        """Wait for the task that was started last; returns its reply.
+
+        Raises:
+            JobFailed: the job raised, ended or took too long.
+        """
+        reply = self._reply(self.seconds)
+        if "error" in reply:
+            raise JobFailed(_told(reply))
+        return reply
+
+    @property
+    def done(self) -> bool:
+        """Whether the task that was started last has replied, or the process has ended."""
+        return not self._replies.empty()
+
+    def kill_in_mid_write(self, base: str) -> PendingWrite | None:
+        """Kill the process while it runs a task, when a write is requested and not complete.
+
+        Args:
+            base: folder of the job's tables.
+
+        Returns:
+            The write; None if the task came to its end without such a moment.
+        """
+        known = {write.requested for write in pending_writes(self.endpoints, base, set())}
+        known |= completed_writes(self.endpoints, base)
+        while not self.done:
+            if pending_writes(self.endpoints, base, known):
+                jvm = self.jvm
+                if jvm is None:
+                    return None
+                with contextlib.suppress(psutil.NoSuchProcess), frozen(jvm.pid):
+                    still = self._settled(lambda: pending_writes(self.endpoints, base, known))
+                    if still:
+                        kill_processes([jvm])
+                        self.kill()
+                        return still[0]
+            time.sleep(LOOK_S)
+        return None
+
+    def kill(self) -> None:
+        """Kill it with its JVM (SIGKILL), and wait until both are gone."""
+        if self._process.poll() is None:
+            kill_processes(process_tree(self._process.pid))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+
+    def _settled(self, look: Callable[[], list]) -> list:
+        before, now = None, look()
+        while now != before:
+            time.sleep(SETTLED_S)
+            before, now = now, look()
+        return now
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._replies.put(line)
+        self._replies.put("")
+
+    def _reply(self, seconds: float) -> dict:
+        try:
+            line = self._replies.get(timeout=seconds)
+        except queue.Empty:
+            self.kill()
+            raise JobFailed(
+                f"It did not come to an end within {seconds:.0f} s. A stream without "
+                "`trigger(availableNow=True)` runs for ever."
+            ) from None
+        if not line:
+            raise self._ended()
+        return json.loads(line)
+
+    def _ended(self) -> JobFailed:
+        self._process.wait(10)
+        return JobFailed(
+            f"Its process ended by itself, with exit status {self._process.returncode}. "
+            + explained("", self.log)
+            + _last_line(self.log)
+        )
+
+
+def pending_writes(endpoints: Endpoints, base: str, known: set[str]) -> list[PendingWrite]:
+    """The writes to tables below a folder that are requested and not complete, the oldest first.
+
+    Args:
+        endpoints: where the store is.
+        base: the folder.
+        known: requested times that do not count.
+    """
+    keys = [found.key for found in store.list_objects(endpoints, store.key_of(base) + "/")]
+    begun: dict[tuple[str, str], str] = {}
+    complete = set()
+    for key in keys:
+        instant = parse_timeline_key(key)
+        if instant is None or instant.action not in DATA_WRITES or instant.requested in known:
+            continue
+        table = key.partition("/.hoodie/")[0]
+        begun[instant.requested, table] = instant.action
+        if instant.completed:
+            complete.add((instant.requested, table))
+    names = (parse_data_name(key.rpartition("/")[2]) for key in keys if "/.hoodie/" not in key)
+    written = [name.instant for name in names if name is not None]
+    return [
+        PendingWrite(
+            f"s3a://{endpoints.bucket}/{table}", requested, action, written.count(requested)
+        )
+        for (requested, table), action in sorted(begun.items())
+        if (requested, table) not in complete
+    ]
+
+
+def completed_writes(endpoints: Endpoints, base: str) -> set[str]:
+    """The requested times of all complete writes to tables below a folder."""
+    keys = (found.key for found in store.list_objects(endpoints, store.key_of(base) + "/"))
+    instants = (parse_timeline_key(key) for key in keys)
+    return {instant.requested for instant in instants if instant and instant.completed}
+
+
+def tables_below(endpoints: Endpoints, base: str) -> list[str]:
+    """The paths of all Hudi tables below a folder, without their metadata tables."""
+    mark = "/.hoodie/hoodie.properties"
+    keys = (found.key for found in store.list_objects(endpoints, store.key_of(base) + "/"))
+    return sorted(
+        f"s3a://{endpoints.bucket}/{key.removesuffix(mark)}"
+        for key in keys
+        if key.endswith(mark) and "/.hoodie/metadata/" not in key
+    )
+
+
+def _told(reply: dict) -> str:
+    """A failure in one or two sentences, with the line of the learner's own code."""
+    if reply["readable"]:
+        return reply["why"]
+    text = f"{reply['error']}: {reply['why']}".rstrip(".")
+    for file, number, name in reversed(reply["frames"]):
+        if line := linecache.getline(file, number).strip():
+            return f"{text}. It was raised in `{name}`: `{line}`"
+    return f"{text}."
+
+
+def _last_line(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    told = [line for line in lines if "Exception" in line or "Error" in line]
+    return f" Its log: {told[-1][:300]}" if told else ""
+
+
+def check_services(endpoints: Endpoints) -> None:
+    """Refuse to begin an exam when the object store does not answer.
+
+    Raises:
+        LabError: it does not.
+    """
+    try:
+        next(store.list_objects(endpoints, "capstone-is-the-store-there/"), None)
+    except Exception as error:
+        raise LabError(f"The object store does not answer: {error}", "run: lab up") from None

@@ -1,0 +1,298 @@
+"""What the three variants share: a story of events in six deliveries, and how events get malformed.
+
+A story depends on its seed alone. An event that is late or sent again comes in a later delivery
+than its neighbours; the truth does not depend on the order in which messages arrive.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from lab_env.shop.model import Send
+
+FIRST, LATE, VERSION_2 = "first", "late", "version 2"
+CRASHES = ("crash 1", "crash 2", "crash 3")
+DELIVERIES = (FIRST, *CRASHES, LATE, VERSION_2)
+MALFORMED = 0.02  # of the messages
+RESENT = 0.03
+HELD_BACK_FORGOTTEN = 2  # events of each forgotten one that arrive afterwards
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One message of a story.
+
+    Args:
+        send: what the sender hands to Kafka.
+        event: the valid event in it; None if it is malformed.
+    """
+
+    send: Send
+    event: Event | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question to the learner's tables, and the form of its answer.
+
+    Args:
+        name: under which `answers` returns it.
+        asks: the question, a sentence.
+        keys: columns that identify a row.
+        values: the other columns.
+        tolerance: how far a number may be off; 0 for exact ones, such as money.
+    """
+
+    name: str
+    asks: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    tolerance: float = 0.0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns."""
+        return self.keys + self.values
+
+
+DEAD_LETTERS = Answer(
+    "dead_letters",
+    "Which messages are malformed? Each one once, by its place in the topic.",
+    ("partition", "offset"),
+    (),
+)
+
+
+@dataclass(frozen=True)
+class Story:
+    """All messages of one seed.
+
+    Args:
+        variant: its name.
+        seed: they depend on it alone.
+        deliveries: the messages of each delivery, in the order of sending.
+    """
+
+    variant: str
+    seed: int
+    deliveries: Mapping[str, list[Sent]]
+
+    def messages(self, deliveries: Iterable[str] = DELIVERIES) -> list[Sent]:
+        """The messages of some deliveries."""
+        return [sent for name in deliveries for sent in self.deliveries[name]]
+
+    def events(self, deliveries: Iterable[str] = DELIVERIES) -> list[Event]:
+        """The valid events of some deliveries, each as often as it is sent."""
+        return [sent.event for sent in self.messages(deliveries) if sent.event is not None]
+
+
+class Variant(ABC):
+    """One of the three systems."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    entity: ClassVar[str]  # the column of what can be forgotten
+    forget_op: ClassVar[str]
+    rows: ClassVar[Answer]  # one row per key, in its newest version, with the `event_id` it shows
+    questions: ClassVar[tuple[Answer, ...]]
+    most_files: ClassVar[int]  # that a snapshot query may open in the end
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """All that `answers` has to return."""
+        return (self.rows, *self.questions, DEAD_LETTERS)
+
+    @abstractmethod
+    def story(self, seed: int) -> Story:
+        """The messages of a seed."""
+
+    @abstractmethod
+    def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
+        """The newest version of each key, without what is forgotten."""
+
+    @abstractmethod
+    def row(self, event: Event) -> dict[str, Any]:
+        """What the answer `rows` says of a winning event."""
+
+    @abstractmethod
+    def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
+        """The right answer to one of the `questions`."""
+
+    def key_of(self, event: Event) -> tuple:
+        """The key of the row that an event changes."""
+        return tuple(event[name] for name in self.rows.keys)
+
+    def forgotten(self, events: Iterable[Event]) -> set[str]:
+        """Who is forgotten, for good: an event that arrives later brings nothing back."""
+        return {event[self.entity] for event in events if event["op"] == self.forget_op}
+
+    def kept(self, events: Iterable[Event]) -> list[Event]:
+        """The events of those who are not forgotten."""
+        events = list(events)
+        gone = self.forgotten(events)
+        return [event for event in events if event[self.entity] not in gone]
+
+    def oracle(self, events: Iterable[Event]) -> dict[str, pd.DataFrame]:
+        """The right answers, except the dead letters.
+
+        Args:
+            events: all valid ones that were delivered, in any order and as often as they were sent.
+        """
+        events = list(events)
+        rows = [self.row(event) for event in self.winners(events).values()]
+        found = {self.rows.name: pd.DataFrame(rows, columns=list(self.rows.columns))}
+        return found | {one.name: self.answer(one, events) for one in self.questions}
+
+
+@dataclass
+class Plot:
+    """Collects the events of a story, and makes its messages.
+
+    Args:
+        variant: what is told.
+        seed: of all chance in it.
+        encode: an event as the app sends it, in the version of its delivery.
+        key: Kafka key of an event.
+        spoil: ways to malform an event that only this variant has, by name.
+    """
+
+    variant: Variant
+    seed: int
+    encode: Callable[[Event, str], bytes]
+    key: Callable[[Event], str]
+    spoil: Mapping[str, Callable[[Event, Random], bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.chance = Random(f"{self.variant.name}-{self.seed}")
+        self._planned: dict[str, list[Event]] = {name: [] for name in DELIVERIES}
+        self._count = 0
+
+    def event_id(self) -> str:
+        """A new event's id."""
+        self._count += 1
+        return f"{self.variant.name[0]}{self.seed % 10_000}-{self._count:05d}"
+
+    def add(self, delivery: str, event: Event) -> None:
+        """Let an event arrive in a delivery."""
+        self._planned[delivery].append(event)
+
+    def story(self) -> Story:
+        """The messages: the events in the order of their arrival, some sent again, some malformed.
+
+        In the late delivery the oldest come last: there an older version follows a newer one.
+        """
+        self._hold_back_forgotten()
+        deliveries: dict[str, list[Sent]] = {}
+        earlier: list[tuple[Event, str]] = []
+        for name, events in self._planned.items():
+            events = sorted(events, key=lambda event: event["received_at"], reverse=name == LATE)
+            messages = [(event, name, "late" if name == LATE else "event") for event in events]
+            # In the late delivery the app sends again what it has sent at the very beginning.
+            pool = earlier if name == LATE and earlier else [(event, name) for event in events]
+            again = max(1, round(len(events) * RESENT * (3 if name == LATE else 1)))
+            for event, version in self.chance.sample(pool, min(again, len(pool))):
+                place = self.chance.randrange(len(messages) // 2, len(messages) + 1)
+                messages.insert(place, (event, version, "resend"))
+            deliveries[name] = self._with_malformed(name, messages)
+            earlier += [(event, name) for event in events if event["op"] != self.variant.forget_op]
+        return Story(self.variant.name, self.seed, deliveries)
+
+    def _hold_back_forgotten(self) -> None:
+        """Let something of each forgotten one arrive late, after it was forgotten."""
+        first, late = self._planned[FIRST], self._planned[LATE]
+        for gone in sorted(self.variant.forgotten(e for es in self._planned.values() for e in es)):
+            own = [event for event in first if event[self.variant.entity] == gone]
+            for event in self.chance.sample(own, HELD_BACK_FORGOTTEN):
+                first.remove(event)
+                late.append(event | {"received_at": late[0]["received_at"]})
+
+    def _with_malformed(self, name: str, messages: list[tuple[Event, str, str]]) -> list[Sent]:
+        sent = [
+            self._sent(event, self.encode(event, version), kind)
+            for event, version, kind in messages
+        ]
+        ways = {**SPOIL, **self.spoil}
+        usual = [m for m in messages if m[0]["op"] != self.variant.forget_op]
+        for way in [*ways] * max(1, round(len(sent) * MALFORMED / len(ways))):
+            event, version, _ = self.chance.choice(usual)
+            event = event | {"event_id": self.event_id()}
+            if way in self.spoil:
+                value = self.spoil[way](event, self.chance)
+            else:
+                value = SPOIL[way](self.encode(event, version), self.chance)
+            place = self.chance.randrange(len(sent) + 1)
+            sent.insert(place, self._sent(event, value, f"malformed:{way}"))
+        return sent
+
+    def _sent(self, event: Event, value: bytes, kind: str) -> Sent:
+        self._count += 1
+        valid = not kind.startswith("malformed")
+        send = Send(
+            send_id=f"{self.variant.name}-{self.seed}-{self._count}",
+            event_id=event["event_id"],
+            order_id=str(event[self.variant.entity]),
+            key=self.key(event),
+            value=value,
+            kind=kind,
+            op=event["op"],
+            order_ts=micros(event["received_at"]),
+            at=micros(event["received_at"]),
+        )
+        return Sent(send, event if valid else None)
+
+
+def _without(name: str) -> Callable[[bytes, Random], bytes]:
+    def spoil(value: bytes, chance: Random) -> bytes:
+        fields = json.loads(value)
+        fields.pop(name)
+        return json.dumps(fields).encode()
+
+    return spoil
+
+
+def _edited(**changes: object) -> Callable[[bytes, Random], bytes]:
+    return lambda value, chance: json.dumps(json.loads(value) | changes).encode()
+
+
+# Ways to malform any event: its bytes to other bytes.
+SPOIL: dict[str, Callable[[bytes, Random], bytes]] = {
+    "not_json": lambda value, chance: b"gateway error 502: " + value[2:20],
+    "empty": lambda value, chance: b"",
+    "truncated": lambda value, chance: value[: chance.randrange(20, len(value) - 2)],
+    "missing_id": _without("event_id"),
+    "unknown_op": _edited(op="ping"),
+    "no_arrival": _edited(received_at=None),
+}
+
+
+def at(day: int, hour: int, minute: int = 0, second: int = 0) -> datetime:
+    """A time in November 2026, UTC."""
+    return datetime(2026, 11, day, hour, minute, second, tzinfo=UTC)
+
+
+def text(time: datetime) -> str:
+    """A time as the events have it: `2026-11-16T22:31:07Z`."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse(time: str) -> datetime:
+    """The time of a text."""
+    return datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+
+
+def micros(time: str) -> int:
+    """A time in microseconds since 1970."""
+    return round(parse(time).timestamp() * 1_000_000)
+
+
+def between(chance: Random, begin: datetime, end: datetime) -> datetime:
+    """A time at random, to the second."""
+    return begin + timedelta(seconds=chance.randrange(max(1, int((end - begin).total_seconds()))))

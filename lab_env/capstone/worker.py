@@ -1,0 +1,138 @@
+"""The process in which the learner's job runs: `python -m lab_env.capstone.worker`.
+
+Each line of input is a task as a JSON object, each line of output its reply. What the job and its
+JVM print goes to the log. The process may be killed at any time; that is what it is for.
+"""
+
+import json
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lab_env.course.answers import Unreadable, as_frame
+from lab_env.pipeline import session
+from lab_env.pipeline.failure import why_failed
+from lab_env.pipeline.writer import endpoints_of_environment
+
+# Nobody opens these pages, and to compile a query for a few hundred rows costs more than it saves.
+SPARK = {
+    "spark.ui.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+OWN = str(Path(__file__).parents[1])
+
+
+class JobWorker:
+    """The tasks; each method is one, and returns its reply.
+
+    Args:
+        spark: the session that the job gets.
+    """
+
+    def __init__(self, spark: SparkSession):
+        self.spark = spark
+        self.build = self.answers = None
+
+    def load(self, job: str) -> dict:
+        """Take over the job from a file of the notebook's process."""
+        self.build, self.answers = cloudpickle.loads(Path(job).read_bytes())
+        return {}
+
+    def run(self, source: dict, base: str) -> dict:
+        """Call `build`."""
+        self.build(self.spark, source, base)
+        return {}
+
+    def answer(self, base: str, names: list[str], target: str) -> dict:
+        """Call `answers`, and put some of the tables into a file."""
+        given = self.answers(self.spark, base)
+        if not isinstance(given, Mapping):
+            raise Unreadable(f"`answers` returns a {type(given).__name__}, not a dictionary.")
+        if missing := [name for name in names if name not in given]:
+            raise Unreadable(
+                f"`answers` has no {', '.join(missing)}; it has {', '.join(map(str, given))}."
+            )
+        frames = {name: collected(given[name]) for name in names}
+        Path(target).write_bytes(pickle.dumps(frames))
+        return {}
+
+    def scan(self, tables: list[str], ids: list[str]) -> dict:
+        """How many rows of each Hudi table hold one of the ids, in any column of text."""
+        found = {}
+        for table in tables:
+            rows = self.spark.read.format("hudi").load(table)
+            texts = [
+                name
+                for name, kind in rows.dtypes
+                if kind == "string" and not name.startswith("_hoodie_")
+            ]
+            holds = F.lit(False)
+            for name in texts:
+                holds |= F.col(name).isin(ids)
+            found[table] = rows.where(holds).count() if texts else 0
+        return {"found": found}
+
+    def count_as_of(self, table: str, instant: str) -> dict:
+        """The rows of a Hudi table as of an instant."""
+        reader = self.spark.read.format("hudi").option("as.of.instant", instant)
+        return {"rows": reader.load(table).count()}
+
+
+def collected(answer) -> pd.DataFrame:
+    """An answer as a pandas table; Spark's timestamps are times in UTC."""
+    return as_frame(answer)
+
+
+def failure(error: Exception) -> dict:
+    """What a task raised: its kind, why, and the lines of the learner's own code."""
+    why = str(error) if isinstance(error, Unreadable) else why_failed(error)
+    frames = [
+        (frame.filename, frame.lineno, frame.name)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(OWN) and "site-packages" not in frame.filename
+    ]
+    kind = type(error).__name__
+    return {"error": kind, "why": why[:600], "frames": frames, "readable": kind == "Unreadable"}
+
+
+def main(jars: str, java_home: str, java_options: str) -> None:
+    """Do the tasks until the input ends.
+
+    Args:
+        jars: folder of the connector jars.
+        java_home: the Java to run on.
+        java_options: of the JVM.
+    """
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what the job prints goes to the log
+    spark = session.build_session(
+        endpoints_of_environment(),
+        Path(jars),
+        Path(java_home),
+        "capstone",
+        SPARK | {"spark.driver.extraJavaOptions": java_options},
+    )
+    worker = JobWorker(spark)
+    replies.write("{}\n")
+    for line in sys.stdin:
+        arguments = json.loads(line)
+        try:
+            reply = getattr(worker, arguments.pop("task"))(**arguments)
+        except Exception as error:
+            traceback.print_exc()
+            reply = failure(error)
+        replies.write(json.dumps(reply) + "\n")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,19 @@
+"""Why a streaming query failed, in one line."""
+
+import re
+
+
+def why_failed(error: Exception) -> str:
+    """The line of a failed query's message that says why.
+
+    Args:
+        error: what `awaitTermination` raised; a Python function's own error stands in its middle.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "terminated with exception: " in line]
+    first = told[0].partition("terminated with exception: ")[2] if told else str(error)
+    if "Python Proxy" not in first:
+        return first
+    own = [line for line in lines if re.match(r"\w+(Error|Exception): ", line)]
+    java = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
+    return (java or own or [first])[-1]
