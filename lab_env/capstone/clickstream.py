@@ -62,6 +62,31 @@ class Clickstream(Variant):
         ),
     )
     most_files = 40
+    wish = (
+        "Marketing wants to know how people use the shop: their sessions, with the page on which "
+        "each began. A session ends when its visitor does nothing for more than half an hour. One "
+        "visitor is a robot with a fifth of all views. Who withdraws consent is gone from every "
+        "table and every answer, for good."
+    )
+    fields = {
+        "event_id": "identifies the view; a resend is the same message again",
+        "op": "view or withdraw",
+        "visitor_id": "who",
+        "page": "which page; in version 2 it is `view.path`; a withdraw event has none",
+        "ts": "when",
+        "received_at": "when the gateway received it",
+    }
+    valid = (
+        "the message is a JSON object",
+        "event_id, visitor_id, ts and received_at are there and not empty",
+        "op is one of the two",
+        "ts is a time at most one day after received_at",
+        "unless it is a withdraw event: the page is there and not empty",
+    )
+    changes = (
+        "Version 2 sends the page in an object, with its title: "
+        '`"view": {"path": "/help", "title": "Shop /help"}`.'
+    )
 
     def story(self, seed: int) -> Story:
         """The messages of a seed."""

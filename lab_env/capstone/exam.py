@@ -30,6 +30,7 @@ from lab_env.capstone.process import (
     JobProcess,
     PendingWrite,
     check_services,
+    largest_table,
     tables_below,
 )
 from lab_env.capstone.story import (
@@ -206,7 +207,7 @@ class Exam:
         seed: of the events.
         progress: called with each phase when it is over.
         process: a process to begin with; a new one without it.
-        kill: whether the second phase kills the process. Without it the same process goes on.
+        phases: those to run, in their order; a rehearsal leaves some out.
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class Exam:
         seed: int,
         progress: Callable[[Phase], object] = lambda phase: None,
         process: JobProcess | None = None,
-        kill: bool = True,
+        phases: tuple[str, ...] = PHASES,
     ):
         self.lab, self.variant, self.seed = lab, variant, seed
         self.base = lab.scratch(f"{variant.name}-{seed}")
@@ -225,7 +226,7 @@ class Exam:
         self.process = process
         self.visible: int | None = None
         self.files: int | None = None
-        self._kill, self._job, self._progress = kill, job, progress
+        self._chosen, self._job, self._progress = phases, job, progress
         self._folder = tempfile.TemporaryDirectory(prefix="capstone-")
         self._shown: dict[str, dict[tuple, dict]] = {}  # rows of the learner, by phase
         self._spent = 0.0
@@ -243,12 +244,12 @@ class Exam:
         check_services(self.lab.endpoints)
         phases: list[Phase] = []
         tasks = dict(zip(PHASES, self._tasks(), strict=True))
-        for name, task in tasks.items():
-            phases.append(self._phase(name, task))
+        for name in self._chosen:
+            phases.append(self._phase(name, tasks[name]))
             self._progress(phases[-1])
             if phases[-1].verdict == "refused":
                 break
-        phases += [Phase(name, "not run") for name in PHASES[len(phases) :]]
+        phases += [Phase(name, "not run") for name in self._chosen[len(phases) :]]
         if self.process is not None:
             self._spent += self.process.cpu_seconds()
         key, biography = self._biography()
@@ -298,10 +299,6 @@ class Exam:
         return self._judge_state("deliver", FIRST)
 
     def _kill_in_mid_write(self) -> tuple[dict, str]:
-        if not self._kill:
-            self.course.deliver(CRASHES[0])
-            self._run()
-            return self._judge_state("kill", CRASHES[0])
         killed = self._killed_write()
         self._spent_by_killed()
         delivered = self.course.delivered[-1]
@@ -313,12 +310,13 @@ class Exam:
         return figures | {"killed in": killed.requested}, f"{note}; {example}"
 
     def _killed_write(self) -> PendingWrite:
+        main = largest_table(self.lab.endpoints, self.base)
         for name in CRASHES:
             self.course.deliver(name)
             process = self._ready()
             process.begin("run", source=self.course.source, base=self.base)
             self._spent_before = process.cpu_seconds()
-            if killed := process.kill_in_mid_write(self.base):
+            if killed := process.kill_in_mid_write(self.base, main if name != CRASHES[-1] else ""):
                 return killed
             process.finish()
         raise Refused(

@@ -68,6 +68,30 @@ class Fraud(Variant):
         ),
     )
     most_files = 40
+    wish = (
+        "The shop carries the risk of each card payment until it is settled. Risk management wants "
+        "to know how much is open on each card, to the cent. A payment's amount may change hours "
+        "later, and a chargeback takes the payment out days later. The auditor asks what was known "
+        "at a certain time. A card holder's erasure removes the card, for good."
+    )
+    fields = {
+        "event_id": "identifies the event; a resend is the same message again",
+        "op": "pay, change, chargeback or erase",
+        "payment_id": "the payment; an erase event has none",
+        "card_id": "the card",
+        "amount": "in euros; an erase event has none",
+        "fee": "in euros, from version 2 on; without one it is 0",
+        "ts": "when it happened; of a payment's events the newest counts",
+        "received_at": "when the gateway received it",
+    }
+    valid = (
+        "the message is a JSON object",
+        "event_id, card_id, ts and received_at are there and not empty",
+        "op is one of the four",
+        "unless it is an erase event: payment_id is there and not empty, and amount is a number "
+        "that is not negative",
+    )
+    changes = "Version 2 sends a `fee` with new payments. It belongs to the exposure."
 
     def story(self, seed: int) -> Story:
         """The messages of a seed."""
@@ -81,6 +105,8 @@ class Fraud(Variant):
             begin, end = (VERSION_2_FROM, END) if fresh else (BEGIN, at(19, 20))
             time = between(chance, begin, end)
             card = chance.choice(cards)
+            if number % 70 in (0, 1):  # so that there is something to forget
+                card = (FORGOTTEN_EARLY, FORGOTTEN_LATE)[number % 70]
             if time > gone.get(card, END):
                 continue
             payment = {

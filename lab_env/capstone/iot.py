@@ -72,6 +72,31 @@ class Iot(Variant):
         ),
     )
     most_files = 40
+    wish = (
+        "The shop sells chilled food now, and rents cold rooms to others. Sensors send a reading "
+        "every two minutes. The board on the wall shows the latest temperature of each device, and "
+        "the inspector wants means of five minutes. A technician corrects readings afterwards: a "
+        "correction has the device and the time of the reading and a higher revision. When a tenant "
+        "leaves, all that the device has measured is forgotten, for good."
+    )
+    fields = {
+        "event_id": "identifies the event; a resend is the same message again",
+        "op": "reading, correction or forget",
+        "device_id": "the sensor",
+        "ts": "when it was measured; a forget event has none",
+        "revision": "0 for a reading, 1 and 2 for its corrections; the highest counts",
+        "value": "the temperature: in version 1 a number, in version 2 a text",
+        "unit": "C or F, from version 2 on; without one it is C",
+        "received_at": "when the gateway received it",
+    }
+    valid = (
+        "the message is a JSON object",
+        "event_id, device_id and received_at are there and not empty",
+        "op is one of the three",
+        "unless it is a forget event: value is a number, also as a text, revision is there, and ts "
+        "is a time at most one day after received_at",
+    )
+    changes = 'Version 2 sends the value as a text, with its unit: `"value": "39.20", "unit": "F"`.'
 
     def story(self, seed: int) -> Story:
         """The messages of a seed."""

@@ -140,24 +140,30 @@ class JobProcess:
         """Whether the task that was started last has replied, or the process has ended."""
         return not self._replies.empty()
 
-    def kill_in_mid_write(self, base: str) -> PendingWrite | None:
+    def kill_in_mid_write(self, base: str, table: str = "") -> PendingWrite | None:
         """Kill the process while it runs a task, when a write is requested and not complete.
 
         Args:
             base: folder of the job's tables.
+            table: path of the table whose write counts; any without it.
 
         Returns:
             The write; None if the task came to its end without such a moment.
         """
         known = {write.requested for write in pending_writes(self.endpoints, base, set())}
         known |= completed_writes(self.endpoints, base)
+
+        def look() -> list[PendingWrite]:
+            pending = pending_writes(self.endpoints, base, known)
+            return [write for write in pending if table in ("", write.table)]
+
         while not self.done:
-            if pending_writes(self.endpoints, base, known):
+            if look():
                 jvm = self.jvm
                 if jvm is None:
                     return None
                 with contextlib.suppress(psutil.NoSuchProcess), frozen(jvm.pid):
-                    still = self._settled(lambda: pending_writes(self.endpoints, base, known))
+                    still = self._settled(look)
                     if still:
                         kill_processes([jvm])
                         self.kill()
@@ -253,6 +259,17 @@ def tables_below(endpoints: Endpoints, base: str) -> list[str]:
         for key in keys
         if key.endswith(mark) and "/.hoodie/metadata/" not in key
     )
+
+
+def largest_table(endpoints: Endpoints, base: str) -> str:
+    """The path of the Hudi table below a folder with the most bytes of data."""
+    sizes = dict.fromkeys(tables_below(endpoints, base), 0)
+    for found in store.list_objects(endpoints, store.key_of(base) + "/"):
+        if "/.hoodie/" not in found.key:
+            for table in sizes:
+                if found.key.startswith(store.key_of(table) + "/"):
+                    sizes[table] += found.size
+    return max(sizes, key=lambda table: sizes[table], default="")
 
 
 def _told(reply: dict) -> str:

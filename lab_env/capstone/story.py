@@ -104,6 +104,10 @@ class Variant(ABC):
     rows: ClassVar[Answer]  # one row per key, in its newest version, with the `event_id` it shows
     questions: ClassVar[tuple[Answer, ...]]
     most_files: ClassVar[int]  # that a snapshot query may open in the end
+    wish: ClassVar[str]  # what somebody wants, for the learner
+    fields: ClassVar[Mapping[str, str]]  # of an event, each with what it means
+    valid: ClassVar[tuple[str, ...]]  # rules; what breaks one is malformed
+    changes: ClassVar[str]  # what version 2 of the app does otherwise
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -210,7 +214,7 @@ class Plot:
         first, late = self._planned[FIRST], self._planned[LATE]
         for gone in sorted(self.variant.forgotten(e for es in self._planned.values() for e in es)):
             own = [event for event in first if event[self.variant.entity] == gone]
-            for event in self.chance.sample(own, HELD_BACK_FORGOTTEN):
+            for event in self.chance.sample(own, min(HELD_BACK_FORGOTTEN, len(own))):
                 first.remove(event)
                 late.append(event | {"received_at": late[0]["received_at"]})
 

@@ -5,7 +5,6 @@ import contextlib
 import io
 import logging
 import os
-import re
 import subprocess
 import sys
 import time
