@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -68,7 +68,7 @@ class Clickstream(Variant):
         "visitor is a robot with a fifth of all views. Who withdraws consent is gone from every "
         "table and every answer, for good."
     )
-    fields = {
+    fields: ClassVar[dict[str, str]] = {
         "event_id": "identifies the view; a resend is the same message again",
         "op": "view or withdraw",
         "visitor_id": "who",

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -74,7 +74,7 @@ class Fraud(Variant):
         "later, and a chargeback takes the payment out days later. The auditor asks what was known "
         "at a certain time. A card holder's erasure removes the card, for good."
     )
-    fields = {
+    fields: ClassVar[dict[str, str]] = {
         "event_id": "identifies the event; a resend is the same message again",
         "op": "pay, change, chargeback or erase",
         "payment_id": "the payment; an erase event has none",

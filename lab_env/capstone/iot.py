@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import timedelta
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -76,10 +76,10 @@ class Iot(Variant):
         "The shop sells chilled food now, and rents cold rooms to others. Sensors send a reading "
         "every two minutes. The board on the wall shows the latest temperature of each device, and "
         "the inspector wants means of five minutes. A technician corrects readings afterwards: a "
-        "correction has the device and the time of the reading and a higher revision. When a tenant "
-        "leaves, all that the device has measured is forgotten, for good."
+        "correction has the device and the time of the reading and a higher revision. When a "
+        "tenant leaves, all that the device has measured is forgotten, for good."
     )
-    fields = {
+    fields: ClassVar[dict[str, str]] = {
         "event_id": "identifies the event; a resend is the same message again",
         "op": "reading, correction or forget",
         "device_id": "the sensor",
