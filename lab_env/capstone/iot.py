@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import timedelta
+from math import fsum
 from random import Random
 from typing import Any, ClassVar
 
@@ -181,7 +182,7 @@ class Iot(Variant):
                 time = parse(row["ts"])
                 start = time.replace(minute=time.minute - time.minute % WINDOW, second=0)
                 windows[row["device_id"], text(start)].append(row["value"])
-            found = [(*key, sum(all_) / len(all_)) for key, all_ in sorted(windows.items())]
+            found = [(*key, fsum(all_) / len(all_)) for key, all_ in sorted(windows.items())]
         return pd.DataFrame(found, columns=list(question.columns))
 
 

@@ -18,6 +18,7 @@ from lab_env.settings import settings
 PURGED = (
     "bench",
     "campaign",
+    "capstone",
     "ledger",
     "lessons",
     "logs",

@@ -1,0 +1,108 @@
+"""Keeps the records of exams, and makes the certificate: one page that needs no network."""
+
+from pathlib import Path
+
+from lab_env.capstone.exam import Record
+from lab_env.course import progress
+from lab_env.course.answers import agree
+from lab_env.display.html import render, table
+from lab_env.errors import LabError
+from lab_env.processes.state import folder
+
+FOLDER = "capstone"
+LESSON = "22."
+COLOURS = {"passed": "#1a9850", "refused": "#d73027", "not run": "#8C8C8C"}
+
+
+def keep(record: Record) -> Path:
+    """Keep the record of an exam; returns its file."""
+    path = folder(FOLDER) / f"{record.variant}-{record.seed}.json"
+    path.write_text(record.to_json(), encoding="utf-8")
+    return path
+
+
+def records() -> list[Record]:
+    """All records that are kept, the oldest first."""
+    found = [
+        Record.from_json(path.read_text(encoding="utf-8")) for path in folder(FOLDER).glob("*.json")
+    ]
+    return sorted(found, key=lambda record: record.taken)
+
+
+def newest_passed(variant: str = "") -> Record:
+    """The newest passed exam.
+
+    Args:
+        variant: its name; any without it.
+
+    Raises:
+        LabError: there is none.
+    """
+    found = [record for record in records() if variant in ("", record.variant)]
+    if passed := [record for record in found if record.passed]:
+        return passed[-1]
+    if not found:
+        raise LabError("No exam was taken here.", "open lesson 22 and take one.")
+    last = found[-1]
+    raise LabError(
+        f"No exam is passed yet. The last one, {last.variant} with seed {last.seed}, was refused: "
+        f"{last.refusal}",
+        "change your functions in lesson 22 and take another.",
+    )
+
+
+def write_certificate(record: Record) -> Path:
+    """Write the page of a passed exam; returns its file."""
+    path = folder(FOLDER) / "certificate.html"
+    path.write_text(certificate_html(record, progress.read()["predictions"]), encoding="utf-8")
+    return path
+
+
+def certificate_html(record: Record, predictions: dict[str, dict]) -> str:
+    """The page.
+
+    Args:
+        record: of the exam.
+        predictions: what the learner expected and what was measured, by id.
+    """
+    judged = {name: p for name, p in predictions.items() if {"expected", "actual"} <= set(p)}
+    rows = [
+        (name, p["expected"], p["actual"]) for name, p in judged.items() if name.startswith(LESSON)
+    ]
+    life = [list(entry.values()) for entry in record.biography]
+    heads = list(record.biography[0]) if record.biography else ["delivery"]
+    return render(
+        "capstone/certificate.html.j2",
+        title="Streaming lakehouse: capstone",
+        problems=[],
+        failed="",
+        passed="All six phases passed.",
+        record=record,
+        phases=phases_html(record),
+        biography=table(heads, life, align="left"),
+        predictions=rows and table(("prediction", "expected", "measured"), rows, align="left"),
+        right=sum(_right(p) for p in judged.values()),
+        made=len(judged),
+        note=[part for part in record.note.split("\n\n") if part.strip()],
+    )
+
+
+def phases_html(record: Record) -> str:
+    """The phases of an exam as a table."""
+    return render("capstone/record.html.j2", record=record, colours=COLOURS)
+
+
+def phases_text(record: Record) -> str:
+    """The same in words."""
+    lines = []
+    for number, phase in enumerate(record.phases, 1):
+        lines.append(f"{number} {phase.name}: {phase.verdict}, {phase.seconds:.0f} s")
+        if phase.figures:
+            lines.append("  " + " · ".join(f"{v} {name}" for name, v in phase.figures.items()))
+        lines += [f"  {text}" for text in (phase.example, phase.message) if text]
+    return "\n".join(lines)
+
+
+def _right(prediction: dict) -> bool:
+    tolerance = float(prediction.get("tolerance", 0))
+    return agree(prediction["expected"], prediction["actual"], tolerance)
