@@ -357,6 +357,23 @@ def progress() -> None:
 
 
 @app.command()
+def certificate(
+    variant: Annotated[
+        str, typer.Argument(help="iot, fraud or clickstream; by default the newest")
+    ] = "",
+) -> None:
+    """Write the certificate of the capstone's newest passed exam: one page, no network."""
+    from lab_env.capstone import certificate as page
+    from lab_env.capstone.exam import variant_named
+
+    if variant:
+        variant_named(variant)
+    record = page.newest_passed(variant)
+    out.print(escape(f"{page.write_certificate(record)}"))
+    out.print(escape(f"{record.variant}, seed {record.seed}, taken {record.taken}"))
+
+
+@app.command()
 def site(
     partial: Annotated[
         bool, typer.Option("--partial", help="also when notebooks were not executed")

@@ -267,6 +267,18 @@ class Exam:
             note=note,
         )
 
+    def call_build(self, *deliveries: str) -> dict[str, int]:
+        """Call the job's `build` after some deliveries; returns the rows of each Hudi table.
+
+        Raises:
+            JobFailed: it raised, ended or took too long.
+        """
+        self.course.deliver(*deliveries)
+        self._run()
+        tables = tables_below(self.lab.endpoints, self.base)
+        rows = self._ready().call("count", tables=tables)["rows"]
+        return {path.removeprefix(self.base).strip("/"): count for path, count in rows.items()}
+
     def close(self) -> None:
         """End the job's process."""
         if self.process is not None:

@@ -8,7 +8,7 @@ from lab_env.errors import LabError
 GIVEN = "`build(spark, source, base)` and `answers(spark, base)` get all that they need"
 
 
-def pack(build: Callable, answers: Callable) -> bytes:
+def pack(build: Callable, answers: Callable | None = None) -> bytes:
     """The functions with everything of the notebook that they use.
 
     Raises:
@@ -16,7 +16,8 @@ def pack(build: Callable, answers: Callable) -> bytes:
     """
     from pyspark import cloudpickle
 
-    for name, function in (("build", build), ("answers", answers)):
+    given = {"build": build} | ({"answers": answers} if answers is not None else {})
+    for name, function in given.items():
         if not callable(function):
             raise LabError(f"{name} is a {type(function).__name__}, not a function.", f"{GIVEN}.")
         for used, value in _globals_of(function):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -244,11 +245,13 @@ def _plain(answer: Answer, name: str, value: Any) -> Any:
 
 
 def _micros(answer: Answer, name: str, value: Any) -> int:
+    """A time in microseconds since 1970; without a zone it is in UTC."""
     try:
-        time = pd.to_datetime(value, utc=True)
-    except (ValueError, TypeError):
+        time = datetime.fromisoformat(value) if isinstance(value, str) else value
+        time = time.replace(tzinfo=time.tzinfo or UTC)
+        return round(time.timestamp() * 1_000_000)
+    except (ValueError, TypeError, AttributeError):
         raise Unreadable(f"`{answer.name}`: {name} is {value!r}, no time.") from None
-    return int(time.value // 1000)
 
 
 def _key(answer: Answer, row: Row) -> tuple:

@@ -65,6 +65,10 @@ class JobWorker:
         Path(target).write_bytes(pickle.dumps(frames))
         return {}
 
+    def count(self, tables: list[str]) -> dict:
+        """The rows of each Hudi table."""
+        return {"rows": {t: self.spark.read.format("hudi").load(t).count() for t in tables}}
+
     def scan(self, tables: list[str], ids: list[str]) -> dict:
         """How many rows of each Hudi table hold one of the ids, in any column of text."""
         found = {}

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from lab_env.capstone.exam import PRACTICE_SEED, variant_named
 from lab_env.capstone.job import pack
+from lab_env.capstone.process import JobFailed
 from lab_env.capstone.story import FIRST, LATE, VERSION_2
 from lab_env.course.answers import Unreadable, as_int, as_rows
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.lessons.l22.figures import examine
+from lab_env.lessons.l22.figures import examiner
 
-REHEARSAL = ("deliver", "late")
+REHEARSAL = ("deliver", "late", "questions")
 MESSAGES = 400  # of each delivery
 KAFKA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
@@ -106,6 +107,62 @@ class ValidOrDead:
 
 
 @dataclass(frozen=True)
+class CalledTwice:
+    """What two calls of a job left.
+
+    Args:
+        messages: that were delivered before the first call.
+        first: rows of each Hudi table below its folder, after the first call.
+        second: after the second call, before which nothing was delivered.
+        failure: why a call failed; empty if none did.
+        base: the folder.
+    """
+
+    messages: int
+    first: Mapping[str, int]
+    second: Mapping[str, int]
+    failure: str = ""
+    base: str = ""
+
+
+@check_of("22.2")
+class MayBeCalledAgain:
+    """Whether the job ends, leaves Hudi tables, and changes nothing when there is nothing new."""
+
+    @staticmethod
+    def observe(lab, answer) -> CalledTwice:
+        """Call the function twice in a process of its own."""
+        name, build = _named(answer, 2)
+        messages = len(variant_named(name).story(PRACTICE_SEED).deliveries[FIRST])
+        with examiner(lab, name, pack(build), PRACTICE_SEED) as exam:
+            try:
+                first = exam.call_build(FIRST)
+                second = exam.call_build() if first else first
+            except JobFailed as why:
+                return CalledTwice(messages, {}, {}, str(why), exam.base)
+        return CalledTwice(messages, first, second, base=exam.base)
+
+    @staticmethod
+    def judge(facts: CalledTwice) -> Passed | NotYet:
+        """It returned twice, and the second call left all rows as they were."""
+        if facts.failure:
+            return NotYet(f"`build` failed: {facts.failure}")
+        if not facts.first:
+            return NotYet(
+                f"{facts.messages:,} messages are in the topic, and after `build` there is no Hudi "
+                f"table below {facts.base}. Where does a stream begin to read?"
+            )
+        if facts.first != facts.second:
+            grown = next(t for t, rows in facts.second.items() if rows != facts.first.get(t))
+            return NotYet(
+                f"The second call, with nothing new in the topic, changed `{grown}` from "
+                f"{facts.first.get(grown, 0):,} rows to {facts.second[grown]:,}."
+            )
+        told = ", ".join(f"`{table}` {rows:,}" for table, rows in sorted(facts.first.items()))
+        return Passed(f"Rows after each of two calls: {told}. Whether they are right, 22.3 asks.")
+
+
+@dataclass(frozen=True)
 class Rehearsed:
     """How a rehearsal ended.
 
@@ -122,7 +179,7 @@ class Rehearsed:
     forgotten: str = ""
 
 
-@check_of("22.2")
+@check_of("22.3")
 class TwoDeliveries:
     """What the job's tables say after the first delivery, and after what comes late."""
 
@@ -130,12 +187,14 @@ class TwoDeliveries:
     def observe(lab, answer) -> Rehearsed:
         """Run the functions in a process of their own, on the practice seed."""
         name, build, answers = _named(answer, 3)
-        record = examine(lab, name, pack(build, answers), PRACTICE_SEED, REHEARSAL)
-        last = record.phases[-1]
-        refused = next((p for p in record.phases if p.verdict == "refused"), None)
+        job = pack(build=build, answers=answers)
+        with examiner(lab, name, job, PRACTICE_SEED, REHEARSAL) as exam:
+            phases = exam.run().phases
+        refused = next((phase for phase in phases if phase.verdict == "refused"), None)
         if refused is not None:
             return Rehearsed(refused.message, refused.name)
-        return Rehearsed("", "", int(last.figures["rows"]), str(last.figures["forgotten"]))
+        late = phases[REHEARSAL.index("late")].figures
+        return Rehearsed("", "", int(late["rows"]), str(late["forgotten"]))
 
     @staticmethod
     def judge(facts: Rehearsed) -> Passed | NotYet:

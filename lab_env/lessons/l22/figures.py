@@ -1,6 +1,7 @@
 """The examiner as a notebook meets it: the requirements, the exam with its cards, a key's life."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 
 import pandas as pd
@@ -69,10 +70,11 @@ class ExamResult:
 
     Args:
         record: what is kept of it.
+        base: the folder of the job's tables.
     """
 
-    def __init__(self, record: Record):
-        self.record = record
+    def __init__(self, record: Record, base: str):
+        self.record, self.base = record, base
 
     @property
     def passed(self) -> bool:
@@ -114,32 +116,32 @@ def sit_exam(
     def report(phase: Phase) -> None:
         print(f"{phase.name}: {phase.verdict} ({phase.seconds:.0f} s)")
 
-    record = examine(lab, variant, pack(build, answers), seed, PHASES, report, note)
+    with examiner(lab, variant, pack(build, answers), seed, PHASES, report) as exam:
+        record = exam.run(note)
     certificate.keep(record)
     stop_waiting(lab)
-    return ExamResult(record)
+    return ExamResult(record, exam.base)
 
 
-def examine(
+@contextmanager
+def examiner(
     lab,
     variant: str,
     job: bytes,
     seed: int,
-    phases: tuple[str, ...],
+    phases: tuple[str, ...] = PHASES,
     progress: Callable[[Phase], object] = lambda phase: None,
-    note: str = "",
-) -> Record:
-    """Run phases of an exam in the lesson's process, which stays warm for the next one."""
+) -> Generator[Exam]:
+    """An exam in the lesson's process, which stays warm for the next one."""
     process = _waiting.pop(lab.namespace, None)
     exam = Exam(lab, variant_named(variant), job, seed, progress, process, phases)
     try:
-        record = exam.run(note)
+        yield exam
     except BaseException:
         exam.close()
         raise
     if exam.process is not None and exam.process.alive:
         _waiting[lab.namespace] = exam.process
-    return record
 
 
 def stop_waiting(lab) -> None:
