@@ -105,7 +105,7 @@ class Variant(ABC):
     questions: ClassVar[tuple[Answer, ...]]
     most_files: ClassVar[int]  # that a snapshot query may open in the end
     wish: ClassVar[str]  # what somebody wants, for the learner
-    fields: ClassVar[Mapping[str, str]]  # of an event, each with what it means
+    fields: ClassVar[dict[str, str]]  # of an event, each with what it means
     valid: ClassVar[tuple[str, ...]]  # rules; what breaks one is malformed
     changes: ClassVar[str]  # what version 2 of the app does otherwise
 

@@ -9,7 +9,7 @@ import os
 import pickle
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -40,7 +40,8 @@ class JobWorker:
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
-        self.build = self.answers = None
+        self.build: Callable  # since `load`
+        self.answers: Callable
 
     def load(self, job: str) -> dict:
         """Take over the job from a file of the notebook's process."""

@@ -1,0 +1,133 @@
+"""The capstone's examiner: right designs pass all six phases, bad ones are named for what they do.
+
+Lesson 22's own answer is the third design: Copy-on-Write with a record index, variant iot. The bad
+ones are that answer with at most three lines changed.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lab_env.capstone.exam import PHASES, Exam, variant_named
+from lab_env.capstone.job import pack
+from lab_env.course.registry import exercise
+from lab_env.lab import Lab, reset_lesson
+from lab_env.settings import REPOSITORY
+
+DESIGNS = Path(__file__).with_name("capstone_designs")
+SEED = 4_711
+IMPORTS = """
+import tempfile
+from pathlib import Path
+from pyspark.sql import functions as F
+"""
+BAD = {
+    "the day of arrival as partition": (
+        ("deliver",),
+        {
+            '"revision", "celsius")': '"revision", "celsius", "received_at")',
+            'F.substring("ts", 1, 10)': 'F.substring("received_at", 1, 10)',
+            '"RECORD_INDEX"': '"SIMPLE"',
+        },
+        "keys of `readings` have more than one row",
+    ),
+    "the last write wins": (
+        ("deliver", "late"),
+        {'"hoodie.table.ordering.fields": "revision",\n': ""},
+        "of `readings` show an older event",
+    ),
+    "insert": (
+        ("deliver",),
+        {'operation="upsert"': 'operation="insert"'},
+        "each message has become a row",
+    ),
+    "malformed messages are filtered away": (
+        ("deliver",),
+        {"F.coalesce(F.expr(valid), F.lit(False))": "F.expr(valid)"},
+        "are in neither the table nor the dead letters",
+    ),
+    "forgotten once": (
+        ("deliver", "late"),
+        {"gone = table.where": "gone = rows.where"},
+        "who is forgotten for good",
+    ),
+    "a new checkpoint at the end of the topic": (
+        ("deliver", "kill"),
+        {
+            'stream.option("checkpointLocation", f"{base}/_checkpoint")': (
+                'stream.option("checkpointLocation", f"{base}/_checkpoint/{begin}-{id(spark)}")'
+            ),
+            '"startingOffsets", "earliest"': '"startingOffsets", begin',
+            "def build(spark, source, base):\n": (
+                "def build(spark, source, base):\n"
+                "    seen = Path(tempfile.gettempdir(), base.rpartition('/')[2])\n"
+                "    begin = 'latest' if seen.exists() else seen.touch() or 'earliest'\n"
+            ),
+        },
+        "messages after the kill were never read",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def lab(services):
+    handle = Lab("capstone", services)
+    yield handle
+    reset_lesson("capstone")
+
+
+@pytest.fixture(scope="module")
+def warm():
+    """The process that the last exam left, for the next one; a killed one is left out."""
+    kept = []
+    yield kept
+    for process in kept:
+        process.kill()
+
+
+def lesson_answer() -> str:
+    """The code of lesson 22's reference answers."""
+    notebook = json.loads((REPOSITORY / "solutions" / "22_capstone.ipynb").read_text())
+    cells = ("".join(cell["source"]) for cell in notebook["cells"])
+    options = next(cell for cell in cells if cell.startswith("SMALL_TABLE"))
+    answers = (exercise(f"22.{number}").solution for number in (1, 2, 3))
+    return "\n\n".join([IMPORTS, options, *answers])
+
+
+def job_of(code: str) -> bytes:
+    names: dict = {"__name__": "__main__"}
+    exec(compile(code, "<design>", "exec"), names)
+    return pack(names["build"], names["answers"])
+
+
+def examine(lab, warm, variant, job, phases=PHASES):
+    process = warm.pop() if warm and warm[-1].alive else None
+    exam = Exam(lab, variant_named(variant), job, SEED, process=process, phases=phases)
+    try:
+        return exam.run()
+    finally:
+        if exam.process is not None:
+            warm.append(exam.process)
+
+
+@pytest.mark.parametrize("mistake", BAD)
+def test_a_bad_solution_is_refused_with_its_own_message(lab, warm, mistake):
+    phases, changes, message = BAD[mistake]
+    code = lesson_answer()
+    for old, new in changes.items():
+        assert old in code, old
+        code = code.replace(old, new)
+    record = examine(lab, warm, "iot", job_of(code), phases)
+    print(record.refusal)
+    assert message in record.refusal
+    assert [phase.verdict for phase in record.phases][-1] == "refused"
+
+
+@pytest.mark.parametrize("design", ["fraud_mor", "clickstream_merge"])
+def test_another_right_design_passes_all_six_phases(lab, warm, design):
+    code = (DESIGNS / f"{design}.py").read_text()
+    record = examine(lab, warm, design.partition("_")[0], job_of(code))
+    assert record.passed, record.refusal
+    assert record.visible_after_kill == 0
+    assert len(record.biography) >= 2
