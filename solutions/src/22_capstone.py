@@ -16,8 +16,8 @@
 # ## Questions
 #
 # - There are requirements and no instructions. Which tables, which keys, which options?
-# - The job is killed in the middle of a write, gets late events, and a new version of the app. Are its answers
-#   still right?
+# - The job is killed in the middle of a write, gets late events, and a new version of the app. Are its
+#   answers still right?
 # - Somebody else has to trust the result. What do you show?
 #
 # ## Objectives
@@ -32,14 +32,15 @@
 #
 # ## What you need
 #
-# Everything so far. Lessons 04 and 08 (keys, ordering, partitions, indexes), 12 (changes and erasures), 14 (event time),
-# 16 (schemas) and 17 (what a restart does) most of all. Two and a half hours, in three parts: there is a resting
-# place after each exercise.
+# Everything so far. Lessons 04 and 08 (keys, ordering, partitions, indexes), 12 (changes and erasures), 14
+# (event time), 16 (schemas) and 17 (what a restart does) most of all. Two and a half hours, in three parts:
+# there is a resting place after each exercise.
 
 # %% [markdown]
 # ## Start
 #
-# Three systems are wanted. Choose one: `"iot"`, `"fraud"` or `"clickstream"`. The reference answers are for `"iot"`.
+# Three systems are wanted. Choose one: `"iot"`, `"fraud"` or `"clickstream"`. The reference answers are for
+# `"iot"`.
 
 # %%
 from pyspark.sql import functions as F
@@ -54,7 +55,8 @@ requirements(VARIANT)
 # %% [markdown]
 # ## What is wanted
 #
-# Read the card twice; the traps are in it. Here are messages of the practice seed: one of each version, then some that are malformed.
+# Read the card twice; the traps are in it. Here are messages of the practice seed: one of each version, then
+# some that are malformed.
 
 # %%
 PRACTICE = 22
@@ -64,12 +66,14 @@ for kind, text in samples(VARIANT, PRACTICE):
 # %% [markdown]
 # ### Exercise 22.1 · Valid or dead
 #
-# Write `split(messages)`. It gets Kafka messages, with the columns of Spark's Kafka source (`value` is binary, `partition`,
-# `offset` and so on), and returns two DataFrames. The first has the valid events, one row per message, with their
-# `event_id` and whatever columns you will need. The second has the malformed messages, with at least `partition` and
-# `offset`. Each message is in exactly one of them. A resend is a valid message.
+# Write `split(messages)`. It gets Kafka messages, with the columns of Spark's Kafka source (`value` is
+# binary, `partition`, `offset` and so on), and returns two DataFrames. The first has the valid events, one
+# row per message, with their `event_id` and whatever columns you will need. The second has the malformed
+# messages, the [dead letters](../docs/glossary.md#dead-letter), with at least `partition` and `offset`. Each
+# message is in exactly one of them. A resend is a valid message.
 #
-# Your function has to understand both versions of the app. The check sends it messages of a seed that you have not seen.
+# Your function has to understand both versions of the app. The check sends it messages of a seed that you
+# have not seen.
 
 
 # %% exercise="22.1"
@@ -101,11 +105,12 @@ def split(messages):
 lab.check("22.1", (VARIANT, split))
 
 # %% [markdown] hint="22.1"
-# `from_json` with a DDL of all fields of both versions. A field whose type changes can be read as STRING and cast later; what cannot be cast becomes NULL.
+# `from_json` with a DDL of all fields of both versions. A field whose type changes can be read as STRING and
+# cast later; what cannot be cast becomes NULL.
 
 # %% [markdown] hint="22.1"
-# Write one condition for *valid*, from the card. A comparison with NULL is NULL, and so is its negation: such a message would be in neither
-# table. `F.coalesce(condition, F.lit(False))` decides it.
+# Write one condition for *valid*, from the card. A comparison with NULL is NULL, and so is its negation: such
+# a message would be in neither table. `F.coalesce(condition, F.lit(False))` decides it.
 
 
 # %% right="22.1"
@@ -177,12 +182,13 @@ def split(messages):
 
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Forty minutes with reading. Most first versions filter the malformed messages away, or lose those whose condition is NULL. Ask
-# which field each version spells differently before anybody types. *Short of time:* give 22.1 away with `lab.use_reference("22.1")`.
+# *For instructors.* Forty minutes with reading. Most first versions filter the malformed messages away, or
+# lose those whose condition is NULL. Ask which field each version spells differently before anybody types.
+# *Short of time:* give 22.1 away with `lab.use_reference("22.1")`.
 
 # %% [markdown]
-# **A resting place.** To go on another day, run the first code cell with `Lab.resume("22")` in place of `Lab.start("22")`, and the cell of
-# exercise 22.1.
+# **A resting place.** To go on another day, run the first code cell with `Lab.resume("22")` in place of
+# `Lab.start("22")`, and the cell of exercise 22.1.
 #
 # ## Build it
 #
@@ -195,17 +201,20 @@ def split(messages):
 #
 # - `source` is a dictionary of options for Spark's Kafka source: broker and topic, no more.
 # - `base` is a folder on the object store that is yours: tables, checkpoints, whatever you need.
-# - `build` is called again and again, in a process that may have been killed in the middle of the last call. So nothing may be kept in
-#   variables, and your functions use nothing of this notebook but functions, constants and imports.
+# - `build` is called again and again, in a process that may have been killed in the middle of the last call.
+#   So nothing may be kept in variables, and your functions use nothing of this notebook but functions,
+#   constants and imports.
 #
-# Nobody looks at your options or asks how many tables you have. What counts is what the answers say, what lies in the bucket, and how the process
-# ends. There has to be one Hudi table at least.
+# Nobody looks at your options or asks how many tables you have. What counts is what the answers say, what
+# lies in the bucket, and how the process ends. There has to be one Hudi table at least.
 #
-# **Decide first, on paper:** What is a row, and what is its key? Which version of it wins? Where does a new version look for the old one? How
-# does a row go away, and stay away when a late message would bring it back? What happens if the process dies between two of your writes?
+# **Decide first, on paper:** What is a row, and what is its key? Which version of it wins? Where does a new
+# version look for the old one? How does a row go away, and stay away when a late message would bring it back?
+# What happens if the process dies between two of your writes?
 #
-# These options make small tables fast; take them or leave them. (Without column statistics a small commit takes 0.7 of the time. The other three spare tasks,
-# commits and a server that a table of this size does not need.)
+# These options make small tables fast; take them or leave them. (Without column statistics a small commit
+# takes 0.7 of the time. The other three spare tasks, commits and a server that a table of this size does not
+# need.)
 
 # %%
 SMALL_TABLE = {
@@ -219,8 +228,10 @@ SMALL_TABLE = {
 # %% [markdown]
 # ### Exercise 22.2 · A job that may be called again
 #
-# Write `build`, with as many functions and dictionaries around it as you like. To try it here, call it on `lab.spark` with a topic that you have filled by
-# `lab.replay(topic, sends=...)`; the check calls it twice, in a process of its own, on the first delivery of the practice seed. With nothing new in the topic the second call has to change nothing.
+# Write `build`, with as many functions and dictionaries around it as you like. To try it here, call it on
+# `lab.spark` with a topic that you have filled by `lab.replay(topic, sends=...)`; the check calls it twice,
+# in a process of its own, on the first delivery of the practice seed. With nothing new in the topic the
+# second call has to change nothing.
 
 
 # %% exercise="22.2"
@@ -274,14 +285,17 @@ def build(spark, source, base):
 lab.check("22.2", (VARIANT, build))
 
 # %% [markdown] hint="22.2"
-# `foreachBatch` gives you the messages of a batch as an ordinary DataFrame, and you may write several tables. A batch that was killed comes again, so each of your writes has to bear
-# being done twice: an upsert on a key that comes from the data.
+# `foreachBatch` gives you the messages of a batch as an ordinary DataFrame, and you may write several tables.
+# A batch that was killed comes again, so each of your writes has to bear being done twice: an upsert on a key
+# that comes from the data.
 
 # %% [markdown] hint="22.2"
-# Without an option a stream begins at the *end* of the topic: `startingOffsets`. And it runs for ever unless you tell it when to stop: `trigger(availableNow=True)`.
+# Without an option a stream begins at the *end* of the topic: `startingOffsets`. And it runs for ever unless
+# you tell it when to stop: `trigger(availableNow=True)`.
 
 # %% [markdown] hint="22.2"
-# To forget: after each write, read the table, find the rows of everybody who was ever forgotten, and write them with the operation `delete`. The list of who is forgotten has to stay.
+# To forget: after each write, read the table, find the rows of everybody who was ever forgotten, and write
+# them with the operation `delete`. The list of who is forgotten has to stay.
 
 
 # %% right="22.2"
@@ -307,16 +321,20 @@ def build(spark, source, base):
 
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Forty to sixty minutes, the longest part. Let pairs draw their tables before they type, and ask each pair the last question of the list: what if the process dies between
-# two of your writes? Common: dead letters appended, so that a killed batch has them twice; the day of *arrival* as partition; a delete that a late reading undoes.
+# *For instructors.* Forty to sixty minutes, the longest part. Let pairs draw their tables before they type,
+# and ask each pair the last question of the list: what if the process dies between two of your writes?
+# Common: dead letters appended, so that a killed batch has them twice; the day of *arrival* as partition; a
+# delete that a late reading undoes.
 
 # %% [markdown]
-# **A resting place,** as before: the first code cell with `Lab.resume("22")`, then the cells of 22.1, the options and 22.2.
+# **A resting place,** as before: the first code cell with `Lab.resume("22")`, then the cells of 22.1, the
+# options and 22.2.
 #
 # ### Exercise 22.3 · Answers
 #
-# Write `answers`. Names and columns stand on the card; further columns do no harm. A time may be a text or a timestamp. The check is a rehearsal: first delivery, late delivery,
-# questions; every answer is compared with an *oracle*, plain Python that knows the events and nothing of Spark.
+# Write `answers`. Names and columns stand on the card; further columns do no harm. A time may be a text or a
+# timestamp. The check is a rehearsal: first delivery, late delivery, questions; every answer is compared with
+# an [**oracle**](../docs/glossary.md#oracle), plain Python that knows the events and nothing of Spark.
 
 
 # %% exercise="22.3"
@@ -340,10 +358,12 @@ def answers(spark, base):
 lab.check("22.3", (VARIANT, build, answers))
 
 # %% [markdown] hint="22.3"
-# The message names the first thing that differs, with one key and one message. Look for that key in your table: `spark.read.format("hudi").load(...)` in a copy of the job's folder, or run `build` here.
+# The message names the first thing that differs, with one key and one message. Look for that key in your
+# table: `spark.read.format("hudi").load(...)` in a copy of the job's folder, or run `build` here.
 
 # %% [markdown] hint="22.3"
-# Are your tables right and one question is not? Then it is the query: which rows belong to a window, which row is the latest?
+# Are your tables right and one question is not? Then it is the query: which rows belong to a window, which
+# row is the latest?
 
 # %% right="22.3"
 ANSWERS = """
@@ -404,14 +424,15 @@ def answers(spark, base):
 lab.predict("22.p1", ..., choices=("none", "some", "all"))
 
 # %% [markdown]
-# **Predict:** and how many data files does a query of all your tables open in the end, after some ten commits?
+# **Predict:** and how many data files does a query of all your tables open in the end, after some ten
+# commits?
 
 # %%
 lab.predict("22.p2", ..., tolerance=3)
 
 # %% [markdown]
-# A decision note belongs to the exam: what you decided, what you left out, and what you would do otherwise at a thousand times the load. Ten lines; your reader has
-# not seen your code. It goes on the certificate.
+# A decision note belongs to the exam: what you decided, what you left out, and what you would do otherwise at
+# a thousand times the load. Ten lines; your reader has not seen your code. It goes on the certificate.
 
 # %%
 NOTE = """
@@ -423,7 +444,8 @@ Old file versions keep such rows until the cleaner has passed: at work I would c
 """
 
 # %% [markdown]
-# It takes one to two minutes. When a phase is refused, the exam ends there and says why; mend it and sit again.
+# It takes one to two minutes. When a phase is refused, the exam ends there and says why; mend it and sit
+# again.
 
 # %%
 for exercise in ("22.1", "22.2", "22.3"):
@@ -447,10 +469,12 @@ assert [phase.name for phase in exam.record.phases][:2] == ["deliver", "kill"]
 assert visible == 0
 
 # %% [markdown]
-# The killed write left files behind and no completed instant, so nobody sees it (lesson 17). The restart did the batch again, with
-# the same messages, and the keys made that harmless.
+# The killed write left files behind and no completed instant, so nobody sees it (lesson 17). The restart did
+# the batch again, with the same messages, and the keys made that harmless: a write that may happen twice is
+# [idempotent](../docs/glossary.md#idempotent).
 #
-# One key's life, as the certificate shows it: each of its messages, and the event that the table showed after that delivery.
+# One key's life, as the certificate shows it: each of its messages, and the event that the table showed after
+# that delivery.
 
 # %%
 print(exam.record.key)
@@ -467,10 +491,11 @@ assert (exam.life["the table then showed"] != "").all()
 # .venv/bin/lab certificate
 # ```
 #
-# It writes one page without any link to the network: variant, seed, phases, this life, your predictions, your note. It says plainly that it proves a run, not a person.
+# It writes one page without any link to the network: variant, seed, phases, this life, your predictions, your
+# note. It says plainly that it proves a run, not a person.
 #
-# And the board on the wall? In lesson 00 it was *revenue by status*, and raw JSON got it wrong. Here is yours: the answer to the first question, from the
-# tables that the exam has left, by your own function.
+# And the board on the wall? In lesson 00 it was *revenue by status*, and raw JSON got it wrong. Here is
+# yours: the answer to the first question, from the tables that the exam has left, by your own function.
 
 # %%
 tables = answers(lab.spark, exam.base)
@@ -483,13 +508,16 @@ board.head(8)
 assert len(board) == exam.record.phases[4].figures[question]
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* The exam takes one to two minutes; let pairs sit it on each other's machines, with the seed of the other pair: `sit_exam(..., seed=...)`. The rubric stands in
-# [the guide](../docs/instructors.md#the-capstones-rubric). *Short of time:* end after 22.3, and run the exam as a demonstration with the reference answers.
+# *For instructors.* The exam takes one to two minutes; let pairs sit it on each other's machines, with the
+# seed of the other pair: `sit_exam(..., seed=...)`. The rubric stands in [the
+# guide](../docs/instructors.md#the-capstones-rubric). *Short of time:* end after 22.3, and run the exam as a
+# demonstration with the reference answers.
 
 # %% [markdown]
 # ## Key points
 #
-# - Requirements first: a row, its key, the order of its versions, how it goes away. Options follow from these.
+# - Requirements first: a row, its key, the order of its versions, how it goes away. Options follow from
+#   these.
 # - A partition value must never change for a key. The day of arrival does.
 # - Whatever a batch does may happen twice, and may stop anywhere: keys from the data make that harmless.
 # - To forget is a list, not an event: what arrives later must find it.
