@@ -44,7 +44,16 @@ class JobWorker:
         self.answers: Callable
 
     def load(self, job: str) -> dict:
-        """Take over the job from a file of the notebook's process."""
+        """Take over the job from a file of the notebook's process; forget what an earlier one left.
+
+        A table's name outlives the job that made it, and would point to the other one's folder.
+        """
+        for table in self.spark.catalog.listTables():
+            if table.isTemporary:
+                self.spark.catalog.dropTempView(table.name)
+            else:
+                self.spark.sql(f"DROP TABLE IF EXISTS `{table.name}`")
+        self.spark.catalog.clearCache()
         self.build, self.answers = cloudpickle.loads(Path(job).read_bytes())
         return {}
 

@@ -1,0 +1,185 @@
+"""The parts of an exam that need no service: its record, the certificate, the job that travels."""
+
+import linecache
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from lab_env import store
+from lab_env.capstone import certificate
+from lab_env.capstone.exam import PHASES, Phase, Record, fresh_seed, variant_named
+from lab_env.capstone.job import pack
+from lab_env.capstone.process import (
+    PendingWrite,
+    _told,
+    largest_table,
+    pending_writes,
+    tables_below,
+)
+from lab_env.errors import LabError
+from lab_env.settings import Endpoints
+
+ENDPOINTS = Endpoints("http://s3", "k", "s", "eu", "lake", "kafka:1")
+BASE = "s3a://lake/lesson-22/scratch/iot-1"
+T = "lesson-22/scratch/iot-1/readings"
+LIFE = (
+    {"delivery": "first", "place": "1:7", "event": "i1-1", "says": "reading, celsius 4.0"},
+    {"delivery": "late", "place": "1:99", "event": "i1-9", "says": "correction, celsius <b>5</b>"},
+)
+RECORD = Record(
+    variant="iot",
+    title="Cold rooms",
+    seed=4_711,
+    taken="2026-11-23T03:00:00+00:00",
+    phases=tuple(Phase(n, "passed", {"rows": 10}, f"example of {n}", "", 1.5) for n in PHASES),
+    biography=LIFE,
+    key="D-01 at 10:00",
+    visible_after_kill=0,
+    files=5,
+    cpu_seconds=41.5,
+    note="First.\n\nSecond <script>.",
+)
+
+
+def refused(message="3 keys show an older event"):
+    phases = (RECORD.phases[0], Phase("kill", "refused", message=message))
+    rest = tuple(Phase(name, "not run") for name in PHASES[2:])
+    return replace(RECORD, phases=phases + rest, taken="2026-11-23T04:00:00+00:00", seed=5)
+
+
+@pytest.fixture
+def objects(monkeypatch):
+    """A store that holds what a test puts into it: sizes by key."""
+    held: dict[str, int] = {}
+
+    def list_objects(endpoints, prefix):
+        for key in sorted(held):
+            if key.startswith(prefix):
+                yield store.StoredObject(key, held[key], None)
+
+    monkeypatch.setattr(store, "list_objects", list_objects)
+    return held
+
+
+def test_a_record_survives_its_file():
+    assert Record.from_json(RECORD.to_json()) == RECORD
+    assert RECORD.passed and not refused().passed
+    assert refused().refusal == "3 keys show an older event"
+
+
+def test_the_certificate_shows_the_run_offline_and_escapes_what_learners_write():
+    predictions = {
+        "22.p1": {"expected": "none", "actual": "none"},
+        "05.p1": {"expected": "2", "actual": "9", "tolerance": "1"},
+        "22.p2": {"actual": "5"},
+    }
+    page = certificate.certificate_html(RECORD, predictions)
+    for text in ("4711", "Cold rooms", "D-01 at 10:00", "1:99", *PHASES, "1 of 2 predictions"):
+        assert text in page, text
+    assert "proves a run, not a person" in page
+    assert "<script>" not in page and "<b>5</b>" not in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_the_newest_passed_exam_gets_the_certificate(tmp_path, monkeypatch):
+    monkeypatch.setattr(certificate, "folder", lambda name: tmp_path)
+    with pytest.raises(LabError, match="No exam was taken"):
+        certificate.newest_passed()
+    certificate.keep(refused())
+    with pytest.raises(LabError, match="seed 5, was refused: 3 keys show"):
+        certificate.newest_passed()
+    certificate.keep(RECORD)
+    assert certificate.newest_passed("iot") == RECORD
+    with pytest.raises(LabError, match="No exam was taken"):
+        certificate.newest_passed("fraud")
+
+
+def test_phases_are_told_in_words_too():
+    said = certificate.phases_text(refused())
+    assert "2 kill: refused" in said and "6 footprint: not run" in said
+
+
+def test_a_variant_that_does_not_exist_is_refused_with_those_that_do():
+    with pytest.raises(LabError, match="no variant 'taxi'"):
+        variant_named("taxi")
+    assert fresh_seed() != fresh_seed() or fresh_seed() != fresh_seed()
+
+
+def test_a_write_is_pending_until_its_instant_is_complete(objects):
+    objects |= {
+        f"{T}/.hoodie/hoodie.properties": 1,
+        f"{T}/.hoodie/timeline/20261123010000000_20261123010001000.commit": 1,
+        f"{T}/.hoodie/timeline/20261123010000000.commit.requested": 1,
+        f"{T}/.hoodie/timeline/20261123020000000.commit.requested": 1,
+        f"{T}/.hoodie/timeline/20261123020000000.inflight": 1,
+        f"{T}/.hoodie/timeline/20261123020500000.compaction.requested": 1,
+        f"{T}/.hoodie/metadata/.hoodie/timeline/20261123030000000.deltacommit.requested": 1,
+        f"{T}/day=1/aa-0_0-1-1_20261123020000000.parquet": 9,
+    }
+    table = f"{BASE}/readings"
+    expected = [PendingWrite(table, "20261123020000000", "commit", 1)]
+    assert pending_writes(ENDPOINTS, BASE, set()) == expected
+    assert pending_writes(ENDPOINTS, BASE, {"20261123020000000"}) == []
+
+
+def test_the_tables_are_found_wherever_they_lie_without_their_metadata_tables(objects):
+    objects |= {
+        f"{T}/.hoodie/hoodie.properties": 1,
+        f"{T}/.hoodie/metadata/.hoodie/hoodie.properties": 1,
+        f"{T}/a.parquet": 100,
+        "lesson-22/scratch/iot-1/deep/dead/.hoodie/hoodie.properties": 500,
+        "lesson-22/scratch/iot-1/deep/dead/b.parquet": 10,
+        "lesson-22/scratch/iot-12/x/.hoodie/hoodie.properties": 1,
+    }
+    assert tables_below(ENDPOINTS, BASE) == [f"{BASE}/deep/dead", f"{BASE}/readings"]
+    assert largest_table(ENDPOINTS, BASE) == f"{BASE}/readings"
+
+
+def functions(code: str) -> dict:
+    names: dict = {"__name__": "__main__"}
+    exec(compile(code, "<notebook>", "exec"), names)
+    return names
+
+
+GOOD = """
+from pyspark.sql import functions as F
+FACTOR = 3
+def helper(x):
+    return x * FACTOR
+def build(spark, source, base):
+    return helper(source)
+def answers(spark, base):
+    return {"a": base}
+"""
+
+
+def test_functions_travel_with_what_they_use():
+    names = functions(GOOD)
+    build, answers = pickle.loads(pack(names["build"], names["answers"]))
+    assert build(None, 5, "") == 15 and answers(None, "b") == {"a": "b"}
+
+
+class Lab:
+    """Stands for the lesson's handle."""
+
+
+Lab.__module__ = "lab_env.lab"
+
+
+def test_what_belongs_to_the_notebook_is_named_also_behind_a_helper():
+    names = functions(GOOD.replace("x * FACTOR", "lab.base"))
+    names["lab"] = Lab()
+    with pytest.raises(LabError, match="`build` uses `lab` of this notebook"):
+        pack(names["build"], names["answers"])
+    with pytest.raises(LabError, match="answers is a int, not a function"):
+        pack(functions(GOOD)["build"], 5)
+
+
+def test_a_failure_names_the_line_of_the_learner():
+    linecache.cache["<cell 7>"] = (10, None, ["a = 1\n", "raise KeyError('x')\n"], "<cell 7>")
+    frames = [("<cell 7>", 2, "write_batch"), ("/usr/lib/python3/x.py", 10**6, "call")]
+    reply = {"error": "KeyError", "why": "'x'", "frames": frames, "readable": False}
+    said = _told(reply)
+    assert said == "KeyError: 'x'. It was raised in `write_batch`: `raise KeyError('x')`"
+    assert _told(reply | {"readable": True, "why": "No column x."}) == "No column x."
