@@ -227,6 +227,7 @@ class Exam:
         self.visible: int | None = None
         self.files: int | None = None
         self._chosen, self._job, self._progress = phases, job, progress
+        self.answers: dict[str, pd.DataFrame] = {}  # of the questions, when they were asked
         self._folder = tempfile.TemporaryDirectory(prefix="capstone-")
         self._shown: dict[str, dict[tuple, dict]] = {}  # rows of the learner, by phase
         self._spent = 0.0
@@ -382,6 +383,7 @@ class Exam:
         right = self.variant.oracle(self.course.known().events)
         names = [question.name for question in self.variant.questions]
         given = self._ask_all(names)
+        self.answers = dict(given)
         figures: dict[str, int | str] = {}
         for question in self.variant.questions:
             if problem := problem_with_answer(given[question.name], question, right[question.name]):

@@ -203,8 +203,9 @@ class Plot:
             pool = earlier if name == LATE and earlier else [(event, name) for event in events]
             again = max(1, round(len(events) * RESENT * (3 if name == LATE else 1)))
             for event, version in self.chance.sample(pool, min(again, len(pool))):
-                place = self.chance.randrange(len(messages) // 2, len(messages) + 1)
-                messages.insert(place, (event, version, "resend"))
+                own = [n for n, (e, _, _) in enumerate(messages) if e is event]
+                place = self.chance.randrange(max([len(messages) // 2, *own]), len(messages))
+                messages.insert(place + 1, (event, version, "resend"))
             deliveries[name] = self._with_malformed(name, messages)
             earlier += [(event, name) for event in events if event["op"] != self.variant.forget_op]
         return Story(self.variant.name, self.seed, deliveries)

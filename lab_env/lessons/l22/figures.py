@@ -70,11 +70,11 @@ class ExamResult:
 
     Args:
         record: what is kept of it.
-        base: the folder of the job's tables.
+        answers: to the questions, as pandas tables; empty if they were not asked.
     """
 
-    def __init__(self, record: Record, base: str):
-        self.record, self.base = record, base
+    def __init__(self, record: Record, answers: dict[str, pd.DataFrame]):
+        self.record, self.answers = record, answers
 
     @property
     def passed(self) -> bool:
@@ -120,7 +120,7 @@ def sit_exam(
         record = exam.run(note)
     certificate.keep(record)
     stop_waiting(lab)
-    return ExamResult(record, exam.base)
+    return ExamResult(record, exam.answers)
 
 
 @contextmanager
