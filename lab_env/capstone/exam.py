@@ -230,6 +230,7 @@ class Exam:
         self.answers: dict[str, pd.DataFrame] = {}  # of the questions, when they were asked
         self._folder = tempfile.TemporaryDirectory(prefix="capstone-")
         self._shown: dict[str, dict[tuple, dict]] = {}  # rows of the learner, by phase
+        self._phase_of: dict[str, str] = {}  # the phase that first asked after a delivery
         self._spent = 0.0
         self._loaded: JobProcess | None = None
 
@@ -465,6 +466,8 @@ class Exam:
         known, rows = self.course.known(), self.variant.rows
         given = self._ask_all([rows.name, DEAD_LETTERS.name])
         shown = readable(given[rows.name], rows)
+        for name in known.deliveries:
+            self._phase_of.setdefault(name, phase)
         self._shown[phase] = {tuple(row[name] for name in rows.keys): row for row in shown}
         for problem in (
             problem_with_rows(given[rows.name], known),
@@ -512,7 +515,7 @@ class Exam:
         rows = []
         for delivery, sent in lives[key]:
             partition, offset = known.places[sent.send.send_id]
-            phase = "kill" if delivery in CRASHES else "deliver" if delivery == FIRST else delivery
+            phase = self._phase_of.get(delivery, "")
             shown = self._shown.get(phase, {}).get(_comparable_key(variant, key))
             rows.append(
                 {

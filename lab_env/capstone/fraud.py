@@ -172,7 +172,7 @@ class Fraud(Variant):
         return {
             "payment_id": event["payment_id"],
             "card_id": event["card_id"],
-            "amount": Decimal(event["amount"]) / 100,
+            "amount": Decimal(event["amount"]).scaleb(-2),
             "event_id": event["event_id"],
         }
 
@@ -186,7 +186,7 @@ class Fraud(Variant):
             if event["card_id"] not in gone:
                 still_open = event["op"] != "chargeback"
                 cents[event["card_id"]] += (event["amount"] + event["fee"]) * still_open
-        rows = [(card, Decimal(total) / 100) for card, total in sorted(cents.items())]
+        rows = [(card, Decimal(total).scaleb(-2)) for card, total in sorted(cents.items())]
         return pd.DataFrame(rows, columns=list(question.columns))
 
 
