@@ -1,0 +1,196 @@
+"""The six phases with a job that is played: no Spark, no Kafka, no store."""
+
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from lab_env.capstone import VARIANTS, exam
+from lab_env.capstone.exam import PHASES, Exam
+from lab_env.capstone.process import JobFailed, PendingWrite
+from lab_env.capstone.story import CRASHES, FIRST, LATE, VERSION_2
+
+SEED = 815
+
+
+class PlayedJob:
+    """A job that knows what was delivered; a test may make it forget or fail.
+
+    Args:
+        stage: what the test plays.
+    """
+
+    def __init__(self, stage):
+        self.stage, self.alive = stage, True
+        stage.processes.append(self)
+
+    def call(self, task, **arguments):
+        return getattr(self, task)(**arguments) or {}
+
+    def load(self, job):
+        assert Path(job).read_bytes() == b"job"
+
+    def run(self, source, base):
+        if self.stage.fails:
+            raise JobFailed("KeyError: 'x'.")
+        self.stage.written = self.stage.course().delivered
+
+    def begin(self, task, **arguments):
+        pass
+
+    def finish(self):
+        pass
+
+    def cpu_seconds(self):
+        return 1.0
+
+    def kill_in_mid_write(self, base, table=""):
+        self.stage.tries += 1
+        if self.stage.tries < self.stage.caught_at:
+            self.run({}, base)
+            return None
+        self.alive = False
+        return PendingWrite(f"{base}/rows", "20261123010203004", "commit", 1)
+
+    def answer(self, base, names, target):
+        course, variant = self.stage.course(), self.stage.variant
+        known = course.known()
+        frames = variant.oracle(course.story.events(self.stage.written))
+        places = [
+            place
+            for sent in course.story.messages(self.stage.written)
+            if sent.event is None
+            for place in [known.places[sent.send.send_id]]
+        ]
+        frames["dead_letters"] = pd.DataFrame(places, columns=["partition", "offset"])
+        frames = self.stage.edit(frames)
+        Path(target).write_bytes(pickle.dumps({name: frames[name] for name in names}))
+
+    def scan(self, tables, ids):
+        assert ids
+        return {"found": dict.fromkeys(tables, self.stage.hidden)}
+
+    def count_as_of(self, table, instant):
+        if self.stage.cleaned:
+            raise JobFailed("FileNotFoundException.")
+        return {"rows": 1}
+
+    def kill(self):
+        self.alive = False
+
+
+@pytest.fixture
+def stage(monkeypatch):
+    """What a test plays: which variant, when the kill succeeds, and what the job does wrong."""
+    played = SimpleNamespace(
+        variant=VARIANTS["iot"], written=(), tries=0, caught_at=1, fails=False, hidden=0, files=3,
+        cleaned=False, processes=[], edit=lambda frames: frames, sent=[], taken=None,
+    )  # fmt: skip
+    played.course = lambda: played.taken.course
+
+    class PlayedLedger:
+        def __init__(self, folder):
+            pass
+
+        def frame(self):
+            rows = [
+                {"send_id": send.send_id, "state": "acked", "partition": n % 3, "offset": n // 3}
+                for n, send in enumerate(played.sent)
+            ]
+            return pd.DataFrame(rows)
+
+    def table(files):
+        parts = [SimpleNamespace(files=[SimpleNamespace(kind="base")]) for _ in range(played.files)]
+        return SimpleNamespace(
+            current=parts, completed_writes=dict.fromkeys(["1", "2", "3", "4", "5"])
+        )
+
+    monkeypatch.setattr(exam, "JobProcess", lambda endpoints: PlayedJob(played))
+    monkeypatch.setattr(exam, "Ledger", PlayedLedger)
+    monkeypatch.setattr(exam, "ledger_directory", lambda topic: Path(topic))
+    monkeypatch.setattr(exam, "check_services", lambda endpoints: None)
+    monkeypatch.setattr(exam, "largest_table", lambda endpoints, base: f"{base}/rows")
+    monkeypatch.setattr(exam, "tables_below", lambda endpoints, base: [f"{base}/rows"])
+    monkeypatch.setattr(exam, "read_table", table)
+    monkeypatch.setattr(exam.store, "list_objects", lambda endpoints, prefix: ())
+    monkeypatch.setattr(exam, "replay", lambda *to, sends: played.sent.extend(sends))
+    return played
+
+
+def take(stage, **options):
+    lab = SimpleNamespace(
+        endpoints=SimpleNamespace(kafka_bootstrap="kafka:1"),
+        topic=lambda name: f"lesson-22.{name}",
+        scratch=lambda name: f"s3a://lake/lesson-22/scratch/{name}",
+    )
+    stage.taken = Exam(lab, stage.variant, b"job", SEED, **options)
+    return stage.taken.run()
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
+def test_a_job_that_is_right_passes_all_six_phases(stage, variant):
+    stage.variant = variant
+    record = take(stage)
+    assert record.passed, record.refusal
+    assert [phase.name for phase in record.phases] == list(PHASES)
+    assert all(phase.example for phase in record.phases)
+    assert record.visible_after_kill == 0 and record.files == 3
+    assert len(stage.processes) == 2, "the kill ends the first process"
+    shown = {row["the table then showed"] for row in record.biography}
+    assert shown and "" not in shown
+
+
+def test_all_that_was_generated_is_delivered_once_whenever_the_kill_succeeds(stage):
+    stage.caught_at = 2
+    record = take(stage)
+    assert record.passed
+    story = stage.course().story
+    assert len(stage.sent) == len(story.messages())
+    assert stage.course().delivered == (FIRST, CRASHES[0], CRASHES[1], CRASHES[2], LATE, VERSION_2)
+
+
+def test_a_job_that_is_never_in_mid_write_is_refused(stage):
+    stage.caught_at = 9
+    record = take(stage)
+    assert "Three times the job wrote nothing" in record.refusal
+    assert [phase.verdict for phase in record.phases[:3]] == ["passed", "refused", "not run"]
+
+
+def test_a_job_that_fails_is_refused_with_its_error_and_the_exam_ends(stage):
+    stage.fails = True
+    record = take(stage)
+    assert record.refusal == "KeyError: 'x'."
+    assert [phase.verdict for phase in record.phases] == ["refused", *["not run"] * 5]
+
+
+@pytest.mark.parametrize(
+    ("changes", "phase", "said"),
+    [
+        ({"hidden": 7}, "late", "the bucket does not: `rows` has 7 rows with events of D-05, D-11"),
+        ({"files": 99}, "footprint", "A query opens 99 files for"),
+        ({"cleaned": True}, "footprint", "3 commits ago fails: its files were cleaned away"),
+        (
+            {"edit": lambda frames: frames | {"means": frames["means"][3:]}},
+            "questions",
+            "3 rows of `means` are missing",
+        ),
+        (
+            {"edit": lambda frames: frames | {"dead_letters": frames["dead_letters"][2:]}},
+            "deliver",
+            "2 messages are in neither the table nor the dead letters",
+        ),
+    ],
+)
+def test_each_phase_can_refuse(stage, changes, phase, said):
+    vars(stage).update(changes)
+    record = take(stage)
+    (refused,) = [one for one in record.phases if one.verdict == "refused"]
+    assert refused.name == phase and said in refused.message
+
+
+def test_a_rehearsal_kills_nothing_and_delivers_all_but_version_2(stage):
+    record = take(stage, phases=("deliver", "late", "questions"))
+    assert record.passed and len(stage.processes) == 1
+    assert VERSION_2 not in stage.course().delivered
