@@ -63,7 +63,7 @@ class JobProcess:
         seconds: how long one call may take.
     """
 
-    def __init__(self, endpoints: Endpoints, seconds: float = 300):
+    def __init__(self, endpoints: Endpoints, seconds: float = 900):
         self.endpoints, self.seconds = endpoints, seconds
         self.log = supervisor.log_path(LOG)
         java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
@@ -196,10 +196,7 @@ class JobProcess:
             line = self._replies.get(timeout=seconds)
         except queue.Empty:
             self.kill()
-            raise JobFailed(
-                f"It did not come to an end within {seconds:.0f} s. A stream without "
-                "`trigger(availableNow=True)` runs for ever."
-            ) from None
+            raise JobFailed(f"It did not come to an end within {seconds:.0f} s.") from None
         if not line:
             raise self._ended()
         return json.loads(line)

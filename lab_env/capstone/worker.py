@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ SPARK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+LOOK_S, IDLE_LOOKS = 2.0, 10  # a stream that waits in so many looks in a row waits for ever
 OWN = str(Path(__file__).parents[1])
 
 
@@ -58,8 +60,24 @@ class JobWorker:
         return {}
 
     def run(self, source: dict, base: str) -> dict:
-        """Call `build`."""
-        self.build(self.spark, source, base)
+        """Call `build`, and stop streams that wait for messages that nobody sends.
+
+        Raises:
+            Unreadable: there was such a stream; `build` would have waited for ever.
+        """
+        done, endless = threading.Event(), []
+        watch = threading.Thread(target=_stop_endless, args=(self.spark, done, endless))
+        watch.start()
+        try:
+            self.build(self.spark, source, base)
+        finally:
+            done.set()
+            watch.join()
+        if endless:
+            raise Unreadable(
+                "`build` did not come to an end: a stream waits for messages that nobody sends. "
+                "With `trigger(availableNow=True)` it ends when it has read what is there."
+            )
         return {}
 
     def answer(self, base: str, names: list[str], target: str) -> dict:
@@ -99,6 +117,18 @@ class JobWorker:
         """The rows of a Hudi table as of an instant."""
         reader = self.spark.read.format("hudi").option("as.of.instant", instant)
         return {"rows": reader.load(table).count()}
+
+
+def _stop_endless(spark: SparkSession, done: threading.Event, endless: list) -> None:
+    """Until `done`: stop each stream that does nothing but wait, and note it in `endless`."""
+    idle: dict[str, int] = {}
+    while not done.wait(LOOK_S):
+        for query in spark.streams.active:
+            waits = query.status["message"].startswith("Waiting for")
+            idle[query.id] = idle.get(query.id, 0) + 1 if waits else 0
+            if idle[query.id] >= IDLE_LOOKS:
+                endless.append(query.id)
+                query.stop()
 
 
 def collected(answer) -> pd.DataFrame:
