@@ -231,7 +231,7 @@ class Exam:
         self._folder = tempfile.TemporaryDirectory(prefix="capstone-")
         self._shown: dict[str, dict[tuple, dict]] = {}  # rows of the learner, by phase
         self._phase_of: dict[str, str] = {}  # the phase that first asked after a delivery
-        self._spent = 0.0
+        self._spent = -process.cpu_seconds() if process is not None else 0.0
         self._loaded: JobProcess | None = None
 
     def run(self, note: str = "") -> Record:

@@ -1,4 +1,4 @@
-"""A Merge-on-Read history with buckets: every event once, and all answers from it."""
+"""A Copy-on-Write history with a record index: every event once, and all answers from it."""
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -12,22 +12,20 @@ VALID = """
         op IN ('pay', 'change', 'chargeback') AND payment_id <> '' AND amount >= 0)
 """
 AUDIT = "2026-11-18T18:00:00Z"
-MOR = {
-    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-    "hoodie.index.type": "BUCKET",
-    "hoodie.bucket.index.num.buckets": "2",
-    "hoodie.compact.inline": "true",
-    "hoodie.compact.inline.max.delta.commits": "3",
-    "hoodie.metadata.enable": "false",
+COMMON = {
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
     "hoodie.datasource.write.partitionpath.field": "",
     "hoodie.upsert.shuffle.parallelism": "1",
 }
-EVENTS = MOR | {
+EVENTS = COMMON | {
     "hoodie.table.name": "events",
     "hoodie.datasource.write.recordkey.field": "event_id",
     "hoodie.table.ordering.fields": "ts",
 }
-DEAD = MOR | {
+DEAD = COMMON | {
     "hoodie.table.name": "dead",
     "hoodie.datasource.write.recordkey.field": "place",
     "hoodie.table.ordering.fields": "offset",
