@@ -50,11 +50,10 @@ class JobWorker:
 
         A table's name outlives the job that made it, and would point to the other one's folder.
         """
-        for table in self.spark.catalog.listTables():
-            if table.isTemporary:
-                self.spark.catalog.dropTempView(table.name)
-            else:
-                self.spark.sql(f"DROP TABLE IF EXISTS `{table.name}`")
+        # Not `catalog.listTables`: without generated code it cannot decode a view (Spark 3.5.7).
+        for table in self.spark.sql("SHOW TABLES").collect():
+            kind = "VIEW" if table["isTemporary"] else "TABLE"
+            self.spark.sql(f"DROP {kind} IF EXISTS `{table['tableName']}`")
         self.spark.catalog.clearCache()
         self.build, self.answers = cloudpickle.loads(Path(job).read_bytes())
         return {}
