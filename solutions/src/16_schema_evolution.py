@@ -205,9 +205,10 @@ assert "coupon" not in orders.columns and sum("coupon" in event for event in sen
 # no exception, no dead letter, no warning. The field lives only in Kafka, until Kafka deletes the
 # message.
 #
-# A field that *changes* is less clear-cut. Here are five ways in which an app may write an amount.
+# A field that *changes* is less clear-cut. The cell after next tries five ways in which an app may
+# write an amount. One of them is `"59,90"`: text, with a decimal comma.
 #
-# **Predict:** what becomes of the fourth, `"59,90"`, an amount as text with a decimal comma?
+# **Predict:** what becomes of it?
 
 # %%
 lab.predict("16.p2", ..., choices=("a dead letter", "59.90", "5990.00"))
@@ -319,8 +320,8 @@ assert alarm == {"coupon": 50}
 # write**](../docs/glossary.md#schema-on-write).
 #
 # We take ten orders of Friday, mark them as paid, and write them in eleven variants, each to its
-# own copy of the table. (A table's files contain no absolute path, so a copy of its objects is a
-# table.) `collect()` fetches the ten rows and `createDataFrame` makes a DataFrame of them, so that
+# own copy of the table. (No file of this table contains an absolute path, so a copy of its objects
+# is a table.) `collect()` fetches the ten rows and `createDataFrame` makes a DataFrame of them, so that
 # the eleven writes do not read the table again.
 
 # %%
