@@ -654,8 +654,11 @@ assert began_a[0] < began_b[0] and log[0]["status"] == "paid" and log[0]["lsn"] 
 
 # %% [markdown]
 # `now()` is the time at which a transaction **began**. A began first, so its change carries the
-# older time, and loses. The log has the order in which things happened: a row stays locked until
-# its transaction ends, so for one row the LSN never falls.
+# older time, and loses in `by_time`. (The picture shows positions in their order, not to scale. To
+# begin a transaction writes nothing to the log, so some of them are equal.)
+#
+# The log has the order in which things happened: a row stays locked until its transaction ends, so
+# for one row the LSN never falls.
 #
 # Across rows it may: A could have changed another order long before. That is what `commit_lsn` is
 # for, the first number of Debezium's `source.sequence`. It is the position of the last commit

@@ -592,8 +592,8 @@ assert tuple(filled.loc[0]) == (660, 70)
 #
 # A table has readers at the moment when a column arrives. We take a copy of the table from before,
 # start four readers on it, and then write the ten paid orders with their coupon: a DataFrame that
-# was loaded before; a stream that reads the table's commits (Lesson 11); a query that travels to
-# the time before; and [hudi-rs](../docs/glossary.md#hudi-rs), a reader outside Spark (Lesson 13).
+# was loaded before; a stream that reads the table's commits (lesson 11); a query that travels to
+# the time before; and [hudi-rs](../docs/glossary.md#hudi-rs), a reader outside Spark (lesson 13).
 
 # %%
 change_path = scratch_copy(lab, baseline, "change")
@@ -680,7 +680,7 @@ assert replies.loc["loaded before", "status"] == replies.loc["time travel", "sta
 
 # %% [markdown]
 # The DataFrame that was loaded before is not wrong, it is old. Loading has fixed its commits and
-# its columns (Lesson 09). Time travel shows the columns of that time. hudi-rs asks for the schema
+# its columns (lesson 09). Time travel shows the columns of that time. hudi-rs asks for the schema
 # at each read.
 #
 # The stream dies. It has fixed its columns when it was started, and the new commit has one more.
