@@ -62,7 +62,8 @@ def test_a_job_that_leaves_the_same_rows_twice_passes():
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        (({}, {}), "1,265 messages are in the topic, and after `build` there is no Hudi table"),
+        (({}, {}), "1,265 messages are in the topic, and after `build` no Hudi table"),
+        (({"r": 0}, {"r": 0}), "Where does a stream begin to read?"),
         (({}, {}, "KeyError: 'x'."), "`build` failed: KeyError: 'x'."),
         (({"r": 10}, {"r": 20}), "changed `r` from 10 rows to 20"),
     ],

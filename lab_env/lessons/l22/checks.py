@@ -147,10 +147,10 @@ class MayBeCalledAgain:
         """It returned twice, and the second call left all rows as they were."""
         if facts.failure:
             return NotYet(f"`build` failed: {facts.failure}")
-        if not facts.first:
+        if not any(facts.first.values()):
             return NotYet(
-                f"{facts.messages:,} messages are in the topic, and after `build` there is no Hudi "
-                f"table below {facts.base}. Where does a stream begin to read?"
+                f"{facts.messages:,} messages are in the topic, and after `build` no Hudi table "
+                f"below {facts.base} has a row. Where does a stream begin to read?"
             )
         if facts.first != facts.second:
             grown = next(t for t, rows in facts.second.items() if rows != facts.first.get(t))
