@@ -124,9 +124,8 @@ def test_a_bad_solution_is_refused_with_its_own_message(lab, warm, mistake):
         assert old in code, old
         code = code.replace(old, new)
     record = examine(lab, warm, "iot", job_of(code), phases)
-    print(record.refusal)
     assert message in record.refusal
-    assert [phase.verdict for phase in record.phases][-1] == "refused"
+    assert not record.passed
 
 
 @pytest.mark.parametrize("design", ["fraud_record_index", "clickstream_merge"])
