@@ -92,7 +92,10 @@ class Clickstream(Variant):
         """The messages of a seed."""
         plot = Plot(self, seed, _encode, lambda event: event["visitor_id"], SPOIL)
         chance = plot.chance
-        gone = {FORGOTTEN_EARLY: UNTIL[FIRST], FORGOTTEN_LATE: UNTIL[LATE] - timedelta(minutes=1)}
+        gone = {
+            FORGOTTEN_EARLY: UNTIL[FIRST] - timedelta(minutes=1),
+            FORGOTTEN_LATE: UNTIL[LATE] - timedelta(minutes=1),
+        }
         people = [f"V-{number:03d}" for number in range(2, VISITORS + 1)]
         taken: dict[str, set] = defaultdict(set)
         for number in range(VISITS):
@@ -107,7 +110,7 @@ class Clickstream(Variant):
                 taken[visitor].add(time)
                 self._arrive(plot, visitor, time)
                 time += timedelta(seconds=chance.randrange(5, 900))
-        for visitor, delivery in ((FORGOTTEN_EARLY, CRASHES[0]), (FORGOTTEN_LATE, LATE)):
+        for visitor, delivery in ((FORGOTTEN_EARLY, FIRST), (FORGOTTEN_LATE, LATE)):
             for _ in range(4):  # so that there is something to forget
                 self._arrive(plot, visitor, self._free(plot, taken[visitor]))
             time = gone[visitor]

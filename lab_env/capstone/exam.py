@@ -4,14 +4,14 @@ It knows the job by what it leaves: the tables that `answers` returns, the bucke
 process ended. Phases stop at the first one that is refused.
 """
 
+import contextlib
 import json
 import secrets
-import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -94,7 +94,8 @@ class Record:
         phases: in their order.
         biography: one key: delivery, place, event and what the tables showed after that phase.
         key: that key.
-        visible_after_kill: rows of the killed delivery that a query showed before the restart.
+        killed_rows: rows that the killed delivery changes.
+        visible_after_kill: how many of them a query showed before the restart; None if it failed.
         files: data files that a snapshot query opens in the end.
         cpu_seconds: processor seconds of the job's processes.
         note: the learner's decision note.
@@ -107,6 +108,7 @@ class Record:
     phases: tuple[Phase, ...]
     biography: tuple[dict[str, str], ...] = ()
     key: str = ""
+    killed_rows: int = 0
     visible_after_kill: int | None = None
     files: int | None = None
     cpu_seconds: float = 0.0
@@ -116,6 +118,23 @@ class Record:
     def passed(self) -> bool:
         """Whether all six phases are passed."""
         return all(phase.verdict == "passed" for phase in self.phases)
+
+    @property
+    def visible(self) -> str:
+        """Which of the killed delivery's rows a query showed before the restart."""
+        if self.visible_after_kill is None:
+            return "unknown"
+        if self.visible_after_kill in (0, self.killed_rows):
+            return "all" if self.visible_after_kill else "none"
+        return "some"
+
+    def phase(self, name: str) -> Phase:
+        """One of the phases.
+
+        Raises:
+            KeyError: it is not part of this exam.
+        """
+        return {phase.name: phase for phase in self.phases}[name]
 
     @property
     def refusal(self) -> str:
@@ -207,7 +226,6 @@ class Exam:
         seed: of the events.
         progress: called with each phase when it is over.
         process: a process to begin with; a new one without it.
-        phases: those to run, in their order; a rehearsal leaves some out.
     """
 
     def __init__(
@@ -218,40 +236,41 @@ class Exam:
         seed: int,
         progress: Callable[[Phase], object] = lambda phase: None,
         process: JobProcess | None = None,
-        phases: tuple[str, ...] = PHASES,
     ):
         self.lab, self.variant, self.seed = lab, variant, seed
         self.base = lab.scratch(f"{variant.name}-{seed}")
         self.course = Course(lab, variant.story(seed))
         self.process = process
+        self.killed_rows = 0
         self.visible: int | None = None
         self.files: int | None = None
-        self._chosen, self._job, self._progress = phases, job, progress
+        self._job, self._progress = job, progress
         self.answers: dict[str, pd.DataFrame] = {}  # of the questions, when they were asked
-        self._folder = tempfile.TemporaryDirectory(prefix="capstone-")
+        self._built: tuple[str, ...] = ()  # deliveries that `build` has read to the end
         self._shown: dict[str, dict[tuple, dict]] = {}  # rows of the learner, by phase
         self._phase_of: dict[str, str] = {}  # the phase that first asked after a delivery
         self._spent = -process.cpu_seconds() if process is not None else 0.0
         self._loaded: JobProcess | None = None
 
-    def run(self, note: str = "") -> Record:
+    def run(self, phases: tuple[str, ...] = PHASES, note: str = "") -> Record:
         """Take the exam.
 
         Args:
+            phases: those to run, in their order; a rehearsal leaves some out.
             note: the learner's decision note, for the record.
 
         Raises:
             LabError: the lab itself is in trouble.
         """
         check_services(self.lab.endpoints)
-        phases: list[Phase] = []
+        done: list[Phase] = []
         tasks = dict(zip(PHASES, self._tasks(), strict=True))
-        for name in self._chosen:
-            phases.append(self._phase(name, tasks[name]))
-            self._progress(phases[-1])
-            if phases[-1].verdict == "refused":
+        for name in phases:
+            done.append(self._phase(name, tasks[name]))
+            self._progress(done[-1])
+            if done[-1].verdict == "refused":
                 break
-        phases += [Phase(name, "not run") for name in self._chosen[len(phases) :]]
+        done += [Phase(name, "not run") for name in phases[len(done) :]]
         if self.process is not None:
             self._spent += self.process.cpu_seconds()
         key, biography = self._biography()
@@ -260,9 +279,10 @@ class Exam:
             title=self.variant.title,
             seed=self.seed,
             taken=datetime.now(UTC).isoformat(timespec="seconds"),
-            phases=tuple(phases),
+            phases=tuple(done),
             biography=biography,
             key=key,
+            killed_rows=self.killed_rows,
             visible_after_kill=self.visible,
             files=self.files,
             cpu_seconds=round(self._spent, 1),
@@ -276,10 +296,33 @@ class Exam:
             JobFailed: it raised, ended or took too long.
         """
         self.course.deliver(*deliveries)
-        self._run()
+        self._run(again=True)
         tables = tables_below(self.lab.endpoints, self.base)
         rows = self._ready().call("count", tables=tables)["rows"]
         return {path.removeprefix(self.base).strip("/"): count for path, count in rows.items()}
+
+    def call_split(self, messages: Mapping[tuple[int, int], bytes]) -> list[pd.DataFrame]:
+        """Call the job's `split` on messages by their partition and offset; returns its tables.
+
+        Raises:
+            JobFailed: it raised, ended or took too long.
+        """
+        sent = [(b64encode(value).decode(), *place) for place, value in messages.items()]
+        return self._ready().fetch("split", messages=sent)
+
+    def go_on(self, job: bytes) -> None:
+        """Judge other answers from the tables that this exam's `build` has made.
+
+        Args:
+            job: the pickled functions, with the same `build`.
+        """
+        self._job, self._loaded = job, None
+        self._shown.clear()
+        self._phase_of.clear()
+
+    def has_tables(self) -> bool:
+        """Whether there is a Hudi table in its folder."""
+        return bool(tables_below(self.lab.endpoints, self.base))
 
     def close(self) -> None:
         """End the job's process."""
@@ -308,20 +351,23 @@ class Exam:
     def _deliver(self) -> tuple[dict, str]:
         self.course.deliver(FIRST)
         self._run()
-        if not tables_below(self.lab.endpoints, self.base):
+        if not self.has_tables():
             raise Refused(f"There is no Hudi table below `base`, which is {self.base}.")
         return self._judge_state("deliver", FIRST)
 
     def _kill_in_mid_write(self) -> tuple[dict, str]:
         killed = self._killed_write()
-        self._spent_by_killed()
         delivered = self.course.delivered[-1]
-        self.visible = self._visible_of(delivered)
+        self._note_visible(delivered)
         self._run()
         table = killed.table.removeprefix(self.base).strip("/")
         note = f"killed in {killed.requested} of `{table}`, {killed.data} data files written"
         figures, example = self._judge_state("kill", delivered)
-        return figures | {"killed in": killed.requested}, f"{note}; {example}"
+        figures["killed in"] = killed.requested
+        if self.visible is not None:
+            seen = f"{self.visible} of {self.killed_rows:,}"
+            figures["new rows visible before the restart"] = seen
+        return figures, f"{note}; {example}"
 
     def _killed_write(self) -> PendingWrite:
         main = largest_table(self.lab.endpoints, self.base)
@@ -329,8 +375,9 @@ class Exam:
             self.course.deliver(name)
             process = self._ready()
             process.begin("run", source=self.course.source, base=self.base)
-            self._spent_before = process.cpu_seconds()
             if killed := process.kill_in_mid_write(self.base, main if name != CRASHES[-1] else ""):
+                self._spent += process.cpu_seconds()
+                self.process = None
                 return killed
             process.finish()
         raise Refused(
@@ -338,20 +385,17 @@ class Exam:
             "be killed. It has to write what is new when it is called."
         )
 
-    def _spent_by_killed(self) -> None:
-        self._spent += self._spent_before
-        self.process = None
-
-    def _visible_of(self, delivery: str) -> int | None:
-        """Rows whose event came only with the killed delivery, as a query shows them now."""
-        try:
-            rows = readable(self._ask(self.variant.rows.name), self.variant.rows)
-        except (JobFailed, Unreadable):
-            return None
-        before = [name for name in self.course.delivered if name != delivery]
-        old = {event["event_id"] for event in self.course.story.events(before)}
-        new = {event["event_id"] for event in self.course.story.events([delivery])} - old
-        return sum(str(row["event_id"]) in new for row in rows)
+    def _note_visible(self, delivery: str) -> None:
+        """Count the killed delivery's rows, and those that a query shows before the restart."""
+        answer = self.variant.rows
+        known = self.course.known()
+        before = [name for name in known.deliveries if name != delivery]
+        old = {event["event_id"] for event in known.story.events(before)}
+        newest = {event["event_id"] for event in self.variant.winners(known.events).values()}
+        self.killed_rows = len(newest - old)
+        with contextlib.suppress(JobFailed, Unreadable):
+            shown = readable(self._ask(answer.name)[answer.name], answer)
+            self.visible = sum(str(row["event_id"]) in newest - old for row in shown)
 
     def _late(self) -> tuple[dict, str]:
         self.course.deliver(*CRASHES, LATE)
@@ -383,7 +427,7 @@ class Exam:
     def _questions(self) -> tuple[dict, str]:
         right = self.variant.oracle(self.course.known().events)
         names = [question.name for question in self.variant.questions]
-        given = self._ask_all(names)
+        given = self._ask(*names)
         self.answers = dict(given)
         figures: dict[str, int | str] = {}
         for question in self.variant.questions:
@@ -404,7 +448,7 @@ class Exam:
         self.files = sum(opened.values()) + self._files_beside(list(tables))
         if self.files > self.variant.most_files:
             worst, count = max(opened.items(), key=lambda pair: pair[1], default=(self.base, 0))
-            rows = len(self._shown["version 2"])
+            rows = len(list(self._shown.values())[-1])
             raise Refused(
                 f"A query opens {self.files} files for {rows:,} rows, {count} of them of "
                 f"`{worst.split('/')[-1]}`; {self.variant.most_files} are enough. What makes so "
@@ -441,30 +485,26 @@ class Exam:
             entry.key.endswith(DATA_FILES) and not entry.key.startswith(folders) for entry in found
         )
 
-    def _run(self) -> None:
-        self._ready().call("run", source=self.course.source, base=self.base)
+    def _run(self, again: bool = False) -> None:
+        """Call `build`, unless its tables already hold all that was delivered."""
+        if again or self._built != self.course.delivered:
+            self._ready().call("run", source=self.course.source, base=self.base)
+            self._built = self.course.delivered
 
     def _ready(self) -> JobProcess:
         if self.process is None or not self.process.alive:
             self.process = JobProcess(self.lab.endpoints)
         if self._loaded is not self.process:
-            path = Path(self._folder.name) / "job"
-            path.write_bytes(self._job)
-            self.process.call("load", job=str(path))
+            self.process.load(self._job)
             self._loaded = self.process
         return self.process
 
-    def _ask(self, name: str) -> pd.DataFrame:
-        return self._ask_all([name])[name]
-
-    def _ask_all(self, names: list[str]) -> Mapping[str, pd.DataFrame]:
-        target = Path(self._folder.name) / "answers"
-        self._ready().call("answer", base=self.base, names=names, target=str(target))
-        return pd.read_pickle(target)
+    def _ask(self, *names: str) -> Mapping[str, pd.DataFrame]:
+        return self._ready().fetch("answer", base=self.base, names=list(names))
 
     def _judge_state(self, phase: str, delivery: str) -> tuple[dict, str]:
         known, rows = self.course.known(), self.variant.rows
-        given = self._ask_all([rows.name, DEAD_LETTERS.name])
+        given = self._ask(rows.name, DEAD_LETTERS.name)
         shown = readable(given[rows.name], rows)
         for name in known.deliveries:
             self._phase_of.setdefault(name, phase)

@@ -97,7 +97,10 @@ class Fraud(Variant):
         """The messages of a seed."""
         plot = Plot(self, seed, _encode, lambda event: event["card_id"], SPOIL)
         chance = plot.chance
-        gone = {FORGOTTEN_EARLY: UNTIL[FIRST], FORGOTTEN_LATE: UNTIL[LATE]}
+        gone = {
+            FORGOTTEN_EARLY: UNTIL[FIRST] - timedelta(minutes=1),
+            FORGOTTEN_LATE: UNTIL[LATE] - timedelta(minutes=1),
+        }
         cards = [f"C-{number:03d}" for number in range(1, CARDS + 1)]
         for number in range(1, PAYMENTS + 1):
             # The last ones are new payments of version 2, with a fee.
@@ -122,8 +125,8 @@ class Fraud(Variant):
             self._arrive(plot, payment)
             for change in self._changes(plot, payment, time, gone.get(card, END)):
                 self._arrive(plot, change)
-        for card, delivery in ((FORGOTTEN_EARLY, CRASHES[0]), (FORGOTTEN_LATE, LATE)):
-            time = gone[card] - timedelta(seconds=delivery == LATE)
+        for card, delivery in ((FORGOTTEN_EARLY, FIRST), (FORGOTTEN_LATE, LATE)):
+            time = gone[card]
             erase = {"event_id": plot.event_id(), "op": "erase", "card_id": card}
             plot.add(delivery, erase | {"ts": text(time), "received_at": text(time)})
         return plot.story()

@@ -106,7 +106,7 @@ class Iot(Variant):
         devices = [f"D-{number:02d}" for number in range(1, DEVICES + 1)]
         level = {device: chance.uniform(2, 7) for device in devices}
         gone = {
-            FORGOTTEN_EARLY: UNTIL[FIRST] + timedelta(minutes=2),
+            FORGOTTEN_EARLY: UNTIL[FIRST] - timedelta(minutes=1),
             FORGOTTEN_LATE: UNTIL[LATE] - timedelta(minutes=1),
         }
         for step in range(int((END - BEGIN) / EVERY)):
@@ -116,7 +116,7 @@ class Iot(Variant):
                     reading = _reading(plot, device, time, round(level[device], 1))
                     self._arrive(plot, reading)
                 level[device] += chance.uniform(-0.4, 0.4)
-        for device, delivery in ((FORGOTTEN_EARLY, CRASHES[0]), (FORGOTTEN_LATE, LATE)):
+        for device, delivery in ((FORGOTTEN_EARLY, FIRST), (FORGOTTEN_LATE, LATE)):
             forget = {"event_id": plot.event_id(), "op": "forget", "device_id": device}
             plot.add(delivery, forget | {"received_at": text(gone[device])})
         return plot.story()

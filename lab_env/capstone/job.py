@@ -1,37 +1,38 @@
-"""The learner's two functions as bytes that another process can take over."""
+"""The learner's functions as bytes that another process can take over."""
 
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 
 from lab_env.errors import LabError
 
-GIVEN = "`build(spark, source, base)` and `answers(spark, base)` get all that they need"
 
-
-def pack(build: Callable, answers: Callable | None = None) -> bytes:
-    """The functions with everything of the notebook that they use.
+def pack(**functions: Callable) -> bytes:
+    """Functions of a notebook, by name, with everything of the notebook that they use.
 
     Raises:
         LabError: one of them is no function, or uses something that belongs to this process.
     """
     from pyspark import cloudpickle
 
-    given = {"build": build} | ({"answers": answers} if answers is not None else {})
-    for name, function in given.items():
+    for name, function in functions.items():
         if not callable(function):
-            raise LabError(f"{name} is a {type(function).__name__}, not a function.", f"{GIVEN}.")
+            raise LabError(
+                f"`{name}` is of type {type(function).__name__}, not a function.",
+                f"define `{name}` as the exercise asks.",
+            )
         for used, value in _globals_of(function):
             if _belongs_here(value):
                 raise LabError(
                     f"`{name}` uses `{used}` of this notebook ({type(value).__name__}), which "
-                    "cannot go along: the job runs in a process of its own, as at work.",
-                    f"{GIVEN}: take the session, the topic and the folder from there.",
+                    "cannot be sent along: the job runs in its own process, as it would at work.",
+                    "take the session, the topic and the folder from the function's arguments.",
                 )
     try:
-        return cloudpickle.dumps((build, answers))
+        return cloudpickle.dumps(functions)
     except Exception as error:
         raise LabError(
-            f"Your functions cannot go to another process: {error}", f"{GIVEN}."
+            f"Your functions cannot be sent to another process: {error}",
+            "let them use functions, constants and imports only.",
         ) from None
 
 

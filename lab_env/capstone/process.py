@@ -1,4 +1,4 @@
-"""The supervised process of the learner's job: started, called, watched and killed from here."""
+"""The process of the learner's job: started, called, watched and killed from here."""
 
 import atexit
 import contextlib
@@ -7,12 +7,15 @@ import linecache
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import psutil
 
 from lab_env import store
@@ -29,7 +32,7 @@ from lab_env.processes.tree import kill_processes, process_tree
 from lab_env.settings import Endpoints
 
 LOG = "capstone"
-LOOK_S = 0.02  # between two looks at the store
+POLL_S = 0.02  # between two listings of the store
 SETTLED_S = 0.3  # a frozen process may have a request on its way
 DATA_WRITES = ("commit", "deltacommit", "replacecommit")
 
@@ -81,6 +84,8 @@ class JobProcess:
         self._replies: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
         self._ready = False
+        self._spent = 0.0
+        self._folder = tempfile.TemporaryDirectory(prefix="capstone-")
 
     @property
     def alive(self) -> bool:
@@ -96,12 +101,13 @@ class JobProcess:
         return None
 
     def cpu_seconds(self) -> float:
-        """Processor seconds of the process and its JVM so far."""
-        total = 0.0
-        for process in process_tree(self._process.pid):
-            with contextlib.suppress(psutil.Error):
-                total += sum(process.cpu_times()[:2])
-        return total
+        """Processor seconds of the process and its JVM, so far or until it was killed."""
+        if self._process.poll() is None:
+            self._spent = 0.0
+            for process in process_tree(self._process.pid):
+                with contextlib.suppress(psutil.Error):
+                    self._spent += sum(process.cpu_times()[:2])
+        return self._spent
 
     def call(self, task: str, **arguments) -> dict:
         """Have the process do a task; returns its reply.
@@ -111,6 +117,22 @@ class JobProcess:
         """
         self.begin(task, **arguments)
         return self.finish()
+
+    def load(self, job: bytes) -> None:
+        """Hand over the functions of `job.pack`; those of an earlier job are forgotten."""
+        path = Path(self._folder.name) / "job"
+        path.write_bytes(job)
+        self.call("load", job=str(path))
+
+    def fetch(self, task: str, **arguments) -> Any:
+        """Have the process do a task that puts its result, such as tables, into a file.
+
+        Raises:
+            JobFailed: the job raised, ended or took too long.
+        """
+        path = Path(self._folder.name) / "result"
+        self.call(task, target=str(path), **arguments)
+        return pd.read_pickle(path)
 
     def begin(self, task: str, **arguments) -> None:
         """Start a task without waiting for it."""
@@ -163,16 +185,15 @@ class JobProcess:
                 if jvm is None:
                     return None
                 with contextlib.suppress(psutil.NoSuchProcess), frozen(jvm.pid):
-                    still = self._settled(look)
-                    if still:
-                        kill_processes([jvm])
+                    if still := self._settled(look):
                         self.kill()
                         return still[0]
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         return None
 
     def kill(self) -> None:
         """Kill it with its JVM (SIGKILL), and wait until both are gone."""
+        self.cpu_seconds()
         if self._process.poll() is None:
             kill_processes(process_tree(self._process.pid))
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -214,7 +214,11 @@ class Plot:
         """Let something of each forgotten one arrive late, after it was forgotten."""
         first, late = self._planned[FIRST], self._planned[LATE]
         for gone in sorted(self.variant.forgotten(e for es in self._planned.values() for e in es)):
-            own = [event for event in first if event[self.variant.entity] == gone]
+            own = [
+                event
+                for event in first
+                if event[self.variant.entity] == gone and event["op"] != self.variant.forget_op
+            ]
             for event in self.chance.sample(own, min(HELD_BACK_FORGOTTEN, len(own))):
                 first.remove(event)
                 late.append(event | {"received_at": late[0]["received_at"]})
@@ -290,7 +294,7 @@ def text(time: datetime) -> str:
 
 def parse(time: str) -> datetime:
     """The time of a text."""
-    return datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return datetime.fromisoformat(time)
 
 
 def micros(time: str) -> int:

@@ -10,10 +10,10 @@ import pickle
 import sys
 import threading
 import traceback
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import pandas as pd
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -29,7 +29,11 @@ SPARK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-LOOK_S, IDLE_LOOKS = 2.0, 10  # a stream that waits in so many looks in a row waits for ever
+POLL_S, IDLE_POLLS = 2.0, 10  # a stream that is found waiting so many times in a row never ends
+KAFKA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "timestampType INT"
+)
 OWN = str(Path(__file__).parents[1])
 
 
@@ -42,53 +46,72 @@ class JobWorker:
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
-        self.build: Callable  # since `load`
-        self.answers: Callable
+        self.functions: dict[str, Callable] = {}
 
     def load(self, job: str) -> dict:
-        """Take over the job from a file of the notebook's process; forget what an earlier one left.
+        """Take over the functions in a file of `job.pack`; forget what an earlier job left.
 
         A table's name outlives the job that made it, and would point to the other one's folder.
         """
-        # Not `catalog.listTables`: without generated code it cannot decode a view (Spark 3.5.7).
-        for table in self.spark.sql("SHOW TABLES").collect():
-            kind = "VIEW" if table["isTemporary"] else "TABLE"
-            self.spark.sql(f"DROP {kind} IF EXISTS `{table['tableName']}`")
-        self.spark.catalog.clearCache()
-        self.build, self.answers = cloudpickle.loads(Path(job).read_bytes())
+        if self.functions:
+            # Not `catalog.listTables`: without generated code it cannot decode a view (Spark 3.5.7)
+            for table in self.spark.sql("SHOW TABLES").collect():
+                kind = "VIEW" if table["isTemporary"] else "TABLE"
+                self.spark.sql(f"DROP {kind} IF EXISTS `{table['tableName']}`")
+            self.spark.catalog.clearCache()
+        self.functions = cloudpickle.loads(Path(job).read_bytes())
+        return {}
+
+    def split(self, messages: list, target: str) -> dict:
+        """Call `split` on messages of Kafka; put its two tables into a file.
+
+        Args:
+            messages: value in Base64, partition and offset of each.
+            target: the file.
+        """
+        rows = [
+            (None, bytearray(b64decode(value)), "hidden", partition, offset, None, 0)
+            for value, partition, offset in messages
+        ]
+        parts = self.functions["split"](self.spark.createDataFrame(rows, KAFKA))
+        if not isinstance(parts, tuple | list) or len(parts) != 2:
+            raise Unreadable(
+                "`split` has to return two DataFrames: the valid events and the dead letters."
+            )
+        Path(target).write_bytes(pickle.dumps([as_frame(part) for part in parts]))
         return {}
 
     def run(self, source: dict, base: str) -> dict:
-        """Call `build`, and stop streams that wait for messages that nobody sends.
+        """Call `build`, and stop streams that only wait for messages.
 
         Raises:
-            Unreadable: there was such a stream; `build` would have waited for ever.
+            Unreadable: there was such a stream; `build` would never have returned.
         """
         done, endless = threading.Event(), []
         watch = threading.Thread(target=_stop_endless, args=(self.spark, done, endless))
         watch.start()
         try:
-            self.build(self.spark, source, base)
+            self.functions["build"](self.spark, source, base)
         finally:
             done.set()
             watch.join()
         if endless:
             raise Unreadable(
-                "`build` did not come to an end: a stream waits for messages that nobody sends. "
-                "With `trigger(availableNow=True)` it ends when it has read what is there."
+                "`build` did not return: a stream waits for messages that nobody sends. "
+                "With `trigger(availableNow=True)` it stops when it has read what is there."
             )
         return {}
 
     def answer(self, base: str, names: list[str], target: str) -> dict:
-        """Call `answers`, and put some of the tables into a file."""
-        given = self.answers(self.spark, base)
+        """Call `answers`, and put some of its tables into a file."""
+        given = self.functions["answers"](self.spark, base)
         if not isinstance(given, Mapping):
             raise Unreadable(f"`answers` returns a {type(given).__name__}, not a dictionary.")
         if missing := [name for name in names if name not in given]:
             raise Unreadable(
                 f"`answers` has no {', '.join(missing)}; it has {', '.join(map(str, given))}."
             )
-        frames = {name: collected(given[name]) for name in names}
+        frames = {name: as_frame(given[name]) for name in names}
         Path(target).write_bytes(pickle.dumps(frames))
         return {}
 
@@ -121,18 +144,13 @@ class JobWorker:
 def _stop_endless(spark: SparkSession, done: threading.Event, endless: list) -> None:
     """Until `done`: stop each stream that does nothing but wait, and note it in `endless`."""
     idle: dict[str, int] = {}
-    while not done.wait(LOOK_S):
+    while not done.wait(POLL_S):
         for query in spark.streams.active:
             waits = query.status["message"].startswith("Waiting for")
             idle[query.id] = idle.get(query.id, 0) + 1 if waits else 0
-            if idle[query.id] >= IDLE_LOOKS:
+            if idle[query.id] >= IDLE_POLLS:
                 endless.append(query.id)
                 query.stop()
-
-
-def collected(answer) -> pd.DataFrame:
-    """An answer as a pandas table; Spark's timestamps are times in UTC."""
-    return as_frame(answer)
 
 
 def failure(error: Exception) -> dict:

@@ -103,14 +103,14 @@ def lesson_answer() -> str:
 def job_of(code: str) -> bytes:
     names: dict = {"__name__": "__main__"}
     exec(compile(code, "<design>", "exec"), names)
-    return pack(names["build"], names["answers"])
+    return pack(build=names["build"], answers=names["answers"])
 
 
 def examine(lab, warm, variant, job, phases=PHASES):
     process = warm.pop() if warm and warm[-1].alive else None
-    exam = Exam(lab, variant_named(variant), job, SEED, process=process, phases=phases)
+    exam = Exam(lab, variant_named(variant), job, SEED, process=process)
     try:
-        return exam.run()
+        return exam.run(phases)
     finally:
         if exam.process is not None:
             warm.append(exam.process)

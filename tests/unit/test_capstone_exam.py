@@ -156,8 +156,8 @@ def answers(spark, base):
 
 def test_functions_travel_with_what_they_use():
     names = functions(GOOD)
-    build, answers = pickle.loads(pack(names["build"], names["answers"]))
-    assert build(None, 5, "") == 15 and answers(None, "b") == {"a": "b"}
+    sent = pickle.loads(pack(build=names["build"], answers=names["answers"]))
+    assert sent["build"](None, 5, "") == 15 and sent["answers"](None, "b") == {"a": "b"}
 
 
 class Lab:
@@ -171,9 +171,9 @@ def test_what_belongs_to_the_notebook_is_named_also_behind_a_helper():
     names = functions(GOOD.replace("x * FACTOR", "lab.base"))
     names["lab"] = Lab()
     with pytest.raises(LabError, match="`build` uses `lab` of this notebook"):
-        pack(names["build"], names["answers"])
-    with pytest.raises(LabError, match="answers is a int, not a function"):
-        pack(functions(GOOD)["build"], 5)
+        pack(build=names["build"], answers=names["answers"])
+    with pytest.raises(LabError, match="`answers` is of type int, not a function"):
+        pack(build=functions(GOOD)["build"], answers=5)
 
 
 def test_a_failure_names_the_line_of_the_learner():

@@ -93,7 +93,7 @@ def test_the_requirements_name_every_field_and_every_answer_in_both_forms():
 
 
 def test_samples_show_both_versions_and_malformed_messages():
-    found = samples("iot", 22)
+    found = samples("iot")
     assert [kind for kind, _ in found][:2] == ["first", "version 2"]
     assert "unit" in found[1][1] and "unit" not in found[0][1]
     assert all(kind.startswith("malformed:") for kind, _ in found[2:])

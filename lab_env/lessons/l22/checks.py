@@ -14,7 +14,6 @@ from lab_env.lessons.l22.figures import examiner
 
 REHEARSAL = ("deliver", "late", "questions")
 MESSAGES = 400  # of each delivery
-KAFKA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
 Place = tuple[int, int]
 
@@ -49,14 +48,11 @@ class ValidOrDead:
         story = variant_named(name).story(random.randrange(1_000_000))
         chosen = [m for d in (FIRST, LATE, VERSION_2) for m in story.deliveries[d][:MESSAGES]]
         places = {(n % 3, n // 3): sent for n, sent in enumerate(chosen)}
-        rows = [
-            (sent.send.key.encode(), bytearray(sent.send.value), "hidden", *place, None)
-            for place, sent in places.items()
-        ]
-        parts = split(lab.spark.createDataFrame(rows, KAFKA))
-        if not isinstance(parts, tuple | list) or len(parts) != 2:
-            raise Unreadable("Two DataFrames are expected: the valid events and the dead letters.")
-        valid, dead = parts
+        with examiner(lab, name, pack(split=split)) as exam:
+            try:
+                valid, dead = exam.call_split({p: sent.send.value for p, sent in places.items()})
+            except JobFailed as why:
+                raise Unreadable(f"`split` failed: {why}") from None
         return Split(
             texts={
                 place: sent.send.value.decode(errors="replace") for place, sent in places.items()
@@ -134,10 +130,11 @@ class MayBeCalledAgain:
         """Call the function twice in a process of its own."""
         name, build = _named(answer, 2)
         messages = len(variant_named(name).story(PRACTICE_SEED).deliveries[FIRST])
-        with examiner(lab, name, pack(build), PRACTICE_SEED) as exam:
+        job = pack(build=build)
+        with examiner(lab, name, job, build=job) as exam:
             try:
                 first = exam.call_build(FIRST)
-                second = exam.call_build() if first else first
+                second = exam.call_build() if any(first.values()) else first
             except JobFailed as why:
                 return CalledTwice(messages, {}, {}, str(why), exam.base)
         return CalledTwice(messages, first, second, base=exam.base)
@@ -188,8 +185,8 @@ class TwoDeliveries:
         """Run the functions in a process of their own, on the practice seed."""
         name, build, answers = _named(answer, 3)
         job = pack(build=build, answers=answers)
-        with examiner(lab, name, job, PRACTICE_SEED, REHEARSAL) as exam:
-            phases = exam.run().phases
+        with examiner(lab, name, job, build=pack(build=build), go_on=True) as exam:
+            phases = exam.run(REHEARSAL).phases
         refused = next((phase for phase in phases if phase.verdict == "refused"), None)
         if refused is not None:
             return Rehearsed(refused.message, refused.name)

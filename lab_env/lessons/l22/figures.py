@@ -7,14 +7,21 @@ from functools import cache
 import pandas as pd
 
 from lab_env.capstone import certificate
-from lab_env.capstone.exam import PHASES, Exam, Phase, Record, fresh_seed, variant_named
+from lab_env.capstone.exam import (
+    PRACTICE_SEED,
+    Course,
+    Exam,
+    Phase,
+    Record,
+    fresh_seed,
+    variant_named,
+)
 from lab_env.capstone.job import pack
-from lab_env.capstone.process import JobProcess
 from lab_env.capstone.story import DEAD_LETTERS, FIRST, VERSION_2, Variant
 from lab_env.display.card import card
 from lab_env.display.html import table
 
-_waiting: dict[str, JobProcess] = {}  # by namespace: warm, for the next call
+_kept: dict[str, tuple[bytes, Exam]] = {}  # by namespace: the last `build`, and its exam
 
 
 class Requirements:
@@ -54,9 +61,9 @@ def requirements(variant: str) -> Requirements:
     return Requirements(variant_named(variant))
 
 
-def samples(variant: str, seed: int) -> list[tuple[str, str]]:
+def samples(variant: str) -> list[tuple[str, str]]:
     """One message of each version and three malformed ones: what it is, and its text."""
-    story = variant_named(variant).story(seed)
+    story = variant_named(variant).story(PRACTICE_SEED)
     found = []
     for delivery in (FIRST, VERSION_2):
         events = [sent for sent in story.deliveries[delivery] if sent.send.kind == "event"]
@@ -97,6 +104,21 @@ class ExamResult:
         return f"{self._title()}\n{certificate.phases_text(self.record)}"
 
 
+def practice_topic(lab, variant: str) -> dict[str, str]:
+    """Send the first delivery of the practice seed to a topic of its own.
+
+    Args:
+        lab: the lesson's handle.
+        variant: clickstream, iot or fraud.
+
+    Returns:
+        What `build` gets as `source`: options of Spark's Kafka source.
+    """
+    course = Course(lab, variant_named(variant).story(PRACTICE_SEED))
+    course.deliver(FIRST)
+    return course.source
+
+
 def sit_exam(
     lab, variant: str, build: Callable, answers: Callable, seed: int | None = None, note: str = ""
 ) -> ExamResult:
@@ -116,10 +138,11 @@ def sit_exam(
     def report(phase: Phase) -> None:
         print(f"{phase.name}: {phase.verdict} ({phase.seconds:.0f} s)")
 
-    with examiner(lab, variant, pack(build, answers), seed, PHASES, report) as exam:
-        record = exam.run(note)
+    job = pack(build=build, answers=answers)
+    with examiner(lab, variant, job, seed, progress=report) as exam:
+        record = exam.run(note=note)
     certificate.keep(record)
-    stop_waiting(lab)
+    end_process(lab)
     return ExamResult(record, exam.answers)
 
 
@@ -128,26 +151,43 @@ def examiner(
     lab,
     variant: str,
     job: bytes,
-    seed: int,
-    phases: tuple[str, ...] = PHASES,
+    seed: int = PRACTICE_SEED,
+    build: bytes = b"",
+    go_on: bool = False,
     progress: Callable[[Phase], object] = lambda phase: None,
 ) -> Generator[Exam]:
-    """An exam in the lesson's process, which stays warm for the next one."""
-    process = _waiting.pop(lab.namespace, None)
-    exam = Exam(lab, variant_named(variant), job, seed, progress, process, phases)
+    """An exam whose process stays, warm, for the next one.
+
+    Args:
+        lab: the lesson's handle.
+        variant: clickstream, iot or fraud.
+        job: the pickled functions.
+        seed: of the events.
+        build: the pickled `build` alone.
+        go_on: whether to use the last exam's tables again, if its `build` was the same.
+        progress: called with each phase when it is over.
+    """
+    last_build, last = _kept.pop(lab.namespace, (b"", None))
+    process = last.process if last is not None else None
+    same = last is not None and (last.variant.name, last.seed) == (variant, seed)
+    if go_on and same and build == last_build and last.has_tables():
+        exam = last
+        exam.go_on(job)
+    else:
+        exam = Exam(lab, variant_named(variant), job, seed, progress, process)
     try:
         yield exam
     except BaseException:
         exam.close()
         raise
-    if exam.process is not None and exam.process.alive:
-        _waiting[lab.namespace] = exam.process
+    _kept[lab.namespace] = build, exam
 
 
-def stop_waiting(lab) -> None:
-    """End the lesson's process."""
-    if process := _waiting.pop(lab.namespace, None):
-        process.kill()
+def end_process(lab) -> None:
+    """End the process of the last exam."""
+    _, exam = _kept.pop(lab.namespace, (b"", None))
+    if exam is not None:
+        exam.close()
 
 
 @cache
