@@ -56,17 +56,17 @@ class Clickstream(Variant):
     questions = (
         Answer(
             "sessions",
-            "Which sessions had each visitor? A new one begins after more than 30 minutes.",
+            "Which sessions did each visitor have, from the first view to the last?",
             ("visitor_id", "started"),
             ("ended", "views", "entry_page"),
         ),
     )
     most_files = 40
     wish = (
-        "Marketing wants to know how people use the shop: their sessions, with the page on which "
+        "Marketing wants to know how people use the shop: their sessions, and the page on which "
         "each began. A session ends when its visitor does nothing for more than half an hour. One "
-        "visitor is a robot with a fifth of all views. Who withdraws consent is gone from every "
-        "table and every answer, for good."
+        "visitor is a robot that makes a fifth of all views. Visitors who withdraw their consent "
+        "are gone from every table and every answer, for good."
     )
     fields: ClassVar[dict[str, str]] = {
         "event_id": "identifies the view; a resend is the same message again",
@@ -77,11 +77,11 @@ class Clickstream(Variant):
         "received_at": "when the gateway received it",
     }
     valid = (
-        "the message is a JSON object",
+        "it is a JSON object",
         "event_id, visitor_id, ts and received_at are there and not empty",
         "op is one of the two",
         "ts is a time at most one day after received_at",
-        "unless it is a withdraw event: the page is there and not empty",
+        "except in a withdraw event, the page is there and not empty",
     )
     changes = (
         "Version 2 sends the page in an object, with its title: "

@@ -529,15 +529,15 @@ class Exam:
         keys = [key for key, event in newest.items() if event["event_id"] in ids]
         if not keys:
             return ""
-        told = {"reading": 1, "pay": 1, "view": 1}
-        key = sorted(keys, key=lambda key: (told.get(newest[key]["op"], 0), key))[0]
+        plain = ("reading", "pay", "view")
+        key = min(keys, key=lambda key: (newest[key]["op"] in plain, key))
         event = newest[key]
         _, (partition, offset) = known.first_place(event["event_id"])
         what = self.variant.row(event)
         values = [name for name in self.variant.rows.values if name != "event_id"]
-        said = ", ".join(f"{name} {what[name]}" for name in values)
+        shown = ", ".join(f"{name} {what[name]}" for name in values)
         place = f"partition {partition}, offset {offset:,}"
-        return f"{known.describe(key)}: {said}, from event {event['event_id']} ({place})"
+        return f"{known.describe(key)}: {shown}, from event {event['event_id']} ({place})"
 
     def _biography(self) -> tuple[str, tuple[dict[str, str], ...]]:
         """The messages of the key that has the most, and what the table showed of it."""

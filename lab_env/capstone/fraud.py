@@ -56,13 +56,14 @@ class Fraud(Variant):
     questions = (
         Answer(
             "exposure",
-            "How much is open on each card: amounts and fees of payments not charged back?",
+            "How much is open on each card (it may be 0): the amounts and fees of payments that are "
+            "not charged back?",
             ("card_id",),
             ("exposure",),
         ),
         Answer(
             "known",
-            f"The same, from nothing but what had been received by {AUDIT}.",
+            f"What was the answer at {AUDIT}, from the events received until then?",
             ("card_id",),
             ("exposure",),
         ),
@@ -70,9 +71,10 @@ class Fraud(Variant):
     most_files = 40
     wish = (
         "The shop carries the risk of each card payment until it is settled. Risk management wants "
-        "to know how much is open on each card, to the cent. A payment's amount may change hours "
-        "later, and a chargeback takes the payment out days later. The auditor asks what was known "
-        "at a certain time. A card holder's erasure removes the card, for good."
+        "to know how much is open on each card, to the cent. The amount of a payment may change "
+        "hours later, and a chargeback may cancel it days later. The auditor asks what was known "
+        "at a certain time. When a card holder asks for erasure, everything about the card is "
+        "removed, for good."
     )
     fields: ClassVar[dict[str, str]] = {
         "event_id": "identifies the event; a resend is the same message again",
@@ -85,10 +87,10 @@ class Fraud(Variant):
         "received_at": "when the gateway received it",
     }
     valid = (
-        "the message is a JSON object",
+        "it is a JSON object",
         "event_id, card_id, ts and received_at are there and not empty",
         "op is one of the four",
-        "unless it is an erase event: payment_id is there and not empty, and amount is a number "
+        "except in an erase event, payment_id is there and not empty, and amount is a number "
         "that is not negative",
     )
     changes = "Version 2 sends a `fee` with new payments. It belongs to the exposure."

@@ -51,7 +51,7 @@ class Iot(Variant):
     forget_op = "forget"
     rows = Answer(
         "readings",
-        "What did each device measure, in the highest revision?",
+        "What did each device measure? The highest revision of each reading.",
         ("device_id", "ts"),
         ("celsius", "event_id"),
         tolerance=0.01,
@@ -66,7 +66,7 @@ class Iot(Variant):
         ),
         Answer(
             "means",
-            "What is the mean of each device in each five minutes, by the time of measurement?",
+            "What is the mean of each device per five minutes, by the time of measurement?",
             ("device_id", "window_start"),
             ("mean",),
             tolerance=0.01,
@@ -74,11 +74,11 @@ class Iot(Variant):
     )
     most_files = 40
     wish = (
-        "The shop sells chilled food now, and rents cold rooms to others. Sensors send a reading "
-        "every two minutes. The board on the wall shows the latest temperature of each device, and "
-        "the inspector wants means of five minutes. A technician corrects readings afterwards: a "
-        "correction has the device and the time of the reading and a higher revision. When a "
-        "tenant leaves, all that the device has measured is forgotten, for good."
+        "The shop now sells chilled food, and rents cold rooms to others. Each sensor sends a "
+        "reading every two minutes. The board on the wall shows the latest temperature of each "
+        "device; the inspector wants means of five minutes. A technician may correct a reading "
+        "later: a correction has the device and the time of the reading, and a higher revision. "
+        "When a tenant leaves, everything that the device has measured is forgotten, for good."
     )
     fields: ClassVar[dict[str, str]] = {
         "event_id": "identifies the event; a resend is the same message again",
@@ -91,11 +91,11 @@ class Iot(Variant):
         "received_at": "when the gateway received it",
     }
     valid = (
-        "the message is a JSON object",
+        "it is a JSON object",
         "event_id, device_id and received_at are there and not empty",
         "op is one of the three",
-        "unless it is a forget event: value is a number, also as a text, revision is there, and ts "
-        "is a time at most one day after received_at",
+        "except in a forget event, value is a number (or a text with one), revision is there, and "
+        "ts is a time at most one day after received_at",
     )
     changes = 'Version 2 sends the value as a text, with its unit: `"value": "39.20", "unit": "F"`.'
 

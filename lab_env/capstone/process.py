@@ -154,7 +154,7 @@ class JobProcess:
         """
         reply = self._reply(self.seconds)
         if "error" in reply:
-            raise JobFailed(_told(reply))
+            raise JobFailed(describe_failure(reply))
         return reply
 
     @property
@@ -290,7 +290,7 @@ def largest_table(endpoints: Endpoints, base: str) -> str:
     return max(sizes, key=lambda table: sizes[table], default="")
 
 
-def _told(reply: dict) -> str:
+def describe_failure(reply: dict) -> str:
     """A failure in one or two sentences, with the line of the learner's own code."""
     if reply["readable"]:
         return reply["why"]
@@ -303,8 +303,8 @@ def _told(reply: dict) -> str:
 
 def _last_line(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if "Exception" in line or "Error" in line]
-    return f" Its log: {told[-1][:300]}" if told else ""
+    errors = [line for line in lines if "Exception" in line or "Error" in line]
+    return f" Its log: {errors[-1][:300]}" if errors else ""
 
 
 def check_services(endpoints: Endpoints) -> None:

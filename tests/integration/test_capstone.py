@@ -1,7 +1,8 @@
 """The capstone's examiner: right designs pass all six phases, bad ones are named for what they do.
 
 Lesson 22's own answer is the third design: Merge-on-Read with buckets, variant iot. The bad
-ones are that answer with at most three lines changed.
+ones are that answer with at most three lines changed; each is examined up to the phase that refuses
+it. One process serves all exams until a kill ends it.
 """
 
 import json
@@ -18,9 +19,10 @@ from lab_env.settings import REPOSITORY
 DESIGNS = Path(__file__).with_name("capstone_designs")
 SEED = 4_711
 IMPORTS = """
-import tempfile
+import os
 from pathlib import Path
 from pyspark.sql import functions as F
+SEEN = Path({seen!r})
 """
 BAD = {
     "the day of arrival as partition": (
@@ -60,14 +62,11 @@ BAD = {
     "a new checkpoint at the end of the topic": (
         ("deliver", "kill"),
         {
-            'stream.option("checkpointLocation", f"{base}/_checkpoint")': (
-                'stream.option("checkpointLocation", f"{base}/_checkpoint/{begin}-{id(spark)}")'
-            ),
+            'f"{base}/_checkpoint"': 'f"{base}/_checkpoint-{os.getpid()}"',
             '"startingOffsets", "earliest"': '"startingOffsets", begin',
             "def build(spark, source, base):\n": (
                 "def build(spark, source, base):\n"
-                "    seen = Path(tempfile.gettempdir(), base.rpartition('/')[2])\n"
-                "    begin = 'latest' if seen.exists() else seen.touch() or 'earliest'\n"
+                "    begin = 'latest' if SEEN.exists() else SEEN.touch() or 'earliest'\n"
             ),
         },
         "messages after the kill were never read",
@@ -84,31 +83,37 @@ def lab(services):
 
 @pytest.fixture(scope="module")
 def warm():
-    """The process that the last exam left, for the next one; a killed one is left out."""
+    """The process that the last exam has left, for the next one; at most one."""
     kept = []
     yield kept
     for process in kept:
         process.kill()
 
 
-def lesson_answer() -> str:
-    """The code of lesson 22's reference answers."""
+def lesson_answer(seen: Path) -> str:
+    """The code of lesson 22's reference answers.
+
+    Args:
+        seen: a file that a bad solution may make.
+    """
     notebook = json.loads((REPOSITORY / "solutions" / "22_capstone.ipynb").read_text())
     cells = ("".join(cell["source"]) for cell in notebook["cells"])
     options = next(cell for cell in cells if cell.startswith("SMALL_TABLE"))
     answers = (exercise(f"22.{number}").solution for number in (1, 2, 3))
-    return "\n\n".join([IMPORTS, options, *answers])
+    return "\n\n".join([IMPORTS.format(seen=str(seen)), options, *answers])
 
 
 def job_of(code: str) -> bytes:
+    """The functions that some code defines, as the notebook hands them over."""
     names: dict = {"__name__": "__main__"}
     exec(compile(code, "<design>", "exec"), names)
     return pack(build=names["build"], answers=names["answers"])
 
 
-def examine(lab, warm, variant, job, phases=PHASES):
-    process = warm.pop() if warm and warm[-1].alive else None
-    exam = Exam(lab, variant_named(variant), job, SEED, process=process)
+def examine(lab, warm, variant, code, phases=PHASES):
+    """The record of an exam that uses the warm process and leaves one."""
+    process = warm.pop() if warm else None
+    exam = Exam(lab, variant_named(variant), job_of(code), SEED, process=process)
     try:
         return exam.run(phases)
     finally:
@@ -117,13 +122,13 @@ def examine(lab, warm, variant, job, phases=PHASES):
 
 
 @pytest.mark.parametrize("mistake", BAD)
-def test_a_bad_solution_is_refused_with_its_own_message(lab, warm, mistake):
+def test_a_bad_solution_is_refused_with_its_own_message(lab, warm, tmp_path, mistake):
     phases, changes, message = BAD[mistake]
-    code = lesson_answer()
+    code = lesson_answer(tmp_path / "seen")
     for old, new in changes.items():
         assert old in code, old
         code = code.replace(old, new)
-    record = examine(lab, warm, "iot", job_of(code), phases)
+    record = examine(lab, warm, "iot", code, phases)
     assert message in record.refusal
     assert not record.passed
 
@@ -131,7 +136,7 @@ def test_a_bad_solution_is_refused_with_its_own_message(lab, warm, mistake):
 @pytest.mark.parametrize("design", ["fraud_record_index", "clickstream_merge"])
 def test_another_right_design_passes_all_six_phases(lab, warm, design):
     code = (DESIGNS / f"{design}.py").read_text()
-    record = examine(lab, warm, design.partition("_")[0], job_of(code))
+    record = examine(lab, warm, design.partition("_")[0], code)
     assert record.passed, record.refusal
-    assert record.visible_after_kill == 0
+    assert record.visible == "none"
     assert len(record.biography) >= 2

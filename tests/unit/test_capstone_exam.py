@@ -12,7 +12,7 @@ from lab_env.capstone.exam import PHASES, Phase, Record, fresh_seed, variant_nam
 from lab_env.capstone.job import pack
 from lab_env.capstone.process import (
     PendingWrite,
-    _told,
+    describe_failure,
     largest_table,
     pending_writes,
     tables_below,
@@ -180,6 +180,6 @@ def test_a_failure_names_the_line_of_the_learner():
     linecache.cache["<cell 7>"] = (10, None, ["a = 1\n", "raise KeyError('x')\n"], "<cell 7>")
     frames = [("<cell 7>", 2, "write_batch"), ("/usr/lib/python3/x.py", 10**6, "call")]
     reply = {"error": "KeyError", "why": "'x'", "frames": frames, "readable": False}
-    said = _told(reply)
+    said = describe_failure(reply)
     assert said == "KeyError: 'x'. It was raised in `write_batch`: `raise KeyError('x')`"
-    assert _told(reply | {"readable": True, "why": "No column x."}) == "No column x."
+    assert describe_failure(reply | {"readable": True, "why": "No column x."}) == "No column x."

@@ -40,14 +40,14 @@ class Requirements:
         asked = [(a.name, a.asks, ", ".join(a.columns)) for a in _answers(variant)]
         answers = table(("answer", "question", "columns"), asked, align="left")
         valid = "; ".join(variant.valid)
-        note = f"{variant.wish}\n\n**Valid** is a message if {valid}.\n\n{variant.changes}"
+        note = f"{variant.wish}\n\nA message is **valid** if {valid}.\n\n{variant.changes}"
         return card(variant.title, None, note=note) + fields + answers
 
     def __repr__(self) -> str:
         variant = self.variant
         lines = [variant.title, "", variant.wish, ""]
         lines += [f"{name}: {meaning}" for name, meaning in variant.fields.items()]
-        lines += ["", f"Valid is a message if {'; '.join(variant.valid)}.", variant.changes, ""]
+        lines += ["", f"A message is valid if {'; '.join(variant.valid)}.", variant.changes, ""]
         lines += [f"{a.name} ({', '.join(a.columns)}): {a.asks}" for a in _answers(variant)]
         return "\n".join(lines)
 

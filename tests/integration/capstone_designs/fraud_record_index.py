@@ -12,23 +12,24 @@ VALID = """
         op IN ('pay', 'change', 'chargeback') AND payment_id <> '' AND amount >= 0)
 """
 AUDIT = "2026-11-18T18:00:00Z"
-COMMON = {
-    "hoodie.index.type": "RECORD_INDEX",
-    "hoodie.metadata.record.index.enable": "true",
-    "hoodie.metadata.index.column.stats.enable": "false",
-    "hoodie.metadata.index.partition.stats.enable": "false",
-    "hoodie.datasource.write.partitionpath.field": "",
-    "hoodie.upsert.shuffle.parallelism": "1",
-}
-EVENTS = COMMON | {
+EVENTS = {
     "hoodie.table.name": "events",
     "hoodie.datasource.write.recordkey.field": "event_id",
+    "hoodie.datasource.write.partitionpath.field": "",
     "hoodie.table.ordering.fields": "ts",
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.min.filegroup.count": "1",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+    "hoodie.upsert.shuffle.parallelism": "1",
 }
-DEAD = COMMON | {
+DEAD = {
     "hoodie.table.name": "dead",
-    "hoodie.datasource.write.recordkey.field": "place",
-    "hoodie.table.ordering.fields": "offset",
+    "hoodie.datasource.write.recordkey.field": "partition,offset",
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.metadata.enable": "false",
+    "hoodie.upsert.shuffle.parallelism": "1",
 }
 
 
@@ -39,8 +40,7 @@ def split(messages):
     ).select("partition", "offset", "text", "event.*")
     parsed = parsed.withColumn("good", F.coalesce(F.expr(VALID), F.lit(False)))
     valid = parsed.where("good").drop("partition", "offset", "text", "good")
-    place = F.concat_ws("-", "partition", "offset").alias("place")
-    return valid, parsed.where("NOT good").select(place, "partition", "offset", "text")
+    return valid, parsed.where("NOT good").select("partition", "offset", "text")
 
 
 def write(rows, path, options):
