@@ -56,7 +56,7 @@ class Fraud(Variant):
     questions = (
         Answer(
             "exposure",
-            "How much is open on each card (it may be 0): the amounts and fees of payments that are "
+            "How much is open on each card (it may be 0): amounts and fees of payments that are "
             "not charged back?",
             ("card_id",),
             ("exposure",),
