@@ -68,6 +68,13 @@ def test_a_record_survives_its_file():
     assert refused().refusal == "3 keys show an older event"
 
 
+@pytest.mark.parametrize(
+    ("visible", "said"), [(None, "unknown"), (0, "none"), (7, "some"), (60, "all")]
+)
+def test_what_a_query_shows_after_the_kill_is_one_of_the_choices(visible, said):
+    assert replace(RECORD, killed_rows=60, visible_after_kill=visible).visible == said
+
+
 def test_the_certificate_shows_the_run_offline_and_escapes_what_learners_write():
     predictions = {
         "22.p1": {"expected": "none", "actual": "none"},
@@ -75,7 +82,15 @@ def test_the_certificate_shows_the_run_offline_and_escapes_what_learners_write()
         "22.p2": {"actual": "5"},
     }
     page = certificate.certificate_html(RECORD, predictions)
-    for text in ("4711", "Cold rooms", "D-01 at 10:00", "1:99", *PHASES, "1 of 2 predictions"):
+    for text in (
+        "4711",
+        "Cold rooms",
+        "D-01 at 10:00",
+        "1:99",
+        *PHASES,
+        "1 of 2 predictions",
+        "rows of the killed",
+    ):
         assert text in page, text
     assert "proves a run, not a person" in page
     assert "<script>" not in page and "<b>5</b>" not in page

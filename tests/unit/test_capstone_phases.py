@@ -10,6 +10,7 @@ from lab_env.capstone import VARIANTS, exam
 from lab_env.capstone.exam import PHASES, Exam
 from lab_env.capstone.process import JobFailed, PendingWrite
 from lab_env.capstone.story import CRASHES, FIRST, LATE, VERSION_2
+from lab_env.lessons.l22.figures import end_process, examiner
 
 SEED = 815
 
@@ -35,6 +36,7 @@ class PlayedJob:
         return getattr(self, task)(**arguments)
 
     def run(self, source, base):
+        self.stage.runs += 1
         if self.stage.fails:
             raise JobFailed("KeyError: 'x'.")
         self.stage.written = self.stage.course().delivered
@@ -70,6 +72,9 @@ class PlayedJob:
         frames = self.stage.edit(frames)
         return {name: frames[name] for name in names}
 
+    def count(self, tables):
+        return {"rows": dict.fromkeys(tables, 1)}
+
     def scan(self, tables, ids):
         assert ids
         return {"found": dict.fromkeys(tables, self.stage.hidden)}
@@ -88,7 +93,7 @@ def stage(monkeypatch):
     """What a test plays: which variant, when the kill succeeds, and what the job does wrong."""
     played = SimpleNamespace(
         variant=VARIANTS["iot"], written=(), tries=0, caught_at=1, fails=False, hidden=0, files=3,
-        cleaned=False, processes=[], edit=lambda frames: frames, sent=[], taken=None,
+        cleaned=False, processes=[], runs=0, edit=lambda frames: frames, sent=[], taken=None,
     )  # fmt: skip
     played.course = lambda: played.taken.course
 
@@ -121,13 +126,16 @@ def stage(monkeypatch):
     return played
 
 
+LAB = SimpleNamespace(
+    namespace="lesson-22",
+    endpoints=SimpleNamespace(kafka_bootstrap="kafka:1"),
+    topic=lambda name: f"lesson-22.{name}",
+    scratch=lambda name: f"s3a://lake/lesson-22/scratch/{name}",
+)
+
+
 def take(stage, **options):
-    lab = SimpleNamespace(
-        endpoints=SimpleNamespace(kafka_bootstrap="kafka:1"),
-        topic=lambda name: f"lesson-22.{name}",
-        scratch=lambda name: f"s3a://lake/lesson-22/scratch/{name}",
-    )
-    stage.taken = Exam(lab, stage.variant, b"job", SEED)
+    stage.taken = Exam(LAB, stage.variant, b"job", SEED)
     return stage.taken.run(**options)
 
 
@@ -196,3 +204,22 @@ def test_a_rehearsal_kills_nothing_and_delivers_all_but_version_2(stage):
     record = take(stage, phases=("deliver", "late", "questions"))
     assert record.passed and len(stage.processes) == 1
     assert VERSION_2 not in stage.course().delivered
+
+
+def test_a_second_rehearsal_uses_the_tables_of_an_unchanged_build_and_no_other(stage):
+    runs = []
+    for build in (b"one", b"one", b"other"):
+        with examiner(LAB, "iot", b"job", SEED, build, go_on=True) as stage.taken:
+            assert stage.taken.run(("deliver", "late", "questions")).passed
+        runs.append(stage.runs)
+    assert runs == [2, 2, 4]
+    assert len(stage.processes) == 1, "the process stays for the next exam"
+    end_process(LAB)
+    assert not stage.processes[0].alive
+
+
+def test_an_interrupted_rehearsal_leaves_no_process(stage):
+    with pytest.raises(KeyboardInterrupt), examiner(LAB, "iot", b"job", SEED) as stage.taken:
+        stage.taken.call_build(FIRST)
+        raise KeyboardInterrupt
+    assert not stage.processes[0].alive
