@@ -66,6 +66,7 @@ def test_a_job_that_leaves_the_same_rows_twice_passes():
         (({"r": 0}, {"r": 0}), "Where does a stream begin to read?"),
         (({}, {}, "KeyError: 'x'."), "`build` failed: KeyError: 'x'."),
         (({"r": 10}, {"r": 20}), "changed `r` from 10 rows to 20"),
+        (({"q": 1, "r": 10}, {"q": 1}), "changed `r` from 10 rows to 0"),
     ],
 )
 def test_a_job_that_reads_nothing_fails_or_doubles_is_told_so(facts, said):
@@ -94,6 +95,6 @@ def test_the_requirements_name_every_field_and_every_answer_in_both_forms():
 
 def test_samples_show_both_versions_and_malformed_messages():
     found = samples("iot")
-    assert [kind for kind, _ in found][:2] == ["first", "version 2"]
+    assert [kind for kind, _ in found][:2] == ["version 1", "version 2"]
     assert "unit" in found[1][1] and "unit" not in found[0][1]
     assert all(kind.startswith("malformed:") for kind, _ in found[2:])

@@ -65,9 +65,9 @@ def samples(variant: str) -> list[tuple[str, str]]:
     """One message of each version and three malformed ones: what it is, and its text."""
     story = variant_named(variant).story(PRACTICE_SEED)
     found = []
-    for delivery in (FIRST, VERSION_2):
+    for version, delivery in (("version 1", FIRST), ("version 2", VERSION_2)):
         events = [sent for sent in story.deliveries[delivery] if sent.send.kind == "event"]
-        found.append((delivery, events[0].send.value.decode()))
+        found.append((version, events[0].send.value.decode()))
     bad = [sent for sent in story.deliveries[FIRST] if sent.event is None]
     return found + [(sent.send.kind, sent.send.value.decode()) for sent in bad[:3]]
 
