@@ -223,7 +223,7 @@ def split(messages):
 # bring it back? What happens if the process dies between two of your writes?
 #
 # These options make writes to small tables fast; use them or not. They leave out the metadata table and the
-# timeline server, and write with one task. A table that grows needs all three.
+# timeline server, and write with one task. A large table needs both, and more tasks.
 
 # %%
 SMALL_TABLE = {
@@ -434,7 +434,7 @@ The partition is the day of measurement, which never changes. One bucket per day
 
 Forgotten devices are a list in a partition of their own, so no late event brings their rows back.
 Old file versions keep such rows until the cleaner removes them; at work I would clean sooner. At a
-thousand times the load I would want more buckets, and a table cannot change their number later.
+thousand times the load I would want more buckets; a simple bucket index fixes their number.
 """
 
 # %% [markdown]
