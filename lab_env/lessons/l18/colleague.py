@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty
 from typing import Any, ClassVar
 
@@ -17,29 +18,45 @@ import psutil
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
+from lab_env import store
 from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
 from lab_env.faults.freeze import kill as kill_tree
 from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
-from lab_env.install import cds_archive, java
-from lab_env.install.jars import jar_folder
-from lab_env.lessons.l18.locks import Holding, LockWatch
-from lab_env.lessons.l18.writer import description
-from lab_env.pipeline import session
-from lab_env.processes.environment import mark, marked_processes
+from lab_env.lessons.l18.locks import Holding, LockWatch, lock_roots
+from lab_env.pipeline.handle import lesson_environment
+from lab_env.processes.environment import mark_of_lesson, programs_of_lesson
 from lab_env.processes.supervisor import log_path
-from lab_env.processes.system import environment_of
 from lab_env.processes.tree import kill_processes, process_tree
 
-# Which lesson started a colleague: one that a killed kernel left behind is found by it.
-COLLEAGUE_MARK = "STREAMING_LAKEHOUSE_LESSON_COLLEAGUE"
 YOU, COLLEAGUE = "you", "colleague"
 COMMITTED = "committed"
 KILLED = "killed"
 LOOK_S = 0.01  # between two looks at the store
+# Once her write is inflight she runs in slices of this length, and is frozen while it is looked at:
+# the lock, for which her JVM has to connect first, is out of reach of one slice.
+SLICE_S = 0.03
 TIMEOUT_S = 120
 
-START = "from lab_env.lessons.l18.writer import start_session\nspark = start_session()"
+START = """
+import sys
+sys.path.insert(0, {folder!r})
+from pathlib import Path
+from lab_env.pipeline.session import SHORT_LIFE, session_of_environment
+spark = session_of_environment("colleague", SHORT_LIFE, Path({log!r}))
+"""
+
+
+class WriteFailed(LabError):
+    """The colleague's write ended before there was anything to freeze.
+
+    Args:
+        outcome: what it ended with.
+    """
+
+    def __init__(self, outcome: str):
+        super().__init__(f"The colleague failed: {outcome}", "run this cell again.")
+        self.outcome = outcome
 
 
 @dataclass
@@ -101,26 +118,22 @@ class Colleague:
         self._lab = lab
         if previous := self._running.pop(lab.namespace, None):
             previous.close()
-        _kill_leftovers(lab.namespace)
-        java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
-        environment = {
-            **os.environ,
-            **mark(),
-            **description(lab, jar_folder("spark"), java.java_home(), java_options),
-            COLLEAGUE_MARK: lab.namespace,
-        }
+        kill_processes(programs_of_lesson(lab.namespace))  # of an earlier kernel
+        told = lesson_environment(lab.endpoints) | mark_of_lesson(lab.namespace)
         # No folder of kernels: the Python of this kernel, whatever else is installed.
         self._manager = KernelManager(kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
         with log_path(f"{lab.namespace}-colleague").open("wb") as log:
-            self._manager.start_kernel(env=environment, stdout=log, stderr=log)
+            self._manager.start_kernel(env={**os.environ, **told}, stdout=log, stderr=log)
         self.pid = _pid_of(self._manager)
         self._client = self._manager.blocking_client()
         self._client.start_channels()
         atexit.register(self.close)
         self._client.wait_for_ready(timeout=TIMEOUT_S)
         self._last = ""
+        self._at_work = COLLEAGUE  # who alone can take a lock now
         self._running[lab.namespace] = self
-        self._start = self.begin(f"import sys\nsys.path.insert(0, {str(lab.folder)!r})\n{START}")
+        spark_log = lab.spark_log.with_name(f"spark-{lab.namespace}-colleague.log")
+        self._start = self.begin(START.format(folder=str(lab.folder), log=str(spark_log)))
 
     @classmethod
     def of(cls, lab) -> "Colleague":
@@ -153,10 +166,15 @@ class Colleague:
         done = self._run(code)
         print(done.printed, end="")
         if done.outcome != COMMITTED:
-            raise LabError(f"The colleague failed: {done.outcome}", "run this cell again.")
+            raise WriteFailed(done.outcome)
 
     def begin(self, code: str) -> Running:
-        """Start code in her notebook and do not wait; `finish` does."""
+        """Start code in her notebook and do not wait; `finish` does.
+
+        Raises:
+            LabError: she has been killed.
+        """
+        self._require_life()
         running = Running(COLLEAGUE, time.time())
         self._last = self._client.execute(code, store_history=False)
         return running
@@ -165,14 +183,22 @@ class Colleague:
         """Wait until her code is done, and note how it ended.
 
         Raises:
-            LabError: it is not done in time.
+            LabError: it is not done in time, or her notebook has ended.
         """
         deadline = time.monotonic() + seconds
         while not running.ended:
-            if not self._listen(running, 1) and time.monotonic() > deadline:
+            if self._listen(running, 1):
+                continue
+            self._require_life()
+            if time.monotonic() > deadline:
                 why = f"The colleague's notebook is not done after {seconds:.0f} s."
                 raise LabError(why, "run the lesson from its first cell again.")
         return running
+
+    def _require_life(self) -> None:
+        if not self._manager.is_alive():
+            what = "Your colleague's notebook has ended."
+            raise LabError(what, "run: colleague = Colleague(lab), then this cell again.")
 
     def _listen(self, running: Running, seconds: float) -> bool:
         """Note the next thing that her notebook says; False if it says nothing in this time."""
@@ -185,54 +211,53 @@ class Colleague:
         return True
 
     @contextlib.contextmanager
-    def frozen_while_writing(
-        self, table: str, code: str, moment: Callable[["Halfway"], bool] | None = None
-    ) -> Generator[Running]:
+    def frozen_while_writing(self, table: str, code: str) -> Generator[Running]:
         """Start her code, freeze her in the middle of its write while the body runs, let her go on.
+
+        She is frozen when a data file of her write is in the store, her commit is not, and no lock
+        is held: the body can take it.
 
         Args:
             table: the table that her code writes to.
             code: what she runs.
-            moment: when to freeze her; by default when a data file of her write is in the store.
 
         Raises:
-            LabError: her write ended before it could be frozen.
+            WriteFailed: her write failed before it could be frozen.
+            LabError: it was complete before.
         """
         self.finish(self._start)
-        moment = moment or (lambda halfway: halfway.data > 0)
         known = {i.requested for i in _instants(self._lab, table)}
-        with self._locks() as locks:
+        look = partial(_halfway, self._lab, table, known)
+        with self._locks() as (watch, locks):
+            is_free = watch.is_free if watch else lambda: True
             running = self.begin(code)
             with contextlib.ExitStack() as stack:
-                running.instant = self._freeze(table, known, moment, stack, running)
-                begun = time.time()
+                running.instant = self._freeze(look, is_free, stack, running)
+                begun, self._at_work = time.time(), YOU
                 try:
                     yield running
                 finally:
-                    running.frozen = (begun, time.time())
+                    running.frozen, self._at_work = (begun, time.time()), COLLEAGUE
             if not running.outcome:
                 self.finish(running)
         running.locks = locks
 
     @contextlib.contextmanager
-    def _locks(self) -> Generator[list[Holding]]:
-        """Watch the locks while the body runs; then the list is filled."""
+    def _locks(self) -> Generator[tuple[LockWatch | None, list[Holding]]]:
+        """Watch the locks while the body runs; then the list is filled.
+
+        While she is frozen only you can take one, and before and after that only she.
+        """
         held: list[Holding] = []
         if "zookeeper" not in self._lab.needs:
-            yield held
+            yield None, held
             return
         with self._lab.zookeeper() as client:
-            watch = LockWatch(client, self._lab.namespace, self._writer_of)
+            watch = LockWatch(client, lock_roots(self._lab), lambda: self._at_work)
             try:
-                yield held
+                yield watch, held
             finally:
                 held += watch.stop()
-
-    def _writer_of(self, port: int) -> str:
-        """Whose connection has this local port."""
-        jvm = self.jvm
-        ports = {own.laddr.port for own in jvm.net_connections("tcp")} if jvm else set()
-        return COLLEAGUE if port in ports else YOU
 
     def kill(self, running: Running) -> None:
         """Kill her whole notebook (SIGKILL), frozen or not."""
@@ -251,34 +276,42 @@ class Colleague:
         self.finish(self._start)
         return self.finish(self.begin(code))
 
-    def _freeze(self, table, known, moment, stack: contextlib.ExitStack, running: Running) -> str:
-        """Freeze her JVM at the moment; returns the instant of her write."""
+    def _freeze(
+        self,
+        look: Callable[[], "Halfway"],
+        is_free: Callable[[], bool],
+        stack: contextlib.ExitStack,
+        running: Running,
+    ) -> str:
+        """Freeze her JVM halfway, while the lock is free; returns the instant of her write."""
         deadline = time.monotonic() + TIMEOUT_S
-        jvm = self.jvm
+        jvm, seen = self.jvm, look()
         if jvm is None:
             raise LabError("The colleague has no Spark.", "run the lesson from its first cell.")
         while time.monotonic() < deadline:
-            halfway = _halfway(self._lab, table, known)
             while self._listen(running, 0):
                 pass
             if running.ended and running.outcome != COMMITTED:
-                raise LabError(f"The colleague failed: {running.outcome}", "run the cell again.")
-            if halfway.completed:
+                raise WriteFailed(running.outcome)
+            if seen.completed:
                 self.finish(running)
                 raise LabError(
                     "The colleague's write was complete before it could be frozen.",
                     "run this cell again.",
                 )
-            if moment(halfway):
-                freezing = contextlib.ExitStack()
+            if not seen.inflight:
+                time.sleep(LOOK_S)
+                seen = look()
+                continue
+            with contextlib.ExitStack() as freezing:
                 freezing.enter_context(frozen(jvm.pid))
-                halfway = _settled(lambda: _halfway(self._lab, table, known))
-                if moment(halfway) and not halfway.completed:
-                    stack.push(freezing)
-                    return halfway.requested
-                freezing.close()
-            time.sleep(LOOK_S)
-        raise LabError("The colleague wrote nothing.", "run the lesson from its first cell again.")
+                seen = look()
+                if seen.written and (seen := _settled(look)).written and is_free():
+                    stack.push(freezing.pop_all())
+                    return seen.requested
+            time.sleep(SLICE_S)
+        self._manager.interrupt_kernel()
+        raise WriteFailed(f"nothing was written in {TIMEOUT_S} s")
 
 
 @dataclass(frozen=True)
@@ -297,10 +330,16 @@ class Halfway:
     data: int
     completed: bool
 
+    @property
+    def written(self) -> bool:
+        """Whether there is data, and no commit."""
+        return self.data > 0 and not self.completed
+
 
 def _halfway(lab, table: str, known: set[str]) -> Halfway:
     keys = [found.key for found in lab.files(table)]
-    instants = [i for key in keys if (i := parse_timeline_key(key)) and i.requested not in known]
+    found = (i for key in keys if (i := parse_timeline_key(key)) and i.requested not in known)
+    instants = [instant for instant in found if instant.writes]  # not her cleaning, not a rollback
     if not instants:
         return Halfway("", False, 0, False)
     newest = max(instant.requested for instant in instants)
@@ -338,6 +377,16 @@ def _note(running: Running, message: dict) -> None:
         running.ended = time.time()
 
 
+def forget_heartbeats(lab, table: str) -> None:
+    """Remove the heartbeats of a table: a missing one counts as expired, as after hours of silence.
+
+    Args:
+        lab: the lesson's handle.
+        table: its path.
+    """
+    store.delete_prefix(lab.endpoints, store.key_of(f"{table}/.hoodie/.heartbeat") + "/")
+
+
 def why_failed(text: str) -> str:
     """The exception of Hudi that says why a write failed, without its package and its stack.
 
@@ -360,11 +409,6 @@ def _pid_of(manager: KernelManager) -> int:
     if pid is None:
         raise LabError("The colleague's notebook did not start.", "run this cell again.")
     return pid
-
-
-def _kill_leftovers(namespace: str) -> None:
-    left = [p for p in marked_processes() if environment_of(p).get(COLLEAGUE_MARK) == namespace]
-    kill_processes(left)
 
 
 def _name(process: psutil.Process) -> str:

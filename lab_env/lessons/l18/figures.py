@@ -131,7 +131,7 @@ def _run(x, y: int, writer: str, race: Race) -> list[str]:
         parts.append(_cross(right, y + 10, run.outcome))
     written, wasted = race.written.get(writer, 0), race.wasted.get(writer, 0)
     side = LEFT + WIDTH + 14
-    parts.append(_text(side, y + 8, f"{size_text(written)} in the table", size=12))
+    parts.append(_text(side, y + 8, f"{size_text(written)} committed", size=12))
     if wasted:
         parts.append(_text(side, y + 25, f"{size_text(wasted)} wasted", size=12, fill=VERMILION))
     return parts
