@@ -4,6 +4,7 @@ import io
 import time
 from random import Random
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
@@ -153,21 +154,34 @@ def test_a_backfill_beside_the_stream_loses_nothing_and_makes_the_stream_lose_no
     job = {"short": True, "sinks": ("cow",), "trigger_seconds": 0, "max_offsets": 300}
     writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, lock=lock, **job)
     writer.wait_until(lambda: len(writer.progress()) > 0, "a commit")
-    shared = options.COW | options.shared(lock, table) | {"hoodie.table.name": FOLDERS["cow"]}
+    shared = options.second_writer(options.COW, lock, table)
+    backfilled = []
     for number in range(3):
         # New orders in the stream's own file groups: whoever commits second loses.
         rows = spark.read.format("hudi").load(table).where("order_id NOT LIKE 'B%'").limit(20)
         rows = rows.drop(*(f"_hoodie_{name}" for name in META))
         rows = rows.withColumn("order_id", F.concat(F.lit(f"B{number}-"), "order_id"))
+        began = time.time()
         upsert_again_and_again(spark.createDataFrame(rows.collect(), rows.schema), table, shared)
+        backfilled.append((began, time.time()))
+    with lab.zookeeper() as client:
+        assert client.exists(options.lock_place(table))
     wait_until(lambda: writer.state()["state"] not in ("starting", "running"), 180)
     assert writer.state()["state"] == "stopped", writer.state()
     assert not any(writer.lag(lab.endpoints, ends(lab)).values())
+    assert overlapping(writer.progress(), backfilled), "no batch of the stream met the backfill"
     found = spark.read.format("hudi").load(table).select(*KEYS).toPandas()
     own = found["order_id"].str.startswith("B")
     assert own.sum() == 60
     verdict = lab.ledger().reconcile_table(found[~own], "cow")
     assert verdict.ok and verdict.rows > 500, str(verdict)
+
+
+def overlapping(batches: pd.DataFrame, writes: list[tuple[float, float]]) -> int:
+    """How many batches of a stream were under way during one of the writes, in s since 1970."""
+    began = pd.to_datetime(batches["started"], utc=True).map(pd.Timestamp.timestamp)
+    spans = list(zip(began, began + batches["seconds"], strict=True))
+    return sum(any(a < end and begin < b for a, b in writes) for begin, end in spans)
 
 
 def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) -> None:

@@ -139,7 +139,7 @@ def _run(x, y: int, writer: str, race: Race) -> list[str]:
 
 def _lock(x, y: int, held: Holding) -> str:
     left, right = x(held.began), x(held.ended)
-    title = f"{held.writer} holds {held.path} for {(held.ended - held.began) * 1000:.0f} ms"
+    title = f"{held.writer or 'somebody'} holds {held.path} for {(held.ended - held.began) * 1000:.0f} ms"
     return (
         f"<rect x='{left:.1f}' y='{y + 6}' width='{max(right - left, 2):.1f}' height='14'"
         f" fill='{WRITER.get(held.writer, GREY)}'><title>{escape(title)}</title></rect>"
