@@ -139,7 +139,8 @@ def _run(x, y: int, writer: str, race: Race) -> list[str]:
 
 def _lock(x, y: int, held: Holding) -> str:
     left, right = x(held.began), x(held.ended)
-    title = f"{held.writer or 'somebody'} holds {held.path} for {(held.ended - held.began) * 1000:.0f} ms"
+    who, milliseconds = held.writer or "somebody", (held.ended - held.began) * 1000
+    title = f"{who} holds {held.path} for {milliseconds:.0f} ms"
     return (
         f"<rect x='{left:.1f}' y='{y + 6}' width='{max(right - left, 2):.1f}' height='14'"
         f" fill='{WRITER.get(held.writer, GREY)}'><title>{escape(title)}</title></rect>"
