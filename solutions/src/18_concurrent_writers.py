@@ -44,7 +44,7 @@
 # begins and when it ends.)
 #
 # So far the two of you share the object store, and this file with functions. The table has three hundred
-# orders, a hundred per day, and each day is a partition. An event is of 9 o'clock and some minutes.
+# orders, a hundred per day, and each day is a partition. All events are of 21 November, some minutes after nine.
 
 # %%
 import sys
@@ -662,8 +662,8 @@ assert hanging_after == [("O-1", "paid"), ("O-202", "new")]
 # may have taken it for dead, and it gives up (`Heartbeat for instant ... has expired`). That is a
 # [**fence**](../docs/glossary.md#fence): whoever was declared dead must not act any more. And if her heart happens
 # to beat first, right after she wakes up, her file or her instant is missing: `inflight does not exist`. Which it is
-# depends on a few milliseconds; the cell shows it. (It looks once. A writer that is frozen later, while it holds the lock,
-# is held back by neither: that was the box above.)
+# depends on a few milliseconds; the cell shows it. (A writer looks only once. One that is frozen later, while it holds
+# the lock, is stopped by neither: that was the box above.)
 #
 # The price of quick clean-ups is that a slow writer loses. The one that *cleans* measures the silence by its own setting, so
 # every writer of a table needs the same.
@@ -806,7 +806,7 @@ assert counted["paid"] == (101, 6261.0) and counted["corrected"][0] >= 100
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes. Ask before 18.3: how does a program know that another one is dead? (It cannot;
 # it can only make sure that the other one does no harm.) Common wrong answer of 18.3: to delete the file that shows
-# `inflight`. Short of time: leave out the kill, show the X-ray of `slow`, solve 18.3 together.
+# `inflight`. Short of time: leave out the kill, show the X-ray of `hanging`, solve 18.3 together.
 
 # %% [markdown]
 # ## Key points
