@@ -24,7 +24,7 @@ def test_all_writers_of_a_table_get_the_same_lock_and_other_tables_another():
 
 
 @pytest.mark.parametrize("table", [options.COW, options.MOR, options.CHANGES])
-def test_a_second_writer_writes_like_the_stream_locks_like_it_and_leaves_compaction_to_it(table):
+def test_a_second_writer_writes_and_locks_like_the_stream_and_leaves_table_services_to_it(table):
     given = options.second_writer(table, "zoo:2181", PATH)
     assert given["hoodie.table.name"] == "orders_cow"
     for fixed in (options.KEYS, options.INDEX, options.shared("zoo:2181", PATH)):
@@ -35,6 +35,7 @@ def test_a_second_writer_writes_like_the_stream_locks_like_it_and_leaves_compact
     # Without a word, a batch write to a Merge-on-Read table compacts.
     assert given["hoodie.compact.inline"] == "false"
     assert given["hoodie.datasource.compaction.async.enable"] == "false"
+    assert given["hoodie.clean.automatic"] == "false"
     assert (
         given["hoodie.datasource.write.table.type"] == table["hoodie.datasource.write.table.type"]
     )
