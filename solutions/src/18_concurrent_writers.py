@@ -401,7 +401,8 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 # Hudi's default, your clean would look for her heartbeat (the last section). A single writer has none, so it would take
 # her for dead, and her commit would fail. (Read in Hudi 1.1.1's code, not tried here.)
 #
-# So **every** writer needs the options, also the job that runs once. In the shop's own pipeline
+# So **every** writer needs the options, also the job that runs once, and also one that plans a compaction or a
+# clustering of its own beside the stream (lesson 06): to plan is to write on the timeline. In the shop's own pipeline
 # `LAB_LOCK=zookeeper` switches them on for its streams, and `second_writer` in `lab_env/pipeline/options.py` has all that
 # another job needs. A stream needs an identifier of its own as well (lesson 17), or Hudi refuses to start it.
 #
