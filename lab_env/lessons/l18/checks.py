@@ -472,17 +472,19 @@ def add_a_living_write(lab, table: str) -> str:
 
 @contextlib.contextmanager
 def _heartbeat(lab, table: str, instant: str) -> Generator[None]:
-    """Renew the heartbeat of a write while the body runs."""
+    """Renew the heartbeat of a write while the body runs; the first is there when it begins."""
     key = store.key_of(f"{table}/.hoodie/.heartbeat/{instant}")
     s3, bucket, over = store.client(lab.endpoints), lab.endpoints.bucket, threading.Event()
 
     def beat() -> None:
-        while True:
-            s3.put_object(Bucket=bucket, Key=key, Body=b"")
-            if over.wait(0.4):
-                break
+        s3.put_object(Bucket=bucket, Key=key, Body=b"")
 
-    heart = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    def beat_on() -> None:
+        while not over.wait(0.4):
+            beat()
+
+    beat()
+    heart = threading.Thread(target=beat_on, name="heartbeat", daemon=True)
     heart.start()
     try:
         yield
