@@ -15,6 +15,7 @@ from lab_env.lessons.l17.crash import WriterProcess, last_error, why_failed
 from lab_env.lessons.l17.damage import show_verdicts, verdict
 from lab_env.lessons.l17.figures import RUNGS, draw_ladder, rungs_of
 from lab_env.lessons.l17.receipts import NONE, Receipts, read_receipts
+from lab_env.processes.tree import is_alive
 from lab_env.store import StoredObject
 
 FROZEN = Receipts(offsets=1, commits=0, table=0, instant="2026", completed=False, markers=1, data=1)
@@ -128,7 +129,7 @@ def test_the_jvm_of_a_writer_is_killed_although_its_parent_is_gone(monkeypatch, 
     victim = WriterProcess(process, tmp_path / "log")
     victim._jvm = psutil.Process(jvm.pid)
     victim.kill()
-    assert not psutil.pid_exists(jvm.pid)
+    assert not is_alive(victim._jvm)
 
 
 def test_a_writer_that_ended_first_shows_its_last_words(tmp_path):
