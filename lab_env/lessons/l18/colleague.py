@@ -9,8 +9,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from queue import Empty
 from typing import Any, ClassVar
 
@@ -22,7 +21,8 @@ from lab_env import store
 from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
 from lab_env.faults.freeze import kill as kill_tree
-from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
+from lab_env.faults.gate import Gate, Rule
+from lab_env.hudi.timeline import parse_data_name
 from lab_env.lessons.l18.locks import Holding, LockWatch, lock_roots
 from lab_env.pipeline.handle import lesson_environment
 from lab_env.processes.environment import mark_of_lesson, programs_of_lesson
@@ -32,10 +32,7 @@ from lab_env.processes.tree import kill_processes, process_tree
 YOU, COLLEAGUE = "you", "colleague"
 COMMITTED = "committed"
 KILLED = "killed"
-LOOK_S = 0.01  # between two looks at the store
-# Once her write is inflight she runs in slices of this length, and is frozen while it is looked at:
-# the lock, for which her JVM has to connect first, is out of reach of one slice.
-SLICE_S = 0.03
+LOOK_S = 0.05  # between two looks at what she says
 TIMEOUT_S = 120
 
 START = """
@@ -110,6 +107,9 @@ class Colleague:
 
     Args:
         lab: the lesson's handle.
+
+    Raises:
+        LabError: the object store is reached by HTTPS.
     """
 
     _running: ClassVar[dict[str, "Colleague"]] = {}
@@ -119,7 +119,9 @@ class Colleague:
         if previous := self._running.pop(lab.namespace, None):
             previous.close()
         kill_processes(programs_of_lesson(lab.namespace))  # of an earlier kernel
-        told = lesson_environment(lab.endpoints) | mark_of_lesson(lab.namespace)
+        self._gate = _gate_to(lab.endpoints.s3_endpoint)  # her way to the store
+        endpoints = replace(lab.endpoints, s3_endpoint=self._gate.url)
+        told = lesson_environment(endpoints) | mark_of_lesson(lab.namespace)
         # No folder of kernels: the Python of this kernel, whatever else is installed.
         self._manager = KernelManager(kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
         with log_path(f"{lab.namespace}-colleague").open("wb") as log:
@@ -214,48 +216,44 @@ class Colleague:
     def frozen_while_writing(self, table: str, code: str) -> Generator[Running]:
         """Start her code, freeze her in the middle of its write while the body runs, let her go on.
 
-        She is frozen when a data file of her write is in the store, her commit is not, and no lock
-        is held: the body can take it.
+        She is frozen when a data file of her write is in the store and her commit is not. No lock
+        is held then: the body can take it.
 
         Args:
             table: the table that her code writes to.
             code: what she runs.
 
         Raises:
-            WriteFailed: her write failed before it could be frozen.
-            LabError: it was complete before.
+            WriteFailed: her write ended before a data file was in the store.
         """
         self.finish(self._start)
-        known = {i.requested for i in _instants(self._lab, table)}
-        look = partial(_halfway, self._lab, table, known)
-        with self._locks() as (watch, locks):
-            is_free = watch.is_free if watch else lambda: True
+        with self._locks() as locks, contextlib.ExitStack() as stack:
             running = self.begin(code)
-            with contextlib.ExitStack() as stack:
-                running.instant = self._freeze(look, is_free, stack, running)
-                begun, self._at_work = time.time(), YOU
-                try:
-                    yield running
-                finally:
-                    running.frozen, self._at_work = (begun, time.time()), COLLEAGUE
+            running.instant = self._freeze(table, stack, running)
+            begun, self._at_work = time.time(), YOU
+            try:
+                yield running
+            finally:
+                running.frozen, self._at_work = (begun, time.time()), COLLEAGUE
+                stack.close()
             if not running.outcome:
                 self.finish(running)
         running.locks = locks
 
     @contextlib.contextmanager
-    def _locks(self) -> Generator[tuple[LockWatch | None, list[Holding]]]:
+    def _locks(self) -> Generator[list[Holding]]:
         """Watch the locks while the body runs; then the list is filled.
 
         While she is frozen only you can take one, and before and after that only she.
         """
         held: list[Holding] = []
         if "zookeeper" not in self._lab.needs:
-            yield None, held
+            yield held
             return
         with self._lab.zookeeper() as client:
             watch = LockWatch(client, lock_roots(self._lab), lambda: self._at_work)
             try:
-                yield watch, held
+                yield held
             finally:
                 held += watch.stop()
 
@@ -271,97 +269,43 @@ class Colleague:
         with contextlib.suppress(Exception):
             self._client.stop_channels()
             self._manager.cleanup_resources()
+        with contextlib.suppress(RuntimeError):  # it is closed
+            self._gate.close()
 
     def _run(self, code: str) -> Running:
         self.finish(self._start)
         return self.finish(self.begin(code))
 
-    def _freeze(
-        self,
-        look: Callable[[], "Halfway"],
-        is_free: Callable[[], bool],
-        stack: contextlib.ExitStack,
-        running: Running,
-    ) -> str:
-        """Freeze her JVM halfway, while the lock is free; returns the instant of her write."""
-        deadline = time.monotonic() + TIMEOUT_S
-        jvm, seen = self.jvm, look()
+    def _freeze(self, table: str, stack: contextlib.ExitStack, running: Running) -> str:
+        """Freeze her JVM when the store has a data file of her write; returns its instant.
+
+        The answer waits at the gate until she is frozen, so she cannot have gone on to her commit.
+        """
+        jvm = self.jvm
         if jvm is None:
             raise LabError("The colleague has no Spark.", "run the lesson from its first cell.")
-        while time.monotonic() < deadline:
+        rule = self._gate.arm("data", "hold_after", part=f"{store.key_of(table)}/")
+        try:
+            self._wait(rule, running)
+            stack.enter_context(frozen(jvm.pid))
+        finally:
+            self._gate.disarm()
+        assert rule.request is not None
+        name = parse_data_name(rule.request.key.rpartition("/")[2])
+        assert name is not None  # or the gate had not held it
+        return name.instant
+
+    def _wait(self, rule: Rule, running: Running) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not rule.wait(LOOK_S):
             while self._listen(running, 0):
                 pass
-            if running.ended and running.outcome != COMMITTED:
-                raise WriteFailed(running.outcome)
-            if seen.completed:
-                self.finish(running)
-                raise LabError(
-                    "The colleague's write was complete before it could be frozen.",
-                    "run this cell again.",
-                )
-            if not seen.inflight:
-                time.sleep(LOOK_S)
-                seen = look()
-                continue
-            with contextlib.ExitStack() as freezing:
-                freezing.enter_context(frozen(jvm.pid))
-                seen = look()
-                if seen.written and (seen := _settled(look)).written and is_free():
-                    stack.push(freezing.pop_all())
-                    return seen.requested
-            time.sleep(SLICE_S)
-        self._manager.interrupt_kernel()
-        raise WriteFailed(f"nothing was written in {TIMEOUT_S} s")
-
-
-@dataclass(frozen=True)
-class Halfway:
-    """How far a write has come, as the store shows it.
-
-    Args:
-        requested: its instant; empty before it is on the timeline.
-        inflight: whether the instant is inflight.
-        data: data files of the instant.
-        completed: whether the instant is complete.
-    """
-
-    requested: str
-    inflight: bool
-    data: int
-    completed: bool
-
-    @property
-    def written(self) -> bool:
-        """Whether there is data, and no commit."""
-        return self.data > 0 and not self.completed
-
-
-def _halfway(lab, table: str, known: set[str]) -> Halfway:
-    keys = [found.key for found in lab.files(table)]
-    found = (i for key in keys if (i := parse_timeline_key(key)) and i.requested not in known)
-    instants = [instant for instant in found if instant.writes]  # not her cleaning, not a rollback
-    if not instants:
-        return Halfway("", False, 0, False)
-    newest = max(instant.requested for instant in instants)
-    states = {instant.state for instant in instants if instant.requested == newest}
-    names = (key.rpartition("/")[2] for key in keys if "/.hoodie/" not in key)
-    parsed = [name for name in map(parse_data_name, names) if name is not None]
-    data = sum(name.instant == newest for name in parsed)
-    return Halfway(newest, "inflight" in states, data, "completed" in states)
-
-
-def _instants(lab, table: str) -> list:
-    keys = (found.key for found in lab.files(table))
-    return [instant for key in keys if (instant := parse_timeline_key(key)) is not None]
-
-
-def _settled(look: Callable[[], Any]) -> Any:
-    """What two looks in a row agree on."""
-    before, now = None, look()
-    while now != before:
-        time.sleep(0.05)
-        before, now = now, look()
-    return now
+            if running.ended:
+                failed = running.outcome != COMMITTED
+                raise WriteFailed(running.outcome if failed else "it wrote no data file")
+            if time.monotonic() > deadline:
+                self._manager.interrupt_kernel()
+                raise WriteFailed(f"nothing was written in {TIMEOUT_S} s")
 
 
 def _note(running: Running, message: dict) -> None:
@@ -402,6 +346,13 @@ def why_failed(text: str) -> str:
     told = f"{name}: {why}" if why else name
     root, detail = found[-1]
     return told if root in told else f"{told} ({root}: {detail})"
+
+
+def _gate_to(endpoint: str) -> Gate:
+    if endpoint.startswith("https"):
+        what = "The colleague reaches the store through a gate that speaks plain HTTP."
+        raise LabError(what, "run this lesson with the lab's own store: unset LAB_S3_ENDPOINT.")
+    return Gate(endpoint)
 
 
 def _pid_of(manager: KernelManager) -> int:

@@ -102,10 +102,6 @@ class LockWatch:
         self._thread = threading.Thread(target=self._run, name="locks", daemon=True)
         self._thread.start()
 
-    def is_free(self) -> bool:
-        """Whether nobody holds any of the locks, or waits for one."""
-        return not any(self._queue(path) for path in self._lock_paths())
-
     def stop(self) -> list[Holding]:
         """Stop watching; the times that the locks were held.
 
