@@ -124,8 +124,11 @@ lab.xray(orders_path)
 # ## Two writers, no agreement
 #
 # Two writes at the same time are a matter of milliseconds. To see them, we stop one: the next function starts
-# a write of O-201 in her notebook, watches the store, and freezes her JVM (SIGSTOP) as soon as her data
-# file is there and her commit is not. Then you write. Then she goes on. We race on copies of the table.
+# a write of O-201 in her notebook, through a gate that holds back the store's answer to her first data file, and
+# freezes her JVM (SIGSTOP) while she waits for it: her file is there and her commit is not. Then you write. Then she goes on.
+# We race on copies of the table.
+#
+# A write option that begins with `_` is kept in the commit: `_writer` tells the X-ray who wrote.
 
 # %%
 from lab_env.lessons.table_copies import scratch_copy
@@ -134,9 +137,10 @@ from lab_env.lessons.table_copies import scratch_copy
 def race(table, my_rows, my_options, her_options, her_orders=(201, 201)):
     """The colleague is frozen while she writes some orders; you write yours; she goes on."""
     colleague.share(table=table, options=her_options, numbers=her_orders)
-    her_code = "upsert(make_orders(spark, *numbers, 'paid', 10), table, **options)"
+    her_rows = "make_orders(spark, *numbers, 'paid', 10)"
+    her_code = f"upsert({her_rows}, table, _writer='colleague', **options)"
     with colleague.frozen_while_writing(table, her_code) as her_run:
-        my_run = attempt(upsert, my_rows, table, **my_options)
+        my_run = attempt(upsert, my_rows, table, _writer="you", **my_options)
     print(my_run, her_run, sep="\n")
     return my_run, her_run
 
@@ -637,14 +641,16 @@ QUICK = {
     "hoodie.client.heartbeat.tolerable.misses": "4",
 }
 CLEANING = {"hoodie.clean.automatic": "true"}
-HER_CODE = "upsert(make_orders(spark, 202, 202, 'paid', 10), table, **options)"
+HER_ROWS = "make_orders(spark, 202, 202, 'paid', 10)"
+HER_CODE = f"upsert({HER_ROWS}, table, _writer='colleague', **options)"
 
 hanging = scratch_copy(lab, orders_path, "hanging")
 colleague.share(table=hanging, options=BACKFILL | QUICK)
 with colleague.frozen_while_writing(hanging, HER_CODE) as her_run:
     time.sleep(5)
     another_file = make_orders(spark, 1, 1, "paid", 30)
-    my_run = attempt(upsert, another_file, hanging, **STREAM, **QUICK, **CLEANING)
+    options = STREAM | QUICK | CLEANING
+    my_run = attempt(upsert, another_file, hanging, _writer="you", **options)
 print(my_run, her_run, sep="\n")
 lab.xray(hanging)
 
