@@ -493,6 +493,24 @@ def cloud_env(name: StackName, region: Region = None) -> None:
     print("\n".join(shell_lines(stack)))
 
 
+@cloud.command("job")
+def cloud_job(
+    name: StackName,
+    region: Region = None,
+    topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC,
+    minutes: Annotated[int, typer.Option(min=5, max=10_080, help="cancel it after these")] = 240,
+) -> None:
+    """Print the request that starts the writer on EMR Serverless; it starts nothing."""
+    from lab_env.cloud.job import brokers_of, job_request
+    from lab_env.cloud.stack import Account, aws_errors
+
+    with aws_errors():
+        account = Account(region)
+        stack = account.complete_stack(name)
+        request = job_request(stack, brokers_of(account, stack), topic, minutes=minutes)
+    print(json.dumps(request, indent=2))
+
+
 @cloud.command("down")
 def cloud_down(
     name: StackName,
@@ -535,19 +553,23 @@ def cloud_down(
 
 def _ask_to_take_apart(name: str, region: str) -> None:
     question = f"Take apart {name} in {region}? Messages that no table holds yet are lost."
-    if not sys.stdin.isatty():
+    if not _at_terminal():
         raise LabError(question, f"to do it: lab cloud down {name} --yes")
     typer.confirm(question, abort=True)
 
 
 def _ask_for_bucket(kept, name: str) -> str:
     """What the user types: the bucket's name to delete it, anything else to keep it."""
-    if not sys.stdin.isatty():
+    if not _at_terminal():
         out.print(f"To delete the data, too: lab cloud down {name} --delete-data {kept.bucket}")
         return ""
     out.print(escape(f"All tables are in {kept}."))
     question = "Type the bucket's name to delete it for good, or press Enter to keep it"
     return typer.prompt(question, default="", show_default=False)
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 class _progress:

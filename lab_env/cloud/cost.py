@@ -128,8 +128,13 @@ def total(lines: Sequence[Line]) -> float:
 def table(stream: str = "msk", host: bool = True) -> list[tuple[str, str, str]]:
     """An afternoon beside a forgotten month: part and US dollars of each, the total last."""
     short, long = (bill(hours, stream, host) for hours in (AFTERNOON, MONTH))
-    rows = [(a.part, f"{a.usd:,.2f}", f"{b.usd:,.2f}") for a, b in zip(short, long, strict=True)]
-    return [*rows, ("All of it", f"{total(short):,.2f}", f"{total(long):,.2f}")]
+    rows = [(a.part, _amount(a.usd), _amount(b.usd)) for a, b in zip(short, long, strict=True)]
+    return [*rows, ("All of it", _amount(total(short)), _amount(total(long)))]
+
+
+def _amount(usd: float) -> str:
+    """An amount in dollars and cents; less than a cent is not nothing."""
+    return "< 0.01" if 0 < usd < 0.005 else f"{usd:,.2f}"
 
 
 def markdown(stream: str = "msk", host: bool = True) -> str:
