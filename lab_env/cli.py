@@ -552,7 +552,10 @@ def cloud_down(
 
 
 def _ask_to_take_apart(name: str, region: str) -> None:
-    question = f"Take apart {name} in {region}? Messages that no table holds yet are lost."
+    question = (
+        f"Take apart {name} in {region}? What is on its notebook host and messages that no table"
+        " holds yet are lost."
+    )
     if not _at_terminal():
         raise LabError(question, f"to do it: lab cloud down {name} --yes")
     typer.confirm(question, abort=True)

@@ -16,14 +16,18 @@ from lab_env.pipeline.layout import checkpoint_path, table_path
 from lab_env.settings import Endpoints
 
 POLL_SECONDS = 5.0
-# MSK with IAM; the login module comes with aws-msk-iam-auth.
-IAM = {
-    "kafka.security.protocol": "SASL_SSL",
-    "kafka.sasl.mechanism": "AWS_MSK_IAM",
-    "kafka.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
-    "kafka.sasl.client.callback.handler.class": (
-        "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-    ),
+# How to sign in to Kafka, as options of Spark's source.
+SECURITY = {
+    # The login module comes with aws-msk-iam-auth.
+    "iam": {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "AWS_MSK_IAM",
+        "kafka.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+        "kafka.sasl.client.callback.handler.class": (
+            "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+        ),
+    },
+    "plaintext": {},
 }
 
 
@@ -40,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     # No keys: the role of the job counts.
     endpoints = Endpoints(job.endpoint, "", "", job.region, job.bucket, job.brokers)
     base = f"s3a://{job.bucket}/{job.folder}"
-    records = parsing.read_topic(spark, job.brokers, job.topic, **IAM)
+    records = parsing.read_topic(spark, job.brokers, job.topic, **SECURITY[job.security])
     trigger = {"processingTime": f"{job.seconds} seconds"}
     queries = [
         sinks.start_query(records, sink, base, trigger, _claim(endpoints, base, sink))
@@ -48,7 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     ]
     seen: dict[str, str] = {}
     while all(query.isActive for query in queries):
-        for line in new_lines([query.lastProgress for query in queries], seen):
+        reports = [report for query in queries for report in query.recentProgress]
+        for line in new_lines(reports, seen):
             print(line, flush=True)
         time.sleep(POLL_SECONDS)
     failed = [query for query in queries if query.exception()]
@@ -57,11 +62,11 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def new_lines(reports: Sequence[dict | None], seen: dict[str, str]) -> Iterator[str]:
+def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[str]:
     """A line of JSON for each progress report that is new; an idle query reports, too.
 
     Args:
-        reports: the newest report of each query; None before the first.
+        reports: those that Spark keeps, for each query the older first.
         seen: by query the time of the newest report that has its line; changed here.
 
     Yields:
@@ -69,7 +74,7 @@ def new_lines(reports: Sequence[dict | None], seen: dict[str, str]) -> Iterator[
         where they are most, as Spark knows it).
     """
     for report in reports:
-        if report and report["timestamp"] > seen.get(report["name"], ""):
+        if report["timestamp"] > seen.get(report["name"], ""):
             seen[report["name"]] = report["timestamp"]
             metrics = report["sources"][0].get("metrics") or {}
             line = {
@@ -95,6 +100,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="emr_writer")
     for name in ("endpoint", "region", "bucket", "folder", "brokers", "topic"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--security", choices=SECURITY, default="iam", help="of Kafka")
     parser.add_argument("--seconds", type=int, default=60, help="between two batches")
     return parser.parse_args(arguments)
 

@@ -30,6 +30,7 @@ CONF = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.session.timeZone": "UTC",
     "spark.scheduler.mode": "FAIR",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": "/usr/bin/python3.11",
     "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": "/usr/bin/python3.11",
     "spark.emr-serverless.driverEnv.PYTHONPATH": IMAGE_FOLDER,

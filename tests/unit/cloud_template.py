@@ -281,7 +281,8 @@ def the_data_and_its_policy_outlive_the_stack(found: dict) -> list[str]:
     kept = {
         name
         for name, one in found["Resources"].items()
-        if one.get("DeletionPolicy") == one.get("UpdateReplacePolicy") == "Retain"
+        if one.get("UpdateReplacePolicy") == "Retain"
+        and one.get("DeletionPolicy") == "RetainExceptOnCreate"
     }
     return sorted(kept ^ {"Bucket", "BucketPolicy"})
 
