@@ -66,15 +66,15 @@ class Account:
 
     def __init__(self, region: str | None = None):
         with aws_errors():
-            session = boto3.Session(region_name=region or os.environ.get("AWS_REGION"))
-        if not session.region_name:
+            found = region or os.environ.get("AWS_REGION") or boto3.Session().region_name
+        if not found:
             raise LabError("No AWS region is chosen.", "add --region, for example eu-central-1.")
-        self.region: str = session.region_name
-        self._session = session
+        self.region: str = found
 
     def client(self, service: str):
         """A boto3 client of a service."""
-        return self._session.client(service, config=Config(retries={"mode": "standard"}))
+        config = Config(retries={"mode": "standard"})
+        return boto3.client(service, region_name=self.region, config=config)
 
     def stack(self, name: str) -> Stack | None:
         """The stack of this name; None if there is none.

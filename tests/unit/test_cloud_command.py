@@ -40,6 +40,7 @@ def credentials(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials it has found
     monkeypatch.setattr(teardown, "POLL_SECONDS", 0.01)
 
 
