@@ -24,8 +24,8 @@ PARTITIONS = 4
 SECONDS = 120  # after which no writer tries again
 CONFLICT = "Conflict"  # in the name of the error that a loser gets
 FIRST = "first"
-# With many writers one job should clean. When each of them does, they roll back the failed writes of
-# others at the same time, and most commits are followed by an error (measured with Hudi 1.1.1).
+# With many writers one job should clean. When each of them does, they roll back the same failed
+# writes at the same time, and most commits are followed by an error (measured with Hudi 1.1.1).
 NO_CLEANING = {"hoodie.clean.automatic": "false"}
 BEGIN = 1_700_000_000  # seconds since 1970, of the first attempt's order_ts
 
