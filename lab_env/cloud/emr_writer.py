@@ -32,10 +32,11 @@ SECURITY = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the queries until one fails or the job is cancelled.
+    """Run the queries until the job is cancelled, or one of them fails or is silent.
 
     Returns:
-        Exit status: 1 when a query failed, so that EMR tries again.
+        Exit status 0, if the queries were stopped. Otherwise the JVM is halted with status 1, so
+        that EMR tries again: after a failure of Hudi's sink it may wait for itself for ever.
     """
     job = _parse(arguments)
     from pyspark.sql import SparkSession
@@ -51,19 +52,27 @@ def main(arguments: Sequence[str]) -> int:
         for sink in sinks.SINKS
     ]
     seen: dict[str, str] = {}
+    heard = dict.fromkeys(sinks.SINKS, time.monotonic())
     while all(query.isActive for query in queries):
-        reports = [report for query in queries for report in query.recentProgress]
-        for line in new_lines(reports, seen):
-            print(line, flush=True)
+        for line in new_lines([one for query in queries for one in query.recentProgress], seen):
+            heard[line["sink"]] = time.monotonic()
+            print(json.dumps(line), flush=True)
+        if silent := [sink for sink in heard if time.monotonic() - heard[sink] > job.stall]:
+            return _halt(spark, f"no report of {', '.join(silent)} for {job.stall} s")
         time.sleep(POLL_SECONDS)
-    failed = [query for query in queries if query.exception()]
-    for query in failed:
-        print(f"query {query.name} failed: {query.exception()}", file=sys.stderr, flush=True)
-    return 1 if failed else 0
+    if failed := [query for query in queries if query.exception()]:
+        return _halt(spark, f"query {failed[0].name} failed: {failed[0].exception()}")
+    return 0
 
 
-def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[str]:
-    """A line of JSON for each progress report that is new; an idle query reports, too.
+def _halt(spark, why: str) -> int:
+    print(why, file=sys.stderr, flush=True)
+    spark.sparkContext._jvm.java.lang.Runtime.getRuntime().halt(1)
+    return 1
+
+
+def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
+    """A line for each progress report that is new; an idle query reports, too.
 
     Args:
         reports: those that Spark keeps, for each query the older first.
@@ -77,14 +86,13 @@ def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[str]:
         if report["timestamp"] > seen.get(report["name"], ""):
             seen[report["name"]] = report["timestamp"]
             metrics = report["sources"][0].get("metrics") or {}
-            line = {
+            yield {
                 "sink": report["name"],
                 "batch": report["batchId"],
                 "rows": report["numInputRows"],
                 "seconds": report["durationMs"].get("triggerExecution", 0) / 1000,
                 "behind": int(metrics.get("maxOffsetsBehindLatest", 0)),
             }
-            yield json.dumps(line)
 
 
 def _claim(endpoints: Endpoints, base: str, sink: str) -> dict[str, str]:
@@ -102,6 +110,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--security", choices=SECURITY, default="iam", help="of Kafka")
     parser.add_argument("--seconds", type=int, default=60, help="between two batches")
+    parser.add_argument("--stall", type=int, default=600, help="seconds without a report")
     return parser.parse_args(arguments)
 
 

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import boto3
 import botocore.session
@@ -452,11 +453,44 @@ def report(name: str, batch: int, at: str, behind: str | None) -> dict:
 def test_the_writer_prints_each_report_once_in_the_form_that_the_metric_reads():
     seen: dict[str, str] = {}
     first = [report("cow", 3, "2026-01-01T00:00:00", "17")]
-    lines = [json.loads(line) for line in emr_writer.new_lines(first, seen)]
+    lines = list(emr_writer.new_lines(first, seen))
     assert lines == [{"sink": "cow", "batch": 3, "rows": 5, "seconds": 1.5, "behind": 17}]
     assert list(emr_writer.new_lines(first, seen)) == []
     # An idle query is alive: its next report has the same batch.
     idle = [report("cow", 3, "2026-01-01T00:00:10", None)]
-    assert [json.loads(line)["behind"] for line in emr_writer.new_lines(idle, seen)] == [0]
+    assert [line["behind"] for line in emr_writer.new_lines(idle, seen)] == [0]
     pattern = of_type(resolved(template()), "Logs::MetricFilter")["BehindMetric"]["FilterPattern"]
     assert re.findall(r"\$\.(\w+)", pattern) == ["behind"]
+
+
+class Query:
+    """A streaming query that does what a test says."""
+
+    def __init__(self, name: str, active: bool = True, error: str | None = None):
+        self.name, self.isActive, self.error, self.recentProgress = name, active, error, []
+
+    def exception(self) -> str | None:
+        return self.error
+
+
+@pytest.mark.parametrize(
+    ("dead", "said"),
+    [
+        (Query("mor", active=False, error="null key"), "query mor failed: null key"),
+        (Query("mor"), "no report of json, cow, mor, dead for 0 s"),
+    ],
+)
+def test_a_writer_whose_query_fails_or_hangs_ends_its_jvm_at_once(monkeypatch, capsys, dead, said):
+    session = MagicMock()
+    monkeypatch.setattr("pyspark.sql.SparkSession.builder", session)
+    monkeypatch.setattr(emr_writer.parsing, "read_topic", MagicMock())
+    monkeypatch.setattr(emr_writer, "_claim", lambda *_: {})
+    monkeypatch.setattr(emr_writer.sinks, "start_query", lambda *_: dead)
+    words = ["endpoint", "region", "bucket", "folder", "brokers", "topic"]
+    arguments = [f"--{word}=x" for word in words]
+    assert emr_writer.main([*arguments, "--stall=0"]) == 1
+    assert said in capsys.readouterr().err
+    runtime = session.appName().getOrCreate().sparkContext._jvm.java.lang.Runtime
+    runtime.getRuntime().halt.assert_called_once_with(1)
+    iam = emr_writer.parsing.read_topic.call_args.kwargs
+    assert iam["kafka.sasl.mechanism"] == "AWS_MSK_IAM"
