@@ -543,7 +543,7 @@ def cloud_down(
         if kept is None:
             out.print(escape(f"Nothing is left: there is no bucket {bucket}."))
             return
-        if (delete_data or _ask_for_bucket(kept, name)) != bucket:
+        if (delete_data or _ask_for_bucket(kept, name, account.region)) != bucket:
             out.print(escape(f"Kept: {kept}. It costs money as long as it is there."))
             return
         with _progress() as say:
@@ -557,14 +557,15 @@ def _ask_to_take_apart(name: str, region: str) -> None:
         " holds yet are lost."
     )
     if not _at_terminal():
-        raise LabError(question, f"to do it: lab cloud down {name} --yes")
+        raise LabError(question, f"to do it: lab cloud down {name} --region {region} --yes")
     typer.confirm(question, abort=True)
 
 
-def _ask_for_bucket(kept, name: str) -> str:
+def _ask_for_bucket(kept, name: str, region: str) -> str:
     """What the user types: the bucket's name to delete it, anything else to keep it."""
     if not _at_terminal():
-        out.print(f"To delete the data, too: lab cloud down {name} --delete-data {kept.bucket}")
+        again = f"lab cloud down {name} --region {region} --delete-data {kept.bucket}"
+        out.print(f"To delete the data, too: {again}")
         return ""
     out.print(escape(f"All tables are in {kept}."))
     question = "Type the bucket's name to delete it for good, or press Enter to keep it"

@@ -256,7 +256,7 @@ def test_an_answer_of_aws_becomes_one_sentence(code, what):
 def test_without_a_terminal_a_stack_stays_until_yes_is_said(emulator):
     deploy()
     done = lab("down", STACK)
-    assert "lab cloud down lake --yes" in done.exception.next_step
+    assert f"lab cloud down lake --region {REGION} --yes" in done.exception.next_step
     assert job_states() == {"RUNNING"} and stack.Account(REGION).stack(STACK)
 
 
@@ -276,7 +276,7 @@ def test_the_jobs_end_first_and_the_data_stays(emulator):
     assert states == ["STOPPED"]
     assert stack.Account(REGION).stack(STACK) is None
     assert f"Kept: s3://{BUCKET} (3 objects, 0.0 MB)" in done.stdout
-    assert f"lab cloud down {STACK} --delete-data {BUCKET}" in done.stdout
+    assert f"lab cloud down {STACK} --region {REGION} --delete-data {BUCKET}" in done.stdout
     assert objects() == 3
 
 
