@@ -92,7 +92,7 @@ def test_the_writer_of_the_cloud_keeps_what_the_ledger_says(services, tmp_path):
         try:
             wait_until(
                 lambda: process.poll() is not None or min(rows().values()) >= EVENTS,
-                allowed(120),
+                allowed(300),
             )
         finally:
             os.killpg(process.pid, signal.SIGKILL)
