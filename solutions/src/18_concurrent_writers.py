@@ -124,9 +124,8 @@ lab.xray(orders_path)
 # ## Two writers, no agreement
 #
 # Two writes at the same time are a matter of milliseconds. To see them, we stop one: the next function starts
-# a write of O-201 in her notebook, through a gate that holds back the store's answer to her first data file, and
-# freezes her JVM (SIGSTOP) while she waits for it: her file is there and her commit is not. Then you write. Then she goes on.
-# We race on copies of the table.
+# a write of O-201 in her notebook, through a gate that can hold back the store's answers, and freezes her JVM (SIGSTOP)
+# when her data file is there and her commit is not. Then you write. Then she goes on. We race on copies of the table.
 #
 # A write option that begins with `_` is kept in the commit: `_writer` tells the X-ray who wrote.
 

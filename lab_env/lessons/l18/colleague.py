@@ -277,23 +277,31 @@ class Colleague:
         return self.finish(self.begin(code))
 
     def _freeze(self, table: str, stack: contextlib.ExitStack, running: Running) -> str:
-        """Freeze her JVM when the store has a data file of her write; returns its instant.
+        """Freeze her JVM when she has written a data file; returns the instant of her write.
 
-        The answer waits at the gate until she is frozen, so she cannot have gone on to her commit.
+        An answer of the store waits at the gate until she is frozen, so she cannot have gone on to
+        her commit.
         """
         jvm = self.jvm
         if jvm is None:
             raise LabError("The colleague has no Spark.", "run the lesson from its first cell.")
-        rule = self._gate.arm("data", "hold_after", part=f"{store.key_of(table)}/")
         try:
-            self._wait(rule, running)
+            key = self._hold("data", f"{store.key_of(table)}/", running)
+            name = parse_data_name(key.rpartition("/")[2])
+            assert name is not None  # or the gate had not held it
+            if name.kind == "base":  # of which she asks the length: then she knows that it is there
+                self._hold("read", key, running)
             stack.enter_context(frozen(jvm.pid))
         finally:
             self._gate.disarm()
-        assert rule.request is not None
-        name = parse_data_name(rule.request.key.rpartition("/")[2])
-        assert name is not None  # or the gate had not held it
         return name.instant
+
+    def _hold(self, kind: str, part: str, running: Running) -> str:
+        """Let her go on until the store has answered such a request; returns the object's key."""
+        rule = self._gate.arm(kind, "hold_after", part=part)
+        self._wait(rule, running)
+        assert rule.request is not None
+        return rule.request.key
 
     def _wait(self, rule: Rule, running: Running) -> None:
         deadline = time.monotonic() + TIMEOUT_S
