@@ -123,7 +123,7 @@ class TuningConfig:
     rate: int
     seconds: int
     rounds: int
-    minutes: float = 6.5
+    minutes: float = 6.2
     # The quick compiler: after the warm-up it has little left to compile, so that the rounds are
     # alike within minutes.
     java_options: str = session.LESSON_JAVA_OPTIONS
@@ -379,13 +379,12 @@ def compared(run: dict) -> pd.DataFrame:
     for knob, (before, after, _) in KNOBS.items():
         both = sorted(set(by_setting.get(before, ())) & set(by_setting.get(after, ())))
         for metric in METRICS:
-            figures = [
-                [by_setting[name][number].get(metric) for number in both]
-                for name in (before, after)
-            ]
-            if not both or None in figures[0] or None in figures[1]:
+            if not both or metric not in by_setting[before][both[0]]:
                 continue
-            old, new = map(Spread.of, figures)
+            old, new = (
+                Spread.of([by_setting[name][number][metric] for number in both])
+                for name in (before, after)
+            )
             ratio = new.median / old.median if old.median else float("nan")
             rows.append((knob, metric, old.median, new.median, ratio, verdict(new, old), len(both)))
     columns = ["knob", "metric", "from", "to", "ratio", "verdict", "rounds"]
