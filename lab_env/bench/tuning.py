@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -22,7 +23,6 @@ from lab_env.bench.metering import Meter, ResourceUsage
 from lab_env.bench.rounds import NAMESPACE, PARTITIONS, rotated, send
 from lab_env.bench.stream import UNIFORM, Scenario, record
 from lab_env.bench.worker_client import WorkerClient
-from lab_env.errors import LabError
 from lab_env.install.cache import Progress
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import options, session
@@ -232,12 +232,13 @@ class _Run:
                 file.write_text(json.dumps(found))
 
     def _one(self, setting: Setting, number: int) -> dict:
-        """One run; with a `problem` if it failed, and then with a new worker."""
-        named = {"setting": setting.name, "round": number}
+        """One run; if it failed, with a `problem`, and what it had measured until then."""
+        found = {"setting": setting.name, "round": number}
         try:
-            found = named | (self._live(setting) if setting.interval else self._backlog(setting))
-        except LabError as error:
-            found = named | {"problem": str(error)}
+            for part in self._live(setting) if setting.interval else self._backlog(setting):
+                found |= part
+        except Exception as error:  # one failed run must not cost the others
+            found |= {"problem": f"{type(error).__name__}: {error}"}
             self._worker.stop()
             self._start_worker()
         finally:
@@ -253,8 +254,8 @@ class _Run:
         self._worker.call("begin", base=base, kind=setting.kind, table_options=setting.table)
         return table_path(base, setting.kind)
 
-    def _backlog(self, setting: Setting) -> dict:
-        """Read the backlog in batches."""
+    def _backlog(self, setting: Setting) -> Iterator[dict]:
+        """Read the backlog in batches; yields what was measured."""
         path = self._begin(setting)
         before = self._meter.read()
         # Spark divides the limit by the number of partitions and rounds down.
@@ -266,12 +267,10 @@ class _Run:
             self._wait_until_quiet()
         used = self._meter.read() - before
         batches = self._worker.call("stop_following")["batches"]
-        found = _figures(batches, used) | self._asked(path, self._stream.answers()["aggregate"])
-        if setting.compacts_beside and found["pending"]:
-            return found | {"problem": "a compaction was still running"}
-        return found
+        yield _figures(batches, used)
+        yield from self._asked(path, self._stream.answers()["aggregate"])
 
-    def _live(self, setting: Setting) -> dict:
+    def _live(self, setting: Setting) -> Iterator[dict]:
         """Follow events that arrive at a fixed rate; the table exists when the clock starts."""
         config = self._config
         pace = Pace((config.rate,), seconds=config.seconds - SPARE_S, trigger=setting.interval)
@@ -294,33 +293,32 @@ class _Run:
         frame = self._lab.ledger(topic).frame()
         timed = {event.send_id for event in sends[latency.FIRST :]}
         sent = frame[(frame["state"] == "acked") & frame["send_id"].isin(timed)]
+        yield _figures(batches, used)
         listed = store.list_objects(self._bucket.endpoints, "bench/")
-        fresh = latency.figures(
-            sent, pd.DataFrame(batches), dict(filter(None, map(commit_of, listed)))
-        )
-        found = _figures(batches, used) | {"visible after s": fresh["p50"]} | self._asked(path)
+        completed = dict(filter(None, map(commit_of, listed)))
+        fresh = latency.figures(sent, pd.DataFrame(batches), completed)
+        yield {"visible after s": fresh["p50"], "p95": fresh["p95"]}
         if fresh["measured"] < len(timed):
-            return found | {"problem": f"{fresh['measured']} of {len(timed)} events in a commit"}
-        return found
+            yield {"problem": f"{fresh['measured']} of {len(timed)} events in a commit"}
+        yield from self._asked(path)
 
-    def _asked(self, path: str, answer: tuple[int, int] | None = None) -> dict:
-        """Query the table, and look at its files."""
+    def _asked(self, path: str, right: tuple[int, int] | None = None) -> Iterator[dict]:
+        """Query the table, and look at its files; yields what that needed and found."""
         reply, used = self._meter.call("run_query")
-        table = xray(self._bucket.endpoints, path)
-        found = {
-            "files": sum(len(part.files) for part in table.current),
-            "compactions": sum(
-                write.action == "commit" for write in table.completed_writes.values()
-            )
-            if table.table_type == "MERGE_ON_READ"
-            else 0,
-            "pending": len(table.planned),
+        yield {
             "query requests": used.bucket.gets + used.bucket.lists,
             "query KB": round(used.bucket.bytes_read / 1000),
         }
-        if answer and tuple(reply["answer"]) != answer:
-            return found | {"problem": f"the table answers {reply['answer']}, right is {answer}"}
-        return found
+        if right and tuple(reply["answer"]) != right:
+            yield {"problem": f"the table answers {reply['answer']}, right is {right}"}
+        table = xray(self._bucket.endpoints, path)
+        yield {
+            "files": sum(len(part.files) for part in table.current),
+            "base files written": sum(file.kind == "base" for file in table.files),
+            "commits": len(table.completed_writes),
+        }
+        if table.planned:
+            yield {"problem": "a compaction was still running"}
 
     def _wait_until_quiet(self) -> None:
         """Wait until the store has had no request for QUIET_S seconds.
