@@ -20,6 +20,13 @@ from lab_env.display.palette import BLUE, GREEN, GREY, SKY, VERMILION
 from lab_env.errors import LabError
 from lab_env.shop.model import Send
 
+# What an alert shows of a pipeline: ages, and nothing of the cause.
+PAGER = (
+    "pipeline_oldest_unread_seconds",
+    "pipeline_newest_message_seconds",
+    "pipeline_last_commit_seconds",
+)
+
 
 def jvm_of_session() -> int:
     """The process id of the JVM in which this notebook's Spark runs.

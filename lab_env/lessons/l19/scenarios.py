@@ -1,4 +1,4 @@
-"""A quarter of an hour of made-up metrics, on which exercise 19.1 tries an alert.
+"""A quarter of an hour of made-up metrics, on which exercise 19.2 tries an alert.
 
 Each scenario lasts 90 seconds, with a sample per second of every metric of the lesson. What is
 wrong begins at second 20. The alert must ring by second 32, or never.
@@ -143,6 +143,14 @@ NIGHT = Scenario(
     last_commit=lambda second: 3600 + second,
     newest=lambda second: 3600 + second,
 )
+MORNING = Scenario(
+    "the first order after a quiet hour",
+    rings=False,
+    unread=lambda second: second - WRONG_FROM if WRONG_FROM <= second < WRONG_FROM + 5 else 0,
+    behind=lambda second: int(WRONG_FROM <= second < WRONG_FROM + 5),
+    last_commit=lambda second: second - 25 if second >= WRONG_FROM + 5 else 3600 + second,
+    newest=lambda second: second - 20 if second >= WRONG_FROM + 5 else 3600 + second,
+)
 SALE = Scenario(
     "a sale: 2,000 messages wait, the oldest for less than 5 s",
     rings=False,
@@ -174,7 +182,7 @@ EXPORTER = Scenario("the exporter dies", rings=True, no_exporter=(WRONG_FROM, SE
 BROKER = Scenario("Kafka does not answer", rings=True, no_broker=(WRONG_FROM, SECONDS + 1))
 
 # False alarms first, because they are what people switch off.
-SCENARIOS = (CALM, NIGHT, SALE, HICCUP, PAGES, HANG, SLOW, EXPORTER, BROKER)
+SCENARIOS = (CALM, NIGHT, MORNING, SALE, HICCUP, PAGES, HANG, SLOW, EXPORTER, BROKER)
 
 
 def question(begin: int, end: int) -> str:
