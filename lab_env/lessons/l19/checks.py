@@ -442,7 +442,7 @@ class CauseAndNumber:
             said = as_list(answer[name])
             if len(said) != 2:
                 raise Unreadable(f"{name}: a cause and a number are expected.")
-            findings.append(Finding(as_choice(said[0], CAUSES), _number(said[1]), evidence))
+            findings.append(Finding(as_choice(said[0], CAUSES), number_in(said[1]), evidence))
         return findings
 
     @staticmethod
@@ -466,7 +466,7 @@ class CauseAndNumber:
         return Passed(proved)
 
 
-def _number(said) -> int | str:
+def number_in(said) -> int | str:
     """A whole number, also in a row of one field; else its text, for the message."""
     if isinstance(said, tuple) and len(said) == 1:
         said = said[0]
