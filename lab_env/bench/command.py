@@ -147,6 +147,7 @@ class Run:
         found = tuning.tune(tuning.tuning_config(self._full), runs, self._print_progress)
         self._report["tuning"] = found
         self._report["problems"] += found["problems"]
-        self._keep("tuning", found)
+        if found["complete"]:
+            self._keep("tuning", found)
         self._console.print(tuning.text_table(found), markup=False)
         self._console.print(f"Each run: {runs}", markup=False)

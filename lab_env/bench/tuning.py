@@ -23,13 +23,15 @@ from lab_env.bench.metering import Meter, ResourceUsage
 from lab_env.bench.rounds import NAMESPACE, PARTITIONS, rotated, send
 from lab_env.bench.stream import UNIFORM, Scenario, record
 from lab_env.bench.worker_client import WorkerClient
+from lab_env.display.chart import new_panels, svg
+from lab_env.display.palette import GREEN, GREY, VERMILION
 from lab_env.install.cache import Progress
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import options, session
 from lab_env.pipeline.sinks import table_path
 from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.probes.sampling import commit_of
-from lab_env.probes.verdict import Spread, verdict
+from lab_env.probes.verdict import HIGHER, LOWER, Spread, verdict
 from lab_env.shop.producer import Sender
 from lab_env.shop.topics import ensure_topic
 from lab_env.xray import xray
@@ -79,8 +81,8 @@ SETTINGS = {
         Setting("inline", "mor", NO_COMPACTION | {DELTAS: "2", "hoodie.compact.inline": "true"}),
         Setting("beside", "mor", MOR | {DELTAS: "2"}, compacts_beside=True),
         Setting("after five", "mor", MOR | {DELTAS: "5"}, compacts_beside=True),
-        Setting("every 2 s", "mor", NO_COMPACTION, interval=2),
-        Setting("every 8 s", "mor", NO_COMPACTION, interval=8),
+        Setting("every 4 s", "mor", NO_COMPACTION, interval=4),
+        Setting("every 16 s", "mor", NO_COMPACTION, interval=16),
     )
 }
 # By knob: the two settings that are compared, and what the knob is turned from and to.
@@ -90,7 +92,7 @@ KNOBS = {
     "small file limit": ("no small file limit", "small file limit", "off → 100 MB"),
     "compaction": ("inline", "beside", "inline → async"),
     "delta commits": ("beside", "after five", "2 → 5"),
-    "commit interval": ("every 2 s", "every 8 s", "2 s → 8 s"),
+    "commit interval": ("every 4 s", "every 16 s", "4 s → 16 s"),
 }
 WARM_UP = ("beside", "small file limit")  # one of each table type
 METRICS = (
@@ -113,8 +115,8 @@ class TuningConfig:
         batches: number of its batches.
         rate: events/s of a live stream.
         seconds: how long it lasts; a multiple of each interval.
-        rounds: how often each setting is measured, if `minutes` allow.
-        minutes: no run begins after that.
+        rounds: how often each setting is measured.
+        minutes: no run begins after that; the next call of `tune` goes on.
         java_options: of the JVM.
     """
 
@@ -133,26 +135,32 @@ def tuning_config(full: bool) -> TuningConfig:
     """A small run that shows that all works, or one to draw conclusions from."""
     if full:
         return TuningConfig(batch=800, batches=5, rate=100, seconds=16, rounds=3)
-    return TuningConfig(batch=50, batches=5, rate=20, seconds=8, rounds=1)
+    return TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=1)
 
 
 def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) -> dict:
-    """Measure all settings in rounds.
+    """Measure all settings in rounds; a run that ended early is continued.
 
     Args:
         config: how much is measured.
-        folder: gets one JSON file per run; emptied first.
+        folder: gets one JSON file per run. The runs of a complete measurement, or of another
+            `config`, are removed first.
         report_progress: receives lines of progress.
 
     Returns:
-        `made`, `cores`, `size`, `problems` (wrong answers, runs that failed) and `runs`: one
+        `complete` (whether every run is there), `made`, `cores`, `size`, `problems` (wrong answers, runs that failed) and `runs`: one
         dictionary per run, as in `_figures`.
 
     Raises:
         LabError: the services do not start, or the store returns no metrics.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    size = json.dumps(asdict(config), sort_keys=True)
+    kept = folder / "size"
+    same = kept.exists() and kept.read_text() == size
+    if not same or len(list(folder.glob("*.json"))) == config.rounds * len(SETTINGS):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        kept.write_text(size)
     with _Run(config, folder, report_progress) as run:
         run.all()
     return collected(config, folder)
@@ -166,7 +174,9 @@ def collected(config: TuningConfig, folder: Path) -> dict:
         for run in runs
         if run.get("problem")
     ]
+    done = {(run["setting"], run["round"]) for run in runs if not run.get("problem")}
     return {
+        "complete": len(done) == config.rounds * len(SETTINGS),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "cores": os.cpu_count(),
         "size": {
@@ -224,11 +234,14 @@ class _Run:
                 self._one(SETTINGS[name], 0)
         for number in range(1, self._config.rounds + 1):
             for setting in rotated(number - 1, tuple(SETTINGS.values())):
+                file = self._folder / f"{number}-{setting.name.replace(' ', '-')}.json"
+                if file.exists():
+                    continue
                 if time.monotonic() - self._began > 60 * self._config.minutes:
-                    self._report_progress(f"{self._config.minutes:g} minutes are over")
+                    minutes = f"{self._config.minutes:g} minutes are over"
+                    self._report_progress(f"{minutes}; the same command goes on from here")
                     return
                 found = self._one(setting, number)
-                file = self._folder / f"{number}-{setting.name.replace(' ', '-')}.json"
                 file.write_text(json.dumps(found))
 
     def _one(self, setting: Setting, number: int) -> dict:
@@ -387,6 +400,39 @@ def compared(run: dict) -> pd.DataFrame:
             rows.append((knob, metric, old.median, new.median, ratio, verdict(new, old), len(both)))
     columns = ["knob", "metric", "from", "to", "ratio", "verdict", "rounds"]
     return pd.DataFrame(rows, columns=columns).set_index(["knob", "metric"])
+
+
+def knobs_chart(run: dict) -> str:
+    """What turning each knob did to each metric: the ratio of the medians, on a logarithmic scale.
+
+    Args:
+        run: what `tune` or `recorded.shown` returned.
+
+    Returns:
+        SVG text: a full dot where the rounds lie apart, an empty one where they do not.
+    """
+    found = compared(run)
+    titles = [f"{knob}: {turned}" for knob, (_, _, turned) in KNOBS.items()]
+    figure, panels = new_panels(titles, rows=2, width=9.6, height=5.0)
+    places = {metric: place for place, metric in enumerate(reversed(METRICS))}
+    for panel, knob in zip(panels, KNOBS, strict=True):
+        panel.axvline(1, color=GREY, linewidth=1)
+        for metric, row in found.loc[knob].iterrows():
+            sure = row["verdict"] in (LOWER, HIGHER)
+            colour = {LOWER: GREEN, HIGHER: VERMILION}.get(row["verdict"], GREY)
+            face = colour if sure else "none"
+            place = places[metric]
+            panel.plot([1, row["ratio"]], [place, place], "-", color=colour, linewidth=1)
+            panel.plot(row["ratio"], place, "o", color=colour, markerfacecolor=face)
+        panel.set_xscale("log")
+        panel.set_xlim(0.12, 8)
+        panel.set_xticks([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
+        panel.set_xticks([], minor=True)
+        panel.set_yticks(list(places.values()), list(places))
+        panel.set_ylim(-0.6, len(places) - 0.4)
+    for panel in panels[-len(titles) // 2 :]:
+        panel.set_xlabel("after / before")
+    return svg(figure)
 
 
 def text_table(run: dict) -> str:

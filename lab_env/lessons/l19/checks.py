@@ -61,7 +61,7 @@ class CountsFromOutside:
             raise Unreadable("A function `unread(ends, batches)` is expected.")
         counted = []
         for case, ends, batches in made_up_streams(random.Random(secrets.randbits(64))):
-            right = unreadby_partition(ends, batches)
+            right = unread_by_partition(ends, batches)
             found = answer(dict(ends), list(batches))
             counted.append(Counted(case, by_partition(found), right, ends, tuple(batches)))
         return counted
@@ -119,7 +119,7 @@ def by_partition(found) -> dict[int, int]:
         raise Unreadable("A dictionary {partition: unread messages} is expected.") from None
 
 
-def unreadby_partition(ends: Mapping[int, int], batches: Sequence[Batch]) -> dict[int, int]:
+def unread_by_partition(ends: Mapping[int, int], batches: Sequence[Batch]) -> dict[int, int]:
     """Messages that no committed batch holds, by partition."""
     done = [batch for batch in batches if batch.committed]
     read = done[-1].end if done else {}

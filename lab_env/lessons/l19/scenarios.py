@@ -55,6 +55,8 @@ class Scenario:
             "pipeline_oldest_unread_seconds": self.unread,
             "pipeline_newest_message_seconds": self.newest,
             'pipeline_lag_messages{partition="0"}': self.behind,
+            'pipeline_expired_messages{partition="0"}': _zero,
+            'pipeline_clock_ahead_seconds{part="topic"}': _zero,
         }
         of_table = {
             "pipeline_last_commit_seconds": self.last_commit,
