@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -148,14 +148,13 @@ def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) 
         report_progress: receives lines of progress.
 
     Returns:
-        `complete` (whether every run is there), `made`, `cores`, `size`, `problems` (wrong answers, runs that failed) and `runs`: one
-        dictionary per run, as in `_figures`.
+        `complete` (whether every run is there), `made`, `cores`, `size`, `problems` (wrong answers,
+        runs that failed) and `runs`: one dictionary per run, as in `_figures`.
 
     Raises:
         LabError: the services do not start, or the store returns no metrics.
     """
-    size = json.dumps(asdict(config), sort_keys=True)
-    kept = folder / "size"
+    size, kept = json.dumps(_size(config)), folder / "size"
     same = kept.exists() and kept.read_text() == size
     if not same or len(list(folder.glob("*.json"))) == config.rounds * len(SETTINGS):
         shutil.rmtree(folder, ignore_errors=True)
@@ -179,15 +178,15 @@ def collected(config: TuningConfig, folder: Path) -> dict:
         "complete": len(done) == config.rounds * len(SETTINGS),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "cores": os.cpu_count(),
-        "size": {
-            key: value
-            for key, value in asdict(config).items()
-            if key in ("batch", "batches", "rate", "seconds")
-        }
-        | {"updates percent": UPDATES},
+        "size": _size(config),
         "problems": problems,
         "runs": [run for run in runs if not run.get("problem")],
     }
+
+
+def _size(config: TuningConfig) -> dict[str, int]:
+    sizes = {key: getattr(config, key) for key in ("batch", "batches", "rate", "seconds")}
+    return sizes | {"updates percent": UPDATES}
 
 
 class _Run:

@@ -177,16 +177,16 @@ class _Remembered:
         self.path = files.path
         self._files = files
         self._contents: dict[str, bytes] = {}
+        self._sizes: dict[str, int] = {}
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each file, by its key."""
-        sizes = self._files.sizes()
+        before, self._sizes = self._sizes, self._files.sizes()
+        same = self._contents.keys() & self._sizes.keys()
         self._contents = {
-            key: content
-            for key, content in self._contents.items()
-            if sizes.get(key) == len(content)
+            key: self._contents[key] for key in same if self._sizes[key] == before.get(key)
         }
-        return sizes
+        return self._sizes
 
     def read(self, key: str) -> bytes:
         """The content of one file."""
