@@ -302,12 +302,13 @@ class Lab:
         """Every object below a path of the object store, listed without Spark."""
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
-    def xray(self, path: str, since: XRay | None = None) -> XRay:
+    def xray(self, path: str, since: XRay | None = None, check: bool = False) -> XRay:
         """A Hudi table's timeline and files; with an earlier snapshot, new files are marked.
 
-        Its `commit()` has what a write recorded: operation, records, bytes, files, schema, batch.
+        With `check`, damaged files are, too. Its `commit()` has what a write recorded: operation,
+        records, bytes, files, schema, batch.
         """
-        return xray(self.endpoints, path, since)
+        return xray(self.endpoints, path, since, check)
 
     def damaged_files(self, path: str) -> list[Damage]:
         """The files of a Hudi table that were damaged after they were written; empty if intact.

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from lab_env import services
-from lab_env.campaign import report
+from lab_env.campaign import recorded, report
 from lab_env.campaign.clones import verdict_of
 from lab_env.campaign.group import NAMESPACE, Group
 from lab_env.campaign.judge import KEYS, judge_rows, planted_losses, read_rows
@@ -228,6 +228,8 @@ def _write_page(campaign: Campaign) -> None:
         campaign.records.groups(),
     )
     report_path(campaign.records).write_text(page)
+    results = campaign.records.results()
+    recorded.keep(campaign.seed, campaign.size, results, campaign.records.folder / recorded.FILE)
 
 
 def _finish(campaign: Campaign, console: Console) -> int:

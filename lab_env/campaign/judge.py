@@ -71,17 +71,8 @@ def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
         endpoints: where the store is.
         table: its path, `s3a://...`.
     """
-    options = {
-        "aws_endpoint": endpoints.s3_endpoint,
-        "aws_access_key_id": endpoints.s3_access_key,
-        "aws_secret_access_key": endpoints.s3_secret_key,
-        "aws_region": endpoints.s3_region,
-        "aws_allow_http": "true",
-    }
-    store.export_environment(endpoints)  # the options alone do not reach the metadata table
-    given = {name: value for name, value in options.items() if value}
-    address = table.replace("s3a://", "s3://")
-    built = HudiTableBuilder.from_base_uri(address).with_storage_options(given).build()
+    store.export_environment(endpoints)
+    built = HudiTableBuilder.from_base_uri(table.replace("s3a://", "s3://")).build()
     batches = built.read(HudiReadOptions())
     if not batches:
         return pd.DataFrame(columns=[*KEYS, *META])

@@ -68,7 +68,7 @@ class Records:
     def clear(self) -> None:
         """Forget an earlier campaign with this plan."""
         for file in self.folder.iterdir():
-            if file.suffix in (".json", ".html", ".new"):
+            if file.suffix in (".json", ".html", ".gz", ".new"):
                 file.unlink()
 
     def save(self, result: Result) -> None:

@@ -12,6 +12,8 @@ import pandas as pd
 from lab_env.hudi.commits import Commit, decode_commit
 from lab_env.hudi.timeline import Instant
 
+# What a job may call itself in the metadata of its writes, an option of this name.
+WRITER = "_writer"
 # Where an action that undoes others records their requested times.
 _UNDOES = {"rollback": "commitsRollback", "restore": "instantsToRollback"}
 
@@ -121,6 +123,7 @@ class Snapshot:
         cleaned: files that cleans deleted, as far as timeline and history record them.
         planned: file group, requested time and action of each pending compaction and clustering.
         records: decoded metadata of completed instants, by action and requested time.
+        damage: what is wrong with a file, by its path below the table; empty if nobody has looked.
     """
 
     path: str
@@ -136,6 +139,7 @@ class Snapshot:
     cleaned: tuple[CleanedFile, ...] = ()
     planned: tuple[tuple[str, str, str], ...] = ()
     records: Mapping[tuple[str, str], dict] = field(default_factory=dict, compare=False, repr=False)
+    damage: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def commit(self, requested: str | None = None) -> Commit:
         """The metadata of a completed write.
@@ -168,6 +172,15 @@ class Snapshot:
         """The completed writes by requested time, including archived ones."""
         instants = (*self.history, *self.instants)
         return {i.requested: i for i in instants if i.writes and i.completed}
+
+    @cached_property
+    def writers(self) -> dict[str, str]:
+        """Who made a write, by its requested time, where its metadata says so under `_writer`."""
+        named = {
+            requested: (record.get("extraMetadata") or {}).get(WRITER)
+            for (_, requested), record in self.records.items()
+        }
+        return {requested: name for requested, name in sorted(named.items()) if name}
 
     @cached_property
     def slices(self) -> tuple[FileSlice, ...]:

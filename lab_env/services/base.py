@@ -19,6 +19,16 @@ from lab_env.processes.ports import choose_ports
 from lab_env.processes.state import folder, read_state
 from lab_env.processes.supervisor import Program
 
+# The log4j2.properties of a server. Only warnings: its last twenty lines must explain a failure.
+LOG4J2 = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %-5p %c{1}: %m%n%ex{short}
+"""
+
 
 class NotReady(Exception):
     """The service does not answer as it should yet; the text says how."""

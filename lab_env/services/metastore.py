@@ -16,7 +16,7 @@ from lab_env.install.maven import pyspark_home
 from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes.supervisor import Program
 from lab_env.services import hive
-from lab_env.services.base import NotReady, Service
+from lab_env.services.base import LOG4J2, NotReady, Service
 from lab_env.services.minio import credentials, credentials_as
 from lab_env.settings import settings
 
@@ -37,14 +37,7 @@ PROPERTIES = {
     "fs.s3a.connection.timeout": "5000",
 }
 
-# Only warnings: the last twenty lines must explain a failure.
-LOGGING = """\
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %-5p %c{1}: %m%n%ex{short}
+LOGGING = f"""{LOG4J2}
 logger.datanucleus.name = DataNucleus
 logger.datanucleus.level = error
 """

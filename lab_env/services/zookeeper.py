@@ -15,7 +15,7 @@ from lab_env.install.java import java_program
 from lab_env.install.maven import pyspark_home
 from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes.supervisor import Program
-from lab_env.services.base import NotReady, Service, write_properties
+from lab_env.services.base import LOG4J2, NotReady, Service, write_properties
 from lab_env.settings import settings
 
 TIMEOUT_S = 3
@@ -43,16 +43,6 @@ JVM = (
 # What the server needs of PySpark's jars.
 JARS = ("zookeeper*", "slf4j-api-*", "log4j-*", "netty-*", "metrics-core-*", "snappy-java-*")
 
-# Only warnings: the last twenty lines must explain a failure.
-LOGGING = """\
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %-5p %c{1}: %m%n%ex{short}
-"""
-
 
 class ZooKeeper(Service):
     """The lab's ZooKeeper."""
@@ -77,7 +67,7 @@ class ZooKeeper(Service):
         """The server on its folder."""
         own = {"clientPort": str(ports["client"]), "clientPortAddress": settings().bind}
         write_properties(self.folder / "zoo.cfg", PROPERTIES | own)
-        (self.folder / "log4j2.properties").write_text(LOGGING)
+        (self.folder / "log4j2.properties").write_text(LOG4J2)
         server = "org.apache.zookeeper.server.ZooKeeperServerMain"
         return Program(
             name=self.name,

@@ -27,6 +27,8 @@ def instant(table: Snapshot, which: Instant) -> str:
         words = f"requested {which.requested}  completed {which.completed} ({took} later)"
     else:
         words = f"requested {which.requested}  {which.state}, not complete"
+    if which.requested in table.writers:
+        words += f", by {table.writers[which.requested]}"
     effect = _effect(table, which)
     return f"{which.action}: {words}{f'; {effect}' if effect else ''}"
 
@@ -49,7 +51,9 @@ def file(table: Snapshot, which: DataFile) -> str:
         rows = f", {counted(which.rows, 'change' if which.kind == 'log' else 'row')}"
     new = f" · {change(table, which)} since the last look" if which in table.new_files else ""
     state = "" if which.committed else " · not committed, no reader sees it"
-    return f"{which.name}: {which.size:,} bytes{rows}, of the instant {which.instant}{state}{new}"
+    damage = f" · damaged: {table.damage[which.key]}" if which.key in table.damage else ""
+    about = f"{which.size:,} bytes{rows}, of the instant {which.instant}"
+    return f"{which.name}: {about}{state}{new}{damage}"
 
 
 def change(table: Snapshot, which: DataFile) -> str:

@@ -21,6 +21,8 @@ ACTION = {
 OTHER_ACTION = GREY  # clean, savepoint, indexing
 NEW = AMBER
 NOT_COMMITTED = VERMILION
+DAMAGED = VERMILION
+WRITERS = (PINK, SKY, GREY)  # jobs that name themselves, from the first on, again and again
 
 # The page's own colours, else those of a light page.
 INK = "var(--jp-content-font-color1, #24292f)"

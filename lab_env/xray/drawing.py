@@ -45,6 +45,7 @@ def as_html(table: Snapshot) -> str:
         detailed=detailed,
         headed=headed,
         tiled=tiled,
+        writers=_writers(table),
         groups=groups,
         count=count,
         shown=first_groups(groups),
@@ -57,6 +58,12 @@ def as_html(table: Snapshot) -> str:
         duration_text=duration_text,
         size_text=size_text,
     )
+
+
+def _writers(table: Snapshot) -> dict[str, int]:
+    """The jobs that name themselves, and the number of each one's colour."""
+    names = list(dict.fromkeys(table.writers.values()))
+    return {name: place % len(colours.WRITERS) for place, name in enumerate(names)}
 
 
 def _panels(
@@ -93,5 +100,7 @@ def _legend(table: Snapshot, tiled: bool) -> list[tuple[str, str]]:
         ("mark hollow", "hollow: not complete"): any(not i.completed for i in table.instants),
         ("file new", "new since last look"): table.since,
         ("file new removed", "removed since last look"): table.gone_files,
+        ("file damaged", "damaged: named above"): table.damage,
     }
-    return [entry for entry, wanted in entries.items() if wanted]
+    by = [] if tiled else [(f"by writer-{n}", f"by {name}") for name, n in _writers(table).items()]
+    return [*(entry for entry, wanted in entries.items() if wanted), *by]

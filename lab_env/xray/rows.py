@@ -8,6 +8,7 @@ from lab_env.hudi.table import CleanedFile, DataFile, FileSlice, Snapshot
 from lab_env.xray import captions
 from lab_env.xray.columns import Columns
 
+DAMAGED = "damaged"  # shown in place of the size
 UNREAD = {"loose": "not committed", "cleaned": "cleaned"}  # shown in place of the size
 
 
@@ -22,6 +23,8 @@ class Cell:
         size: their size, or why no reader sees them.
         strip: whether a change log is beside other files.
         mark: new, rewritten or removed since the last look; else empty.
+        damaged: whether one of the files is.
+        writer: who wrote them; empty if the write does not say.
         hover: each file with its full name, one per line.
     """
 
@@ -31,6 +34,8 @@ class Cell:
     size: str
     strip: bool
     mark: str
+    damaged: bool
+    writer: str
     hover: str
 
 
@@ -142,8 +147,18 @@ def _cell(table: Snapshot, look: str, column: int, files: list) -> Cell:
         kind = f"{len(main)} {'logs' if kind == 'log' else 'files'}"
     size = UNREAD.get(look) or size_text(sum(file.size for file in main))
     hover = "\n".join(_hover(table, look, file) for file in files)
-    strip = len(main) < len(files)
-    return Cell(column, main[0].kind, kind, size, strip, _mark(table, look, files), hover)
+    damaged = any(isinstance(file, DataFile) and file.key in table.damage for file in files)
+    return Cell(
+        column,
+        main[0].kind,
+        kind,
+        DAMAGED if damaged else size,
+        strip=len(main) < len(files),
+        mark=_mark(table, look, files),
+        damaged=damaged,
+        writer=table.writers.get(main[0].instant, ""),
+        hover=hover,
+    )
 
 
 def _mark(table: Snapshot, look: str, files: list) -> str:

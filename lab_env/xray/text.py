@@ -32,6 +32,9 @@ def as_text(table: Snapshot) -> str:
     if table.cleaned:
         lines.append("deleted by cleans")
         lines += [f"  {captions.cleaned(file)}" for file in table.cleaned]
+    if table.damage:
+        lines.append("damaged")
+        lines += [f"  {key}: {why}" for key, why in sorted(table.damage.items())]
     parts = ", ".join(words for _, words in captions.parts(table))
     lines.append(f"{captions.counted(table.objects, 'object')}: {parts}")
     if partitions := captions.metadata(table):

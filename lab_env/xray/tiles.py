@@ -42,7 +42,9 @@ class Tile:
         files = [*(file for part in self.slices for file in part.files), *self.loose]
         new = self.removed or not table.new_files.isdisjoint(files)
         behind = any(not part.current for part in self.slices)
-        extra = {"new": new, "behind": behind, "foot": kind == "base" and self.logs}
+        damaged = any(file.key in table.damage for file in files)
+        foot = kind == "base" and self.logs
+        extra = {"new": new, "damaged": damaged, "behind": behind, "foot": foot}
         return " ".join([state, kind, *(name for name, wanted in extra.items() if wanted)])
 
     def hover(self, table: Snapshot) -> str:

@@ -1,9 +1,10 @@
 """What `lab.xray()` returns: the facts of `lab_env.hudi` with a drawing and a text form."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from lab_env.errors import LabError
 from lab_env.hudi.commits import Commit
+from lab_env.hudi.intact import damaged_files
 from lab_env.hudi.reader import TableNotFound, UnsupportedTable, read_table
 from lab_env.hudi.table import CommitNotFound, Snapshot
 from lab_env.settings import Endpoints
@@ -40,19 +41,27 @@ class XRay(Snapshot):
             raise LabError(str(error), next_step) from None
 
 
-def xray(endpoints: Endpoints, path: str, since: Snapshot | None = None) -> XRay:
+def xray(
+    endpoints: Endpoints, path: str, since: Snapshot | None = None, check: bool = False
+) -> XRay:
     """Read a table from the lab's object store as it is now.
 
     Args:
         endpoints: where the store is.
         path: for example `s3a://lakehouse/lesson-05/orders`.
         since: an earlier snapshot; the drawing marks what is new since then.
+        check: look for damaged files, too; the drawing marks them.
 
     Raises:
         LabError: the path holds no Hudi table, or one of an older layout.
     """
+    files = StoredTable(endpoints, path)
     try:
-        return shown_as(XRay, read_table(StoredTable(endpoints, path), since))
+        plain = read_table(files, since)
+        if check:
+            found = {damage.key: damage.why for damage in damaged_files(files)}
+            plain = replace(plain, damage=found)
+        return shown_as(XRay, plain)
     except TableNotFound as error:
         raise LabError(str(error), "give the path that the table was saved to.") from None
     except UnsupportedTable as error:

@@ -163,16 +163,9 @@ def test_what_is_typed_into_the_database_is_in_the_table_exactly(shop):
 
 def rows_of(lab: Lab, table: str) -> list[tuple]:
     """The rows of a Hudi table, read without Spark, in the order of their keys."""
-    endpoints = lab.endpoints
-    options = {
-        "aws_endpoint": endpoints.s3_endpoint,
-        "aws_access_key_id": endpoints.s3_access_key,
-        "aws_secret_access_key": endpoints.s3_secret_key,
-        "aws_region": endpoints.s3_region,
-        "aws_allow_http": "true",
-    }
+    store.export_environment(lab.endpoints)
     address = lab.path(table).replace("s3a://", "s3://")
-    batches = HudiTableBuilder.from_base_uri(address).with_storage_options(options).build().read()
+    batches = HudiTableBuilder.from_base_uri(address).build().read()
     rows = pa.Table.from_batches(batches).select(COLUMNS.split(", ")).sort_by("order_id")
     return [tuple(row.values()) for row in rows.to_pylist()]
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lab_env.campaign import report
+from lab_env.campaign import recorded, report
 from lab_env.campaign.plan import make_plan
 from lab_env.campaign.records import Records, Result
 
@@ -101,3 +101,21 @@ def test_a_class_in_words_says_what_is_left():
     assert report.in_words(row).split(None, 1)[1] == (
         "2 of 4 run: 1 survived, 1 stuck, 2 not run; expected survived; 1 NOT AS EXPECTED"
     )
+
+
+def test_a_campaign_is_read_back_from_its_file_with_its_counts(records, tmp_path):
+    records.save(result(1))
+    records.save(result(4, recovery_seconds=20.5, evidence={"receipts": {"cow": "batch 7"}}))
+    records.save(result(2, "stuck", recovery_seconds=None, evidence={"error": "why"}))
+    recorded.keep(17, "small", records.results(), tmp_path / "c.json.gz")
+    found = recorded.delivered(tmp_path / "c.json.gz")
+    assert (found.seed, found.size, found.began_at) == (17, "small", 1e9)
+    # What was as expected needs no evidence.
+    assert found.results["004"].evidence == {} and found.results["002"].evidence == {"error": "why"}
+    assert found.rows() == report.summary(PLAN, records.results())
+    table = found.table().set_index("fault")
+    killed = table.loc["Writer killed (SIGKILL)"]
+    assert (killed["cases"], killed["as expected"], killed["outcomes"]) == (4, 2, "2 survived")
+    assert (killed["back in (median s)"], killed["at most (s)"]) == (16.5, 20.5)
+    assert table.loc["Object store frozen (SIGSTOP)", "outcomes"] == "1 stuck"
+    assert found.recovery().lstrip().startswith("<")

@@ -8,7 +8,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from xray_pictures import TABLES, changed, counted, many_groups, many_instants, over_days
+from xray_pictures import TABLES, changed, counted, many_groups, many_instants, over_days, rivals
 from xray_tables import DAY, T1, T2, T3, T4, T5, base, committed, done, log, stat, table
 
 import lab_env.xray
@@ -129,6 +129,25 @@ def test_the_legend_explains_only_what_is_there():
     html = changed()._repr_html_()
     for words in ("solid:", "hollow: not complete", "not committed: no reader sees it", "cdc log"):
         assert words in html
+
+
+def test_jobs_that_name_themselves_have_a_colour_and_their_name_at_their_files():
+    picture = rivals()
+    assert picture.writers == {T1: "the stream", T2: "backfill", T4: "the stream"}
+    boxes = re.findall(r'<i class="by writer-(\d)">([^<]+)</i>', picture._repr_html_())
+    assert sorted(boxes) == [("0", "the stream"), ("0", "the stream"), ("1", "backfill")]
+    assert "by the stream" in hovers(picture) and ", by backfill" in repr(picture)
+    assert "writer-" not in changed()._repr_html_()
+
+
+def test_a_damaged_file_is_hatched_and_says_why_in_both_forms():
+    picture = rivals()
+    html = body_of(picture)
+    assert html.count(" damaged") - html.count('class="file damaged"') >= 1
+    assert re.search(r'class="file current log[^"]* damaged"', html)
+    why = f"{log(T4)}: block 1 ends within its first length"
+    assert why in repr(picture) and why in unescape(html)
+    assert "damaged" not in body_of(changed()) and "damaged" not in repr(changed())
 
 
 def test_the_metadata_tables_partitions_are_listed():

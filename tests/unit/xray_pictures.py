@@ -1,5 +1,7 @@
 """Made-up tables of every shape that the X-ray's drawing has to cope with."""
 
+from dataclasses import replace
+
 from xray_tables import OTHER_DAY, T1, T2, T3, T4, base, committed, done, log, stat, table
 
 
@@ -77,6 +79,19 @@ def long_names():
     return table(*keys, properties=properties)
 
 
+def rivals():
+    """Two jobs that name themselves write one table, and a third one that does not; one file of
+    each was damaged."""
+    writes = {T1: "the stream", T2: "backfill", T3: "", T4: "the stream"}
+    files = {T1: base(T1), T2: base(T2, "b-0", OTHER_DAY), T3: log(T3), T4: log(T4)}
+    contents = {
+        done(t)[0]: committed("UPSERT", stat(files[t]), **({"_writer": name} if name else {}))
+        for t, name in writes.items()
+    }
+    plain = table(*done(T1), *done(T2), *done(T3), *done(T4), *files.values(), contents=contents)
+    return replace(plain, damage={log(T4): "block 1 ends within its first length"})
+
+
 TABLES = {
     **{f"{n} groups": lambda n=n: many_groups(n) for n in (1, 7, 10, 24, 60, 200)},
     "60 groups in 12 partitions": lambda: many_groups(60, 12),
@@ -88,6 +103,7 @@ TABLES = {
     "days": over_days,
     "changed": changed,
     "counted": counted,
+    "rivals": rivals,
     "long names": long_names,
     "empty": table,
 }
