@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from lab_env.bench import command, tuning
+from lab_env.bench import command, recorded, tuning
 from lab_env.bench.metering import ResourceUsage
 from lab_env.bench.tuning import KNOBS, METRICS, SETTINGS, TuningConfig, compared, knobs_chart
 from lab_env.bench.tuning_worker import reached
@@ -33,6 +33,27 @@ def test_a_knob_is_judged_by_the_rounds_that_both_of_its_settings_have():
     assert tuple(found.loc["buckets", "requests"]) == (305 / 102, "higher", 2)
     assert tuple(found.loc["shuffle tasks", "requests"])[1:] == ("inconclusive", 3)
     assert "commit interval" not in found.index.get_level_values("knob")
+
+
+def test_one_round_tells_counts_apart_that_differ_by_more_than_their_noise_and_no_time():
+    runs = [
+        {"setting": "plain", "round": 1, "requests": 100, "files": 20, "batch s": 1.0},
+        {"setting": "eight tasks", "round": 1, "requests": 150, "files": 20, "batch s": 3.0},
+    ]
+    found = compared({"runs": runs})["verdict"].loc["shuffle tasks"]
+    assert dict(found) == {
+        "batch s": "inconclusive",
+        "requests": "higher",
+        "files": "inconclusive",
+    }
+
+
+def test_the_delivered_run_has_both_settings_of_every_knob():
+    run = recorded.delivered("tuning")
+    assert run["problems"] == []
+    measured = {row["setting"] for row in run["runs"]}
+    assert measured == set(SETTINGS)
+    assert set(compared(run).index.get_level_values("knob")) == set(KNOBS)
 
 
 def test_each_knob_compares_two_settings_that_differ_in_it_alone():
