@@ -431,8 +431,8 @@ assert not [at for group in offsets for at in group.topic_partitions if at.topic
 # The shop promises: *95 percent of the time the oldest unread order is younger than 5 seconds.*
 # Such a promise is a [**service level objective**](../docs/glossary.md#service-level-objective)
 # (SLO). (At work it would be a minute, and everything below would take longer.) Ask Prometheus in
-# its language, PromQL. The name of a metric returns its value now; a comparison returns the series
-# for which it is true, and here that is none:
+# its language, PromQL. The name of a metric returns its value now. A comparison returns the series for
+# which it is true; when the stream has caught up, that is none.
 
 # %%
 UNREAD = f"pipeline_oldest_unread_seconds{OUTSIDE}"
@@ -456,10 +456,9 @@ print(f"{share_kept:.0%} of the seconds")
 # ### Exercise 19.2 · Ring for the right thing
 #
 # Write the alert. `expr` is PromQL: the alert is *pending* while it returns anything, and *firing*
-# when that has gone on for the time in `for`. It must fire when the
-# oldest unread message has been older than 5 s for 3 s, and also when nobody can tell. It must not
-# fire at night, when nobody orders, nor for a hiccup of two seconds, nor because many young
-# messages wait.
+# when that has gone on for the time in `for`. It must fire when the oldest unread message has been
+# older than 5 s for 3 s, and also when nobody can tell. It must not fire at night, when nobody
+# orders, nor for a hiccup of two seconds, nor because many young messages wait.
 #
 # The check does not run your stream. `promtool`, Prometheus's own tool, runs your rule on ten
 # made-up scenarios of 90 seconds. You may use every number that you have seen above.
