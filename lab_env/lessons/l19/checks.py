@@ -250,9 +250,9 @@ class RingsWhenItShould:
         if facts.still:
             return NotYet("The stream had caught up for 20 s, and the alert still fired.")
         return Passed(
-            "Silent in an ordinary minute, at night, at its first order, in a sale, after a hiccup and "
-            "while only Spark's pages are gone; rings when the stream hangs or is slow, and when the "
-            "exporter or Kafka does not answer."
+            "Silent in an ordinary minute, at night, at its first order, in a sale, after a hiccup "
+            "and while only Spark's pages are gone. It fires when the stream hangs or is slow, and "
+            "when the exporter or Kafka does not answer."
         )
 
 
