@@ -279,7 +279,8 @@ pages = scrape_config(
         "spark": spark_page,
         "hudi": hudi_page,
         "notebook": f"http://127.0.0.1:{notebook_port}/metrics",
-    }
+    },
+    namespace=lab.namespace,
 )
 lab.prometheus.scrape(pages)
 print(pages)
@@ -291,14 +292,15 @@ for sent in (400, 500):
     lab.replay(topic, n=100, skip=sent, sends=sends)
     query.processAllAvailable()
 
-OUTSIDE = '{namespace="lesson-19", pipeline="orders"}'
+OUTSIDE = f'{{namespace="{lab.namespace}", pipeline="orders"}}'
 numbers = lab.pipeline_metrics()
 show_numbers(numbers[numbers["pipeline"] == "orders"])
 
 # %% proof="All pages are read, and Hudi's page is open to the network."
 import psutil
 
-assert set(lab.prometheus.query('up{job=~"spark|hudi|notebook|pipeline"}')["value"]) == {1}
+pages_up = lab.prometheus.query('max_over_time(up{job=~"spark|hudi|notebook|pipeline"}[30s])')
+assert len(pages_up) == 4 and set(pages_up["value"]) == {1}
 ports = [c.laddr for c in psutil.Process(jvm).net_connections() if c.status == "LISTEN"]
 assert [at.port for at in ports if at.ip in ("::", "0.0.0.0")] == [hudi_port]
 

@@ -84,11 +84,11 @@ class Scenario:
         rows.append(_row(_labelled("pipeline_oldest_unread_seconds", OTHER_LABELS), late))
         rows.append(_row('up{job="pipeline",instance="exporter"}', _up(self.no_exporter)))
         for job in ("spark", "hudi"):
-            rows.append(_row(f'up{{job="{job}",instance="driver"}}', _up(self.no_spark)))
+            rows.append(_row(_of_page("up", job), _up(self.no_spark)))
         # The listener's number lives in the notebook: when Spark hangs, it stays as it was.
-        rows.append(_row('up{job="notebook",instance="notebook"}', _up(NEVER)))
+        rows.append(_row(_of_page("up", "notebook"), _up(NEVER)))
         reported = [str(0) for _ in range(SECONDS + 1)]
-        rows.append(_row('shop_messages_behind{job="notebook",instance="notebook"}', reported))
+        rows.append(_row(_of_page("shop_messages_behind", "notebook"), reported))
         return rows
 
     def _outside(self, values: At, also_gone: Span = NEVER) -> list[str]:
@@ -121,6 +121,11 @@ def _up(down: Span) -> list[str]:
 
 def _row(name: str, values: Sequence[str]) -> dict[str, str]:
     return {"series": name, "values": " ".join(values)}
+
+
+def _of_page(metric: str, job: str) -> str:
+    """A metric of one of the pages that the lesson adds."""
+    return f'{metric}{{job="{job}",instance="{job}",namespace="lesson-19"}}'
 
 
 def _labelled(name: str, labels: str = LABELS) -> str:
