@@ -7,8 +7,10 @@ attempt of each writer, with the error that it ended with.
 
 import json
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -19,8 +21,12 @@ from lab_env.pipeline.writer import endpoints_of_environment
 
 THREADS = 5
 PARTITIONS = 4
-ATTEMPTS = 10
+SECONDS = 120  # after which no writer tries again
+CONFLICT = "Conflict"  # in the name of the error that a loser gets
 FIRST = "first"
+# With many writers one job should clean. When each of them does, they roll back the same failed
+# writes at the same time, and most commits are followed by an error (measured with Hudi 1.1.1).
+NO_CLEANING = {"hoodie.clean.automatic": "false"}
 BEGIN = 1_700_000_000  # seconds since 1970, of the first attempt's order_ts
 
 
@@ -31,7 +37,8 @@ class Attempt:
     Args:
         writer: its name.
         number: from 1.
-        error: with what it ended; empty if it succeeded.
+        error: with what it ended; empty if it succeeded. After a conflict its rows are not in the
+            table; after any other error they may be, because what follows a commit may fail, too.
     """
 
     writer: str
@@ -70,7 +77,7 @@ def write(spark: SparkSession, options: dict[str, str], table: str, attempt: Att
         frame = spark.sql(f"SELECT * FROM VALUES {rows} AS rows({columns})")
         frame.write.format("hudi").options(**options).mode("append").save(table)
     except Exception as error:  # whatever it is: the writer tries again, as a scheduler would
-        return next((e for e in _causes(str(error)) if "Conflict" in e), str(error)[:500])
+        return next((e for e in _causes(str(error)) if CONFLICT in e), str(error)[:500])
     return ""
 
 
@@ -82,12 +89,13 @@ def _causes(error: str) -> list[str]:
 def write_until_done(
     spark: SparkSession, options: dict[str, str], table: str, writer: str
 ) -> list[Attempt]:
-    """All attempts of a writer, up to the first that succeeds."""
+    """All attempts of a writer, up to the first that succeeds or the end of its time."""
     attempts: list[Attempt] = []
-    for number in range(1, ATTEMPTS + 1):
+    deadline = time.monotonic() + SECONDS
+    for number in count(1):
         error = write(spark, options, table, Attempt(writer, number))
         attempts.append(Attempt(writer, number, error))
-        if not error:
+        if not error or time.monotonic() > deadline:
             break
     return attempts
 
@@ -97,7 +105,7 @@ def main(number: int, table: str, zookeeper: str, jars: str, java_home: str, jav
     extra = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": java}
     places = endpoints_of_environment(), Path(jars), Path(java_home)
     spark = build_session(*places, f"campaign rival {number}", extra, Path(log))
-    options = {"hoodie.table.name": "rivals", **COW, **shared(zookeeper, table)}
+    options = {"hoodie.table.name": "rivals", **COW, **shared(zookeeper, table), **NO_CLEANING}
     if number == 0 and (error := write(spark, options, table, Attempt(FIRST, 1))):
         raise RuntimeError(error)
     print("ready", flush=True)

@@ -1060,7 +1060,23 @@ assert verdicts["base file: lost"] == ("error: FileNotFoundException", lost, "er
 # - **A lost file** is noticed by a reader that has a list to miss it from: the
 #   [**metadata table**](../docs/glossary.md#metadata-table). Without it a listing *is* the truth.
 #
-# What helps is a version of the object (bucket versioning) or a copy. A cut log that nobody can put back has to
+# A check from outside finds more than the readers say: it compares each file's size with the one that its commit recorded, and
+# walks through the blocks of the logs. `lab.damaged_files(path)` lists what it finds, the X-ray hatches it.
+
+# %%
+with changed(lab, fragile, log_file, b"paid", b"pald"):
+    overlooked = lab.damaged_files(fragile)
+with cut(lab, fragile, log_file):
+    damaged = lab.xray(fragile, check=True)
+damaged
+
+# %% name="damage-found" proof="The check finds the log that was cut off, and overlooks the changed byte."
+assert list(damaged.damage) == [log_file.key] and overlooked == []
+
+# %% [markdown]
+# A changed byte leaves size and blocks as they were. Against that only a checksum helps, which the store has to keep and check.
+#
+# What helps afterwards is a version of the object (bucket versioning) or a copy. A cut log that nobody can put back has to
 # leave the timeline before its events are replayed, by `rollback_to_instant` or a savepoint (lesson 10; not tried
 # here). What stood only in the damaged file is gone, for time travel, too.
 #
@@ -1166,6 +1182,48 @@ assert last.state in ("requested", "inflight")
 from lab_env.lessons.l17.crash import forget_dead_session
 
 forget_dead_session(lab)
+
+# %% [markdown]
+# ### A hundred kills
+#
+# You killed one writer, at one moment. Does it survive at *every* moment? That is work for a machine. `lab campaign` runs
+# a pipeline behind a gate that sees each request to the store. It kills the writer at a chosen one: the plan, a marker, a
+# data file, the completed instant, the commit of Spark, before and after the store took it. It freezes, kills and
+# fills the store and freezes and kills Kafka under load, and it damages copies of tables and checkpoints. After each fault
+# hudi-rs reads both tables, and the ledger says what they must hold. What to expect of each class of faults, and who
+# promises it, was written down before the first run. Here is the run that comes with the course.
+#
+# **Predict:** after how many of 100 kills was an order missing, doubled, or an old version?
+
+# %%
+lab.predict("17.p7", ..., tolerance=0)
+
+# %%
+from lab_env.campaign.recorded import delivered
+
+campaign = delivered()
+campaign.table()
+
+# %%
+wrong = [r for r in campaign.results.values() if r.fault == "kill" and r.outcome == "wrong"]
+lab.record_actual("17.p7", len(wrong))
+HTML(campaign.recovery())
+
+# %% name="campaign" proof="The recorded campaign survived 100 kills and 20 outages; no fault was silently wrong."
+counts = {row.fault: row for row in campaign.rows()}
+survived = {fault: row.outcomes.get("survived", 0) for fault, row in counts.items()}
+outages = ("store_stopped", "store_killed", "broker_stopped", "broker_killed")
+assert survived["kill"] == 100 and sum(survived[fault] for fault in outages) == 20
+assert all(row.failed == row.not_run == 0 for row in counts.values())
+
+# %% [markdown]
+# - **Survived**: no reader saw a wrong row at any time, and when the writer had caught up, table and ledger were equal.
+# - **Loud**: an error, and nobody got a wrong answer without one.
+# - **Guarded**: Hudi or Spark alone would have gone on with a wrong table. A check of this lab raises an error: the writer
+#   compares its checkpoint with the table's newest commit when it starts, and `lab.damaged_files(path)` reads every file.
+#
+# Each guarded row is one that you have to guard in a pipeline of your own, too. Run a small campaign, 10 faults in five
+# minutes, in a terminal: `lab campaign`. Its page shows where each kill really landed.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes. Before the grid, let the group fill it in on a whiteboard: error, right, or wrong

@@ -174,6 +174,17 @@ def test_every_fault_has_a_function():
     assert set(verdicts()) == set(FAULTS)
 
 
+def test_a_rival_write_that_failed_after_its_commit_may_be_there_as_a_whole():
+    first = [("first-1", "first-1")]
+    done, unknown = [Attempt("08", 1)], [Attempt("04", 2, "E: the clean failed")]
+    of_done = [("08-1", "08-1")]
+    assert differences(done, unknown, [*first, *of_done, ("contested-0", "08-1")]) == {}
+    both = [*first, *of_done, ("04-2", "04-2"), ("contested-0", "04-2")]
+    assert differences(done, unknown, both) == {}
+    half = [*first, *of_done, ("04-2", "04-2"), ("contested-0", "08-1")]
+    assert set(differences(done, unknown, half)) == {"missing", "unexpected"}
+
+
 def test_of_rival_writers_the_table_holds_those_that_succeeded_and_no_others():
     done = [Attempt("04", 3), Attempt("08", 1), Attempt("01", 2)]
     right = [
@@ -181,13 +192,13 @@ def test_of_rival_writers_the_table_holds_those_that_succeeded_and_no_others():
         # Of the contested key the latest order_ts, whoever committed last.
         *(("contested-0", "04-3"), ("contested-1", "01-2")),
     ]
-    assert differences(done, right) == {}
-    assert differences(done, right[1:]) == {"missing": {right[0]}}
+    assert differences(done, [], right) == {}
+    assert differences(done, [], right[1:]) == {"missing": {right[0]}}
     failed = ("08-2", "08-2")
-    assert differences(done, [*right, failed]) == {"unexpected": {failed}}
-    assert differences(done, [*right, right[0]]) == {"doubled": {right[0]}}
+    assert differences(done, [], [*right, failed]) == {"unexpected": {failed}}
+    assert differences(done, [], [*right, right[0]]) == {"doubled": {right[0]}}
     older = ("contested-0", "08-1")
-    assert differences(done, [*right[:4], older, right[5]]) == {
+    assert differences(done, [], [*right[:4], older, right[5]]) == {
         "missing": {right[4]},
         "unexpected": {older},
     }
