@@ -996,7 +996,8 @@ live = pd.DataFrame(run["runs"]).dropna(subset="visible after s")
 live[["setting", "round", "batches", "batch s", "visible after s", "p95"]]
 
 # %% name="knob-write-tasks" proof="More tasks or buckets than cores: more requests; more buckets: more files."
-assert requests.loc["shuffle tasks", "verdict"] == requests.loc["buckets", "verdict"] == "higher"
+assert requests.loc["shuffle tasks", "verdict"] == "higher"
+assert requests.loc["buckets", "verdict"] == "higher"
 assert knobs.loc[("shuffle tasks", "files"), "ratio"] == 1
 assert knobs.loc[("buckets", "files"), "ratio"] > 1
 assert knobs.loc[("buckets", "query requests"), "verdict"] == "higher"
@@ -1024,9 +1025,9 @@ assert knobs.loc[("commit interval", "visible after s"), "ratio"] > 1
 assert live["visible after s"].min() > 1
 
 # %% proof="Counts of a setting that was measured twice or more differ by less than one percent."
-counts = pd.DataFrame(run["runs"]).groupby("setting")[["requests", "query requests", "MB written"]]
-backlog = counts.max().drop(index=["every 2 s", "every 8 s"])
-assert (backlog / counts.min().loc[backlog.index] < 1.01).all(axis=None)
+backlog = pd.DataFrame(run["runs"]).query("not setting.str.startswith('every')")
+counts = backlog.groupby("setting")[["requests", "query requests", "MB written"]]
+assert (counts.max() / counts.min() < 1.01).all(axis=None)
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Ten minutes. Cover the chart and let people bet on one knob. The discussion that
