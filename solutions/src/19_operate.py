@@ -151,7 +151,8 @@ print(*metric_lines(hudi_page, "deltacommit_duration", "totalRecordsWritten"), s
 # %% [markdown]
 # The **second witness** is the application's own report. Spark calls a `StreamingQueryListener`
 # after each batch, and says among other things how many messages the query is behind the end of the
-# topic. The listener puts the number on a page of this notebook's Python, as many teams do.
+# topic, in the partition where these are most. The listener puts the number on a page of this
+# notebook's Python, as many teams do.
 
 # %%
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
