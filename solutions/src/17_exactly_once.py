@@ -1141,9 +1141,9 @@ assert status == 1 and 'recordKey value: "null" for field: "order_id"' in cause
 # - `hoodie.datasource.write.streaming.ignore.failed.batch=true` is the opposite promise: the batch is dropped and the stream
 #   goes on. Up to Hudi 0.12.0 this was the default.
 #
-# > **Measured once by hand, not here (Hudi 1.1.1).** On a Merge-on-Read table with asynchronous
-# > compaction the process does not even end: it hangs. From the source: `System.exit` waits for a shutdown hook that
-# > Hudi added with the compaction, and the hook waits for the lock that the exiting thread holds. So watch a writer's
+# > **Not in this notebook: an integration test runs it (Hudi 1.1.1).** On a Merge-on-Read table with
+# > asynchronous compaction the process does not even end: it hangs. The stream's thread holds the lock of the sink and waits for
+# > the compaction's thread to end. At its end that one wants the same lock. So watch a writer's
 # > *progress*, not its process. The lab's own writer has a watchdog for this.
 #
 # And the table? It does not live in that JVM, and hudi-rs needs no JVM. The failed write left an instant that is not

@@ -1,0 +1,73 @@
+"""Hudi's native sink with asynchronous compaction hangs where lesson 17 says that it does.
+
+If this fails with a newer Hudi, the box in lesson 17, the watchdog of the pipeline's writer and the
+limit to a JVM's exit (`pipeline.session`) may no longer be needed.
+"""
+
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+from own_lab import allowed, wait_until
+
+from lab_env import store
+from lab_env.jvm import EXIT_SECONDS
+
+pytestmark = pytest.mark.services
+
+POISONED = """
+import time
+from lab_env.lab import Lab
+from lab_env import services
+from lab_env.pipeline.options import MOR
+
+lab = Lab("pytest", services.endpoints())
+spark = lab.spark
+java = spark.sparkContext._jvm.java
+print(java.lang.ProcessHandle.current().pid(), flush=True)
+rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load().selectExpr(
+    "IF(value = 3, NULL, concat('O-', value)) AS order_id", "value AS amount",
+    "timestamp AS order_ts", "'p' AS partition_date",
+)
+options = MOR | {
+    "hoodie.table.name": "poisoned",
+    "hoodie.datasource.write.streaming.retry.count": "1",
+}
+query = (
+    rows.writeStream.format("hudi").options(**options)
+    .option("checkpointLocation", lab.path("sink-hangs/checkpoint"))
+    .start(lab.path("sink-hangs/poisoned"))
+)
+threads = java.lang.management.ManagementFactory.getThreadMXBean()
+
+def in_reset():
+    told = map(str, threads.dumpAllThreads(False, False))
+    return [text for text in told if "HoodieStreamingSink" in text and "$reset" in text]
+
+while len(in_reset()) < 2 and query.isActive:
+    time.sleep(0.5)
+time.sleep(5)
+for text in in_reset():
+    print("compaction" if "async_compact_thread" in text else "stream", flush=True)
+print("active" if query.isActive else "ended", flush=True)
+"""
+
+
+def test_the_stream_and_its_compaction_wait_for_each_other_and_only_a_kill_ends_the_jvm(services):
+    done = subprocess.run(
+        [sys.executable, "-c", POISONED],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=allowed(90),
+    )
+    try:
+        assert done.returncode == 0, done.stderr
+        pid, *waiting, state = done.stdout.split()
+        assert (sorted(waiting), state) == (["compaction", "stream"], "active")
+        assert psutil.pid_exists(int(pid))  # Hudi's shutdown hook wants the same lock
+        wait_until(lambda: not psutil.pid_exists(int(pid)), EXIT_SECONDS + allowed(5))
+    finally:
+        store.delete_prefix(services, "pytest/sink-hangs/")
