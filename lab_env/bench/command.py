@@ -143,7 +143,8 @@ class Run:
         self._compare([growth.commit_time(found)])
 
     def _tuning(self) -> None:
-        runs = self._target / "tuning"
+        # Apart, so that a small run does not remove what a full one has measured so far.
+        runs = self._target / ("tuning" if self._full else "tuning-small")
         found = tuning.tune(tuning.tuning_config(self._full), runs, self._print_progress)
         self._report["tuning"] = found
         self._report["problems"] += found["problems"]
