@@ -71,7 +71,8 @@ lab.replay(topic, sends=created, n=len(created) - HELD_BACK)
 # %% [markdown]
 # Three settings suit the many small batches of this lesson. There is one partition after each
 # shuffle, so one store of state to look into. A query keeps its last 2,000 reports, in place of
-# 100. And checkpoints are written in a plainer way. No answer depends on them.
+# 100. And Spark writes the checkpoint's files through Hadoop's `FileSystem` in place of its
+# `FileContext`, which takes less processor time here. No answer depends on them.
 
 # %%
 from lab_env.lessons.l14.quick import QUICK
@@ -232,10 +233,11 @@ assert times_counted == 2
 #
 # > **Documented, not measured.** `F.session_window("order_ts", "5 minutes")` closes after five
 # > minutes without an order; each customer has sessions of their own if you group by `customer_id`
-# > as well. On a stream it works in append mode, not in update mode. All windows are aligned to
-# > UTC: one of `"1 day"` begins at midnight UTC. `F.window("order_ts", "1 day", startTime="-1
-# > hour")` begins at midnight in Berlin, but only in winter: the offset is fixed and does not
-# > follow summer time. (Spark 3.5, "Structured Streaming Programming Guide", November 2026)
+# > as well. On a stream such a second column is required, and update mode is refused: use append
+# > mode. Windows of `F.window` are aligned to UTC: one of `"1 day"` begins at midnight UTC.
+# > `F.window("order_ts", "1 day", startTime="-1 hour")` begins at midnight in Berlin, but only in
+# > winter: the offset is fixed and does not follow summer time. (Spark 3.5, "Structured Streaming
+# > Programming Guide", November 2026)
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Ten minutes to here. Ask for examples of both times from people's own work: a
@@ -415,8 +417,8 @@ print("dropped:", first_run[0]["stateOperators"][0]["numRowsDroppedByWatermark"]
 # %% [markdown]
 # It read all eleven orders and the one of 2999, and dropped none! All came in *one* batch, and a
 # batch is judged by a watermark that was set before it. So the same orders may give another result
-# when they arrive in other batches: who replays a day in a few large ones loses fewer than the live
-# stream did.
+# when they arrive in other batches: a replay of the day in a few large batches loses fewer orders
+# than the live stream did.
 #
 # The query has ended. Three more orders arrive, of 12:31, 12:32 and 12:33, and the query is started
 # again. **Predict:** how many of the three does it count?
@@ -449,9 +451,9 @@ assert first_run[0]["stateOperators"][0]["numRowsDroppedByWatermark"] == 0
 # warning; the query runs and counts nothing. A restart does not help, because the watermark stands
 # in the checkpoint: we have just read it in `offsets/N`.
 #
-# So impossible times must go *before* `withWatermark` sees them. Kafka's `timestamp` is a clock
-# that no phone can set. The query's old checkpoint cannot be saved; with a new one it reads
-# everything again:
+# So impossible times must go *before* `withWatermark` sees them. Kafka's `timestamp` is by default
+# the clock of the program that sends to Kafka: the shop's server, not the phone. The query's old
+# checkpoint cannot be saved; with a new one it reads everything again:
 
 # %%
 sane = arriving(hand).where("order_ts < timestamp + INTERVAL 1 DAY")
@@ -558,7 +560,8 @@ assert late_orders == counter == 1
 # The staircase moves between batches, never inside one, and it trails the orders by your delay
 # **plus up to two batches**: the watermark that batch 1 makes is reported by batch 2, and batch 3
 # is the first to be judged by it. So a delay that is somewhat too short may lose nothing, as long
-# as batches are as large as these two minutes. Do not count on it: a batch may be smaller tomorrow.
+# as each batch holds about two minutes of orders, as these do. Do not count on it: a batch may be
+# smaller tomorrow.
 #
 # Each order that you wait for costs twice: its reader waits, and the stream remembers the minute
 # for longer.
@@ -613,7 +616,7 @@ lab.record_actual("14.p5", "yes" if removed else "no")
 # %% [markdown]
 # The watermark moves, and nothing is removed. A watermark says which *times* are over. A text is no
 # time to Spark, and a customer alone is never over. For its state to end, a key needs a window of
-# the watermarked column.
+# the watermarked column, or that column itself.
 #
 # ### Exercise 14.3 · State that ends
 #
@@ -941,9 +944,10 @@ before = read_board()
 print(len(before), "minutes,", f"{before['revenue'].sum():,} euro")
 
 # %% [markdown]
-# Now the process dies between the write to the table and the receipt of the batch. As in lesson 03
-# we make the state that it leaves: the last file of `commits` is gone. **Predict:** the stream is
-# restarted, and does its last batch again. What is the table's revenue then?
+# Now the process dies after the write to the table, and before Spark notes in `commits` that the
+# batch is done. As in lesson 03 we make the state that it leaves: the last file of `commits` is
+# gone. **Predict:** the stream is restarted, and does its last batch again. What is the table's
+# revenue then?
 
 # %%
 lab.predict("14.p7", ..., choices=("the same", "more", "less"))
@@ -977,8 +981,9 @@ assert len(after) == len(twin) and differ.empty
 # totals. And the upsert put them over the same keys. Had your function added to what the table
 # holds, the batch would count twice.
 #
-# Why not `.writeStream.format("hudi")`? Hudi's own sink uses the output mode as its save mode, and
-# `update` is none that adds to a table. Try it in 14.4: the card says how many minutes are left.
+# Why not `.writeStream.format("hudi")`? Hudi's own sink adds to a table only in the output mode
+# `append`. In any other mode each batch **overwrites** the table. Try it in 14.4: the card says how
+# many minutes are left.
 #
 # And here is the board, with the watermark that the last batch has reported. The next batch is
 # judged by it, so the minutes after it are drawn hollow.
@@ -1017,8 +1022,8 @@ assert 0 < still_open < len(after) / 2
 #   shows the money.
 # - One time in the far future closes everything, and the checkpoint keeps it. Filter before
 #   `withWatermark`.
-# - State ends only if the key has a window of the watermarked column. A checkpoint pins the store,
-#   the partitions and the meaning of the state.
+# - State ends only if the key has a window of the watermarked column, or that column. A checkpoint
+#   pins the store, the partitions and the meaning of the state.
 # - Update mode, `foreachBatch` and an upsert by the window: fresh, and the same after a repeated
 #   batch.
 #

@@ -532,9 +532,10 @@ session[["key", "op", "lsn"]]
 # The course's pipeline, [`lab_env/pipeline/changes.py`](../lab_env/pipeline/changes.py), deletes it
 # there.)
 #
-# Not everything in a topic is a change of an order. Three more things turn up: an amount that is no
-# number (PostgreSQL's `numeric` knows *NaN*), a record without a key, the note of a `TRUNCATE`. We
-# make the first in the database, and correct it; the others we send by hand.
+# Not everything in a topic is a change of an order. Four more things turn up: an amount that is no
+# number (PostgreSQL's `numeric` knows *NaN*), the note of a `TRUNCATE`, a change without an
+# `order_id`, and a message that is no envelope. We make the first in the database, and correct it;
+# the other three we send by hand.
 
 # %%
 from confluent_kafka import Producer
@@ -653,8 +654,11 @@ assert began_a[0] < began_b[0] and log[0]["status"] == "paid" and log[0]["lsn"] 
 
 # %% [markdown]
 # `now()` is the time at which a transaction **began**. A began first, so its change carries the
-# older time, and loses. The log has the order in which things happened: a row stays locked until
-# its transaction ends, so for one row the LSN never falls.
+# older time, and loses in `by_time`. (The picture shows positions in their order, not to scale. To
+# begin a transaction writes nothing to the log, so some of them are equal.)
+#
+# The log has the order in which things happened: a row stays locked until its transaction ends, so
+# for one row the LSN never falls.
 #
 # Across rows it may: A could have changed another order long before. That is what `commit_lsn` is
 # for, the first number of Debezium's `source.sequence`. It is the position of the last commit
@@ -727,12 +731,12 @@ assert between == revenue - 5
 # %% [markdown]
 # ## When things stop
 #
-# Three programs keep a position each: the slot in PostgreSQL, Connect in a file of offsets, Spark
-# in its checkpoint. Something is always being restarted. First the connector.
+# Three programs keep a position each: PostgreSQL in the slot, Connect in a file of offsets, Spark in
+# its checkpoint. Something is always being restarted. First the connector.
 #
 # Connect stores its offsets when a connector is stopped, and now and then while it runs: by default
-# every minute, in this lab every ten. We stop it and let it go on. Then come ten changes: nine
-# orders are packed, and one of them is deleted. They arrive, and the lake applies them.
+# every minute, in this lab every ten minutes. We stop it and let it go on. Then come ten changes:
+# nine orders are packed, and one of them is deleted. They arrive, and the lake applies them.
 
 # %%
 connect.put(f"{connector}/stop")
@@ -810,7 +814,7 @@ lab.record_actual("15.p7", end_of(lab, topic) - before_column)
 
 # %% [markdown]
 # None. PostgreSQL stores the default with the column, and touches no row, so there is nothing in
-# the log. The lake would show NULL for every order until the next time that it changes ([known
+# the log. The lake would show NULL for each order until that order changes ([known
 # upstream](https://github.com/apache/hudi/issues/6496)). Here is the use of the second table: a row
 # in `debezium_signal` asks the connector to read the orders once more, in chunks, while changes go
 # on. That is an **incremental snapshot**.
@@ -845,7 +849,7 @@ assert after_signal == {"database": [], "lake": []}
 # The connector is stopped for maintenance. Meanwhile the shop is busy, with a table that nobody
 # replicates. The database must keep its log for the reader: from `restart_lsn` of the slot on,
 # where reading would begin again. (`confirmed_flush_lsn` is what the reader has confirmed. It is
-# ahead of that.)
+# ahead of `restart_lsn`.)
 #
 # ### Exercise 15.3 · The alarm
 #
@@ -984,8 +988,9 @@ assert run_sql(SLOT)[0] == ("lost", "wal_removed")
 
 # %% [markdown]
 # `RUNNING`, and not a word of an error. It has no task: `lab logs connect` shows that Debezium
-# tries to get hold of the slot every two seconds, up to 900 times. That is half an hour in which a
-# dashboard of connector states is green. Watch the slot (`wal_status`), and count the tasks.
+# tries to get hold of the slot every two seconds, up to 900 times, and guesses that a concurrent
+# transaction is in the way. That is half an hour in which a dashboard of connector states is green.
+# Watch the slot (`wal_status`), and count the tasks.
 #
 # What the log had is gone: no reader gets the two changes any more. The way back is a new snapshot.
 # The slot goes, Connect's offsets go, and the connector begins as on its first day.

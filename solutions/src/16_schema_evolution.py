@@ -205,9 +205,10 @@ assert "coupon" not in orders.columns and sum("coupon" in event for event in sen
 # no exception, no dead letter, no warning. The field lives only in Kafka, until Kafka deletes the
 # message.
 #
-# A field that *changes* is less clear-cut. Here are five ways in which an app may write an amount.
+# A field that *changes* is less clear-cut. The cell after next tries five ways in which an app may
+# write an amount. One of them is `"59,90"`: text, with a decimal comma.
 #
-# **Predict:** what becomes of the fourth, `"59,90"`, an amount as text with a decimal comma?
+# **Predict:** what becomes of it?
 
 # %%
 lab.predict("16.p2", ..., choices=("a dead letter", "59.90", "5990.00"))
@@ -319,8 +320,8 @@ assert alarm == {"coupon": 50}
 # write**](../docs/glossary.md#schema-on-write).
 #
 # We take ten orders of Friday, mark them as paid, and write them in eleven variants, each to its
-# own copy of the table. (A table's files contain no absolute path, so a copy of its objects is a
-# table.) `collect()` fetches the ten rows and `createDataFrame` makes a DataFrame of them, so that
+# own copy of the table. (No file of this table contains an absolute path, so a copy of its objects
+# is a table.) `collect()` fetches the ten rows and `createDataFrame` makes a DataFrame of them, so that
 # the eleven writes do not read the table again.
 
 # %%
@@ -591,8 +592,8 @@ assert tuple(filled.loc[0]) == (660, 70)
 #
 # A table has readers at the moment when a column arrives. We take a copy of the table from before,
 # start four readers on it, and then write the ten paid orders with their coupon: a DataFrame that
-# was loaded before; a stream that reads the table's commits (Lesson 11); a query that travels to
-# the time before; and [hudi-rs](../docs/glossary.md#hudi-rs), a reader outside Spark (Lesson 13).
+# was loaded before; a stream that reads the table's commits (lesson 11); a query that travels to
+# the time before; and [hudi-rs](../docs/glossary.md#hudi-rs), a reader outside Spark (lesson 13).
 
 # %%
 change_path = scratch_copy(lab, baseline, "change")
@@ -679,7 +680,7 @@ assert replies.loc["loaded before", "status"] == replies.loc["time travel", "sta
 
 # %% [markdown]
 # The DataFrame that was loaded before is not wrong, it is old. Loading has fixed its commits and
-# its columns (Lesson 09). Time travel shows the columns of that time. hudi-rs asks for the schema
+# its columns (lesson 09). Time travel shows the columns of that time. hudi-rs asks for the schema
 # at each read.
 #
 # The stream dies. It has fixed its columns when it was started, and the new commit has one more.
