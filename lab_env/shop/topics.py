@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from lab_env.errors import LabError
 
 ADMIN_TIMEOUT_S = 10.0
+NO_LEADER = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 def check_topic_name(topic: str) -> str:
@@ -134,15 +135,26 @@ def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     consumer = _consumer(bootstrap)
     try:
         return {
-            partition: consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), ADMIN_TIMEOUT_S
-            )[1]
+            partition: _watermarks(consumer, topic, partition)[1]
             for partition in _partitions(consumer, bootstrap, topic)
         }
     except KafkaException as error:
         raise _unreachable(bootstrap, error) from None
     finally:
         consumer.close()
+
+
+def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset of a partition and the one after its last; asked again while it has no
+    leader, as in the seconds after the broker's restart."""
+    deadline = time.monotonic() + ADMIN_TIMEOUT_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), ADMIN_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in NO_LEADER or time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
 
 
 def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
@@ -164,9 +176,7 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
         unfinished = {number for number, end in ends.items() if end}
         for number in sorted(unfinished):
-            first, end = consumer.get_watermark_offsets(
-                TopicPartition(topic, number), ADMIN_TIMEOUT_S
-            )
+            first, end = _watermarks(consumer, topic, number)
             if first == end:
                 unfinished.discard(number)
         last_call = time.monotonic() + ADMIN_TIMEOUT_S

@@ -61,7 +61,7 @@ def test_the_stream_and_its_compaction_wait_for_each_other_and_only_a_kill_ends_
         env=os.environ,
         capture_output=True,
         text=True,
-        timeout=allowed(90),
+        timeout=allowed(180),
     )
     try:
         assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ from lab_env.lessons.l17.crash import WriterProcess, last_error, start_writer, w
 from lab_env.lessons.l17.damage import show_verdicts, verdict
 from lab_env.lessons.l17.figures import RUNGS, draw_ladder, rungs_of
 from lab_env.lessons.l17.receipts import NONE, Receipts, read_receipts
+from lab_env.processes.tree import is_alive
 from lab_env.settings import Endpoints
 from lab_env.store import StoredObject, keys_as_variables
 
@@ -131,7 +132,7 @@ def test_the_jvm_of_a_writer_is_killed_although_its_parent_is_gone(monkeypatch, 
     victim = WriterProcess(process, tmp_path / "log")
     victim._jvm = psutil.Process(jvm.pid)
     victim.kill()
-    assert not psutil.pid_exists(jvm.pid)
+    assert not is_alive(victim._jvm)
 
 
 def test_what_a_forgotten_writer_may_have_written_is_removed(monkeypatch, tmp_path):
