@@ -23,6 +23,7 @@ FIRST_TO_LAST = (
     "tests/integration/",
     "tests/browser/",
     "notebooks/",
+    "tests/spark/",
     "tests/notebooks/",
     "tests/unit/",
 )

@@ -20,7 +20,6 @@ from lab_env.bench.growth_worker import GrowingTables
 from lab_env.bench.sink_writes import SINKS, Sink
 from lab_env.bench.tuning_worker import TunedStream
 from lab_env.pipeline import parsing, session
-from lab_env.pipeline.writer import endpoints_of_environment
 
 # Nobody opens these pages, and three of them would compete for ports.
 SPARK = {"spark.ui.enabled": "false"}
@@ -36,7 +35,7 @@ class SinkWorker:
 
     def __init__(self, spark: SparkSession, name: str):
         self.spark, self.name = spark, name
-        self.endpoints = endpoints_of_environment()
+        self.endpoints = session.endpoints_of_environment()
         self.sink: Sink  # since `begin`
         self.query: StreamingQuery  # since `follow`
 
@@ -131,7 +130,7 @@ def main(name: str, jars: str, java_home: str, java_options: str) -> None:
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the JVM prints goes to the log
     spark = session.build_session(
-        endpoints_of_environment(),
+        session.endpoints_of_environment(),
         Path(jars),
         Path(java_home),
         f"bench {name}",

@@ -265,7 +265,8 @@ def test_a_reset_removes_rules_targets_and_series_of_its_lesson_and_no_other(pip
     folder = SERVICES["prometheus"].folder
     (folder / "rules" / "lesson-96.yml").write_text(RULES.replace("95", "96"))
     reset_lesson(LESSON)
-    assert [f.name for f in sorted(folder.glob("*/lesson-*.yml"))] == ["lesson-96.yml"]
+    kept = {f.name for f in folder.glob("*/lesson-*.yml")}  # lesson 19 may run in the same lab
+    assert "lesson-96.yml" in kept and "lesson-95.yml" not in kept
     for series in ('{namespace="lesson-95"}', '{job="own"}', '{alertname="OrdersLate"}'):
         assert prometheus.query(f"count_over_time({series}[10m])").empty, series
     assert not prometheus.query("count_over_time(pipeline_watched[10m])").empty
