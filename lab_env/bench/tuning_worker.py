@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 
 from lab_env.bench.batches import batches_of
 from lab_env.pipeline import parsing
+from lab_env.pipeline.session import endpoints_of_environment
 from lab_env.pipeline.sinks import event_rows, hudi_writer, table_path
-from lab_env.pipeline.writer import endpoints_of_environment
 from lab_env.shop.topics import topic_end_offsets
 
 TIMEOUT_S = 90
