@@ -226,7 +226,9 @@ def tour(
 def bench(
     parts: Annotated[
         list[str] | None,
-        typer.Argument(help="set-up, start-up, load, backlog, sinks, growth; without, all"),
+        typer.Argument(
+            help="set-up, start-up, load, backlog, sinks, growth (without a name all these); tuning"
+        ),
     ] = None,
     full: Annotated[bool, typer.Option(help="larger data, more repetitions")] = False,
 ) -> None:

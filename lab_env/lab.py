@@ -115,6 +115,7 @@ class Lab:
             The handle, which displays what runs where.
         """
         check_lesson(lesson)
+        services.check_for_lesson(needs)
         services.up([*services.DEFAULT, *needs])
         if optional:
             services.start_optional(optional)
@@ -127,6 +128,7 @@ class Lab:
     def resume(cls, lesson: str, *needs: str) -> "Lab":
         """Continue a lesson: like `start`, but nothing is cleared."""
         check_lesson(lesson)
+        services.check_for_lesson(needs)
         services.up([*services.DEFAULT, *needs])
         return cls(lesson, services.endpoints(), needs)
 

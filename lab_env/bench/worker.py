@@ -15,8 +15,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from lab_env.bench.batches import batches_of
 from lab_env.bench.growth_worker import GrowingTables
 from lab_env.bench.sink_writes import SINKS, Sink
+from lab_env.bench.tuning_worker import TunedStream
 from lab_env.pipeline import parsing, session
 
 # Nobody opens these pages, and three of them would compete for ports.
@@ -50,11 +52,11 @@ class SinkWorker:
             batch: most messages per batch.
 
         Returns:
-            `batches`, as in `_batches`.
+            `batches`, as in `batches_of`.
         """
         query = self._start(topic, {"availableNow": True}, maxOffsetsPerTrigger=str(batch))
         query.awaitTermination()
-        return {"batches": _batches(query)}
+        return {"batches": batches_of(query)}
 
     def follow(self, topic: str, trigger: float) -> dict:
         """Start to write what arrives in the topic, one batch per `trigger` seconds."""
@@ -70,7 +72,7 @@ class SinkWorker:
         """Settle, then stop writing; returns the `batches`."""
         self.settle()
         self.query.stop()
-        return {"batches": _batches(self.query)}
+        return {"batches": batches_of(self.query)}
 
     def _start(self, topic: str, trigger: dict, **limits: str):
         records = parsing.read_topic(self.spark, self.endpoints.kafka_bootstrap, topic, **limits)
@@ -116,25 +118,11 @@ class SinkWorker:
         return {"cold": cold, "warm": seconds, "answer": list(answers[0])}
 
 
-def _batches(query) -> list[dict]:
-    """The batches of a query that wrote something: their rows, seconds and end offsets."""
-    return [
-        {
-            "batch": report["batchId"],
-            "rows": report["numInputRows"],
-            "seconds": report["durationMs"]["triggerExecution"] / 1000,
-            "end_offsets": next(iter(report["sources"][0]["endOffset"].values())),
-        }
-        for report in query.recentProgress
-        if report["numInputRows"]
-    ]
-
-
 def main(name: str, jars: str, java_home: str, java_options: str) -> None:
     """Do the tasks until the input ends.
 
     Args:
-        name: a sink, or `growth`.
+        name: a sink, `growth` or `tuning`.
         jars: folder of the connector jars.
         java_home: the Java to run on.
         java_options: of the JVM.
@@ -148,7 +136,8 @@ def main(name: str, jars: str, java_home: str, java_options: str) -> None:
         f"bench {name}",
         SPARK | {"spark.driver.extraJavaOptions": java_options},
     )
-    worker = GrowingTables(spark) if name == "growth" else SinkWorker(spark, name)
+    others = {"growth": GrowingTables, "tuning": TunedStream}
+    worker = others[name](spark) if name in others else SinkWorker(spark, name)
     replies.write("{}\n")
     for line in sys.stdin:
         arguments = json.loads(line)
