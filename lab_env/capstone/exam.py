@@ -492,7 +492,7 @@ class Exam:
 
     def _ready(self) -> JobProcess:
         if self.process is None or not self.process.alive:
-            self.process = JobProcess(self.lab.endpoints)
+            self.process = JobProcess(self.lab.endpoints, self.lab.namespace)
         if self._loaded is not self.process:
             self.process.load(self._job)
             self._loaded = self.process

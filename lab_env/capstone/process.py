@@ -22,12 +22,10 @@ from lab_env import store
 from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
 from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
-from lab_env.install import cds_archive, java
-from lab_env.install.jars import jar_folder
 from lab_env.jvm import explained
-from lab_env.pipeline import session, writer
+from lab_env.pipeline.handle import lesson_environment
 from lab_env.processes import supervisor
-from lab_env.processes.environment import clean_environment, mark
+from lab_env.processes.environment import clean_environment, mark_of_lesson
 from lab_env.processes.tree import kill_processes, process_tree
 from lab_env.settings import Endpoints
 
@@ -63,18 +61,17 @@ class JobProcess:
 
     Args:
         endpoints: where the services are.
+        namespace: of the lesson, whose reset ends it, too.
         seconds: how long one call may take.
     """
 
-    def __init__(self, endpoints: Endpoints, seconds: float = 900):
+    def __init__(self, endpoints: Endpoints, namespace: str, seconds: float = 900):
         self.endpoints, self.seconds = endpoints, seconds
         self.log = supervisor.log_path(LOG)
-        java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
-        arguments = [str(jar_folder("spark")), str(java.java_home()), java_options]
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "lab_env.capstone.worker", *arguments],
-                env=clean_environment() | mark() | writer.environment(endpoints),
+                [sys.executable, "-m", "lab_env.capstone.worker"],
+                env=clean_environment() | lesson_environment(endpoints) | mark_of_lesson(namespace),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -19,9 +19,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lab_env.course.answers import Unreadable, as_frame
-from lab_env.pipeline import session
 from lab_env.pipeline.failure import why_failed
-from lab_env.pipeline.writer import endpoints_of_environment
+from lab_env.pipeline.session import session_of_environment
 
 # Nobody opens these pages, and to compile a query for a few hundred rows costs more than it saves.
 SPARK = {
@@ -165,23 +164,11 @@ def failure(error: Exception) -> dict:
     return {"error": kind, "why": why[:600], "frames": frames, "readable": kind == "Unreadable"}
 
 
-def main(jars: str, java_home: str, java_options: str) -> None:
-    """Do the tasks until the input ends.
-
-    Args:
-        jars: folder of the connector jars.
-        java_home: the Java to run on.
-        java_options: of the JVM.
-    """
+def main() -> None:
+    """Do the tasks until the input ends."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the job prints goes to the log
-    spark = session.build_session(
-        endpoints_of_environment(),
-        Path(jars),
-        Path(java_home),
-        "capstone",
-        SPARK | {"spark.driver.extraJavaOptions": java_options},
-    )
+    spark = session_of_environment("capstone", SPARK)
     worker = JobWorker(spark)
     replies.write("{}\n")
     for line in sys.stdin:
@@ -196,4 +183,4 @@ def main(jars: str, java_home: str, java_options: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

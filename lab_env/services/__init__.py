@@ -6,6 +6,7 @@ Kernels attach to servers that run elsewhere, so nothing here keeps state in thi
 from lab_env.services.base import request_json
 from lab_env.services.manager import (
     ServiceStatus,
+    check_for_lesson,
     clear,
     down,
     endpoints,
@@ -30,6 +31,7 @@ __all__ = [
     "Prometheus",
     "ServiceStatus",
     "ZooKeeper",
+    "check_for_lesson",
     "clear",
     "database_of",
     "down",

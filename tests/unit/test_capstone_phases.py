@@ -114,7 +114,7 @@ def stage(monkeypatch):
             current=parts, completed_writes=dict.fromkeys(["1", "2", "3", "4", "5"])
         )
 
-    monkeypatch.setattr(exam, "JobProcess", lambda endpoints: PlayedJob(played))
+    monkeypatch.setattr(exam, "JobProcess", lambda endpoints, namespace: PlayedJob(played))
     monkeypatch.setattr(exam, "Ledger", PlayedLedger)
     monkeypatch.setattr(exam, "ledger_directory", lambda topic: Path(topic))
     monkeypatch.setattr(exam, "check_services", lambda endpoints: None)
