@@ -361,7 +361,7 @@ class Exam:
         self._note_visible(delivered)
         self._run()
         table = killed.table.removeprefix(self.base).strip("/")
-        note = f"killed in {killed.requested} of `{table}`, {killed.data} data files written"
+        note = f"killed in {killed.requested} of {table}, {killed.data} data files written"
         figures, example = self._judge_state("kill", delivered)
         if self.visible is not None:
             seen = f"{self.visible} of {self.killed_rows:,}"
