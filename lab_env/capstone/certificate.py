@@ -45,7 +45,8 @@ def newest_passed(variant: str = "") -> Record:
     if passed := [record for record in found if record.passed]:
         return passed[-1]
     if not found:
-        raise LabError("No exam was taken here.", "open lesson 22 and take one.")
+        of_variant = f" of the variant {variant}" if variant else ""
+        raise LabError(f"No exam{of_variant} was taken here.", "open lesson 22 and take one.")
     last = found[-1]
     raise LabError(
         f"No exam is passed yet. The last one, {last.variant} with seed {last.seed}, was refused: "

@@ -106,7 +106,7 @@ def test_the_newest_passed_exam_gets_the_certificate(tmp_path, monkeypatch):
         certificate.newest_passed()
     certificate.keep(RECORD)
     assert certificate.newest_passed("iot") == RECORD
-    with pytest.raises(LabError, match="No exam was taken"):
+    with pytest.raises(LabError, match="No exam of the variant fraud was taken"):
         certificate.newest_passed("fraud")
 
 
