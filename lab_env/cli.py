@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from lab_env.errors import LabError
-from lab_env.shop import RATE, TOPIC, USERS
+from lab_env.shop import RATE, USERS, default_topic
 
 app = typer.Typer(
     help="The streaming lakehouse lab: its services, live load, tour and benchmark.",
@@ -34,6 +34,10 @@ app.add_typer(author, name="author")
 
 Names = Annotated[
     list[str] | None, typer.Argument(help="services to start; by default minio and kafka")
+]
+Topic = Annotated[
+    str,
+    typer.Option(help="Kafka topic", default_factory=default_topic, show_default="lab.orders"),
 ]
 
 
@@ -244,7 +248,7 @@ def campaign(
 
 @app.command()
 def load(
-    topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC,
+    topic: Topic,
     rate: Annotated[int, typer.Option(min=1, help="events a second")] = RATE,
     users: Annotated[int, typer.Option(min=1, help="Locust users")] = USERS,
     seconds: Annotated[int, typer.Option(min=1, help="how long")] = 60,
@@ -261,7 +265,7 @@ def load(
 
 @app.command()
 def replay(
-    topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC,
+    topic: Topic,
     n: Annotated[int | None, typer.Option("-n", min=1, help="how many; all when not given")] = None,
     rate: Annotated[int | None, typer.Option(min=1, help="events a second; unlimited")] = None,
     skip: Annotated[int, typer.Option(min=0, help="leave out this many at the beginning")] = 0,
@@ -274,7 +278,7 @@ def replay(
 
 
 @app.command()
-def ledger(topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC) -> None:
+def ledger(topic: Topic) -> None:
     """Show what the broker acknowledged, by kind."""
     from lab_env import services
     from lab_env.shop import command as shop

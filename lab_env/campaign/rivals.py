@@ -20,6 +20,7 @@ from lab_env.campaign.records import Result
 from lab_env.campaign.rival import CONFLICT, FIRST, Attempt
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
+from lab_env.lab import namespace_of
 from lab_env.pipeline import writer
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS
 from lab_env.processes import supervisor
@@ -37,7 +38,8 @@ def twenty_writers(group: Group, case: Case, result: Result) -> None:
     """Let twenty writers write the same rows; who fails tries again."""
     services.up(["zookeeper"], progress=lambda line: None)
     # The lock's place in ZooKeeper is the path's end, so a reset of the campaign removes it.
-    table = f"s3a://{group.endpoints.bucket}/{NAMESPACE}/{group.label}-{case.id}-rivals"
+    folder = f"s3a://{group.endpoints.bucket}/{namespace_of(NAMESPACE)}"
+    table = f"{folder}/{group.label}-{case.id}-rivals"
     result.evidence["base"] = table
     with _rivals(group, table) as rivals:
         for rival in rivals:

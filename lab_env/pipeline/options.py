@@ -100,6 +100,16 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
     }
 
 
+def reachable(first_port: int) -> dict[str, str]:
+    """Options for executors that reach the driver only at some ports.
+
+    Args:
+        first_port: LAB_SPARK_DRIVER_PORTS; 0 if all are open.
+    """
+    # Each table's writer has a timeline server, which takes the next free port.
+    return {"hoodie.embed.timeline.server.port": str(first_port + 40)} if first_port else {}
+
+
 DEMO_OPTIONS = {
     # For demonstration tables of a few rows: a small commit takes 0.7 of the time that it takes
     # with the pipeline's options, and every answer is the same. A table that grows needs the

@@ -117,6 +117,7 @@ def endpoints_of_environment() -> Endpoints:
         s3_region=os.environ["STREAM_S3_REGION"],
         bucket=os.environ["STREAM_BUCKET"],
         kafka_bootstrap=os.environ["STREAM_KAFKA"],
+        s3_session_token=os.environ.get("AWS_SESSION_TOKEN", ""),
     )
 
 
@@ -280,7 +281,7 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
     # Where several jobs write a table, Hudi wants each of its streams to be named.
     named = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}
     locked = options.shared(job.lock, table) if job.lock else {}
-    return job.hudi | locked | named
+    return options.reachable(settings().spark_driver_ports) | job.hudi | locked | named
 
 
 def _failed(job: Job, progress_log: ProgressLog, query) -> int:
