@@ -15,11 +15,14 @@ KEYS = {
     "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING",
 }
 
+DEFAULT_BUCKETS = 2
+BUCKETS_NOTE = "_lab_buckets"  # Hudi keeps options that begin with _ in each commit
+
 INDEX = {
     # The key's hash names its file group: no look-up. Measured 1.1 to 1.5 times the rows/s.
     "hoodie.index.type": "BUCKET",
-    # Buckets per partition: one for each core here. Fixed when the table is created.
-    "hoodie.bucket.index.num.buckets": "2",
+    # Buckets per partition: one for each of two cores. Fixed when the table is created.
+    "hoodie.bucket.index.num.buckets": str(DEFAULT_BUCKETS),
 }
 
 METADATA = {
@@ -98,6 +101,18 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
         "hoodie.write.lock.zookeeper.lock_key": table,
         "hoodie.write.num.retries.on.conflict.failures": str(LOCK_RETRIES),
     }
+
+
+def buckets(number: int) -> dict[str, str]:
+    """Options for a table with another number of buckets; **each writer needs the same**.
+
+    Args:
+        number: of buckets in each partition.
+    """
+    if number == DEFAULT_BUCKETS:
+        return {}
+    # Hudi does not keep the number, so each commit has a note of it.
+    return {"hoodie.bucket.index.num.buckets": str(number), BUCKETS_NOTE: str(number)}
 
 
 def reachable(first_port: int) -> dict[str, str]:

@@ -113,11 +113,16 @@ def _login(jaas: str) -> dict[str, str]:
 
 
 def _parse(text: str) -> dict[str, str]:
-    """The properties of a Java properties file: comments, continued lines, `=` or `:`."""
+    """The properties of a Java properties file: comments, continued lines, `=` or `:`, escapes."""
     lines = re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()
     told = [line.strip() for line in lines if line.strip() and line.strip()[0] not in "#!"]
     pairs = (re.split(r"\s*[=:]\s*", line, maxsplit=1) for line in told)
-    return {name: rest[0] if rest else "" for name, *rest in pairs}
+    return {name: _unescape(rest[0]) if rest else "" for name, *rest in pairs}
+
+
+def _unescape(value: str) -> str:
+    known = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+    return re.sub(r"\\(.)", lambda found: known.get(found[1], found[1]), value)
 
 
 def _read(path: Path) -> str:
