@@ -116,6 +116,9 @@ class Settings(BaseSettings):
         description="a Hive Metastore to use instead of starting one",
         examples=["thrift://metastore-1:9083"],
     )
+    catalog: Literal["hms", "glue"] = Field(
+        "hms", description="who keeps the names of tables: a Hive Metastore, or AWS Glue"
+    )
     zookeeper_connect: str = Field(
         "",
         description="ZooKeeper servers to use instead of starting one",

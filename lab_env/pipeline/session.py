@@ -32,6 +32,11 @@ JAVA_OPTIONS = " ".join(
 LESSON_JAVA_OPTIONS = " ".join((JAVA_OPTIONS, *QUICK_COMPILER))
 
 
+# Glue in the place of a metastore: AWS's client, which EMR has on its class path.
+GLUE = "spark.hadoop.hive.metastore.client.factory.class"
+GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSGlueDataCatalogHiveClientFactory"
+
+
 def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
     """The configuration of a session that reads Kafka and writes Hudi tables to the object store.
 
@@ -126,14 +131,16 @@ def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
 
 
 def metastore_conf(uri: str) -> dict[str, str]:
-    """The configuration of a session whose table names live in a Hive Metastore.
+    """The configuration of a session whose table names live in a Hive Metastore, or in Glue.
 
     Args:
-        uri: `thrift://host:port` of the metastore.
+        uri: `thrift://host:port` of the metastore; `glue://region`.
 
     Returns:
         Spark properties, beside those of `spark_conf`.
     """
+    if uri.startswith("glue://"):
+        return {"spark.sql.catalogImplementation": "hive", GLUE: GLUE_CLIENT}
     return {
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.hive.metastore.uris": uri,
