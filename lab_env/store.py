@@ -87,7 +87,8 @@ def export_environment(endpoints: Endpoints) -> None:
     os.environ["AWS_REGION"] = endpoints.s3_region
     os.environ["AWS_ALLOW_HTTP"] = str(endpoints.s3_endpoint.startswith("http:")).lower()
     if endpoints.s3_access_key:
-        os.environ.pop("AWS_SESSION_TOKEN", None)  # it would belong to other keys
+        if os.environ.get("AWS_ACCESS_KEY_ID") != endpoints.s3_access_key:
+            os.environ.pop("AWS_SESSION_TOKEN", None)  # it belongs to other keys
         os.environ.update(keys_as_variables(endpoints))
 
 
