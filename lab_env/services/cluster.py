@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes import supervisor
 from lab_env.processes.state import secrets, write_private
 from lab_env.processes.supervisor import Program
-from lab_env.services.base import LOG4J2, NotReady, Service, request_json
+from lab_env.services.base import LOG4J2, Finding, NotReady, Service, request_json
 from lab_env.services.minio import credentials_as
 from lab_env.settings import settings
 
@@ -33,6 +34,7 @@ SCALA = "2.12"  # of PySpark's jars; Spark's own scripts would find it out
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+MEMORY = 2.0  # gigabytes: master and workers 0.6, and two executors
 MASTER_SECONDS = 30  # until a master that was just started takes workers
 
 JVM = (
@@ -164,6 +166,16 @@ class Cluster(Service):
     def page(self) -> str:
         """The master's web page; `/json/` below it is its state."""
         return self._page("ui")
+
+    def missing_resources(self) -> str:
+        """Too little memory for it and its executors."""
+        free = psutil.virtual_memory().available / 1e9
+        return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; there are {free:.1f}"
+
+    def diagnose(self) -> Iterator[Finding]:
+        """Whether there is memory for it."""
+        if not self.running() and (missing := self.missing_resources()):
+            yield Finding(self.name, "warn", missing, "close other programs before: lab up cluster")
 
     def links(self) -> dict[str, str]:
         """The master's web page, which links those of workers and applications."""

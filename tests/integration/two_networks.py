@@ -27,6 +27,12 @@ class Network:
         """The command that runs in it."""
         return ["nsenter", "-t", str(self.pid), "-n", "-m", *argv]
 
+    def reaches(self, port: int) -> bool:
+        """Whether a program listens on a port of its address."""
+        connect = f"</dev/tcp/{self.address}/{port}"
+        done = subprocess.run(self.command("bash", "-c", connect), capture_output=True)
+        return done.returncode == 0
+
     def run(self, *argv: str) -> str:
         """The output of a command in it, which must succeed."""
         done = subprocess.run(self.command(*argv), capture_output=True, text=True)
