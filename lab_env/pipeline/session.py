@@ -32,6 +32,8 @@ JAVA_OPTIONS = " ".join(
 LESSON_JAVA_OPTIONS = " ".join((JAVA_OPTIONS, *QUICK_COMPILER))
 
 
+PLANS_HIDE = "spark.sql.redaction.string.regex"
+
 # Glue in the place of a metastore: AWS's client, which EMR has on its class path.
 GLUE = "spark.hadoop.hive.metastore.client.factory.class"
 GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSGlueDataCatalogHiveClientFactory"
@@ -62,6 +64,8 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         "spark.ui.port": str(chosen.spark_ui_port),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        # Plans show the options of a source, and with them how it signs in to Kafka.
+        PLANS_HIDE: r'(username|password)\s*=\s*"(\\.|[^"\\])*"',
         # Tables without a LOCATION also go to the store, not to the notebook's folder.
         "spark.sql.warehouse.dir": f"s3a://{endpoints.bucket}/{chosen.prefix}warehouse",
         # The default of 200 shuffle partitions is for large clusters; two cores need two.

@@ -1,7 +1,7 @@
 """A learner's writer on a cluster that is not the lab's; an executor dies while it works.
 
-Its arguments are the file for what it found and the folder of the cluster's secret. It runs in the
-network of the driver: the master, the workers and their executors are in another one.
+Its argument is the file for what it found. It runs in the network of the driver: the master, the
+workers and their executors are in another one.
 """
 
 import json
@@ -22,6 +22,7 @@ from lab_env.pipeline.layout import FOLDERS, checkpoint_path
 from lab_env.processes.tree import kill_processes
 from lab_env.services import SERVICES
 from lab_env.settings import settings
+from lab_env.shop.kafka_client import confluent_options
 
 SINK, EVENTS, BATCH = "cow", 1500, 500
 
@@ -37,10 +38,14 @@ def main(report: Path) -> None:
     writer.wait_running(180)
     api = Driver(writer.state()["ui"])
     killed = api.kill_busy_executor()
+    failed = api.failed_tasks()
+    shown = programs_showing_secrets(lab.endpoints.kafka_bootstrap)
     writer.wait_until(lambda: writer.state()["state"] == "stopped", "the end of the topic", 240)
     found = {
         "seconds": time.monotonic() - began,
         "killed": killed,
+        "shown": shown,
+        "failed_tasks": failed,
         "batches": [
             b.number for b in read_checkpoint(lab.endpoints, checkpoint_path(lab.base, SINK))
         ],
@@ -56,6 +61,14 @@ def main(report: Path) -> None:
     report.write_text(json.dumps(found))
 
 
+def programs_showing_secrets(bootstrap: str) -> list[str]:
+    """The programs that have the store's key or Kafka's password among their arguments."""
+    password = confluent_options(bootstrap)["sasl.password"]
+    secrets = (settings().s3_secret_key.get_secret_value(), password)
+    lines = {p: "\0".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])}
+    return [p.name() for p, line in lines.items() if any(secret in line for secret in secrets)]
+
+
 class Driver:
     """The driver's REST interface.
 
@@ -69,7 +82,7 @@ class Driver:
         self._api = f"{url}/api/v1/applications/{self.id}"
 
     def kill_busy_executor(self, seconds: float = 120) -> str:
-        """Kill an executor that has a task, and return its number once the task has failed."""
+        """Kill an executor that has a task; its number."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             for executor in self._get(f"{self._api}/executors"):
@@ -82,6 +95,15 @@ class Driver:
                     return executor["id"]
             time.sleep(0.05)
         raise TimeoutError(f"no executor had a task in {seconds:.0f} s")
+
+    def failed_tasks(self, seconds: float = 60) -> int:
+        """How many tasks have failed; waits for the first."""
+        deadline = time.monotonic() + seconds
+        failed = 0
+        while not failed and time.monotonic() < deadline:
+            time.sleep(0.2)
+            failed = sum(stage["numFailedTasks"] for stage in self._get(f"{self._api}/stages"))
+        return failed
 
     def _has_task(self, executor: str) -> bool:
         time.sleep(0.2)  # the driver notes what the executor had sent before

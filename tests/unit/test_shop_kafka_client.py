@@ -1,11 +1,14 @@
 """One file signs all clients in to Kafka, and no page or plan shows its password."""
 
+from pathlib import Path
+
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from lab_env.errors import LabError
 from lab_env.pipeline import parsing
-from lab_env.settings import settings
+from lab_env.pipeline.session import PLANS_HIDE, spark_conf
+from lab_env.settings import Endpoints, settings
 from lab_env.shop.kafka_client import confluent_options, spark_options
 
 BROKERS = "broker-1:9093"
@@ -92,7 +95,10 @@ def test_what_cannot_be_used_is_said(security, text, sentence, next_step):
 
 def test_no_plan_of_spark_shows_the_password(security, spark, capsys):
     security(TEXT)
+    nowhere = Endpoints("http://127.0.0.1:1", "", "", "us-east-1", "lake", BROKERS)
+    spark.conf.set(PLANS_HIDE, spark_conf(nowhere, Path("jars"))[PLANS_HIDE])
     records = parsing.read_topic(spark, "127.0.0.1:1", "t")
     records.explain(True)
     shown = capsys.readouterr().out + records._jdf.queryExecution().toString()
+    spark.conf.unset(PLANS_HIDE)
     assert "quoted" not in shown and "learner" not in shown and len(shown) > 200
