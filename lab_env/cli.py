@@ -31,6 +31,11 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 author = typer.Typer(help="For those who write lessons.", no_args_is_help=True)
 app.add_typer(author, name="author")
+cloud = typer.Typer(
+    help="The course on AWS: its template, settings, cost, end. See docs/cloud.md.",
+    no_args_is_help=True,
+)
+app.add_typer(cloud, name="cloud")
 
 Names = Annotated[
     list[str] | None, typer.Argument(help="services to start; by default minio and kafka")
@@ -38,6 +43,10 @@ Names = Annotated[
 Topic = Annotated[
     str,
     typer.Option(help="Kafka topic", default_factory=default_topic, show_default="lab.orders"),
+]
+StackName = Annotated[str, typer.Argument(help="name of the CloudFormation stack")]
+Region = Annotated[
+    str | None, typer.Option(help="AWS region; by default AWS_REGION, or that of the AWS profile")
 ]
 
 
@@ -221,7 +230,9 @@ def tour(
 def bench(
     parts: Annotated[
         list[str] | None,
-        typer.Argument(help="set-up, start-up, load, backlog, sinks, growth; without, all"),
+        typer.Argument(
+            help="set-up, start-up, load, backlog, sinks, growth (without a name all these); tuning"
+        ),
     ] = None,
     full: Annotated[bool, typer.Option(help="larger data, more repetitions")] = False,
 ) -> None:
@@ -439,6 +450,136 @@ def author_stats() -> None:
     out.print(table)
     uses, learner = sum(row.uses for row in rows), sum(row.learner for row in rows)
     out.print(f"The learner writes {learner} of {uses} uses, {learner / uses:.0%}.")
+
+
+@cloud.command("template")
+def cloud_template() -> None:
+    """Print the path of the CloudFormation template."""
+    from lab_env.cloud import TEMPLATE
+
+    print(TEMPLATE)
+
+
+@cloud.command("cost")
+def cloud_cost(
+    stream: Annotated[str, typer.Option(help="none, kinesis or msk")] = "msk",
+    host: Annotated[bool, typer.Option(help="with the notebook host")] = True,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="as docs/cloud.md has it")
+    ] = False,
+) -> None:
+    """Show what a stack costs in an afternoon, and in a month in which it was forgotten."""
+    from rich.table import Table
+
+    from lab_env.cloud import cost
+
+    if stream not in cost.STREAMS:
+        raise LabError(f"There is no stream {stream!r}.", f"choose from: {', '.join(cost.STREAMS)}")
+    if as_markdown:
+        print(cost.markdown(stream, host))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("US dollars")
+    table.add_column(f"afternoon, {cost.AFTERNOON:.0f} h", justify="right")
+    table.add_column(f"forgotten month, {cost.MONTH:.0f} h", justify="right")
+    for row in cost.table(stream, host):
+        table.add_row(*row)
+    out.print(table)
+    out.print("Prices, their dates and sources: data/prices.csv")
+
+
+@cloud.command("env")
+def cloud_env(name: StackName, region: Region = None) -> None:
+    """Print the settings for a stack, for a shell: eval "$(lab cloud env STACK)"."""
+    from lab_env.cloud.environment import shell_lines
+    from lab_env.cloud.stack import Account, aws_errors
+
+    with aws_errors():
+        stack = Account(region).complete_stack(name)
+    print("\n".join(shell_lines(stack)))
+
+
+@cloud.command("job")
+def cloud_job(
+    name: StackName,
+    topic: Topic,
+    region: Region = None,
+    minutes: Annotated[int, typer.Option(min=5, max=10_080, help="cancel it after these")] = 240,
+) -> None:
+    """Print the request that starts the writer on EMR Serverless; it starts nothing."""
+    from lab_env.cloud.job import brokers_of, job_request
+    from lab_env.cloud.stack import Account, aws_errors
+
+    with aws_errors():
+        account = Account(region)
+        stack = account.complete_stack(name)
+        request = job_request(stack, brokers_of(account, stack), topic, minutes=minutes)
+    print(json.dumps(request, indent=2))
+
+
+@cloud.command("down")
+def cloud_down(
+    name: StackName,
+    region: Region = None,
+    yes: Annotated[bool, typer.Option("--yes", help="take it apart without asking")] = False,
+    delete_data: Annotated[
+        str, typer.Option(metavar="BUCKET", help="also delete this bucket with all tables in it")
+    ] = "",
+) -> None:
+    """Take a stack apart; its bucket stays unless you type the bucket's name."""
+    from lab_env.cloud import teardown
+    from lab_env.cloud.stack import Account, aws_errors
+
+    with aws_errors():
+        account = Account(region)
+        stack, bucket = account.stack(name), teardown.bucket_of(account, name)
+        if delete_data and delete_data != bucket:
+            raise LabError(
+                f"{delete_data} is not the bucket of {name}.", f"its bucket would be {bucket}."
+            )
+        if stack is None:
+            out.print(escape(f"There is no stack {name} in {account.region}."))
+        else:
+            if not yes:
+                _ask_to_take_apart(name, account.region)
+            with _progress() as say:
+                teardown.take_apart(account, stack, say)
+            out.print(escape(f"The stack {name} is deleted."))
+        kept = teardown.kept(account, bucket)
+        if kept is None:
+            out.print(escape(f"Nothing is left: there is no bucket {bucket}."))
+            return
+        if (delete_data or _ask_for_bucket(kept, name, account.region)) != bucket:
+            out.print(escape(f"Kept: {kept}. It costs money as long as it is there."))
+            return
+        with _progress() as say:
+            deleted = teardown.delete_bucket(account, bucket, say)
+        out.print(escape(f"Deleted: s3://{bucket} with {deleted:,} objects."))
+
+
+def _ask_to_take_apart(name: str, region: str) -> None:
+    question = (
+        f"Take apart {name} in {region}? What is on its notebook host and messages that no table"
+        " holds yet are lost."
+    )
+    if not _at_terminal():
+        raise LabError(question, f"to do it: lab cloud down {name} --region {region} --yes")
+    typer.confirm(question, abort=True)
+
+
+def _ask_for_bucket(kept, name: str, region: str) -> str:
+    """What the user types: the bucket's name to delete it, anything else to keep it."""
+    if not _at_terminal():
+        again = f"lab cloud down {name} --region {region} --delete-data {kept.bucket}"
+        out.print(f"To delete the data, too: {again}")
+        return ""
+    out.print(escape(f"All tables are in {kept}."))
+    question = "Type the bucket's name to delete it for good, or press Enter to keep it"
+    return typer.prompt(question, default="", show_default=False)
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 class _progress:

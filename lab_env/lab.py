@@ -29,8 +29,9 @@ from lab_env.monitor.handle import PrometheusHandle
 from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.processes import supervisor
-from lab_env.processes.environment import mark
+from lab_env.processes.environment import mark, programs_of_lesson
 from lab_env.processes.state import folder
+from lab_env.processes.tree import kill_processes
 from lab_env.settings import REPOSITORY, Endpoints, settings
 from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.load import Load
@@ -116,6 +117,7 @@ class Lab:
             The handle, which displays what runs where.
         """
         check_lesson(lesson)
+        services.check_for_lesson(needs)
         services.up([*services.DEFAULT, *needs])
         if optional:
             services.start_optional(optional)
@@ -128,6 +130,7 @@ class Lab:
     def resume(cls, lesson: str, *needs: str) -> "Lab":
         """Continue a lesson: like `start`, but nothing is cleared."""
         check_lesson(lesson)
+        services.check_for_lesson(needs)
         services.up([*services.DEFAULT, *needs])
         return cls(lesson, services.endpoints(), needs)
 
@@ -211,7 +214,8 @@ class Lab:
     def zookeeper(self):
         """A connected kazoo client of ZooKeeper; use it in a `with` block.
 
-        The lesson's locks belong below its own node, `/lesson-18`, which `start` deletes.
+        The lesson's locks belong below its own node, `/lesson-18`, or where the pipeline's options
+        put them, `/lakehouse/lesson-18`; `start` deletes both.
         """
         return services.ZooKeeper().client()
 
@@ -389,6 +393,8 @@ class Lab:
 def reset_lesson(lesson: str) -> dict[str, int]:
     """Remove a lesson's writers, tables, checkpoints, topics, ledgers and files, and nothing else.
 
+    What its notebook has started as programs of their own is killed, so that none of it writes on.
+
     Args:
         lesson: two digits, or a name such as `tour`.
 
@@ -401,6 +407,7 @@ def reset_lesson(lesson: str) -> dict[str, int]:
     namespace = namespace_of(lesson)
     services.endpoints()  # raises unless the services are running: nothing is half cleared
     writers = _remove_writers(f"writer-{namespace}-")
+    kill_processes(programs_of_lesson(namespace))
     # First what the exporter watches, so that it measures nothing that is being removed.
     shutil.rmtree(folder("lessons") / namespace, ignore_errors=True)
     cleared = services.clear(namespace)

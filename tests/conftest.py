@@ -23,6 +23,8 @@ FIRST_TO_LAST = (
     "tests/integration/",
     "tests/browser/",
     "notebooks/",
+    "tests/cloud/",
+    "tests/spark/",
     "tests/notebooks/",
     "tests/unit/",
 )

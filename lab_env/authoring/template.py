@@ -176,13 +176,18 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _predictions(lesson: Lesson) -> Iterator[Problem]:
-    """Every prediction can be won: it is a choice, or a number with a tolerance."""
+    """Every prediction can be won: a choice, or a number with a tolerance; its name is its own."""
+    asked = set()
     for cell in lesson.cells:
         if not cell.shown:
             continue
         for call in ast.walk(parsed(cell)):
             match call:
-                case ast.Call(ast.Attribute(attr="predict")):
+                case ast.Call(ast.Attribute(attr="predict"), [ast.Constant(name), *_]):
+                    if name in asked:
+                        what = f"Another prediction is named {name}, too."
+                        yield lesson.problem(cell.first_line + call.lineno - 1, what)
+                    asked.add(name)
                     if not {"choices", "tolerance"} & {k.arg for k in call.keywords}:
                         what = "A prediction needs choices=(...) or, for a number, tolerance=..."
                         yield lesson.problem(cell.first_line + call.lineno - 1, what)

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lab_env import services
-from lab_env.bench import backlog, growth, machine, recorded, report
+from lab_env.bench import backlog, growth, machine, recorded, report, tuning
 from lab_env.bench.config import sinks_config
 from lab_env.bench.rounds import Bench
 from lab_env.bench.summary import summary
@@ -23,14 +23,16 @@ PARTS = {
     "backlog": "a backlog of events",
     "sinks": "JSON, COW and MOR on one stream",
     "growth": "how cost grows with the table",
+    "tuning": "tuning knobs, one at a time",
 }
+ONLY_BY_NAME = {"tuning"}  # lesson 19 shows it
 
 
 def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
     """Measure, print the results, and write `report.json` and a page to `LAB_HOME/bench`.
 
     Args:
-        parts: keys of `PARTS`; by default all.
+        parts: keys of `PARTS`; by default all but those of `ONLY_BY_NAME`.
         full: larger data and more repetitions.
         console: receives tables and progress.
 
@@ -47,7 +49,7 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
             f"The benchmark has no part {', '.join(sorted(unknown))}.",
             f"choose from: {', '.join(PARTS)}",
         )
-    chosen = parts or list(PARTS)
+    chosen = parts or [part for part in PARTS if part not in ONLY_BY_NAME]
     console = console or Console()
     target = folder("bench")
     # Two at once would share buckets, topics and processor time.
@@ -91,6 +93,7 @@ class Run:
             "backlog": self._backlog,
             "sinks": self._sinks,
             "growth": self._growth,
+            "tuning": self._tuning,
         }
         for part in PARTS:
             if part in parts:
@@ -138,3 +141,14 @@ class Run:
         self._report["problems"] += found["problems"]
         self._keep("growth", found)
         self._compare([growth.commit_time(found)])
+
+    def _tuning(self) -> None:
+        # Apart, so that a small run does not remove what a full one has measured so far.
+        runs = self._target / ("tuning" if self._full else "tuning-small")
+        found = tuning.tune(tuning.tuning_config(self._full), runs, self._print_progress)
+        self._report["tuning"] = found
+        self._report["problems"] += found["problems"]
+        if found["complete"]:
+            self._keep("tuning", found)
+        self._console.print(tuning.text_table(found), markup=False)
+        self._console.print(f"Each run: {runs}", markup=False)

@@ -5,21 +5,18 @@ one month of what it stores, and queries of its table. The prices are in `data/p
 with date and source; edit them there.
 """
 
-import csv
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from lab_env import prices as price_file
 from lab_env.bench.config import SINKS
 from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
-from lab_env.errors import LabError
+from lab_env.prices import PRICES
 from lab_env.probes.verdict import INCONCLUSIVE, Spread
-from lab_env.shop.model import DATA
 
-PRICES = DATA / "prices.csv"
 ITEMS = {
     "storage": "GB-month",
     "put": "1000 requests",
@@ -53,43 +50,14 @@ class Bill:
 
 
 def read_prices(path: Path = PRICES) -> dict[str, float]:
-    """The prices of a table.
-
-    Args:
-        path: a CSV file with item, unit, usd, region, as_of and source.
-
-    Returns:
-        US dollars by item.
-
-    Raises:
-        LabError: an item is missing or repeated, or has another unit, no date, no source or no
-            price.
-    """
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    fix = f"fix {path.name}."
-    if sorted(row.get("item", "") for row in rows) != sorted(ITEMS):
-        raise LabError(f"{path.name} must price each of {', '.join(ITEMS)} once.", fix)
-    prices = {}
-    for row in rows:
-        if row["unit"] != ITEMS[row["item"]]:
-            raise LabError(f"The price of {row['item']} must be for {ITEMS[row['item']]}.", fix)
-        if not (row["as_of"] and row["source"]):
-            raise LabError(f"The price of {row['item']} has no date or no source.", fix)
-        try:
-            prices[row["item"]] = float(row["usd"])
-        except ValueError:
-            raise LabError(f"{row['usd']!r} is no price of {row['item']}.", fix) from None
-        if not 0 <= prices[row["item"]] < math.inf:
-            raise LabError(f"{row['usd']!r} is no price of {row['item']}.", fix)
-    return prices
+    """The prices of what this bill counts; see `lab_env.prices.read_prices`."""
+    return price_file.read_prices(ITEMS, path)
 
 
 def price_table(path: Path = PRICES) -> pd.DataFrame:
-    """The prices with region, date and source, one row per item."""
-    return pd.read_csv(path, dtype=str, index_col="item").rename(
-        columns={"usd": "US dollars", "as_of": "as of"}
-    )
+    """These prices with region, date and source, one row per item."""
+    table = pd.read_csv(path, dtype=str, index_col="item")
+    return table.loc[list(ITEMS)].rename(columns={"usd": "US dollars", "as_of": "as of"})
 
 
 def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bill:

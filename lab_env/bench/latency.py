@@ -67,7 +67,7 @@ class Follower:
             Seconds `p50` and `p95`; `requested p50`, the median by requested times (None for files,
             which have none); `rows/s` that became visible from the first event to the last commit.
         """
-        _send_paced(self._sender, self._sends[FIRST:], rate)
+        send_paced(self._sender, self._sends[FIRST:], rate)
         self._sender.close()
         batches = pd.DataFrame(self._worker.call("stop_following")["batches"])
         frame = self._lab.ledger(self._topic).frame()
@@ -106,7 +106,8 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
     return found
 
 
-def _send_paced(sender: Sender, sends: list[Send], rate: int) -> None:
+def send_paced(sender: Sender, sends: list[Send], rate: int) -> None:
+    """Send at `rate` events/s."""
     began, done = time.monotonic(), 0
     while done < len(sends):
         due = min(len(sends), int((time.monotonic() - began) * rate) + 1)

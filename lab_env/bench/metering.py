@@ -35,11 +35,12 @@ class Meter:
 
     def call(self, task: str, **arguments) -> tuple[dict, ResourceUsage]:
         """Have a task done; returns the worker's reply and what the task used."""
-        before = self._read()
+        before = self.read()
         reply = self._worker.call(task, **arguments)
-        return reply, self._read() - before
+        return reply, self.read() - before
 
-    def _read(self) -> ResourceUsage:
+    def read(self) -> ResourceUsage:
+        """What has been used since the start of the processes."""
         return ResourceUsage(
             time.monotonic(),
             self._worker.cpu_seconds(),

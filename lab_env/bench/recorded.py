@@ -12,7 +12,7 @@ def keep(part: str, found: dict) -> None:
     """Keep a full run of this lab, to be shown from now on.
 
     Args:
-        part: `sinks` or `growth`.
+        part: `sinks`, `growth` or `tuning`.
         found: its report, as plain data.
     """
     _own(part).write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
@@ -22,7 +22,7 @@ def shown(part: str) -> dict:
     """The last full run of this lab; before the first, the run that comes with the course.
 
     Args:
-        part: `sinks` or `growth`.
+        part: `sinks`, `growth` or `tuning`.
     """
     own = _own(part)
     return _read(own) if own.exists() else delivered(part)
@@ -32,7 +32,7 @@ def delivered(part: str) -> dict:
     """The run that comes with the course.
 
     Args:
-        part: `sinks` or `growth`.
+        part: `sinks`, `growth` or `tuning`.
     """
     return _read(DATA / _file(part))
 

@@ -116,7 +116,7 @@ class Bench:
         scenario = Scenario(50, UNIFORM, load=200, batch=100, batches=2)
         stream = record(scenario)
         topic = self._lab.topic("warm-up")
-        _send(self._lab, topic, stream.load + stream.changes)
+        send(self._lab, topic, stream.load + stream.changes)
 
         def warm_up(worker: WorkerClient) -> None:
             worker.call("begin", base=_base(worker, "warm-up"), extra_options={})
@@ -154,7 +154,7 @@ def _round(
     """Measure one scenario once per sink."""
     stream = record(scenario)
     topic = lab.topic(f"{scenario.name}-{run}-{number}")
-    _send(lab, topic, stream.load)
+    send(lab, topic, stream.load)
 
     def load(worker: WorkerClient) -> None:
         base = _base(worker, topic)
@@ -165,7 +165,7 @@ def _round(
     # waiting.
     with ThreadPoolExecutor(len(workers)) as pool:
         list(pool.map(load, workers.values()))
-    _send(lab, topic, stream.changes)
+    send(lab, topic, stream.changes)
     answers = {}
     for sink in rotated(number, figures.sinks):
         metrics, answers[sink] = _measure(workers[sink], figures.config, scenario, stream, topic)
@@ -294,7 +294,12 @@ def _base(worker: WorkerClient, name: str) -> str:
     return f"s3a://{worker.bucket.name}/bench/{name.rpartition('.')[2]}"
 
 
-def _send(lab: Lab, topic: str, sends: list) -> None:
+def send(lab: Lab, topic: str, sends: list) -> None:
+    """Send to a topic of the benchmark, which is created if it is missing.
+
+    Raises:
+        LabError: a message was not acknowledged.
+    """
     ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=PARTITIONS)
     sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
     sender.send_all(sends)

@@ -15,8 +15,8 @@ from lab_env import store
 from lab_env.bench.stream import DAYS, RANGE
 from lab_env.hudi.timeline import parse_timeline_name
 from lab_env.pipeline import options
+from lab_env.pipeline.session import endpoints_of_environment
 from lab_env.pipeline.sinks import WRITERS, table_path
-from lab_env.pipeline.writer import endpoints_of_environment
 
 SCHEMA = (
     "event_id STRING, op STRING, order_id STRING, customer_id STRING, product_id STRING, "

@@ -15,10 +15,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from lab_env.bench.batches import batches_of
 from lab_env.bench.growth_worker import GrowingTables
 from lab_env.bench.sink_writes import SINKS, Sink
+from lab_env.bench.tuning_worker import TunedStream
 from lab_env.pipeline import parsing, session
-from lab_env.pipeline.writer import endpoints_of_environment
 
 # Nobody opens these pages, and three of them would compete for ports.
 SPARK = {"spark.ui.enabled": "false"}
@@ -34,7 +35,7 @@ class SinkWorker:
 
     def __init__(self, spark: SparkSession, name: str):
         self.spark, self.name = spark, name
-        self.endpoints = endpoints_of_environment()
+        self.endpoints = session.endpoints_of_environment()
         self.sink: Sink  # since `begin`
         self.query: StreamingQuery  # since `follow`
 
@@ -51,11 +52,11 @@ class SinkWorker:
             batch: most messages per batch.
 
         Returns:
-            `batches`, as in `_batches`.
+            `batches`, as in `batches_of`.
         """
         query = self._start(topic, {"availableNow": True}, maxOffsetsPerTrigger=str(batch))
         query.awaitTermination()
-        return {"batches": _batches(query)}
+        return {"batches": batches_of(query)}
 
     def follow(self, topic: str, trigger: float) -> dict:
         """Start to write what arrives in the topic, one batch per `trigger` seconds."""
@@ -71,7 +72,7 @@ class SinkWorker:
         """Settle, then stop writing; returns the `batches`."""
         self.settle()
         self.query.stop()
-        return {"batches": _batches(self.query)}
+        return {"batches": batches_of(self.query)}
 
     def _start(self, topic: str, trigger: dict, **limits: str):
         records = parsing.read_topic(self.spark, self.endpoints.kafka_bootstrap, topic, **limits)
@@ -117,25 +118,11 @@ class SinkWorker:
         return {"cold": cold, "warm": seconds, "answer": list(answers[0])}
 
 
-def _batches(query) -> list[dict]:
-    """The batches of a query that wrote something: their rows, seconds and end offsets."""
-    return [
-        {
-            "batch": report["batchId"],
-            "rows": report["numInputRows"],
-            "seconds": report["durationMs"]["triggerExecution"] / 1000,
-            "end_offsets": next(iter(report["sources"][0]["endOffset"].values())),
-        }
-        for report in query.recentProgress
-        if report["numInputRows"]
-    ]
-
-
 def main(name: str, jars: str, java_home: str, java_options: str) -> None:
     """Do the tasks until the input ends.
 
     Args:
-        name: a sink, or `growth`.
+        name: a sink, `growth` or `tuning`.
         jars: folder of the connector jars.
         java_home: the Java to run on.
         java_options: of the JVM.
@@ -143,13 +130,14 @@ def main(name: str, jars: str, java_home: str, java_options: str) -> None:
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the JVM prints goes to the log
     spark = session.build_session(
-        endpoints_of_environment(),
+        session.endpoints_of_environment(),
         Path(jars),
         Path(java_home),
         f"bench {name}",
         SPARK | {"spark.driver.extraJavaOptions": java_options},
     )
-    worker = GrowingTables(spark) if name == "growth" else SinkWorker(spark, name)
+    others = {"growth": GrowingTables, "tuning": TunedStream}
+    worker = others[name](spark) if name in others else SinkWorker(spark, name)
     replies.write("{}\n")
     for line in sys.stdin:
         arguments = json.loads(line)

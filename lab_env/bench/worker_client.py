@@ -11,7 +11,7 @@ from lab_env.errors import LabError
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
 from lab_env.jvm import explained
-from lab_env.pipeline import writer
+from lab_env.pipeline import session
 from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.processes import supervisor
 from lab_env.processes.environment import clean_environment, mark
@@ -30,7 +30,7 @@ class WorkerClient:
     def __init__(self, sink: str, bucket: MeteredBucket, java_options: str):
         self.sink, self.bucket = sink, bucket
         self._log = supervisor.log_path(f"bench-{sink}")
-        environment = clean_environment() | mark() | writer.environment(bucket.endpoints)
+        environment = clean_environment() | mark() | session.environment(bucket.endpoints)
         java_options = cds_archive.java_options(java_options)
         arguments = [sink, str(jar_folder("spark")), str(java.java_home()), java_options]
         with self._log.open("w") as log:

@@ -1,8 +1,8 @@
 """One process of the fault `writers_20`: several threads, each a writer of the same table.
 
-`python -m lab_env.campaign.rival NUMBER TABLE ZOOKEEPER JARS JAVA_HOME JAVA_OPTIONS LOG`. It says
-`ready` when its session runs, begins when it is told to go on, and answers with one JSON list: each
-attempt of each writer, with the error that it ended with.
+`python -m lab_env.campaign.rival NUMBER TABLE ZOOKEEPER LOG`. It says `ready` when its session
+runs, begins when it is told to go on, and answers with one JSON list: each attempt of each writer,
+with the error that it ended with.
 """
 
 import json
@@ -15,18 +15,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lab_env.pipeline.options import COW, shared
-from lab_env.pipeline.session import build_session
-from lab_env.pipeline.writer import endpoints_of_environment
+from lab_env.pipeline.options import COW, second_writer
+from lab_env.pipeline.session import session_of_environment
 
 THREADS = 5
 PARTITIONS = 4
 SECONDS = 120  # after which no writer tries again
 CONFLICT = "Conflict"  # in the name of the error that a loser gets
 FIRST = "first"
-# With many writers one job should clean. When each of them does, they roll back the same failed
-# writes at the same time, and most commits are followed by an error (measured with Hudi 1.1.1).
-NO_CLEANING = {"hoodie.clean.automatic": "false"}
 BEGIN = 1_700_000_000  # seconds since 1970, of the first attempt's order_ts
 
 
@@ -100,12 +96,11 @@ def write_until_done(
     return attempts
 
 
-def main(number: int, table: str, zookeeper: str, jars: str, java_home: str, java: str, log: str):
+def main(number: int, table: str, zookeeper: str, log: str):
     """Run one process; the first of them creates the table before it is ready."""
-    extra = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": java}
-    places = endpoints_of_environment(), Path(jars), Path(java_home)
-    spark = build_session(*places, f"campaign rival {number}", extra, Path(log))
-    options = {"hoodie.table.name": "rivals", **COW, **shared(zookeeper, table), **NO_CLEANING}
+    extra = {"spark.ui.enabled": "false"}
+    spark = session_of_environment(f"campaign rival {number}", extra, Path(log))
+    options = second_writer(COW, zookeeper, table)
     if number == 0 and (error := write(spark, options, table, Attempt(FIRST, 1))):
         raise RuntimeError(error)
     print("ready", flush=True)

@@ -18,11 +18,8 @@ from lab_env.campaign.judge import read_rows
 from lab_env.campaign.plan import Case
 from lab_env.campaign.records import Result
 from lab_env.campaign.rival import CONFLICT, FIRST, Attempt
-from lab_env.install import cds_archive, java
-from lab_env.install.jars import jar_folder
 from lab_env.lab import namespace_of
-from lab_env.pipeline import writer
-from lab_env.pipeline.session import LESSON_JAVA_OPTIONS
+from lab_env.pipeline.handle import lesson_environment
 from lab_env.processes import supervisor
 from lab_env.processes.environment import clean_environment, mark
 from lab_env.processes.tree import end_processes, process_tree, wait_until_ended
@@ -37,7 +34,7 @@ Row = tuple[str, str]  # order_id, event_id
 def twenty_writers(group: Group, case: Case, result: Result) -> None:
     """Let twenty writers write the same rows; who fails tries again."""
     services.up(["zookeeper"], progress=lambda line: None)
-    # The lock's place in ZooKeeper is the path's end, so a reset of the campaign removes it.
+    # A path below the campaign's folder: a reset of the campaign also removes its lock.
     folder = f"s3a://{group.endpoints.bucket}/{namespace_of(NAMESPACE)}"
     table = f"{folder}/{group.label}-{case.id}-rivals"
     result.evidence["base"] = table
@@ -116,11 +113,9 @@ class _Rival:
         self._name = f"campaign-rival-{number}"
         log = supervisor.log_path(self._name)
         zookeeper = services.SERVICES["zookeeper"].address()
-        options = cds_archive.java_options(LESSON_JAVA_OPTIONS)
-        session = (str(jar_folder("spark")), str(java.java_home()), options, str(log))
         with log.open("w") as output:
             self._process: Any = subprocess.Popen(  # its pipes are annotated as optional
-                [sys.executable, "-m", PROGRAM, str(number), table, zookeeper, *session],
+                [sys.executable, "-m", PROGRAM, str(number), table, zookeeper, str(log)],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -157,7 +152,7 @@ class _Rival:
 @contextmanager
 def _rivals(group: Group, table: str) -> Generator[list[_Rival]]:
     """The processes of writers, which begin to write when they are told to."""
-    environment = clean_environment() | mark() | writer.environment(group.endpoints)
+    environment = clean_environment() | mark() | lesson_environment(group.endpoints)
     rivals: list[_Rival] = []
     try:
         for number in range(PROCESSES):

@@ -99,7 +99,7 @@ class Rule:
     """What to do with one request, or with several in a row.
 
     Args:
-        kind: class of the request; `any` for every write.
+        kind: class of the request; `any` for every write, `read` for every GET, HEAD and listing.
         action: one of `ACTIONS`.
         k: the how-manieth of its class, from 1, after the rule was set.
         part: text that the key must have, for example `orders_mor/`.
@@ -179,20 +179,22 @@ class Gate:
         Raises:
             ValueError: there is no such class or action.
         """
-        if kind not in (*CLASSES, "any", "other") or action not in ACTIONS:
+        if kind not in (*CLASSES, "any", "other", "read") or action not in ACTIONS:
             raise ValueError(f"no class {kind!r} or no action {action!r}")
         rule = Rule(kind, action, **options)
-        self.disarm()
-        with self._lock:
-            self._rules = [rule]
+        self._replace([rule])
         return rule
 
     def disarm(self) -> None:
         """Drop the rules; a held request goes on."""
+        self._replace([])
+
+    def _replace(self, rules: list[Rule]) -> None:
+        """Set the rules before a held request goes on: the next one comes to the new ones."""
         with self._lock:
-            for rule in self._rules:
-                rule.released.set()
-            self._rules = []
+            earlier, self._rules = self._rules, rules
+        for rule in earlier:
+            rule.released.set()
 
     def drop(self) -> None:
         """Close all connections: what is held never reaches the store, as its client is dead."""

@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import fastavro
@@ -118,8 +119,12 @@ class Commit:
         return pd.DataFrame(self.files, columns=list(WrittenFile.__dataclass_fields__))
 
 
+@lru_cache(maxsize=256)
 def read_avro(content: bytes) -> dict:
-    """The only record of an Avro container; empty for an empty file."""
+    """The only record of an Avro container, not to be changed; empty for an empty file.
+
+    A snapshot needs the records of a whole timeline, and most are those of the snapshot before.
+    """
     records: Iterator[Any] = fastavro.reader(io.BytesIO(content)) if content else iter(())
     return next(records, {})
 

@@ -9,6 +9,7 @@ Source: `HoodieLSMTimelineInstant` of Apache Hudi's timeline model.
 import io
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 
 import pyarrow.parquet as pq
 
@@ -46,10 +47,16 @@ def archived_instants(contents: Mapping[str, bytes]) -> list[tuple[Instant, dict
     instants = []
     for key in valid_files(contents):
         if key in contents:
-            # One thread: these files are tiny, and idle Arrow threads outlive short programs.
-            rows = pq.read_table(io.BytesIO(contents[key]), use_threads=False).to_pylist()
-            instants += [_instant(row) for row in rows]
+            instants += _instants(contents[key])
     return sorted(instants, key=lambda pair: pair[0].requested)
+
+
+@lru_cache(maxsize=64)
+def _instants(content: bytes) -> list[tuple[Instant, dict]]:
+    """The instants in one file, which never changes; whoever watches a table asks each second."""
+    # One thread: these files are tiny, and idle Arrow threads outlive short programs.
+    rows = pq.read_table(io.BytesIO(content), use_threads=False).to_pylist()
+    return [_instant(row) for row in rows]
 
 
 def _instant(row: dict) -> tuple[Instant, dict]:

@@ -22,6 +22,11 @@ from lab_env.settings import Endpoints
 LIMIT_S = 5.0
 
 Read = TypeVar("Read")
+Report = Callable[[str], object]
+
+
+def _silent(line: str) -> None:
+    """For whoever shows by itself what cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +97,13 @@ class Watch:
     Args:
         endpoints: where broker and store are.
         pipeline: what to watch.
+        report: receives a line when the reason changes why a part cannot be read.
     """
 
-    def __init__(self, endpoints: Endpoints, pipeline: Pipeline):
+    def __init__(self, endpoints: Endpoints, pipeline: Pipeline, report: Report = _silent):
         self._labels = pipeline.labels
+        self._report = report
+        self._reported: dict[str, str] = {}
         self._reader = TopicReader(endpoints.kafka_bootstrap, pipeline.topic)
         self._position: Position | None = None
         self._checkpoint: Latest[Position] = Latest(
@@ -121,6 +129,7 @@ class Watch:
         table = self._table.get(deadline - time.monotonic()) if self._table else None
         topic = self._topic.get(deadline - time.monotonic())
         position = self._position or self._checkpoint.get(deadline - time.monotonic())
+        self._report_failures()
         now = time.time()
         yield metrics.up_sample(self._labels, "topic", topic is not None)
         yield metrics.up_sample(self._labels, "checkpoint", position is not None)
@@ -132,6 +141,15 @@ class Watch:
             yield metrics.up_sample(self._labels, "table", table is not None)
         if table is not None:
             yield from metrics.table_samples(self._labels, table, now)
+
+    def _report_failures(self) -> None:
+        parts = {"topic": self._topic, "checkpoint": self._checkpoint, "table": self._table}
+        for part, latest in parts.items():
+            why = latest.why if latest else ""
+            if why != self._reported.get(part, ""):
+                name = "/".join(self._labels.values())
+                self._report(f"{name}, {part}: {why or 'can be read again'}")
+                self._reported[part] = why
 
     def close(self) -> None:
         """End its connection to the broker, unless a reading still uses it."""
@@ -145,17 +163,26 @@ class Collector:
     Args:
         home: LAB_HOME.
         endpoints: where broker and store are.
+        report: receives a line when the reason changes why a part cannot be read.
     """
 
-    def __init__(self, home: Path, endpoints: Endpoints):
+    def __init__(self, home: Path, endpoints: Endpoints, report: Report = _silent):
         self._home = home
         self._endpoints = endpoints
+        self._report = report
         self._watches: dict[Pipeline, Watch] = {}
         self._lock = threading.Lock()
 
     def samples(self, seconds: float = 0.7) -> list[Sample]:
         """All metrics as they are now, after at most so many seconds."""
         return list(self._samples(time.monotonic() + seconds, seconds))
+
+    def close(self) -> None:
+        """End all connections."""
+        with self._lock:
+            for watch in self._watches.values():
+                watch.close()
+            self._watches = {}
 
     def _samples(self, deadline: float, seconds: float) -> Iterator[Sample]:
         watches = self._current()
@@ -172,7 +199,7 @@ class Collector:
         with self._lock:
             before = self._watches
             self._watches = {
-                pipeline: before.get(pipeline) or Watch(self._endpoints, pipeline)
+                pipeline: before.get(pipeline) or Watch(self._endpoints, pipeline, self._report)
                 for pipeline in watched(self._home)
             }
             for pipeline in before.keys() - self._watches.keys():

@@ -1,9 +1,10 @@
 """Serves the metrics of the watched pipelines: `python -m lab_env.monitor.exporter ...`.
 
 It measures when it is asked. What it could not read for five seconds has no number; ages are
-computed anew for each scrape. The lab starts it as the service `exporter`. For pipelines elsewhere
-it needs the file `lessons/NAME/watched.json` in some folder, the addresses of broker and store, and
-the store's keys in the environment. Times of a table count as UTC, as the lab's writers have them.
+computed anew for each scrape. Its log says why something could not be read. The lab starts it as
+the service `exporter`. For pipelines elsewhere it needs the file `lessons/NAME/watched.json` in
+some folder, the addresses of broker and store, and the store's keys in the environment. Times of a
+table count as UTC, as the lab's writers have them.
 """
 
 import argparse
@@ -105,7 +106,8 @@ def main() -> None:
     endpoints = Endpoints(
         given.s3_endpoint, "", "", given.s3_region, given.bucket, kafka_bootstrap=given.kafka
     )
-    server = _Server((given.host, given.port), handler(Collector(given.home, endpoints)))
+    collector = Collector(given.home, endpoints, lambda line: print(line, flush=True))
+    server = _Server((given.host, given.port), handler(collector))
     print(f"serving on http://{given.host}:{given.port}/metrics", flush=True)
     server.serve_forever()
 

@@ -110,6 +110,8 @@ class Look:
             from lab_env.monitor.collector import Collector
             from lab_env.settings import settings
 
+            if self._collector is not None:
+                self._collector.close()
             self._collector = Collector(Path(settings().home), endpoints)
             self._endpoints = endpoints
             return rows, self._collector.samples(seconds=10)  # connections take their time

@@ -5,7 +5,7 @@ metric is left out rather than set to 0 or to what it was before.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lab_env.hudi.table import CommitNotFound, Snapshot
@@ -15,8 +15,10 @@ METRICS = {
     "pipeline_watched": "Pipelines that the exporter watches.",
     "pipeline_up": "Whether this part of the pipeline could be read within the last 5 s.",
     "pipeline_lag_messages": "Messages of the partition that no committed batch holds.",
+    "pipeline_expired_messages": "Messages that the topic dropped before a batch held them.",
     "pipeline_oldest_unread_seconds": "Age of the oldest message that no committed batch holds.",
     "pipeline_newest_message_seconds": "Age of the newest message that a committed batch holds.",
+    "pipeline_clock_ahead_seconds": "How far the newest time read is ahead of this clock, or 0.",
     "pipeline_last_commit_seconds": "Time since the table's newest completed write of rows.",
     "pipeline_pending_instants": "Instants of the table's timeline that are not complete.",
     "pipeline_oldest_pending_seconds": "Age of the oldest pending instant, 0 without one.",
@@ -27,6 +29,9 @@ METRICS = {
     "pipeline_bytes": "Bytes of the table's folder.",
     "pipeline_batch": "Number of the newest committed batch, as recorded here.",
 }
+
+# Times further ahead of this clock than that give no age: which of the clocks is right?
+CLOCK_LIMIT_S = 1.0
 
 # Actions that bring rows; compaction and clustering only move them.
 ROW_ACTIONS = ("commit", "deltacommit", "replacecommit")
@@ -69,16 +74,21 @@ class Topic:
         position: the reader's; None if it is not known.
         unread: partition to the time (s since 1970) of its oldest message that is not read.
         read: partition to the time of its newest message that is read.
+        begins: partition to the offset of the first message that it still has.
     """
 
     ends: Mapping[int, int]
     position: Position | None = None
     unread: Mapping[int, float] = field(default_factory=dict)
     read: Mapping[int, float] = field(default_factory=dict)
+    begins: Mapping[int, int] = field(default_factory=dict)
 
 
 def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterator[Sample]:
     """Lag and ages of a reader's messages; nothing while its position is not known.
+
+    Times are those of the messages: the producer's clock, or the broker's if the topic is set to
+    `LogAppendTime`.
 
     Args:
         labels: of the pipeline.
@@ -90,15 +100,20 @@ def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterat
     offsets = topic.position.offsets
     lag = {number: end - offsets.get(number, 0) for number, end in topic.ends.items()}
     for number, messages in sorted(lag.items()):
-        yield Sample("pipeline_lag_messages", {**labels, "partition": str(number)}, messages)
+        by_partition = {**labels, "partition": str(number)}
+        yield Sample("pipeline_lag_messages", by_partition, messages)
+        # A partition that the checkpoint does not name is new: nothing of it was due before.
+        expired = max(0, topic.begins.get(number, 0) - offsets[number]) if number in offsets else 0
+        yield Sample("pipeline_expired_messages", by_partition, expired)
     behind = [number for number, messages in lag.items() if messages > 0]
     # A partition that lags but whose message has no time yet leaves the age unknown.
     if all(number in topic.unread for number in behind):
         oldest = min((topic.unread[number] for number in behind), default=now)
-        yield Sample("pipeline_oldest_unread_seconds", labels, max(0.0, now - oldest))
+        yield from _age("pipeline_oldest_unread_seconds", labels, oldest, now)
     if topic.read:
         newest = max(topic.read.values())
-        yield Sample("pipeline_newest_message_seconds", labels, max(0.0, now - newest))
+        yield from _age("pipeline_newest_message_seconds", labels, newest, now)
+    yield _clock_ahead(labels, "topic", (*topic.unread.values(), *topic.read.values()), now)
 
 
 def checkpoint_samples(labels: Mapping[str, str], position: Position) -> Iterator[Sample]:
@@ -119,7 +134,8 @@ def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Ite
     writes = [i for i in table.completed_writes.values() if i.action in ROW_ACTIONS]
     if writes:
         completed = max(to_seconds(write.completed) for write in writes)
-        yield Sample("pipeline_last_commit_seconds", labels, max(0.0, now - completed))
+        yield from _age("pipeline_last_commit_seconds", labels, completed, now)
+        yield _clock_ahead(labels, "table", [completed], now)
     pending = [instant for instant in table.instants if not instant.completed]
     yield Sample("pipeline_pending_instants", labels, len(pending))
     oldest = min((to_seconds(instant.requested) for instant in pending), default=now)
@@ -138,6 +154,21 @@ def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Ite
     batch = _batch(table, [write.requested for write in writes])
     if batch is not None:
         yield Sample("pipeline_batch", {**labels, "recorded_in": "table"}, batch)
+
+
+def _age(metric: str, labels: Mapping[str, str], at: float, now: float) -> Iterator[Sample]:
+    """The age of something; none if it comes from the future: it might be anything, not 0."""
+    if at - now <= CLOCK_LIMIT_S:
+        yield Sample(metric, labels, max(0.0, now - at))
+
+
+def _clock_ahead(
+    labels: Mapping[str, str], part: str, times: Iterable[float], now: float
+) -> Sample:
+    """How far the newest of some times is ahead of this clock."""
+    ahead = max((at - now for at in times), default=0.0)
+    value = ahead if ahead > CLOCK_LIMIT_S else 0.0
+    return Sample("pipeline_clock_ahead_seconds", {**labels, "part": part}, value)
 
 
 def up_sample(labels: Mapping[str, str], part: str, up: bool) -> Sample:

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from lab_env.errors import LabError
 from lab_env.hudi.files import TableFiles
+from lab_env.hudi.history import HISTORY
 from lab_env.hudi.reader import TIMELINE, read_table
 from lab_env.hudi.table import Snapshot
 from lab_env.hudi.timeline import parse_timeline_key
@@ -74,10 +75,11 @@ class TopicReader:
             consumer = self._connected()
             bounds = self._bounds(consumer)
             ends = {number: end for number, (_, end) in bounds.items()}
+            begins = {number: begin for number, (begin, _) in bounds.items()}
             if position is None:
-                return Topic(ends)
+                return Topic(ends, begins=begins)
             unread, read = self._times(consumer, bounds, position.offsets)
-            return Topic(ends, position, unread, read)
+            return Topic(ends, position, unread, read, begins)
         except KafkaException as error:
             self.close()  # the next reading begins with a new connection
             raise LabError(f"Kafka does not answer: {error.args[0].str()}.") from None
@@ -146,7 +148,7 @@ class TopicReader:
 
 
 class TableReader:
-    """Reads snapshots of one table; timeline files, which never change, are fetched once.
+    """Reads snapshots of one table; files of its timeline and history are fetched once.
 
     Args:
         endpoints: where the store is.
@@ -166,24 +168,32 @@ class TableReader:
 
 
 class _Remembered:
-    """Files of a table that remember the content of completed instants while they are listed."""
+    """Files of a table that remember what never changes, while it is listed with the same size.
+
+    That are files of the timeline and its history, but not the history's `_version_`.
+    """
 
     def __init__(self, files: TableFiles):
         self.path = files.path
         self._files = files
         self._contents: dict[str, bytes] = {}
+        self._sizes: dict[str, int] = {}
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each file, by its key."""
-        sizes = self._files.sizes()
-        self._contents = {key: self._contents[key] for key in self._contents if key in sizes}
-        return sizes
+        before, self._sizes = self._sizes, self._files.sizes()
+        same = self._contents.keys() & self._sizes.keys()
+        self._contents = {
+            key: self._contents[key] for key in same if self._sizes[key] == before.get(key)
+        }
+        return self._sizes
 
     def read(self, key: str) -> bytes:
         """The content of one file."""
         if key in self._contents:
             return self._contents[key]
         content = self._files.read(key)
-        if key.startswith(TIMELINE) and parse_timeline_key(key):
+        archived = key.startswith(HISTORY) and not key.endswith("/_version_")
+        if archived or (key.startswith(TIMELINE) and parse_timeline_key(key)):
             self._contents[key] = content
         return content

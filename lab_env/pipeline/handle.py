@@ -29,6 +29,14 @@ from lab_env.settings import Endpoints, machine_credentials, settings
 RUNNING = "running"
 
 
+def lesson_environment(endpoints: Endpoints) -> dict[str, str]:
+    """What a program is told that starts a session like a lesson's: `session_of_environment`."""
+    java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
+    return session.session_environment(
+        endpoints, jar_folder("spark"), java.java_home(), java_options
+    )
+
+
 class Writer:
     """One supervised streaming writer.
 
@@ -88,7 +96,7 @@ class Writer:
             supervisor.Program(
                 self.name,
                 process.command(job_file),
-                env=keys | process.environment(endpoints),
+                env=keys | session.environment(endpoints),
                 autorestart=False,
                 stop_seconds=60,
             )

@@ -75,19 +75,23 @@ MINUTES = {
     "hoodie.upsert.shuffle.parallelism": "1",
 }
 
+# How often a writer that loses repeats its whole write, at once. Beside a stream without pauses it
+# may lose each time: then divide the work (lesson 18), or repeat it later.
 LOCK_RETRIES = 3
 
 
 def shared(zookeeper: str, path: str) -> dict[str, str]:
-    """Options for a table that several jobs write; **each of them needs the same**.
+    """What every writer of a table that several jobs write needs, beside the table's own options.
 
-    The second of two writers of one file group fails when it commits, and tries again.
+    The second of two writers of one file group fails when it commits, and tries again. A stream of
+    the pipeline adds these to its own options; for any other job there is `second_writer`.
 
     Args:
         zookeeper: `host:port` of ZooKeeper, or several with commas.
-        path: of the table; its last two parts are the lock's place in ZooKeeper.
+        path: of the table. The lock's place in ZooKeeper is the same with the bucket as its first
+            part, so no two buckets share a lock.
     """
-    namespace, table = path.rstrip("/").rsplit("/", 2)[-2:]
+    folder, table = lock_place(path).rsplit("/", 1)
     return {
         # Compare files before each commit. Failed writes are then rolled back only by cleaning, and
         # only when their heartbeat has expired: another's unfinished write may be alive.
@@ -97,7 +101,7 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
         ),
         # Host and port: Hudi 1.1 ignores hoodie.write.lock.zookeeper.port.
         "hoodie.write.lock.zookeeper.url": zookeeper,
-        "hoodie.write.lock.zookeeper.base_path": f"/{namespace}",
+        "hoodie.write.lock.zookeeper.base_path": folder,
         "hoodie.write.lock.zookeeper.lock_key": table,
         "hoodie.write.num.retries.on.conflict.failures": str(LOCK_RETRIES),
     }
@@ -125,6 +129,40 @@ def reachable(first_port: int) -> dict[str, str]:
     return {"hoodie.embed.timeline.server.port": str(first_port + 40)} if first_port else {}
 
 
+def lock_place(path: str) -> str:
+    """Where the lock of a table, or those of all tables below a folder, lie in ZooKeeper.
+
+    Args:
+        path: for example `s3a://lakehouse/tour/orders_cow`, whose lock is in
+            `/lakehouse/tour/orders_cow`.
+    """
+    return "/" + path.rstrip("/").split("://", 1)[1]
+
+
+def second_writer(
+    table: dict[str, str], zookeeper: str, path: str, number_of_buckets: int = DEFAULT_BUCKETS
+) -> dict[str, str]:
+    """All options of a job that writes one of the pipeline's tables beside its stream.
+
+    The table's own are among them, because a writer's index decides how it compares: one without
+    the bucket index would put rows into files of its own, and compare file names. It leaves the
+    table services to the stream: a batch write to a Merge-on-Read table compacts by default, and
+    begins with a plan that the stream may just be running. When many writers clean, they roll back
+    the same failed writes at the same time, and most commits are followed by an error (measured
+    with twenty, Hudi 1.1.1).
+
+    Args:
+        table: the table's options: `COW`, `MOR`, `CHANGES`.
+        zookeeper: `host:port` of ZooKeeper, or several with commas.
+        path: of the table; its last part is the table's name.
+        number_of_buckets: of the table, as `guard.table_receipt` says.
+    """
+    name = {"hoodie.table.name": path.rstrip("/").rsplit("/", 1)[-1]}
+    services = COMPACTION_OFF | {"hoodie.clean.automatic": "false"}
+    lock = shared(zookeeper, path)
+    return table | buckets(number_of_buckets) | services | lock | name
+
+
 DEMO_OPTIONS = {
     # For demonstration tables of a few rows: a small commit takes 0.7 of the time that it takes
     # with the pipeline's options, and every answer is the same. A table that grows needs the
@@ -139,7 +177,8 @@ DEMO_OPTIONS = {
 
 COMPACTION_OFF = {
     # The benchmark runs compaction itself, between its clocks, so that ingest is measured with and
-    # without it; beside the stream it would fall into any of the batches.
+    # without it; beside the stream it would fall into any of the batches. And of two writers of a
+    # table one compacts.
     "hoodie.datasource.compaction.async.enable": "false",
     "hoodie.compact.inline": "false",
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab_env.jvm import EXIT_SECONDS, JOL_OPTIONS, QUICK_COMPILER, start_mark
 from lab_env.settings import CONF_FOLDERS, Endpoints, settings
-from lab_env.store import export_environment
+from lab_env.store import export_environment, keys_as_variables
 
 # Hudi formats instant times in the JVM's time zone; it must be the same on every machine.
 ANYWHERE = ("-Duser.timezone=UTC", *JOL_OPTIONS)
@@ -30,6 +30,66 @@ JAVA_OPTIONS = " ".join(
 # of session, first Hudi write and later small write: 4.7, 4.5 and 1.0 s with it; 6.3, 9.3 and 1.9 s
 # without. Long streams are faster without it.
 LESSON_JAVA_OPTIONS = " ".join((JAVA_OPTIONS, *QUICK_COMPILER))
+
+# A program that lives for half a minute needs no web page, and to compile a query for a few hundred
+# rows costs more than it saves: without, the writer of lesson 17 used 0.84 of the processor time.
+SHORT_LIFE = {
+    "spark.ui.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+def environment(endpoints: Endpoints) -> dict[str, str]:
+    """What a program of its own is told by its environment: the services, and the store's keys."""
+    return keys_as_variables(endpoints) | {
+        "STREAM_S3_ENDPOINT": endpoints.s3_endpoint,
+        "STREAM_S3_REGION": endpoints.s3_region,
+        "STREAM_BUCKET": endpoints.bucket,
+        "STREAM_KAFKA": endpoints.kafka_bootstrap,
+    }
+
+
+def endpoints_of_environment() -> Endpoints:
+    """The endpoints that `environment` has put into this process."""
+    return Endpoints(
+        s3_endpoint=os.environ["STREAM_S3_ENDPOINT"],
+        s3_access_key=os.environ.get("AWS_ACCESS_KEY_ID", ""),
+        s3_secret_key=os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
+        s3_region=os.environ["STREAM_S3_REGION"],
+        bucket=os.environ["STREAM_BUCKET"],
+        kafka_bootstrap=os.environ["STREAM_KAFKA"],
+        s3_session_token=os.environ.get("AWS_SESSION_TOKEN", ""),
+    )
+
+
+def session_environment(
+    endpoints: Endpoints, jars: Path, java_home: Path, java_options: str
+) -> dict[str, str]:
+    """What a program is told that starts its session with `session_of_environment`."""
+    return environment(endpoints) | {
+        "STREAM_JARS": str(jars),
+        "STREAM_JAVA_HOME": str(java_home),
+        "STREAM_JAVA_OPTIONS": java_options,
+    }
+
+
+def session_of_environment(app: str, extra: dict[str, str] | None = None, log: Path | None = None):
+    """Start the session of a program that was started with `session_environment`.
+
+    Args:
+        app: name of the application.
+        extra: further Spark properties; they win.
+        log: file for the JVM's output, as in `build_session`.
+    """
+    return build_session(
+        endpoints_of_environment(),
+        Path(os.environ["STREAM_JARS"]),
+        Path(os.environ["STREAM_JAVA_HOME"]),
+        app,
+        {"spark.driver.extraJavaOptions": os.environ["STREAM_JAVA_OPTIONS"]} | (extra or {}),
+        log,
+    )
 
 
 PLANS_HIDE = "spark.sql.redaction.string.regex"

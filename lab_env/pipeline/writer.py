@@ -26,7 +26,6 @@ from lab_env.errors import LabError
 from lab_env.jvm import explained, memory_use
 from lab_env.pipeline import guard, options, parsing, session, sinks
 from lab_env.settings import Endpoints, settings
-from lab_env.store import keys_as_variables
 
 STALLED_EXIT = 75  # sysexits.h: temporary failure
 ENDED = ("stopped", "failed", "stalled")
@@ -96,29 +95,6 @@ class Job:
 def command(job_file: Path) -> list[str]:
     """The command line of a writer, for the supervisor."""
     return [sys.executable, "-m", "lab_env.pipeline.writer", str(job_file)]
-
-
-def environment(endpoints: Endpoints) -> dict[str, str]:
-    """The environment of a writer: where the services are, and the keys of the object store."""
-    return keys_as_variables(endpoints) | {
-        "STREAM_S3_ENDPOINT": endpoints.s3_endpoint,
-        "STREAM_S3_REGION": endpoints.s3_region,
-        "STREAM_BUCKET": endpoints.bucket,
-        "STREAM_KAFKA": endpoints.kafka_bootstrap,
-    }
-
-
-def endpoints_of_environment() -> Endpoints:
-    """The endpoints that `environment` has put into this process."""
-    return Endpoints(
-        s3_endpoint=os.environ["STREAM_S3_ENDPOINT"],
-        s3_access_key=os.environ.get("AWS_ACCESS_KEY_ID", ""),
-        s3_secret_key=os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
-        s3_region=os.environ["STREAM_S3_REGION"],
-        bucket=os.environ["STREAM_BUCKET"],
-        kafka_bootstrap=os.environ["STREAM_KAFKA"],
-        s3_session_token=os.environ.get("AWS_SESSION_TOKEN", ""),
-    )
 
 
 class ProgressLog:
@@ -227,7 +203,7 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     Returns:
         Exit status: 0 when stopped or done, 1 when a query failed.
     """
-    endpoints = endpoints_of_environment()
+    endpoints = session.endpoints_of_environment()
     progress_log.state("starting")
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

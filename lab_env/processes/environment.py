@@ -19,10 +19,23 @@ MARK = "STREAMING_LAKEHOUSE_HOME"
 # The supervisor and all that it starts carry this one too.
 SUPERVISED = "LAKEHOUSE_LAUNCH"
 
+# The namespace of the lesson whose notebook started a program.
+LESSON = "STREAMING_LAKEHOUSE_LESSON"
+
 
 def mark() -> dict[str, str]:
     """The variable by which `lab down` finds a program of this LAB_HOME, whoever started it."""
     return {MARK: str(home())}
+
+
+def mark_of_lesson(namespace: str) -> dict[str, str]:
+    """The variables by which a lesson's reset, too, finds a program that its notebook started."""
+    return mark() | {LESSON: namespace}
+
+
+def programs_of_lesson(namespace: str) -> list[psutil.Process]:
+    """The living programs that a notebook of a lesson has started, perhaps in an earlier kernel."""
+    return [p for p in marked_processes() if environment_of(p).get(LESSON) == namespace]
 
 
 def clean_environment() -> dict[str, str]:

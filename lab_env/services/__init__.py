@@ -7,6 +7,7 @@ from lab_env.services.base import request_json
 from lab_env.services.cluster import Cluster
 from lab_env.services.manager import (
     ServiceStatus,
+    check_for_lesson,
     clear,
     down,
     endpoints,
@@ -32,6 +33,7 @@ __all__ = [
     "Prometheus",
     "ServiceStatus",
     "ZooKeeper",
+    "check_for_lesson",
     "clear",
     "database_of",
     "down",

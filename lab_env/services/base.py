@@ -61,6 +61,7 @@ class Service(ABC):
         needs: names of the services that are started with it.
         contents: what users lose when its folder is removed, for example `topics`.
         has_login: whether clients need a key or a password.
+        own_for_lessons: whether lessons change its configuration, which an external one refuses.
         fetched_on_demand: whether its first start fetches it, rather than set-up.
         start_seconds: how long it may take to become ready.
     """
@@ -72,6 +73,7 @@ class Service(ABC):
     contents: str = ""
     has_login: bool = False
     fetched_on_demand: bool = False
+    own_for_lessons: bool = False
     start_seconds: int = 60
 
     # What each server defines ---------------------------------------------------------------------

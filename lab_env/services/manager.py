@@ -73,6 +73,21 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
     return _endpoints()
 
 
+def check_for_lesson(names: Sequence[str]) -> None:
+    """Refuse external servers that a lesson cannot use; the other services of a lesson may be any.
+
+    Raises:
+        LabError: a lesson changes the configuration of one of these services.
+    """
+    for wanted in map(service_named, names):
+        if wanted.own_for_lessons and wanted.external:
+            raise LabError(
+                f"The lesson changes the configuration of {wanted.title}, and {wanted.variables} "
+                "names one that the lab does not configure.",
+                f"unset {wanted.variables}; the lab then starts its own.",
+            )
+
+
 def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
     """Start an optional service, with those that it needs, without waiting for it; `up` waits.
 

@@ -59,6 +59,7 @@ class Prometheus(Service):
     contents = "metrics"
     variables = "LAB_PROMETHEUS_URL"
     fetched_on_demand = True
+    own_for_lessons = True
 
     def preferred_ports(self) -> dict[str, int]:
         """The port of its API."""
@@ -69,8 +70,16 @@ class Prometheus(Service):
         return settings().prometheus_url
 
     def fetch(self, report_progress: Progress) -> None:
-        """Build the server and promtool."""
+        """Build the server and promtool.
+
+        Raises:
+            LabError: there is too little disk, or the build failed.
+        """
         if not _server().exists():
+            if missing := self.missing_resources():
+                what = f"{self.title}: {missing}."
+                next_step = "free some, or set LAB_CACHE to a folder on a larger disk; then run: "
+                raise LabError(what, f"{next_step}lab up {self.name}")
             report_progress(f"{self.title}: {_cost()}, once")
             build_program(self.name, report_progress)
             drop_build_leftovers()
@@ -96,7 +105,8 @@ class Prometheus(Service):
             argv=[
                 *(str(_server()), "--config.file=prometheus.yml", "--storage.tsdb.path=data"),
                 f"--web.listen-address={settings().bind}:{ports['http']}",
-                # Reload by HTTP, and deletion of a lesson's series.
+                # Reload by HTTP, and deletion of a lesson's series. Neither asks for a login: every
+                # program on this machine can do it, or stop the server.
                 *("--web.enable-lifecycle", "--web.enable-admin-api"),
                 # No page of another origin may read its answers.
                 "--web.cors.origin=https?://(localhost|127[.]0[.]0[.]1)(:[0-9]+)?",
@@ -261,7 +271,8 @@ def run_promtool(*arguments: str, folder: str | Path) -> subprocess.CompletedPro
     program = built_program(Prometheus.name, "promtool")
     found = str(program) if program.exists() else shutil.which("promtool")
     if not found:
-        raise LabError("There is no promtool yet.", "run: lab up prometheus")
+        own = "unset LAB_PROMETHEUS_URL and " if Prometheus().external else ""
+        raise LabError("There is no promtool yet.", f"{own}run: lab up prometheus")
     return subprocess.run(
         [found, *arguments],
         cwd=folder,

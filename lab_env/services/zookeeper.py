@@ -7,7 +7,7 @@ nothing. A client whose session has expired loses its locks, here after a second
 import os
 import socket
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lab_env.errors import LabError
 from lab_env.install.cache import Progress
@@ -19,14 +19,19 @@ from lab_env.services.base import LOG4J2, NotReady, Service, write_properties
 from lab_env.settings import settings
 
 TIMEOUT_S = 3
-TICK_MS = 500  # sessions last from 2 to 20 ticks: from one second to ten
+TICK_MS = 500  # a session lasts for two ticks at least
 
 PROPERTIES = {
     "tickTime": str(TICK_MS),
+    # What Hudi asks for. A holder that is silent for longer loses its lock and may still commit:
+    # by default a session ends after 20 ticks.
+    "maxSessionTimeout": "60000",
     # Relative to the working folder: a path may hold characters with a meaning in this file.
     "dataDir": "data",
     "admin.enableServer": "false",
-    "4lw.commands.whitelist": "srvr, cons",
+    "4lw.commands.whitelist": "srvr",
+    # Hours; each start leaves a snapshot and a log.
+    "autopurge.purgeInterval": "1",
 }
 
 JVM = (
@@ -39,6 +44,9 @@ JVM = (
     "-Dzookeeper.forceSync=no",
     "-Dlog4j2.configurationFile=log4j2.properties",
 )
+
+# Where Hudi's lock provider that is told no place puts its locks.
+IMPLICIT = "/tmp"
 
 # What the server needs of PySpark's jars.
 JARS = ("zookeeper*", "slf4j-api-*", "log4j-*", "netty-*", "metrics-core-*", "snappy-java-*")
@@ -91,11 +99,28 @@ class ZooKeeper(Service):
         return {"zookeeper": self.address()}
 
     def clear(self, namespace: str) -> dict[str, int]:
-        """Delete the lesson's node, for example `/lesson-18`, with all locks below it."""
+        """Delete the lesson's nodes, for example `/lesson-18` and `/lakehouse/lesson-18`.
+
+        The first is for what a notebook chooses, the second is where the pipeline's options put the
+        locks of all tables of the lesson, by bucket and path. On the lab's own server the empty
+        locks that have no place of their own go, too: whose they were cannot be seen.
+
+        Raises:
+            LabError: a writer holds one of the locks.
+        """
+        from kazoo.exceptions import NotEmptyError
+
+        found = (f"/{namespace}", f"/{settings().s3_bucket}/{namespace}")
         with self.client() as client:
-            path = f"/{namespace}"
-            locks = len(client.get_children(path)) if client.exists(path) else 0
-            client.delete(path, recursive=True)
+            locks = sum(len(client.get_children(path)) for path in found if client.exists(path))
+            try:
+                for path in found:
+                    client.delete(path, recursive=True)
+            except NotEmptyError:
+                what = f"A writer keeps taking locks of {namespace} in {self.title}."
+                raise LabError(what, "end it, and run this again.") from None
+            if not self.external:
+                _delete_implicit(client)
         return {"locks": locks}
 
     @contextmanager
@@ -125,6 +150,17 @@ class ZooKeeper(Service):
 def _class_path() -> str:
     jars = pyspark_home() / "jars"
     return os.pathsep.join(str(path) for jar in JARS for path in sorted(jars.glob(f"{jar}.jar")))
+
+
+def _delete_implicit(client) -> None:
+    """Delete the locks in `/tmp/HASH/lock_key` that nobody holds."""
+    from kazoo.exceptions import NotEmptyError
+
+    for name in client.get_children(IMPLICIT) if client.exists(IMPLICIT) else ():
+        folder = f"{IMPLICIT}/{name}"
+        for path in (*(f"{folder}/{lock}" for lock in client.get_children(folder)), folder):
+            with suppress(NotEmptyError):
+                client.delete(path)
 
 
 def _state_of(server: str) -> tuple[bool, str]:

@@ -673,9 +673,9 @@ assert not with_plan.new_files
 
 # %% [markdown]
 # A plan, and no file yet. It may wait for the night. The writer need not wait for it: batch 7 comes
-# while the plan lies there. (Our writer rests while we schedule. **Scheduling beside a live writer needs
-# a lock**, lesson 18; without one let the writer schedule, with `hoodie.compact.schedule.inline`, and let
-# the job only run the plan. And start only one job per plan: two that run the same plan may damage the
+# while the plan lies there. (Our writer rests while we schedule. **A job that schedules is a second writer**:
+# beside a live one both need a mode and a lock, which lesson 18 shows for writes. Without them let the writer
+# schedule, with `hoodie.compact.schedule.inline`, and let the job only run the plan. And start only one job per plan: two that run the same plan may damage the
 # table, [apache/hudi 18012](https://github.com/apache/hudi/pull/18012).)
 
 # %%

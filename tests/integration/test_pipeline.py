@@ -4,6 +4,7 @@ import io
 import time
 from random import Random
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
@@ -149,25 +150,42 @@ def assert_reset_is_quick_and_leaves_others_alone(services, lab: Lab, spark) -> 
 def test_a_backfill_beside_the_stream_loses_nothing_and_makes_the_stream_lose_nothing(lab, spark):
     lab_services.up(["zookeeper"], progress=lambda line: None)
     lab.replay(n=2500)
-    lock, table = lab.endpoints.zookeeper, lab.path(FOLDERS["cow"])
-    job = {"short": True, "sinks": ("cow",), "trigger_seconds": 0, "max_offsets": 300}
+    tables = {"cow": options.COW, "mor": options.MOR}
+    lock = lab.endpoints.zookeeper
+    job = {"short": True, "sinks": tuple(tables), "trigger_seconds": 0, "max_offsets": 300}
     writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, lock=lock, **job)
-    writer.wait_until(lambda: len(writer.progress()) > 0, "a commit")
-    shared = options.COW | options.shared(lock, table) | {"hoodie.table.name": FOLDERS["cow"]}
-    for number in range(3):
+    writer.wait_until(lambda: {*writer.progress()["sink"]} == {*tables}, "a commit of each table")
+    backfilled = {sink: [] for sink in tables}
+    for number, sink in enumerate((*tables, *tables)):
+        table, began = lab.path(FOLDERS[sink]), time.time()
         # New orders in the stream's own file groups: whoever commits second loses.
         rows = spark.read.format("hudi").load(table).where("order_id NOT LIKE 'B%'").limit(20)
         rows = rows.drop(*(f"_hoodie_{name}" for name in META))
         rows = rows.withColumn("order_id", F.concat(F.lit(f"B{number}-"), "order_id"))
-        upsert_again_and_again(spark.createDataFrame(rows.collect(), rows.schema), table, shared)
+        frame = spark.createDataFrame(rows.collect(), rows.schema)
+        upsert_again_and_again(frame, table, options.second_writer(tables[sink], lock, table))
+        backfilled[sink].append((began, time.time()))
     wait_until(lambda: writer.state()["state"] not in ("starting", "running"), 180)
     assert writer.state()["state"] == "stopped", writer.state()
     assert not any(writer.lag(lab.endpoints, ends(lab)).values())
-    found = spark.read.format("hudi").load(table).select(*KEYS).toPandas()
-    own = found["order_id"].str.startswith("B")
-    assert own.sum() == 60
-    verdict = lab.ledger().reconcile_table(found[~own], "cow")
-    assert verdict.ok and verdict.rows > 500, str(verdict)
+    batches = writer.progress()
+    for sink in tables:
+        table = lab.path(FOLDERS[sink])
+        assert overlapping(batches[batches["sink"] == sink], backfilled[sink]), sink
+        with lab.zookeeper() as client:
+            assert client.exists(options.lock_place(table))
+        found = spark.read.format("hudi").load(table).select(*KEYS).toPandas()
+        own = found["order_id"].str.startswith("B")
+        assert own.sum() == 40
+        verdict = lab.ledger().reconcile_table(found[~own], sink)
+        assert verdict.ok and verdict.rows > 500, str(verdict)
+
+
+def overlapping(batches: pd.DataFrame, writes: list[tuple[float, float]]) -> int:
+    """How many batches of a stream were under way during one of the writes, in s since 1970."""
+    began = pd.to_datetime(batches["started"], utc=True).map(pd.Timestamp.timestamp)
+    spans = list(zip(began, began + batches["seconds"], strict=True))
+    return sum(any(a < end and begin < b for a, b in writes) for begin, end in spans)
 
 
 def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) -> None:

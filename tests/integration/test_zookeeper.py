@@ -7,6 +7,7 @@ from own_lab import wait_until
 from lab_env import services as lab_services
 from lab_env.faults.outages import kill_service
 from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline.options import lock_place
 from lab_env.processes.tree import process_tree
 
 pytestmark = pytest.mark.services
@@ -50,11 +51,14 @@ def test_a_killed_server_comes_back_with_its_nodes_and_a_lost_session_leaves_no_
         wait_until(lambda: client.get_children(LOCK) == ["kept"], 30)
 
 
-def test_a_reset_removes_the_lessons_own_locks(lab):
+def test_a_reset_removes_the_lessons_own_locks_and_those_of_its_tables(lab):
     with lab.zookeeper() as client:
         client.ensure_path("/lesson-92/orders")
         client.ensure_path(f"{LOCK}/left")
-        assert reset_lesson(LESSON)["locks"] == 1
+        of_table = lock_place(lab.path("orders_cow"))
+        client.ensure_path(f"{of_table}/left")
+        assert reset_lesson(LESSON)["locks"] == 2
         assert reset_lesson(LESSON)["locks"] == 0
-        assert not client.exists("/lesson-93") and client.exists("/lesson-92/orders")
+        assert not client.exists(LOCK) and not client.exists(of_table)
+        assert client.exists("/lesson-92/orders")
         client.delete("/lesson-92", recursive=True)

@@ -1,14 +1,15 @@
-"""What unit tests share: a fresh LAB_HOME, and a Spark without services or a web page."""
+"""What unit tests share: a fresh LAB_HOME, and the `lab` command. None of them starts a Spark."""
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lab_env.install import cds_archive, java
-from lab_env.install.jars import jar_folder
-from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, prepare_environment, spark_conf
-from lab_env.services.minio import credentials
-from lab_env.settings import Endpoints, settings
+from lab_env import cli
+from lab_env.settings import settings
 
 
 @pytest.fixture
@@ -20,29 +21,22 @@ def home(tmp_path, monkeypatch) -> Path:
     settings.cache_clear()
 
 
-@pytest.fixture(scope="package")
-def spark():
-    """A small local session in UTC."""
-    # A JVM keeps its class path, options and environment, the keys of the store among them. Here
-    # they are those of the lab's own sessions, so that both may run in one process, in any order.
-    _, access_key, secret_key = credentials()
-    # No service answers at this address, so a unit test that needs one fails.
-    nowhere = Endpoints(
-        "http://127.0.0.1:1", access_key, secret_key, "us-east-1", "lakehouse", "127.0.0.1:1"
-    )
-    prepare_environment(nowhere, java.java_home())
-    from pyspark.sql import SparkSession
+@pytest.fixture
+def lab_command(monkeypatch, capsys) -> Callable[..., subprocess.CompletedProcess]:
+    """Gives a `lab` command, with variables, in this process: imports are most of what it costs."""
 
-    conf = spark_conf(nowhere, jar_folder("spark"))
-    jvm = {name: value for name, value in conf.items() if name.startswith("spark.driver.")}
-    jvm["spark.driver.extraJavaOptions"] = cds_archive.java_options(LESSON_JAVA_OPTIONS)
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config(map=jvm)
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+    def give(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
+        with monkeypatch.context() as patch:
+            for name in [name for name in os.environ if name.startswith("LAB_")]:
+                patch.delenv(name)
+            for name, value in {"LAB_CACHE": str(settings().cache), **variables}.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["lab", *arguments])
+            settings.cache_clear()
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        settings.cache_clear()
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, ended.value.code, said.out, said.err)
+
+    return give

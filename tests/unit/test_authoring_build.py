@@ -110,6 +110,7 @@ def test_the_exercises_hold_what_a_learner_asks_for(tree):
         ("# %% [markdown] hint=\"77.1\"\n", "# %% [markdown]\n", "Exercise 77.1 has no hint."),
         ('# %% right="77.1"', '# %% wrong="77.1"', "no right answer in another style"),
         ("..., tolerance=0", "...", "A prediction needs choices"),
+        ("tolerance=0)", 'tolerance=0)\nlab.predict("77.p1", 2, tolerance=0)', "is named 77.p1"),
         ("# expect: counts the paid one too\n", "", "A wrong answer begins with '# expect: '"),
         ("new_orders = 2  # SOLUTION", "new_orders = 2", "has no line marked '# SOLUTION'"),
         ('lab.check("77.1", new_orders)', "new_orders", 'must end with lab.check("77.1"'),

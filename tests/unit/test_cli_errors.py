@@ -13,7 +13,7 @@ from lab_env.settings import settings
 
 
 def lab(*arguments: str, home="/nonexistent", **more: str) -> subprocess.CompletedProcess:
-    """Give a `lab` command."""
+    """Give a `lab` command as a person does, to a process of its own."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LAB_")}
     environment |= {"LAB_HOME": str(home), "LAB_CACHE": str(settings().cache), **more}
     command = [sys.executable, "-I", "-m", "lab_env.cli", *arguments]
@@ -57,9 +57,9 @@ def left_running(home) -> list[psutil.Process]:
     ],
 )
 def test_a_mistake_gets_one_sentence_and_a_next_step(
-    tmp_path, arguments, variables, status, sentence, next_step
+    lab_command, tmp_path, arguments, variables, status, sentence, next_step
 ):
-    done = lab(*arguments, home=tmp_path / "lab", **variables)
+    done = lab_command(*arguments, LAB_HOME=str(tmp_path / "lab"), **variables)
     assert done.returncode == status, done.stderr
     assert sentence in done.stderr
     assert next_step in done.stderr

@@ -1,37 +1,19 @@
 """`lab progress` and `lab author` answer from the shell, without services."""
 
-import os
-import subprocess
-import sys
 
-from lab_env.settings import REPOSITORY
-
-
-def lab(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "lab_env.cli", *arguments]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=REPOSITORY,
-        env=os.environ | variables,
-        timeout=60,
-    )
-
-
-def test_progress_lists_every_lesson(tmp_path):
-    done = lab("progress", LAB_PROGRESS=str(tmp_path / "none yet.json"))
+def test_progress_lists_every_lesson(lab_command, tmp_path):
+    done = lab_command("progress", LAB_PROGRESS=str(tmp_path / "none yet.json"))
     assert done.returncode == 0, done.stderr
     assert "00  What is a streaming lakehouse" in done.stdout
     assert "0 of 3 passed; open: 00.1, 00.2, 00.3" in done.stdout
 
 
-def test_a_lesson_that_is_not_there_gets_one_sentence():
-    done = lab("author", "run", "98")
+def test_a_lesson_that_is_not_there_gets_one_sentence(lab_command):
+    done = lab_command("author", "run", "98")
     assert done.returncode == 1
     assert "Lesson 98 has no notebooks." in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_name_that_does_not_fit_gets_an_example():
-    done = lab("author", "new", "5", "Cow")
+def test_a_name_that_does_not_fit_gets_an_example(lab_command):
+    done = lab_command("author", "new", "5", "Cow")
     assert done.returncode == 1 and "lab author new 05 cow_and_mor" in done.stderr

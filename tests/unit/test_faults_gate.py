@@ -98,6 +98,7 @@ def call(gate: Gate, method: str, key: str, body: bytes | None = None, **headers
 
 
 COMMITS = f"{BASE}/_checkpoints/cow/commits/"
+DATA = next(key for key, kind in KEYS.items() if kind == "data")
 
 
 def stored(gate: Gate) -> list[str]:
@@ -161,6 +162,23 @@ def test_the_kth_request_of_a_class_is_held_before_or_after_the_store_took_it(
         gate.disarm()
         assert held.result(10) == (200, b"")
     assert stored(gate)[2:] == ["1"] and gate.in_flight() == []
+
+
+def test_the_request_after_a_held_one_comes_to_the_next_rule(gate):
+    written = gate.arm("data", "hold_after")
+
+    def write_and_ask():
+        call(gate, "PUT", DATA, b"rows")
+        call(gate, "HEAD", DATA)
+
+    client = threading.Thread(target=write_and_ask)
+    client.start()
+    assert written.wait(10)
+    asked = gate.arm("read", "hold_after", part=DATA)
+    assert asked.wait(10) and client.is_alive()
+    gate.disarm()
+    client.join(10)
+    assert not client.is_alive()
 
 
 def test_a_held_request_of_a_client_that_died_never_reaches_the_store(gate):

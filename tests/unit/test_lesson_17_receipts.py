@@ -1,6 +1,5 @@
 """Lesson 17 reads five receipts from a store, draws them, and freezes a process at a moment."""
 
-import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -12,14 +11,12 @@ import pytest
 
 from lab_env.errors import LabError
 from lab_env.lessons.l17 import crash
-from lab_env.lessons.l17.child import DESCRIPTION, described
-from lab_env.lessons.l17.crash import WriterProcess, last_error, start_writer, why_failed
+from lab_env.lessons.l17.crash import WriterProcess, last_error, why_failed
 from lab_env.lessons.l17.damage import show_verdicts, verdict
 from lab_env.lessons.l17.figures import RUNGS, draw_ladder, rungs_of
 from lab_env.lessons.l17.receipts import NONE, Receipts, read_receipts
 from lab_env.processes.tree import is_alive
-from lab_env.settings import Endpoints
-from lab_env.store import StoredObject, keys_as_variables
+from lab_env.store import StoredObject
 
 FROZEN = Receipts(offsets=1, commits=0, table=0, instant="2026", completed=False, markers=1, data=1)
 DONE = replace(FROZEN, commits=1, table=1, completed=True, markers=0)
@@ -135,20 +132,6 @@ def test_the_jvm_of_a_writer_is_killed_although_its_parent_is_gone(monkeypatch, 
     assert not is_alive(victim._jvm)
 
 
-def test_what_a_forgotten_writer_may_have_written_is_removed(monkeypatch, tmp_path):
-    removed = []
-    endpoints = Endpoints("http://s3", "key", "secret", "eu", "lake", "kafka:1")
-    lab = SimpleNamespace(endpoints=endpoints, namespace="lesson-17", base="s3a://lake/lesson-17")
-    monkeypatch.setattr(crash, "_kill_leftovers", lambda namespace: True)
-    monkeypatch.setattr(
-        crash.store, "delete_prefix", lambda endpoints, prefix: removed.append(prefix)
-    )
-    monkeypatch.setattr(crash.supervisor, "log_path", lambda name: tmp_path / name / "missing")
-    with pytest.raises(FileNotFoundError):
-        start_writer(lab, tmp_path / "writer.py")
-    assert removed == ["lesson-17/"]
-
-
 def test_a_writer_that_ended_first_shows_its_last_words(tmp_path):
     log = tmp_path / "log"
     with log.open("wb") as output:
@@ -183,19 +166,6 @@ def test_the_last_line_with_a_text_is_found_in_the_log(tmp_path):
     log.write_text("recordKey 1\n  recordKey 2\nothers\n")
     lab = SimpleNamespace(spark_log=log)
     assert last_error(lab, "recordKey") == "recordKey 2" and last_error(lab, "nothing") == ""
-
-
-def test_a_writer_is_told_where_the_services_are_and_no_secret(tmp_path):
-    endpoints = Endpoints("http://s3", "key", "secret", "eu", "lake", "kafka:1")
-    lab = SimpleNamespace(endpoints=endpoints, namespace="lesson-17")
-    told = described(lab, tmp_path, tmp_path, "-Xint")[DESCRIPTION]
-    assert {"http://s3", "lake", "kafka:1", "lesson-17", "-Xint"} <= set(json.loads(told).values())
-    assert "secret" not in told
-    assert keys_as_variables(endpoints) == {
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-    }
-    assert keys_as_variables(Endpoints("http://s3", "", "", "eu", "lake", "kafka:1")) == {}
 
 
 def test_a_verdict_is_what_the_reader_said_or_that_it_failed():

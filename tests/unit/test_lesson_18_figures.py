@@ -1,10 +1,15 @@
 """Who held a lock and when, by the numbered nodes of its queue; the drawing of two writers."""
 
+import itertools
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import pytest
+
+from lab_env.errors import LabError
 from lab_env.lessons.l18.colleague import COLLEAGUE, COMMITTED, YOU, Running
 from lab_env.lessons.l18.figures import Race, draw_race
-from lab_env.lessons.l18.locks import Holding, LockWatch, Node, holdings_of, ports_of_sessions
+from lab_env.lessons.l18.locks import Holding, LockWatch, Node, holdings_of, lock_roots
 
 LOCK = "/lesson-18/orders"
 
@@ -30,14 +35,6 @@ def test_one_that_gave_up_waiting_never_held_it():
     assert holdings_of(nodes, 20.0) == [Holding(LOCK, YOU, 10.0, 15.0)]
 
 
-def test_the_port_of_each_session_is_in_the_list_of_connections():
-    connections = (
-        " /127.0.0.1:46234[1](queued=0,recved=12,sent=12,sid=0x100001a2b3c,lop=PING,est=1)\n"
-        " /127.0.0.1:46300[0](queued=0,recved=1,sent=0)\n"
-    )
-    assert ports_of_sessions(connections) == {0x100001A2B3C: 46234}
-
-
 class Nodes:
     """A kazoo client of a tree of nodes that a test changes."""
 
@@ -53,23 +50,54 @@ class Nodes:
 
     def exists(self, path: str):
         class Stat:
-            ephemeralOwner, ctime = 5, 10_000
+            ctime = 10_000
 
         return Stat
 
 
-def test_the_watch_finds_explicit_and_implicit_locks(monkeypatch):
-    tree = {"/lesson-18": ["orders"], "/tmp": ["ab12"], "/tmp/ab12": ["lock_key"]}
-    tree |= {LOCK: ["_c_1-lock-0000000003"], "/tmp/ab12/lock_key": ["_c_2-lock-0000000000"]}
-    monkeypatch.setattr(LockWatch, "_connections", lambda self: "/1.2.3.4:77[1](a=1,sid=0x5,b=2)")
-    watch = LockWatch(Nodes(tree), "lesson-18", {77: YOU}.get)
-    while len(watch._nodes) < 2:
+def watched(tree: dict[str, list[str]], writer, roots=("/lesson-18", "/tmp")) -> LockWatch:
+    watch = LockWatch(Nodes(tree), roots, writer)
+    while len(watch._nodes) < sum("lock-" in name for names in tree.values() for name in names):
         watch._over.wait(0.01)
-    tree[LOCK] = []
-    while len(watch._open) > 1:
+    return watch
+
+
+def test_the_watch_finds_explicit_and_implicit_locks_at_any_depth():
+    deep = "/lake/lesson-18/scratch/two"
+    tree = {"/lesson-18": ["orders"], "/tmp": ["ab12"], "/tmp/ab12": ["lock_key"]}
+    tree |= {"/lake/lesson-18": ["scratch"], "/lake/lesson-18/scratch": ["two"]}
+    tree |= {LOCK: ["_c_1-lock-0000000003"], "/tmp/ab12/lock_key": ["_c_2-lock-0000000000"]}
+    tree |= {deep: ["_c_3-lock-0000000007"]}
+    lab = SimpleNamespace(namespace="lesson-18", base="s3a://lake/lesson-18")
+    watch = watched(tree, lambda: YOU, lock_roots(lab))
+    for path in (LOCK, "/tmp/ab12/lock_key", deep):
+        tree[path] = []
+    while watch._open:
         watch._over.wait(0.01)
     held = watch.stop()
-    assert {(h.path, h.writer) for h in held} == {(LOCK, YOU), ("/tmp/ab12/lock_key", YOU)}
+    assert {(h.path, h.writer) for h in held} == {
+        (LOCK, YOU),
+        ("/tmp/ab12/lock_key", YOU),
+        (deep, YOU),
+    }
+
+
+def test_a_lock_that_is_seen_while_the_writers_change_belongs_to_nobody():
+    tree = {"/lesson-18": ["orders"], LOCK: ["_c_1-lock-0000000003"]}
+    turns = itertools.cycle((YOU, COLLEAGUE))
+    watch = watched(tree, lambda: next(turns))
+    assert {holding.writer for holding in watch.stop()} == {""}
+
+
+def test_a_watch_that_fails_says_so_instead_of_showing_no_locks():
+    class Gone(Nodes):
+        def get_children(self, path):
+            raise ConnectionError("closed")
+
+    watch = LockWatch(Gone({}), ("/lesson-18",), lambda: YOU)
+    watch._thread.join(5)
+    with pytest.raises(LabError, match="ConnectionError: closed"):
+        watch.stop()
 
 
 def test_the_drawing_shows_each_writer_its_frozen_time_its_commit_and_its_error():
@@ -88,7 +116,7 @@ def test_the_drawing_shows_each_writer_its_frozen_time_its_commit_and_its_error(
     assert "HoodieWriteConflictException: <no>" in titles
     assert f"you holds {LOCK} for 400 ms" in titles
     words = " ".join(drawing.itertext())
-    assert "20 KB in the table" in words and "30 KB wasted" in words and "5.0 s" in words
+    assert "20 KB committed" in words and "30 KB wasted" in words and "5.0 s" in words
 
 
 def test_without_a_lock_there_is_no_lane_for_it():

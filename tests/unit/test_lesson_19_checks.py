@@ -1,9 +1,10 @@
-"""Lesson 19 judges an alert by what it did, a validation by its days, a cause by its number."""
+"""Lesson 19 judges a count by its streams, an alert by what it did, a cause by its number."""
 
 import random
 from dataclasses import replace
 from decimal import Decimal
 
+import pandas as pd
 import pytest
 
 from lab_env.course.answers import Unreadable
@@ -14,11 +15,17 @@ from lab_env.lessons.l19.checks import (
     AgreesWithTheBooks,
     Alarm,
     CauseAndNumber,
+    Counted,
+    CountsFromOutside,
     Finding,
     RingsWhenItShould,
     Validated,
     as_rules,
+    by_partition,
     made_up_days,
+    made_up_streams,
+    number_in,
+    unread_by_partition,
 )
 from lab_env.lessons.l19.tickets import (
     CAUSES,
@@ -40,6 +47,53 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
+def counted(count, seed: int = 19) -> list[Counted]:
+    """What a function counts in the four made-up streams."""
+    return [
+        Counted(case, count(ends, batches), unread_by_partition(ends, batches), ends, (*batches,))
+        for case, ends, batches in made_up_streams(random.Random(seed))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_way_to_count_wrongly_is_found_in_every_draw(seed):
+    assert isinstance(CountsFromOutside.judge(counted(unread_by_partition, seed)), Passed)
+
+    def planned(ends, batches):
+        return {n: end - batches[-1].end.get(n, 0) for n, end in ends.items()}
+
+    def known(ends, batches):
+        right = unread_by_partition(ends, batches)
+        return {n: right[n] for n in batches[-1].end}
+
+    def first(ends, batches):
+        return {n: end - batches[0].end.get(n, 0) for n, end in ends.items()}
+
+    def more(ends, batches):
+        return unread_by_partition(ends, batches) | {99: 0}
+
+    for wrong, reason in (
+        (planned, "Planned is not done"),
+        (known, "is missing from your answer"),
+        (first, "messages are unread, and you count"),
+        (more, "partition 99, which the topic lacks"),
+    ):
+        assert reason in reason_of(CountsFromOutside.judge(counted(wrong, seed)))
+
+
+def test_a_count_is_read_in_each_form():
+    rows = [(0, 3), (1, 4)]
+    frame = pd.DataFrame(rows, columns=["partition", "unread"])
+    for form in (dict(rows), pd.Series(dict(rows)), frame, rows, {"0": "3", "1": 4.0}):
+        assert by_partition(form) == dict(rows)
+
+
+@pytest.mark.parametrize("answer", [None, 5, [1, 2], "text"])
+def test_what_is_no_count_is_refused(answer):
+    with pytest.raises(Unreadable):
+        by_partition(answer)
+
+
 def test_an_alert_that_rings_for_a_hang_and_for_a_dead_exporter_passes():
     assert isinstance(RingsWhenItShould.judge(Alarm(RIGHT)), Passed)
 
@@ -48,6 +102,7 @@ def test_an_alert_that_rings_for_a_hang_and_for_a_dead_exporter_passes():
     ("scenario", "reason"),
     [
         (scenarios.NIGHT, "Fired at 03:00"),
+        (scenarios.MORNING, "the first order after a quiet hour"),
         (scenarios.SALE, "Fired during a sale"),
         (scenarios.HICCUP, "Fired for a hiccup"),
         (scenarios.CALM, "Fired in an ordinary minute"),
@@ -107,6 +162,8 @@ def test_what_the_exporter_cannot_say_ends():
         "pipeline_oldest_unread_seconds",
         "pipeline_newest_message_seconds",
         "pipeline_lag_messages",
+        "pipeline_expired_messages",
+        "pipeline_clock_ahead_seconds",
     }
     assert not ended(scenarios.HANG)
 
@@ -138,7 +195,7 @@ def test_every_day_of_the_hidden_table_has_its_own_fault():
             == {
                 "": (True, True, True, True),
                 "hidden": (True, False, True, True),
-                "doubled": (False, True, False, True),
+                "doubled": (False, True, True, True),
                 "amount": (True, True, False, True),
                 "stale": (True, True, True, False),
                 "missing": (False, False, False, False),
@@ -157,8 +214,15 @@ def test_all_wrong_days_and_no_other_pass():
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_day_that_is_not_reported_has_its_reason(fault):
-    facts = Validated(DAYS, WRONG_DAYS - {f"day-{fault}"})
-    assert f"day-{fault}" in reason_of(AgreesWithTheBooks.judge(facts))
+    facts = Validated(DAYS, WRONG_DAYS - {f"day-{fault}"}, {f"day-{fault}": 20})
+    reason = reason_of(AgreesWithTheBooks.judge(facts))
+    assert f"day-{fault}" in reason
+    if fault == "hidden":
+        assert "20 orders" in reason and "only 19 different" in reason
+
+
+def test_a_validation_that_reports_nothing_is_told_how_many_days_are_wrong():
+    assert "on 6 of 7 days" in reason_of(AgreesWithTheBooks.judge(Validated(DAYS, frozenset())))
 
 
 def test_a_false_alarm_and_an_unknown_day_have_their_reason():
@@ -206,6 +270,17 @@ def test_a_right_cause_needs_its_number(place):
     facts = list(FOUND)
     facts[place] = replace(facts[place], number=1)
     assert "the cause is right" in reason_of(CauseAndNumber.judge(facts))
+
+
+def test_one_ticket_at_a_time_is_proved_and_the_others_are_open():
+    facts = [FOUND[0], Finding("", "", EVIDENCE[1]), Finding("", "", EVIDENCE[2]), FOUND[3]]
+    reason = reason_of(CauseAndNumber.judge(facts))
+    assert "A: 5 logs" in reason and "D: 98 messages" in reason and "Still open: B, C." in reason
+
+
+@pytest.mark.parametrize(("said", "number"), [((7,), 7), ("7", 7), (7.0, 7), ("23:04", "23:04")])
+def test_a_number_is_read_from_a_row_or_kept_for_the_message(said, number):
+    assert number_in(said) == number
 
 
 def test_every_cause_has_something_said_against_it():

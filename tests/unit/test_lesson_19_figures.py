@@ -44,10 +44,10 @@ def test_the_books_take_the_newest_version_of_each_order_and_no_erased_one():
 
 
 def test_pages_become_scrape_jobs():
-    (job,) = yaml.safe_load(scrape_config({"spark": "http://127.0.0.1:4040/metrics/prometheus/"}))[
-        "scrape_configs"
-    ]
-    assert job["static_configs"] == [{"targets": ["127.0.0.1:4040"]}]
+    pages = {"spark": "http://127.0.0.1:4040/metrics/prometheus/"}
+    (job,) = yaml.safe_load(scrape_config(pages, "lesson-19"))["scrape_configs"]
+    labels = {"namespace": "lesson-19"}
+    assert job["static_configs"] == [{"targets": ["127.0.0.1:4040"], "labels": labels}]
     assert (job["job_name"], job["metrics_path"]) == ("spark", "/metrics/prometheus/")
 
 

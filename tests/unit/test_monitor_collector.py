@@ -10,6 +10,7 @@ import pytest
 from xray_tables import PROPERTIES, T1, FilesInMemory, base, done
 
 from lab_env.errors import LabError
+from lab_env.hudi.history import HISTORY
 from lab_env.hudi.reader import read_table
 from lab_env.monitor import collector, exporter, live
 from lab_env.monitor.collector import Collector, Latest
@@ -223,6 +224,44 @@ def test_servers_that_refuse_make_every_part_unreadable(tmp_path):
     watch(folder, ORDERS)
     found = by_name(Collector(tmp_path, NOWHERE).samples(1))
     assert found == {"watched": 1, "uptopic": 0, "upcheckpoint": 0, "uptable": 0}
+
+
+def test_why_a_part_cannot_be_read_is_reported_once_and_so_is_its_return(watching, parts):
+    lines: list[str] = []
+    watching._report = lines.append
+    readable = parts["table"]
+
+    def down():
+        raise LabError("The store does not answer.")
+
+    parts["table"] = down
+    for _ in range(3):
+        watching.samples(5)
+    assert lines == ["lesson-19/orders, table: LabError: The store does not answer."]
+    parts["table"] = readable
+    watching.samples(5)
+    assert lines[1:] == ["lesson-19/orders, table: can be read again"]
+
+
+def test_a_collector_that_ends_closes_its_connections(watching, parts):
+    watching.samples(5)
+    watching.close()
+    assert parts["closed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fetches"), [("manifest_3", 1), ("000_1_0.parquet", 1), ("_version_", 2)]
+)
+def test_the_archived_history_is_fetched_once_and_its_version_each_time(name, fetches):
+    key = f"{HISTORY}{name}"
+    files = FilesInMemory("t", PROPERTIES, [key])
+    fetched: list[str] = []
+    files.read = lambda key: (fetched.append(key), b"x" * files.sizes()[key])[1]
+    remembered = _Remembered(files)
+    for _ in range(2):
+        remembered.sizes()
+        remembered.read(key)
+    assert len(fetched) == fetches
 
 
 def test_a_timeline_file_is_fetched_once_and_forgotten_when_it_is_archived():

@@ -40,6 +40,10 @@ def test_lag_is_counted_by_partition_and_age_by_the_oldest_message_of_all():
         "lag_messages:0": 2,
         "lag_messages:1": 20,
         "lag_messages:2": 0,
+        "expired_messages:0": 0,
+        "expired_messages:1": 0,
+        "expired_messages:2": 0,
+        "clock_ahead_seconds:topic": 0,
         "oldest_unread_seconds": 9,
         "newest_message_seconds": 6,
     }
@@ -72,8 +76,29 @@ def test_without_a_position_there_is_no_lag():
     assert topic_values({0: 10}, None) == {}
 
 
-def test_a_clock_that_is_behind_gives_no_negative_age():
-    assert topic_values({0: 2}, Position({0: 1}), {0: NOW + 2})["oldest_unread_seconds"] == 0
+def test_a_clock_that_is_a_little_behind_gives_no_negative_age():
+    found = topic_values({0: 2}, Position({0: 1}), {0: NOW + 0.5})
+    assert found["oldest_unread_seconds"] == found["clock_ahead_seconds:topic"] == 0
+
+
+def test_a_message_from_the_future_is_not_taken_for_a_fresh_one():
+    found = topic_values({0: 2}, Position({0: 1}), {0: NOW + 3600}, {0: NOW + 3599})
+    assert found["clock_ahead_seconds:topic"] == 3600 and found["lag_messages:0"] == 1
+    assert not {"oldest_unread_seconds", "newest_message_seconds"} & found.keys()
+
+
+def test_messages_that_the_topic_dropped_unread_are_counted_and_those_of_a_new_partition_not():
+    topic = Topic({0: 50, 1: 9}, Position({0: 10}), {0: NOW, 1: NOW}, {}, begins={0: 30, 1: 4})
+    found = values(list(metrics.topic_samples(LABELS, topic, NOW)))
+    assert (found["expired_messages:0"], found["expired_messages:1"]) == (20, 0)
+    assert found["lag_messages:0"] == 40
+
+
+def test_a_commit_from_another_time_zone_has_no_age():
+    keys = (*done(T1), *done(T2), base(T1), log(T2))
+    before = to_seconds(end(T2)) - 7200
+    later = values(list(metrics.table_samples(LABELS, snapshot(*keys), before)))
+    assert later["clock_ahead_seconds:table"] == 7200 and "last_commit_seconds" not in later
 
 
 @pytest.mark.parametrize(("batch", "expected"), [(7, {"batch:checkpoint": 7}), (None, {})])

@@ -17,9 +17,28 @@ def test_all_writers_of_a_table_get_the_same_lock_and_other_tables_another():
     mine, other = (options.shared("zoo:2181", path) for path in (PATH, PATH + "/"))
     assert mine == other
     assert mine["hoodie.write.concurrency.mode"] == "OPTIMISTIC_CONCURRENCY_CONTROL"
-    assert mine[f"{PREFIX}.base_path"] == "/lesson-18"
+    assert mine[f"{PREFIX}.base_path"] == "/lakehouse/lesson-18"
     assert mine[f"{PREFIX}.lock_key"] == "orders_cow"
     assert options.shared("zoo:2181", "s3a://lakehouse/lesson-18/orders_mor") != mine
+    assert options.shared("zoo:2181", "s3a://another/lesson-18/orders_cow") != mine
+
+
+@pytest.mark.parametrize("table", [options.COW, options.MOR, options.CHANGES])
+def test_a_second_writer_writes_and_locks_like_the_stream_and_leaves_table_services_to_it(table):
+    given = options.second_writer(table, "zoo:2181", PATH)
+    assert given["hoodie.table.name"] == "orders_cow"
+    for fixed in (options.KEYS, options.INDEX, options.shared("zoo:2181", PATH)):
+        changed = {"hoodie.table.ordering.fields"} if table is options.CHANGES else set()
+        assert {n: given[n] for n in fixed.keys() - changed} == {
+            n: fixed[n] for n in fixed.keys() - changed
+        }
+    # Without a word, a batch write to a Merge-on-Read table compacts.
+    assert given["hoodie.compact.inline"] == "false"
+    assert given["hoodie.datasource.compaction.async.enable"] == "false"
+    assert given["hoodie.clean.automatic"] == "false"
+    assert (
+        given["hoodie.datasource.write.table.type"] == table["hoodie.datasource.write.table.type"]
+    )
 
 
 def test_the_port_is_part_of_the_url():

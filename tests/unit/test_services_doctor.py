@@ -14,10 +14,10 @@ from lab_env.settings import settings
 def home(tmp_path, monkeypatch):
     """A lab of its own, without services."""
     monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
+    monkeypatch.setattr(doctor, "corrupt_jars", list)  # it reads every jar; test_setup holds it
     settings.cache_clear()
     yield
     settings.cache_clear()
-    java.find_java.cache_clear()
 
 
 def finding(subject: str) -> doctor.Finding:
@@ -71,7 +71,10 @@ def test_a_machine_without_java_17_is_sent_to_set_up(monkeypatch, tmp_path):
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     settings.cache_clear()
     java.find_java.cache_clear()
-    found = finding("java")
+    try:
+        found = finding("java")
+    finally:
+        java.find_java.cache_clear()
     assert (found.verdict, found.fix) == ("fail", "run: make setup")
 
 

@@ -11,7 +11,7 @@ from lab_env.install.go_build import built_program
 from lab_env.install.versions import versions
 from lab_env.monitor import client
 from lab_env.monitor.handle import PrometheusHandle
-from lab_env.services import SERVICES, prometheus
+from lab_env.services import SERVICES, check_for_lesson, prometheus
 from lab_env.services.prometheus import PACKAGE, Prometheus, _series_of
 from lab_env.settings import settings
 
@@ -159,6 +159,20 @@ def test_no_disk_to_build_it_is_said_before_it_begins(home, monkeypatch):
     monkeypatch.setattr(prometheus, "_server", lambda: home / "nothing")
     monkeypatch.setattr(prometheus.shutil, "disk_usage", lambda path: SimpleNamespace(free=1e8))
     assert "must be free to build it; there are 100 MB" in Prometheus().missing_resources()
+    monkeypatch.setattr(prometheus, "build_program", lambda *_: pytest.fail("it was built"))
+    with pytest.raises(LabError, match="must be free to build it") as caught:
+        Prometheus().fetch(lambda line: None)
+    assert "lab up prometheus" in caught.value.next_step
+
+
+def test_a_lesson_refuses_a_prometheus_that_it_cannot_configure_before_it_starts(external):
+    with pytest.raises(LabError, match="LAB_PROMETHEUS_URL") as caught:
+        check_for_lesson(["exporter", "prometheus"])
+    assert "unset LAB_PROMETHEUS_URL" in caught.value.next_step
+
+
+def test_a_lesson_may_use_the_labs_own_servers(home):
+    check_for_lesson(["exporter", "prometheus", "kinesis"])
 
 
 def test_it_is_listed_last_so_that_it_starts_after_the_exporter():

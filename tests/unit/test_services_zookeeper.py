@@ -1,9 +1,11 @@
 """What ZooKeeper is started with, and when it counts as ready."""
 
+import contextlib
 import socket
 import threading
 
 import pytest
+from kazoo.exceptions import NotEmptyError
 
 from lab_env.errors import LabError
 from lab_env.services import SERVICES, ZooKeeper, zookeeper
@@ -92,6 +94,52 @@ def test_an_external_one_is_asked_and_not_started(server, monkeypatch):
     with pytest.raises(LabError) as error:
         settings()
     assert "no host:port" in error.value.what and "2181" in error.value.next_step
+
+
+class Tree:
+    """A kazoo client of a tree of nodes: their paths, without their parents' parents."""
+
+    def __init__(self, *paths: str):
+        self.paths = {"/".join(p.split("/")[:n]) for p in paths for n in range(2, p.count("/") + 2)}
+
+    def exists(self, path: str) -> bool:
+        return path in self.paths
+
+    def get_children(self, path: str) -> list[str]:
+        below = {found.removeprefix(f"{path}/") for found in self.paths if found.startswith(path)}
+        return [name for name in below if "/" not in name and name]
+
+    def delete(self, path: str, recursive: bool = False) -> None:
+        if not recursive and self.get_children(path):
+            raise NotEmptyError
+        gone = {found for found in self.paths if f"{found}/".startswith(f"{path}/")}
+        self.paths -= gone
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_reset_deletes_the_locks_of_the_lesson_and_of_its_tables(server, monkeypatch, external):
+    if external:
+        monkeypatch.setenv("LAB_ZOOKEEPER_CONNECT", "zookeeper-1:2181")
+        settings.cache_clear()
+    others = {"/lesson-17/orders", "/lakehouse/lesson-17/orders", "/another/lesson-18/orders"}
+    own = {"/lesson-18/orders", "/lakehouse/lesson-18/orders", "/lakehouse/lesson-18/scratch/one"}
+    tree = Tree(*others, *own, "/tmp/free/lock_key", "/tmp/held/lock_key/_c_1-lock-0000000001")
+    monkeypatch.setattr(ZooKeeper, "client", lambda self: contextlib.nullcontext(tree))
+    assert server.clear("lesson-18") == {"locks": 3}
+    assert tree.paths >= others and not tree.paths & own
+    # Whose an implicit lock is cannot be seen: on a server of others all of them stay.
+    assert ("/tmp/free" in tree.paths) == external and "/tmp/held/lock_key" in tree.paths
+
+
+def test_a_reset_beside_a_writer_that_goes_on_says_so(server, monkeypatch):
+    class Busy(Tree):
+        def delete(self, path, recursive=False):
+            raise NotEmptyError
+
+    tree = Busy("/lesson-18/orders")
+    monkeypatch.setattr(ZooKeeper, "client", lambda self: contextlib.nullcontext(tree))
+    with pytest.raises(LabError, match="A writer keeps taking locks of lesson-18"):
+        server.clear("lesson-18")
 
 
 def test_a_failure_inside_the_body_is_not_hidden(server, monkeypatch):

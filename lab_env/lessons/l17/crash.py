@@ -17,21 +17,14 @@ from typing import Any
 
 import psutil
 
-from lab_env import store
 from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
 from lab_env.faults.freeze import kill as kill_tree
-from lab_env.install import cds_archive, java
-from lab_env.install.jars import jar_folder
-from lab_env.lessons.l17.child import described
-from lab_env.pipeline import session
+from lab_env.pipeline.handle import lesson_environment
 from lab_env.processes import supervisor
-from lab_env.processes.environment import mark, marked_processes
-from lab_env.processes.system import environment_of
+from lab_env.processes.environment import mark_of_lesson, programs_of_lesson
 from lab_env.processes.tree import kill_processes, process_tree
 
-# Which lesson started a writer: one that a killed kernel left behind is found by it.
-WRITER_MARK = "STREAMING_LAKEHOUSE_LESSON_WRITER"
 SLOW_LOOK = 0.5  # seconds between two looks before the first batch is done
 # Later the process runs in slices between two looks, and is frozen while it is looked at: a fast
 # machine cannot slip through. Seconds, before and after there is a marker of the next write.
@@ -124,31 +117,22 @@ class WriterProcess:
 def start_writer(lab, script: Path) -> WriterProcess:
     """Start a Python program as a process of its own; it is killed when the notebook's kernel ends.
 
-    A writer of the same lesson that a killed kernel left behind is killed first, and what it may
-    have written since the lesson was started anew is removed.
+    A writer that an earlier kernel of this lesson left behind is killed first.
 
     Args:
         lab: the lesson's handle.
         script: the program.
     """
-    if _kill_leftovers(lab.namespace):
-        store.delete_prefix(lab.endpoints, store.key_of(lab.base) + "/")
+    kill_processes(programs_of_lesson(lab.namespace))
     log = supervisor.log_path(f"{lab.namespace}-{script.stem}")
-    java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
-    environment = {
-        **os.environ,
-        **mark(),
-        **described(lab, jar_folder("spark"), java.java_home(), java_options),
-        **store.keys_as_variables(lab.endpoints),
-        WRITER_MARK: lab.namespace,
-    }
+    told = lesson_environment(lab.endpoints) | mark_of_lesson(lab.namespace)
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, str(script)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env={**os.environ, **told},
         )
     writer = WriterProcess(process, log)
     atexit.register(writer.kill)
@@ -249,13 +233,6 @@ def _settled(look: Callable[[], Any]) -> Any:
         equal = equal + 1 if now == before else 1
         before = now
     return before
-
-
-def _kill_leftovers(namespace: str) -> bool:
-    """Kill the writers that an earlier kernel left behind; whether there were any."""
-    left = [p for p in marked_processes() if environment_of(p).get(WRITER_MARK) == namespace]
-    kill_processes(left)
-    return bool(left)
 
 
 def _name(process: psutil.Process) -> str:

@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import Empty
 from typing import Any, ClassVar
 
@@ -17,29 +17,43 @@ import psutil
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
+from lab_env import store
 from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
 from lab_env.faults.freeze import kill as kill_tree
-from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
-from lab_env.install import cds_archive, java
-from lab_env.install.jars import jar_folder
-from lab_env.lessons.l18.locks import Holding, LockWatch
-from lab_env.lessons.l18.writer import description
-from lab_env.pipeline import session
-from lab_env.processes.environment import mark, marked_processes
+from lab_env.faults.gate import Gate, Rule
+from lab_env.hudi.timeline import parse_data_name
+from lab_env.lessons.l18.locks import Holding, LockWatch, lock_roots
+from lab_env.pipeline.handle import lesson_environment
+from lab_env.processes.environment import mark_of_lesson, programs_of_lesson
 from lab_env.processes.supervisor import log_path
-from lab_env.processes.system import environment_of
 from lab_env.processes.tree import kill_processes, process_tree
 
-# Which lesson started a colleague: one that a killed kernel left behind is found by it.
-COLLEAGUE_MARK = "STREAMING_LAKEHOUSE_LESSON_COLLEAGUE"
 YOU, COLLEAGUE = "you", "colleague"
 COMMITTED = "committed"
 KILLED = "killed"
-LOOK_S = 0.01  # between two looks at the store
+LOOK_S = 0.05  # between two looks at what she says
 TIMEOUT_S = 120
 
-START = "from lab_env.lessons.l18.writer import start_session\nspark = start_session()"
+START = """
+import sys
+sys.path.insert(0, {folder!r})
+from pathlib import Path
+from lab_env.pipeline.session import SHORT_LIFE, session_of_environment
+spark = session_of_environment("colleague", SHORT_LIFE, Path({log!r}))
+"""
+
+
+class WriteFailed(LabError):
+    """The colleague's write ended before there was anything to freeze.
+
+    Args:
+        outcome: what it ended with.
+    """
+
+    def __init__(self, outcome: str):
+        super().__init__(f"The colleague failed: {outcome}", "run this cell again.")
+        self.outcome = outcome
 
 
 @dataclass
@@ -93,6 +107,9 @@ class Colleague:
 
     Args:
         lab: the lesson's handle.
+
+    Raises:
+        LabError: the object store is reached by HTTPS.
     """
 
     _running: ClassVar[dict[str, "Colleague"]] = {}
@@ -101,26 +118,24 @@ class Colleague:
         self._lab = lab
         if previous := self._running.pop(lab.namespace, None):
             previous.close()
-        _kill_leftovers(lab.namespace)
-        java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
-        environment = {
-            **os.environ,
-            **mark(),
-            **description(lab, jar_folder("spark"), java.java_home(), java_options),
-            COLLEAGUE_MARK: lab.namespace,
-        }
+        kill_processes(programs_of_lesson(lab.namespace))  # of an earlier kernel
+        self._gate = _gate_to(lab.endpoints.s3_endpoint)  # her way to the store
+        endpoints = replace(lab.endpoints, s3_endpoint=self._gate.url)
+        told = lesson_environment(endpoints) | mark_of_lesson(lab.namespace)
         # No folder of kernels: the Python of this kernel, whatever else is installed.
         self._manager = KernelManager(kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
         with log_path(f"{lab.namespace}-colleague").open("wb") as log:
-            self._manager.start_kernel(env=environment, stdout=log, stderr=log)
+            self._manager.start_kernel(env={**os.environ, **told}, stdout=log, stderr=log)
         self.pid = _pid_of(self._manager)
         self._client = self._manager.blocking_client()
         self._client.start_channels()
         atexit.register(self.close)
         self._client.wait_for_ready(timeout=TIMEOUT_S)
         self._last = ""
+        self._at_work = COLLEAGUE  # who alone can take a lock now
         self._running[lab.namespace] = self
-        self._start = self.begin(f"import sys\nsys.path.insert(0, {str(lab.folder)!r})\n{START}")
+        spark_log = lab.spark_log.with_name(f"spark-{lab.namespace}-colleague.log")
+        self._start = self.begin(START.format(folder=str(lab.folder), log=str(spark_log)))
 
     @classmethod
     def of(cls, lab) -> "Colleague":
@@ -153,10 +168,15 @@ class Colleague:
         done = self._run(code)
         print(done.printed, end="")
         if done.outcome != COMMITTED:
-            raise LabError(f"The colleague failed: {done.outcome}", "run this cell again.")
+            raise WriteFailed(done.outcome)
 
     def begin(self, code: str) -> Running:
-        """Start code in her notebook and do not wait; `finish` does."""
+        """Start code in her notebook and do not wait; `finish` does.
+
+        Raises:
+            LabError: she has been killed.
+        """
+        self._require_life()
         running = Running(COLLEAGUE, time.time())
         self._last = self._client.execute(code, store_history=False)
         return running
@@ -165,14 +185,22 @@ class Colleague:
         """Wait until her code is done, and note how it ended.
 
         Raises:
-            LabError: it is not done in time.
+            LabError: it is not done in time, or her notebook has ended.
         """
         deadline = time.monotonic() + seconds
         while not running.ended:
-            if not self._listen(running, 1) and time.monotonic() > deadline:
+            if self._listen(running, 1):
+                continue
+            self._require_life()
+            if time.monotonic() > deadline:
                 why = f"The colleague's notebook is not done after {seconds:.0f} s."
                 raise LabError(why, "run the lesson from its first cell again.")
         return running
+
+    def _require_life(self) -> None:
+        if not self._manager.is_alive():
+            what = "Your colleague's notebook has ended."
+            raise LabError(what, "run: colleague = Colleague(lab), then this cell again.")
 
     def _listen(self, running: Running, seconds: float) -> bool:
         """Note the next thing that her notebook says; False if it says nothing in this time."""
@@ -185,54 +213,49 @@ class Colleague:
         return True
 
     @contextlib.contextmanager
-    def frozen_while_writing(
-        self, table: str, code: str, moment: Callable[["Halfway"], bool] | None = None
-    ) -> Generator[Running]:
+    def frozen_while_writing(self, table: str, code: str) -> Generator[Running]:
         """Start her code, freeze her in the middle of its write while the body runs, let her go on.
+
+        She is frozen when a data file of her write is in the store and her commit is not. No lock
+        is held then: the body can take it.
 
         Args:
             table: the table that her code writes to.
             code: what she runs.
-            moment: when to freeze her; by default when a data file of her write is in the store.
 
         Raises:
-            LabError: her write ended before it could be frozen.
+            WriteFailed: her write ended before a data file was in the store.
         """
         self.finish(self._start)
-        moment = moment or (lambda halfway: halfway.data > 0)
-        known = {i.requested for i in _instants(self._lab, table)}
-        with self._locks() as locks:
+        with self._locks() as locks, contextlib.ExitStack() as stack:
             running = self.begin(code)
-            with contextlib.ExitStack() as stack:
-                running.instant = self._freeze(table, known, moment, stack, running)
-                begun = time.time()
-                try:
-                    yield running
-                finally:
-                    running.frozen = (begun, time.time())
+            running.instant = self._freeze(table, stack, running)
+            begun, self._at_work = time.time(), YOU
+            try:
+                yield running
+            finally:
+                running.frozen, self._at_work = (begun, time.time()), COLLEAGUE
+                stack.close()
             if not running.outcome:
                 self.finish(running)
         running.locks = locks
 
     @contextlib.contextmanager
     def _locks(self) -> Generator[list[Holding]]:
-        """Watch the locks while the body runs; then the list is filled."""
+        """Watch the locks while the body runs; then the list is filled.
+
+        While she is frozen only you can take one, and before and after that only she.
+        """
         held: list[Holding] = []
         if "zookeeper" not in self._lab.needs:
             yield held
             return
         with self._lab.zookeeper() as client:
-            watch = LockWatch(client, self._lab.namespace, self._writer_of)
+            watch = LockWatch(client, lock_roots(self._lab), lambda: self._at_work)
             try:
                 yield held
             finally:
                 held += watch.stop()
-
-    def _writer_of(self, port: int) -> str:
-        """Whose connection has this local port."""
-        jvm = self.jvm
-        ports = {own.laddr.port for own in jvm.net_connections("tcp")} if jvm else set()
-        return COLLEAGUE if port in ports else YOU
 
     def kill(self, running: Running) -> None:
         """Kill her whole notebook (SIGKILL), frozen or not."""
@@ -246,83 +269,51 @@ class Colleague:
         with contextlib.suppress(Exception):
             self._client.stop_channels()
             self._manager.cleanup_resources()
+        with contextlib.suppress(RuntimeError):  # it is closed
+            self._gate.close()
 
     def _run(self, code: str) -> Running:
         self.finish(self._start)
         return self.finish(self.begin(code))
 
-    def _freeze(self, table, known, moment, stack: contextlib.ExitStack, running: Running) -> str:
-        """Freeze her JVM at the moment; returns the instant of her write."""
-        deadline = time.monotonic() + TIMEOUT_S
+    def _freeze(self, table: str, stack: contextlib.ExitStack, running: Running) -> str:
+        """Freeze her JVM when she has written a data file; returns the instant of her write.
+
+        An answer of the store waits at the gate until she is frozen, so she cannot have gone on to
+        her commit.
+        """
         jvm = self.jvm
         if jvm is None:
             raise LabError("The colleague has no Spark.", "run the lesson from its first cell.")
-        while time.monotonic() < deadline:
-            halfway = _halfway(self._lab, table, known)
+        try:
+            key = self._hold("data", f"{store.key_of(table)}/", running)
+            name = parse_data_name(key.rpartition("/")[2])
+            assert name is not None  # or the gate had not held it
+            if name.kind == "base":  # of which she asks the length: then she knows that it is there
+                self._hold("read", key, running)
+            stack.enter_context(frozen(jvm.pid))
+        finally:
+            self._gate.disarm()
+        return name.instant
+
+    def _hold(self, kind: str, part: str, running: Running) -> str:
+        """Let her go on until the store has answered such a request; returns the object's key."""
+        rule = self._gate.arm(kind, "hold_after", part=part)
+        self._wait(rule, running)
+        assert rule.request is not None
+        return rule.request.key
+
+    def _wait(self, rule: Rule, running: Running) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not rule.wait(LOOK_S):
             while self._listen(running, 0):
                 pass
-            if running.ended and running.outcome != COMMITTED:
-                raise LabError(f"The colleague failed: {running.outcome}", "run the cell again.")
-            if halfway.completed:
-                self.finish(running)
-                raise LabError(
-                    "The colleague's write was complete before it could be frozen.",
-                    "run this cell again.",
-                )
-            if moment(halfway):
-                freezing = contextlib.ExitStack()
-                freezing.enter_context(frozen(jvm.pid))
-                halfway = _settled(lambda: _halfway(self._lab, table, known))
-                if moment(halfway) and not halfway.completed:
-                    stack.push(freezing)
-                    return halfway.requested
-                freezing.close()
-            time.sleep(LOOK_S)
-        raise LabError("The colleague wrote nothing.", "run the lesson from its first cell again.")
-
-
-@dataclass(frozen=True)
-class Halfway:
-    """How far a write has come, as the store shows it.
-
-    Args:
-        requested: its instant; empty before it is on the timeline.
-        inflight: whether the instant is inflight.
-        data: data files of the instant.
-        completed: whether the instant is complete.
-    """
-
-    requested: str
-    inflight: bool
-    data: int
-    completed: bool
-
-
-def _halfway(lab, table: str, known: set[str]) -> Halfway:
-    keys = [found.key for found in lab.files(table)]
-    instants = [i for key in keys if (i := parse_timeline_key(key)) and i.requested not in known]
-    if not instants:
-        return Halfway("", False, 0, False)
-    newest = max(instant.requested for instant in instants)
-    states = {instant.state for instant in instants if instant.requested == newest}
-    names = (key.rpartition("/")[2] for key in keys if "/.hoodie/" not in key)
-    parsed = [name for name in map(parse_data_name, names) if name is not None]
-    data = sum(name.instant == newest for name in parsed)
-    return Halfway(newest, "inflight" in states, data, "completed" in states)
-
-
-def _instants(lab, table: str) -> list:
-    keys = (found.key for found in lab.files(table))
-    return [instant for key in keys if (instant := parse_timeline_key(key)) is not None]
-
-
-def _settled(look: Callable[[], Any]) -> Any:
-    """What two looks in a row agree on."""
-    before, now = None, look()
-    while now != before:
-        time.sleep(0.05)
-        before, now = now, look()
-    return now
+            if running.ended:
+                failed = running.outcome != COMMITTED
+                raise WriteFailed(running.outcome if failed else "it wrote no data file")
+            if time.monotonic() > deadline:
+                self._manager.interrupt_kernel()
+                raise WriteFailed(f"nothing was written in {TIMEOUT_S} s")
 
 
 def _note(running: Running, message: dict) -> None:
@@ -336,6 +327,16 @@ def _note(running: Running, message: dict) -> None:
     elif kind == "status" and content["execution_state"] == "idle":
         running.outcome = running.outcome or COMMITTED
         running.ended = time.time()
+
+
+def forget_heartbeats(lab, table: str) -> None:
+    """Remove the heartbeats of a table: a missing one counts as expired, as after hours of silence.
+
+    Args:
+        lab: the lesson's handle.
+        table: its path.
+    """
+    store.delete_prefix(lab.endpoints, store.key_of(f"{table}/.hoodie/.heartbeat") + "/")
 
 
 def why_failed(text: str) -> str:
@@ -355,16 +356,18 @@ def why_failed(text: str) -> str:
     return told if root in told else f"{told} ({root}: {detail})"
 
 
+def _gate_to(endpoint: str) -> Gate:
+    if endpoint.startswith("https"):
+        what = "The colleague reaches the store through a gate that speaks plain HTTP."
+        raise LabError(what, "run this lesson with the lab's own store: unset LAB_S3_ENDPOINT.")
+    return Gate(endpoint)
+
+
 def _pid_of(manager: KernelManager) -> int:
     pid = getattr(manager.provisioner, "pid", None)
     if pid is None:
         raise LabError("The colleague's notebook did not start.", "run this cell again.")
     return pid
-
-
-def _kill_leftovers(namespace: str) -> None:
-    left = [p for p in marked_processes() if environment_of(p).get(COLLEAGUE_MARK) == namespace]
-    kill_processes(left)
 
 
 def _name(process: psutil.Process) -> str:

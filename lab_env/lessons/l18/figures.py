@@ -131,7 +131,7 @@ def _run(x, y: int, writer: str, race: Race) -> list[str]:
         parts.append(_cross(right, y + 10, run.outcome))
     written, wasted = race.written.get(writer, 0), race.wasted.get(writer, 0)
     side = LEFT + WIDTH + 14
-    parts.append(_text(side, y + 8, f"{size_text(written)} in the table", size=12))
+    parts.append(_text(side, y + 8, f"{size_text(written)} committed", size=12))
     if wasted:
         parts.append(_text(side, y + 25, f"{size_text(wasted)} wasted", size=12, fill=VERMILION))
     return parts
@@ -139,7 +139,8 @@ def _run(x, y: int, writer: str, race: Race) -> list[str]:
 
 def _lock(x, y: int, held: Holding) -> str:
     left, right = x(held.began), x(held.ended)
-    title = f"{held.writer} holds {held.path} for {(held.ended - held.began) * 1000:.0f} ms"
+    who, milliseconds = held.writer or "somebody", (held.ended - held.began) * 1000
+    title = f"{who} holds {held.path} for {milliseconds:.0f} ms"
     return (
         f"<rect x='{left:.1f}' y='{y + 6}' width='{max(right - left, 2):.1f}' height='14'"
         f" fill='{WRITER.get(held.writer, GREY)}'><title>{escape(title)}</title></rect>"

@@ -5,15 +5,27 @@ lock, until its node goes.
 """
 
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from lab_env.errors import LabError
+from lab_env.pipeline.options import lock_place
+
 LOOK_S, SEARCH_S = 0.01, 0.1  # seconds between two looks at known locks, and for new ones
-FOLDERS_OF_IMPLICIT = "tmp"  # where ZookeeperBasedImplicitBasePathLockProvider puts its locks
+IMPLICIT = "/tmp"  # where ZookeeperBasedImplicitBasePathLockProvider puts its locks
+NODE = re.compile(r"lock-(\d+)$")  # a place in a queue
+
+
+def lock_roots(lab) -> tuple[str, ...]:
+    """The folders of ZooKeeper in which a lesson's writers may keep their locks.
+
+    Args:
+        lab: the lesson's handle.
+    """
+    return f"/{lab.namespace}", lock_place(lab.base), IMPLICIT
 
 
 @dataclass
@@ -23,7 +35,7 @@ class Node:
     Args:
         path: of the lock.
         number: its place; the lowest number holds the lock.
-        writer: who made it.
+        writer: who made it; empty if that is not known.
         made: when, in seconds since 1970.
         gone: when it went; 0 while it is there.
     """
@@ -71,48 +83,70 @@ def holdings_of(nodes: Iterable[Node], now: float) -> list[Holding]:
 
 
 class LockWatch:
-    """Watches all locks below a lesson's node, and the implicit ones, until it is stopped.
+    """Watches all locks below some folders until it is stopped.
 
     Args:
         client: a connected kazoo client.
-        namespace: the lesson's node, for example `lesson-18`.
-        writer_of: says from a client's local port who it is.
+        roots: the folders, of which some need not exist.
+        writer: says who takes a lock if one is taken at this moment.
     """
 
-    def __init__(self, client: Any, namespace: str, writer_of: Callable[[int], str]):
+    def __init__(self, client: Any, roots: Iterable[str], writer: Callable[[], str]):
         self._client = client
-        self._roots = (f"/{namespace}", f"/{FOLDERS_OF_IMPLICIT}")
-        self._writer_of = writer_of
-        self._writers: dict[int, str] = {}
+        self._roots = tuple(roots)
+        self._writer = writer
         self._open: dict[tuple[str, str], Node] = {}
         self._nodes: list[Node] = []
+        self._failure = ""
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="locks", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="locks", daemon=True)
         self._thread.start()
 
     def stop(self) -> list[Holding]:
-        """Stop watching; the times that the locks were held."""
+        """Stop watching; the times that the locks were held.
+
+        Raises:
+            LabError: ZooKeeper did not answer all the time.
+        """
         self._over.set()
         self._thread.join(5)
+        if self._failure:
+            raise LabError(f"The locks were not watched: {self._failure}", "run this cell again.")
         return holdings_of(self._nodes, time.time())
+
+    def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # it belongs to the cell, not to this thread
+            self._failure = f"{type(error).__name__}: {error}"
 
     def _watch(self) -> None:
         paths: list[str] = []
         searched = 0.0
         while not self._over.wait(LOOK_S):
+            before = self._writer()
             if time.monotonic() > searched + SEARCH_S:
                 paths, searched = self._lock_paths(), time.monotonic()
-            there = {(path, name) for path in paths for name in self._children(path)}
+            there = {(path, name) for path in paths for name in self._queue(path)}
+            writer = before if self._writer() == before else ""
             for path, name in there - self._open.keys():
-                self._note(path, name)
+                self._note(path, name, writer)
             for gone in self._open.keys() - there:
                 self._open.pop(gone).gone = time.time()
 
     def _lock_paths(self) -> list[str]:
-        """The lesson's own locks, one level below its node, and implicit ones, two below theirs."""
-        own, implicit = self._roots
-        folders = [f"{implicit}/{name}" for name in self._children(implicit)]
-        return [f"{root}/{name}" for root in (own, *folders) for name in self._children(root)]
+        """The folders that hold no others: each may be a lock."""
+        found, folders = [], list(self._roots)
+        while folders:
+            path = folders.pop()
+            names = [name for name in self._children(path) if not NODE.search(name)]
+            folders += [f"{path}/{name}" for name in names]
+            if not names:
+                found.append(path)
+        return found
+
+    def _queue(self, path: str) -> list[str]:
+        return [name for name in self._children(path) if NODE.search(name)]
 
     def _children(self, path: str) -> list[str]:
         from kazoo.exceptions import NoNodeError
@@ -122,34 +156,10 @@ class LockWatch:
         except NoNodeError:
             return []
 
-    def _note(self, path: str, name: str) -> None:
-        stat = self._client.exists(f"{path}/{name}")
-        number = re.search(r"(\d+)$", name)
+    def _note(self, path: str, name: str, writer: str) -> None:
+        stat, number = self._client.exists(f"{path}/{name}"), NODE.search(name)
         if stat is None or number is None:
             return
-        node = Node(path, int(number[1]), self._owner(stat.ephemeralOwner), stat.ctime / 1000)
+        node = Node(path, int(number[1]), writer, stat.ctime / 1000)
         self._open[path, name] = node
         self._nodes.append(node)
-
-    def _owner(self, session: int) -> str:
-        if session not in self._writers:
-            ports = ports_of_sessions(self._connections())
-            self._writers[session] = self._writer_of(ports.get(session, 0))
-        return self._writers[session]
-
-    def _connections(self) -> str:
-        host, port = self._client.hosts[0]
-        with socket.create_connection((host, port), 3) as connection:
-            connection.sendall(b"cons")
-            with connection.makefile("rb") as answer:
-                return answer.read().decode(errors="replace")
-
-
-def ports_of_sessions(connections: str) -> dict[int, int]:
-    """The local port of each client, by its session.
-
-    Args:
-        connections: ZooKeeper's answer to the word `cons`.
-    """
-    lines = re.findall(r"/\S+:(\d+)\[\d+\]\(.*?sid=0x([0-9a-f]+)", connections)
-    return {int(session, 16): int(port) for port, session in lines}

@@ -20,6 +20,13 @@ from lab_env.display.palette import BLUE, GREEN, GREY, SKY, VERMILION
 from lab_env.errors import LabError
 from lab_env.shop.model import Send
 
+# What an alert shows of a pipeline: ages, and nothing of the cause.
+PAGER = (
+    "pipeline_oldest_unread_seconds",
+    "pipeline_newest_message_seconds",
+    "pipeline_last_commit_seconds",
+)
+
 
 def jvm_of_session() -> int:
     """The process id of the JVM in which this notebook's Spark runs.
@@ -58,11 +65,12 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float) -> No
         time.sleep(0.2)
 
 
-def scrape_config(pages: Mapping[str, str]) -> str:
+def scrape_config(pages: Mapping[str, str], namespace: str) -> str:
     """The part of `prometheus.yml` that says which pages to read, once a second.
 
     Args:
         pages: the address of each job's page of metrics.
+        namespace: a label of all their numbers, by which a reset of the lesson finds them.
 
     Returns:
         YAML: a list `scrape_configs`.
@@ -76,7 +84,7 @@ def scrape_config(pages: Mapping[str, str]) -> str:
                 "metrics_path": f"/{path}",
                 "scrape_interval": "1s",
                 "scrape_timeout": "1s",
-                "static_configs": [{"targets": [host]}],
+                "static_configs": [{"targets": [host], "labels": {"namespace": namespace}}],
             }
         )
     return yaml.safe_dump({"scrape_configs": jobs}, sort_keys=False)

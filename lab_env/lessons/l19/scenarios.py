@@ -1,4 +1,4 @@
-"""A quarter of an hour of made-up metrics, on which exercise 19.1 tries an alert.
+"""A quarter of an hour of made-up metrics, on which exercise 19.2 tries an alert.
 
 Each scenario lasts 90 seconds, with a sample per second of every metric of the lesson. What is
 wrong begins at second 20. The alert must ring by second 32, or never.
@@ -55,6 +55,8 @@ class Scenario:
             "pipeline_oldest_unread_seconds": self.unread,
             "pipeline_newest_message_seconds": self.newest,
             'pipeline_lag_messages{partition="0"}': self.behind,
+            'pipeline_expired_messages{partition="0"}': _zero,
+            'pipeline_clock_ahead_seconds{part="topic"}': _zero,
         }
         of_table = {
             "pipeline_last_commit_seconds": self.last_commit,
@@ -82,11 +84,11 @@ class Scenario:
         rows.append(_row(_labelled("pipeline_oldest_unread_seconds", OTHER_LABELS), late))
         rows.append(_row('up{job="pipeline",instance="exporter"}', _up(self.no_exporter)))
         for job in ("spark", "hudi"):
-            rows.append(_row(f'up{{job="{job}",instance="driver"}}', _up(self.no_spark)))
+            rows.append(_row(_of_page("up", job), _up(self.no_spark)))
         # The listener's number lives in the notebook: when Spark hangs, it stays as it was.
-        rows.append(_row('up{job="notebook",instance="notebook"}', _up(NEVER)))
+        rows.append(_row(_of_page("up", "notebook"), _up(NEVER)))
         reported = [str(0) for _ in range(SECONDS + 1)]
-        rows.append(_row('shop_messages_behind{job="notebook",instance="notebook"}', reported))
+        rows.append(_row(_of_page("shop_messages_behind", "notebook"), reported))
         return rows
 
     def _outside(self, values: At, also_gone: Span = NEVER) -> list[str]:
@@ -121,6 +123,11 @@ def _row(name: str, values: Sequence[str]) -> dict[str, str]:
     return {"series": name, "values": " ".join(values)}
 
 
+def _of_page(metric: str, job: str) -> str:
+    """A metric of one of the pages that the lesson adds."""
+    return f'{metric}{{job="{job}",instance="{job}",namespace="lesson-19"}}'
+
+
 def _labelled(name: str, labels: str = LABELS) -> str:
     """A metric of the exporter with the labels of a stream, by default the lesson's."""
     metric, _, more = name.rstrip("}").partition("{")
@@ -142,6 +149,14 @@ NIGHT = Scenario(
     behind=_zero,
     last_commit=lambda second: 3600 + second,
     newest=lambda second: 3600 + second,
+)
+MORNING = Scenario(
+    "the first order after a quiet hour",
+    rings=False,
+    unread=lambda second: second - WRONG_FROM if WRONG_FROM <= second < WRONG_FROM + 5 else 0,
+    behind=lambda second: int(WRONG_FROM <= second < WRONG_FROM + 5),
+    last_commit=lambda second: second - 25 if second >= WRONG_FROM + 5 else 3600 + second,
+    newest=lambda second: second - 20 if second >= WRONG_FROM + 5 else 3600 + second,
 )
 SALE = Scenario(
     "a sale: 2,000 messages wait, the oldest for less than 5 s",
@@ -174,7 +189,7 @@ EXPORTER = Scenario("the exporter dies", rings=True, no_exporter=(WRONG_FROM, SE
 BROKER = Scenario("Kafka does not answer", rings=True, no_broker=(WRONG_FROM, SECONDS + 1))
 
 # False alarms first, because they are what people switch off.
-SCENARIOS = (CALM, NIGHT, SALE, HICCUP, PAGES, HANG, SLOW, EXPORTER, BROKER)
+SCENARIOS = (CALM, NIGHT, MORNING, SALE, HICCUP, PAGES, HANG, SLOW, EXPORTER, BROKER)
 
 
 def question(begin: int, end: int) -> str:

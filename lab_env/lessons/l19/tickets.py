@@ -1,14 +1,17 @@
-"""Four complaints of exercise 19.3: breaks four things by real operations, and knows the evidence.
+"""Four complaints of exercise 19.4: breaks four things by real operations, and knows the evidence.
 
 Everything that is broken is a copy or belongs to the ticket alone; the lesson's own stream goes on.
 """
 
 import json
+import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
+from lab_env.errors import LabError
 from lab_env.hudi.table import Snapshot
 from lab_env.lessons.table_copies import overlay_table
 from lab_env.pipeline import parsing
@@ -30,6 +33,7 @@ COMPLAINTS = {
 NAMES = tuple(COMPLAINTS)
 LIVE = "orders"  # the lesson's own table and checkpoint
 EVENTS_OF_D = 300
+MEASURED_S = 20
 DAY = "2026-11-20"
 
 
@@ -62,7 +66,8 @@ def hand_over(
         more: how many it gets now; the lesson's own stream reads them, that of ticket B skips them.
 
     Returns:
-        One row per ticket: complaint, topic, checkpoint and table; empty where it has none.
+        One row per ticket: complaint, topic, checkpoint, table, and how many messages the stream
+        itself says that it is behind (`says_behind`); empty where it has none.
     """
     live = lab.path(LIVE)
     overlay_table(lab, live, table_of(lab, "B"))
@@ -70,9 +75,9 @@ def hand_over(
     query.processAllAvailable()
     overlay_table(lab, live, table_of(lab, "A"))
     overlay_table(lab, lab.path(f"_checkpoints/{LIVE}"), checkpoint_of(lab, "A"))
-    _replace_checkpoint(lab, options)
+    says = {"B": _replace_checkpoint(lab, options)}
     _keep_a_savepoint(lab, options)
-    _read_two_of_three(lab, sends)
+    says["D"] = _read_two_of_three(lab, sends)
     rows = [
         (name, text, topic_of(lab, name), checkpoint_of(lab, name), table_of(lab, name))
         for name, text in COMPLAINTS.items()
@@ -90,20 +95,43 @@ def hand_over(
         table = {"table": table_of(lab, name)} if name != "D" else {}
         topic, checkpoint = topic_of(lab, name), checkpoint_of(lab, name)
         lab.watch(f"ticket-{name.lower()}", topic=topic, checkpoint=checkpoint, **table)
-    return tickets
+    _wait_until_measured(lab, [f"ticket-{name.lower()}" for name in "ABD"])
+    return tickets.assign(says_behind=pd.Series(says)).fillna("")
 
 
-def _run(writer, checkpoint: str) -> None:
-    """Let a stream read what there is, once."""
+def _run(writer, checkpoint: str) -> str:
+    """Let a stream read what there is, once; returns how far behind it says that it is."""
     writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
-    writer.start().awaitTermination()
+    query = writer.start()
+    query.awaitTermination()
+    said = [source.get("metrics") or {} for r in query.recentProgress for source in r["sources"]]
+    return said[-1].get("maxOffsetsBehindLatest", "") if said else ""
 
 
-def _replace_checkpoint(lab, options: dict[str, str]) -> None:
+def _wait_until_measured(lab, names: Sequence[str]) -> None:
+    """Wait until the exporter has read every part of some pipelines; its connections take time.
+
+    Raises:
+        LabError: it cannot read one of them.
+    """
+    deadline = time.monotonic() + MEASURED_S
+    down = pd.DataFrame()
+    while time.monotonic() < deadline:
+        numbers = lab.pipeline_metrics()
+        up = numbers[(numbers["metric"] == "pipeline_up") & numbers["pipeline"].isin(names)]
+        down = up[up["value"] == 0]
+        if set(up["pipeline"]) == set(names) and down.empty:
+            return
+        time.sleep(0.3)
+    parts = ", ".join(f"{row.pipeline} ({row.part})" for row in down.itertuples())
+    raise LabError(f"The exporter cannot read {parts or 'the tickets'}.", "run: lab status")
+
+
+def _replace_checkpoint(lab, options: dict[str, str]) -> str:
     """B: the stream goes on with a new checkpoint; the table skips its batches as known ones."""
     records = parsing.read_topic(lab.spark, lab.endpoints.kafka_bootstrap, topic_of(lab, "B"))
     writer = event_rows(parsing.parse(records)).writeStream.format("hudi").options(**options)
-    _run(writer.option("path", table_of(lab, "B")), checkpoint_of(lab, "B"))
+    return _run(writer.option("path", table_of(lab, "B")), checkpoint_of(lab, "B"))
 
 
 def _keep_a_savepoint(lab, options: dict[str, str]) -> None:
@@ -130,7 +158,7 @@ def _keep_a_savepoint(lab, options: dict[str, str]) -> None:
             lab.spark.sql(f"CALL create_savepoint(path => '{path}', commit_time => '{first}')")
 
 
-def _read_two_of_three(lab, sends: Sequence) -> None:
+def _read_two_of_three(lab, sends: Sequence) -> str:
     """D: the stream was given its partitions by number, and the topic has one more by now."""
     kafka, topic = lab.endpoints.kafka_bootstrap, topic_of(lab, "D")
     ensure_topic(kafka, topic, partitions=3)
@@ -138,7 +166,7 @@ def _read_two_of_three(lab, sends: Sequence) -> None:
     records = lab.spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka)
     records = records.option("assign", json.dumps({topic: [0, 1]}))
     records = records.option("startingOffsets", "earliest").load()
-    _run(records.writeStream.format("noop"), checkpoint_of(lab, "D"))
+    return _run(records.writeStream.format("noop"), checkpoint_of(lab, "D"))
 
 
 @dataclass(frozen=True)
@@ -175,7 +203,7 @@ class Evidence:
         return {
             NOT_READ: "Its number is how many messages of that one partition nobody has read",
             REPLACED: "Its number is the newest batch that a commit of the table knows",
-            NO_COMPACTION: "Its number is the most logs that stand on one base file",
+            NO_COMPACTION: "Its number is the most logs that stand on one base file, of all days",
             SAVEPOINT: "Its number is the instant that the savepoint keeps",
         }[self.cause]
 
@@ -261,12 +289,20 @@ def _facts(picture: Snapshot) -> dict:
     """What a table's picture says of it."""
     checkpoints = (picture.commit().checkpoint or {}).values()
     return {
-        "logs": max(len(found.logs) for found in picture.current),
+        "logs": most_logs(picture),
         "table_batch": max(map(int, checkpoints), default=None),
         "savepoints": sum(i.action == "savepoint" for i in picture.instants),
         "pending": sum(i.state != "completed" for i in picture.instants),
         "merge_on_read": picture.table_type == "MERGE_ON_READ",
     }
+
+
+def most_logs(picture: Snapshot) -> int:
+    """Most log files that a query merges in one file group, as in lesson 06."""
+    logs: Counter[tuple[str, str]] = Counter()
+    for part in picture.current:  # two of a group while a compaction is pending
+        logs[part.partition, part.group] += sum(file.kind == "log" for file in part.logs)
+    return max(logs.values(), default=0)
 
 
 def _lag(lab, name: str) -> dict[int, int]:

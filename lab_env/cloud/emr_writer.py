@@ -1,0 +1,118 @@
+"""The pipeline's writer as a streaming job of EMR Serverless; `lab cloud job` makes its request.
+
+The writer of the lab (`lab_env.pipeline.writer`) is a program of one machine: it builds its session
+from local jars and reports into local files. Here Spark comes from EMR, and the report is a line of
+JSON on standard output, which CloudWatch turns into a metric (BehindMetric of lake.yaml).
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from lab_env.pipeline import guard, parsing, sinks
+from lab_env.pipeline.layout import checkpoint_path, table_path
+from lab_env.settings import Endpoints
+
+POLL_SECONDS = 5.0
+# How to sign in to Kafka, as options of Spark's source.
+SECURITY = {
+    # The login module comes with aws-msk-iam-auth.
+    "iam": {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "AWS_MSK_IAM",
+        "kafka.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+        "kafka.sasl.client.callback.handler.class": (
+            "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+        ),
+    },
+    "plaintext": {},
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the queries until the job is cancelled, or one of them fails or is silent.
+
+    Returns:
+        Exit status 0, if the queries were stopped. Otherwise the JVM is halted with status 1, so
+        that EMR tries again: after a failure of Hudi's sink it may wait for itself for ever.
+    """
+    job = _parse(arguments)
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.appName("lakehouse-writer").getOrCreate()
+    # No keys: the role of the job counts.
+    endpoints = Endpoints(job.endpoint, "", "", job.region, job.bucket, job.brokers)
+    base = f"s3a://{job.bucket}/{job.folder}"
+    records = parsing.read_topic(spark, job.brokers, job.topic, **SECURITY[job.security])
+    trigger = {"processingTime": f"{job.seconds} seconds"}
+    queries = [
+        sinks.start_query(records, sink, base, trigger, _claim(endpoints, base, sink))
+        for sink in sinks.SINKS
+    ]
+    seen: dict[str, str] = {}
+    heard = dict.fromkeys(sinks.SINKS, time.monotonic())
+    while all(query.isActive for query in queries):
+        for line in new_lines([one for query in queries for one in query.recentProgress], seen):
+            heard[line["sink"]] = time.monotonic()
+            print(json.dumps(line), flush=True)
+        if silent := [sink for sink in heard if time.monotonic() - heard[sink] > job.stall]:
+            return _halt(spark, f"no report of {', '.join(silent)} for {job.stall} s")
+        time.sleep(POLL_SECONDS)
+    if failed := [query for query in queries if query.exception()]:
+        return _halt(spark, f"query {failed[0].name} failed: {failed[0].exception()}")
+    return 0
+
+
+def _halt(spark, why: str) -> int:
+    print(why, file=sys.stderr, flush=True)
+    spark.sparkContext._jvm.java.lang.Runtime.getRuntime().halt(1)
+    return 1
+
+
+def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
+    """A line for each progress report that is new; an idle query reports, too.
+
+    Args:
+        reports: those that Spark keeps, for each query the older first.
+        seen: by query the time of the newest report that has its line; changed here.
+
+    Yields:
+        sink, batch, rows, seconds and behind (messages that no batch has read, of the partition
+        where they are most, as Spark knows it).
+    """
+    for report in reports:
+        if report["timestamp"] > seen.get(report["name"], ""):
+            seen[report["name"]] = report["timestamp"]
+            metrics = report["sources"][0].get("metrics") or {}
+            yield {
+                "sink": report["name"],
+                "batch": report["batchId"],
+                "rows": report["numInputRows"],
+                "seconds": report["durationMs"].get("triggerExecution", 0) / 1000,
+                "behind": int(metrics.get("maxOffsetsBehindLatest", 0)),
+            }
+
+
+def _claim(endpoints: Endpoints, base: str, sink: str) -> dict[str, str]:
+    """The options that bind a Hudi sink to its checkpoint; see `lab_env.pipeline.guard`."""
+    if sink not in sinks.HUDI_SINKS:
+        return {}
+    table, path = table_path(base, sink), checkpoint_path(base, sink)
+    guard.check_clock(endpoints, table, "")
+    return {guard.IDENTIFIER: guard.claim_table(endpoints, table, path)}
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="emr_writer")
+    for name in ("endpoint", "region", "bucket", "folder", "brokers", "topic"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--security", choices=SECURITY, default="iam", help="of Kafka")
+    parser.add_argument("--seconds", type=int, default=60, help="between two batches")
+    parser.add_argument("--stall", type=int, default=600, help="seconds without a report")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

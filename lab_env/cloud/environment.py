@@ -1,0 +1,58 @@
+"""The settings of the lab for a stack: its outputs, under the names that the code reads.
+
+An output `LabS3Bucket` is the setting `LAB_S3_BUCKET`. CloudFormation allows no underscore in the
+name of an output.
+"""
+
+import re
+import shlex
+
+from lab_env.cloud.stack import Stack
+from lab_env.errors import LabError
+from lab_env.settings import Settings
+
+PREFIX = "Lab"
+
+
+def setting_of(output: str) -> str:
+    """The field of `Settings` that an output is for, for example `s3_bucket` for `LabS3Bucket`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", output.removeprefix(PREFIX)).lower()
+
+
+def settings_of(outputs: dict[str, str]) -> dict[str, str]:
+    """The settings among the outputs of a stack, by variable.
+
+    Raises:
+        LabError: an output is for a setting that this version of the lab does not have.
+    """
+    fields = {setting_of(name): value for name, value in outputs.items() if name.startswith(PREFIX)}
+    unknown = sorted(set(fields) - set(Settings.model_fields))
+    if unknown:
+        names = ", ".join(f"LAB_{field.upper()}" for field in unknown)
+        raise LabError(
+            f"The stack was made for another version of the lab, which has {names}.",
+            "update the stack with this version's template: lab cloud template",
+        )
+    return {f"LAB_{field.upper()}": value for field, value in sorted(fields.items())}
+
+
+def shell_lines(stack: Stack) -> list[str]:
+    """The settings as lines for a shell: `eval "$(lab cloud env STACK)"`.
+
+    The keys of another store must not win over the machine's own role, so they are unset.
+    """
+    found = settings_of(stack.outputs)
+    if "LAB_S3_BUCKET" not in found:
+        stack.output(f"{PREFIX}S3Bucket")
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in found.items()]
+    return [*lines, "unset LAB_S3_ACCESS_KEY LAB_S3_SECRET_KEY", *_not_wired(stack)]
+
+
+def _not_wired(stack: Stack) -> list[str]:
+    """What the stack has and the lab does not use yet, as comments."""
+    lines = [f"# Glue database: {stack.outputs['Database']}"] if "Database" in stack.outputs else []
+    for service in ("Kafka", "Kinesis"):
+        if service in stack.outputs:
+            lines.append(f"# {service}: {stack.outputs[service]}")
+    reason = "# The lab does not read these yet (docs/cloud.md); its orders go to its own Kafka."
+    return [*lines, reason] if lines else []

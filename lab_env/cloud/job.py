@@ -1,0 +1,115 @@
+"""The request that starts the writer on EMR Serverless, in the form that the AWS CLI reads.
+
+Whether it runs is known to nobody yet: only its form is tested (docs/cloud.md).
+"""
+
+import shlex
+
+from lab_env.cloud.stack import Account, Stack
+from lab_env.errors import LabError
+from lab_env.install.maven import file_name
+from lab_env.install.versions import versions
+from lab_env.shop import TOPIC
+
+IMAGE_FOLDER = "/opt/lab"  # of the Dockerfile
+IAM_JAR = "aws-msk-iam-auth-2.3.2-all.jar"
+# Of the jars that the course's Spark runs on, those that EMR does not bring. Its own S3A stays.
+GROUPS = ("org.apache.hudi", "org.apache.spark", "org.apache.kafka", "org.apache.commons")
+CONF = {
+    # Two cores and 8 GB per worker, with the overhead of 10 %: 6 vCPU and 24 GB of the 8 and 32
+    # that lake.yaml allows.
+    "spark.driver.cores": "2",
+    "spark.driver.memory": "7g",
+    "spark.executor.cores": "2",
+    "spark.executor.memory": "7g",
+    "spark.executor.instances": "2",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": "/usr/bin/python3.11",
+    "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": "/usr/bin/python3.11",
+    "spark.emr-serverless.driverEnv.PYTHONPATH": IMAGE_FOLDER,
+    "spark.executorEnv.PYSPARK_PYTHON": "/usr/bin/python3.11",
+}
+
+
+def jar_names() -> list[str]:
+    """The jars that the image has in its folder `jars`."""
+    pins = versions()["jars"]["spark"]
+    ours = [file_name(jar) for jar in pins if jar.split(":")[0] in GROUPS]
+    return [*ours, IAM_JAR]
+
+
+def brokers_of(account: Account, stack: Stack) -> str:
+    """The bootstrap brokers of the stack's MSK cluster, for IAM.
+
+    Raises:
+        LabError: the stack has no Kafka.
+    """
+    if "Kafka" not in stack.outputs:
+        raise LabError(
+            f"The stack {stack.name} has no Kafka for the writer to read.",
+            "deploy it with Stream=msk.",
+        )
+    answer = account.client("kafka").get_bootstrap_brokers(ClusterArn=stack.outputs["Kafka"])
+    return answer["BootstrapBrokerStringSaslIam"]
+
+
+def job_request(
+    stack: Stack, brokers: str, topic: str = TOPIC, folder: str = "pipeline", minutes: int = 240
+) -> dict:
+    """The request of StartJobRun.
+
+    Args:
+        stack: a complete stack with Kafka.
+        brokers: `host:9098`, separated by commas.
+        topic: Kafka topic to read.
+        folder: folder of the bucket for tables and checkpoints.
+        minutes: after these the job is cancelled, so that a forgotten one costs an afternoon.
+    """
+    bucket = stack.output("LabS3Bucket")
+    jars = ",".join(f"local://{IMAGE_FOLDER}/jars/{name}" for name in jar_names())
+    settings = CONF | {"spark.jars": jars, "spark.sql.warehouse.dir": f"s3a://{bucket}/warehouse"}
+    arguments = {
+        "endpoint": stack.output("LabS3Endpoint"),
+        "region": stack.output("LabS3Region"),
+        "bucket": bucket,
+        "folder": folder,
+        "brokers": brokers,
+        "topic": topic,
+    }
+    logs = {
+        "enabled": True,
+        "logGroupName": stack.output("LogGroup"),
+        "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
+    }
+    return {
+        "applicationId": stack.output("Application"),
+        "executionRoleArn": stack.output("JobRole"),
+        "name": "lakehouse-writer",
+        "mode": "STREAMING",
+        "executionTimeoutMinutes": minutes,
+        "retryPolicy": {"maxFailedAttemptsPerHour": 3},
+        "jobDriver": {
+            "sparkSubmit": {
+                "entryPoint": f"local://{IMAGE_FOLDER}/lab_env/cloud/emr_writer.py",
+                "entryPointArguments": [
+                    word for name, value in arguments.items() for word in (f"--{name}", value)
+                ],
+                "sparkSubmitParameters": " ".join(
+                    f"--conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items()
+                ),
+            }
+        },
+        "configurationOverrides": {
+            "monitoringConfiguration": {
+                "cloudWatchLoggingConfiguration": logs,
+                "s3MonitoringConfiguration": {"logUri": f"s3://{bucket}/logs/emr"},
+            }
+        },
+    }

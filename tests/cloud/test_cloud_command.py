@@ -1,0 +1,496 @@
+"""`lab cloud` against an emulated AWS: settings, the writer's request, and the end of a stack."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from unittest.mock import MagicMock
+
+import boto3
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+from cloud_template import ACCOUNT, REGION, STACK, of_type, resolved, template
+from moto import mock_aws
+from moto.emrserverless.models import emrserverless_backends
+from moto.server import ThreadedMotoServer
+from typer.testing import CliRunner
+
+from lab_env.cli import app
+from lab_env.cloud import TEMPLATE, cost, emr_writer, environment, job, stack, teardown
+from lab_env.errors import LabError
+from lab_env.settings import REPOSITORY
+
+BUCKET = f"{STACK}-{ACCOUNT}-{REGION}"
+BROKERS = "boot-1.kafka-serverless.example.org:9098"
+SHOW = """
+from lab_env.settings import settings
+found = settings()
+print(found.s3_endpoint, found.s3_region, found.s3_bucket, bool(found.s3_access_key))
+"""
+
+
+@pytest.fixture
+def credentials(monkeypatch):
+    """Credentials of nobody, and nothing of this machine's own."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials it has found
+    monkeypatch.setattr(teardown, "POLL_SECONDS", 0.01)
+
+
+@pytest.fixture
+def emulator(credentials):
+    """An empty AWS in this process."""
+    with mock_aws():
+        yield
+
+
+def client(service: str, **more):
+    return boto3.client(service, region_name=REGION, **more)
+
+
+def deploy(stream: str = "none", **more) -> str:
+    """Make a stack with the template's bucket and logs, and with its outputs; return its job run.
+
+    The emulator knows no EMR application in a template, and cannot delete a route table: so the
+    application comes from its own service, and the network is left out.
+    """
+    emr = client("emr-serverless", **more)
+    application = emr.create_application(
+        name=STACK, releaseLabel="emr-7.13.0", type="SPARK", clientToken="token"
+    )["applicationId"]
+    emr.start_application(applicationId=application)
+    run = emr.start_job_run(
+        applicationId=application,
+        executionRoleArn=f"arn:aws:iam::{ACCOUNT}:role/JobRole",
+        clientToken="token",
+        jobDriver={"sparkSubmit": {"entryPoint": "s3://nowhere/job.py"}},
+    )["jobRunId"]
+    if not more:  # the emulator's jobs have ended as soon as they begin
+        backend = emrserverless_backends[ACCOUNT][REGION]
+        backend.get_job_run(application, run).state = "RUNNING"
+    found = resolved(template(), Stream=stream)
+    outputs = found["Outputs"]
+    outputs["Application"]["Value"] = application
+    if stream == "msk":
+        answer = client("kafka", **more).create_cluster_v2(
+            ClusterName=STACK, Serverless={"VpcConfigs": [{"SubnetIds": ["subnet-1"]}]}
+        )
+        outputs["Kafka"]["Value"] = answer["ClusterArn"]
+    # The emulator knows the older policy only; the template's differs where a creation fails.
+    found["Resources"]["Bucket"]["DeletionPolicy"] = "Retain"
+    body = {
+        "Description": template()["Description"],
+        "Resources": {name: found["Resources"][name] for name in ("Bucket", "LogGroup")},
+        "Outputs": outputs,
+    }
+    client("cloudformation", **more).create_stack(StackName=STACK, TemplateBody=json.dumps(body))
+    return run
+
+
+def lab(*arguments: str, typed: str | None = None, monkeypatch=None):
+    """A `lab cloud` command in this process; `typed` is what a person answers at a terminal."""
+    if typed is not None:
+        monkeypatch.setattr("lab_env.cli._at_terminal", lambda: True)
+    return CliRunner().invoke(app, ["cloud", *arguments, "--region", REGION], input=typed)
+
+
+def objects() -> int:
+    return client("s3").list_objects_v2(Bucket=BUCKET)["KeyCount"]
+
+
+def fill() -> None:
+    """A table, and an upload that nobody finished."""
+    for number in range(3):
+        client("s3").put_object(Bucket=BUCKET, Key=f"tour/orders_cow/{number}", Body=b"x" * 1000)
+    client("s3").create_multipart_upload(Bucket=BUCKET, Key="tour/orders_cow/half")
+
+
+def job_states() -> set[str]:
+    emr = client("emr-serverless")
+    found = emr.list_applications()["applications"]
+    return {
+        run["state"]
+        for one in found
+        for run in emr.list_job_runs(applicationId=one["id"])["jobRuns"]
+    }
+
+
+# ---- lab cloud env -------------------------------------------------------------------------------
+
+
+def test_the_settings_of_a_stack_are_lines_that_a_shell_and_the_lab_take(emulator):
+    deploy()
+    done = lab("env", STACK)
+    assert done.exit_code == 0, done.output
+    script = f"{done.stdout}\n{shlex.quote(sys.executable)} -c {shlex.quote(SHOW)}"
+    shell = subprocess.run(
+        ["sh", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env=os.environ | {"LAB_S3_ACCESS_KEY": "of another store"},
+        timeout=60,
+    )
+    assert shell.stdout.split() == [
+        f"https://s3.{REGION}.amazonaws.com",
+        REGION,
+        BUCKET,
+        "False",
+    ], shell.stderr
+
+
+def test_what_is_not_wired_yet_is_a_comment_and_no_setting(emulator):
+    deploy("msk")
+    lines = lab("env", STACK).stdout.splitlines()
+    assert [line for line in lines if "kafka" in line.lower() and not line.startswith("#")] == []
+    assert [line for line in lines if line.startswith("# Kafka: arn:aws:kafka:")]
+    assert [line for line in lines if line.startswith("# Glue database: ")]
+
+
+@pytest.mark.parametrize(
+    ("output", "field"),
+    [("LabS3Bucket", "s3_bucket"), ("LabKafkaBootstrap", "kafka_bootstrap"), ("LabBind", "bind")],
+)
+def test_an_output_is_named_after_its_setting(output, field):
+    assert environment.setting_of(output) == field
+
+
+def test_an_output_for_an_unknown_setting_is_an_error():
+    with pytest.raises(LabError, match="LAB_S3_BUKCET"):
+        environment.settings_of({"LabS3Bukcet": "x"})
+
+
+def test_the_command_itself_asks_where_aws_is_said_to_be(credentials):
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        address = f"http://{host}:{port}"
+        deploy(endpoint_url=address)
+        done = subprocess.run(
+            [sys.executable, "-I", "-m", "lab_env.cli", "cloud", "env", STACK],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"AWS_ENDPOINT_URL": address, "AWS_REGION": REGION},
+            timeout=120,
+        )
+    finally:
+        server.stop()
+    assert done.returncode == 0, done.stderr
+    assert f"export LAB_S3_BUCKET={BUCKET}" in done.stdout
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["env", "job"])
+def test_a_stack_that_is_not_there_gets_a_next_step(emulator, verb):
+    done = lab(verb, "elsewhere")
+    assert isinstance(done.exception, LabError)
+    assert "no stack elsewhere" in done.exception.what and "--region" in done.exception.next_step
+
+
+@pytest.mark.parametrize("verb", ["env", "down"])
+def test_a_stack_of_somebody_else_is_left_alone(emulator, verb):
+    body = {"Description": "x", "Resources": {"B": {"Type": "AWS::S3::Bucket"}}}
+    client("cloudformation").create_stack(StackName="other", TemplateBody=json.dumps(body))
+    done = lab(verb, "other")
+    assert "not made from this course's template" in str(done.exception)
+    assert len(client("cloudformation").list_stacks()["StackSummaries"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "what", "next_step"),
+    [
+        ("CREATE_IN_PROGRESS", "is not ready", "wait"),
+        ("ROLLBACK_COMPLETE", "cannot be used", "describe-stack-events"),
+    ],
+)
+def test_a_stack_that_is_not_complete_is_not_used(emulator, monkeypatch, status, what, next_step):
+    deploy()
+    ask = stack.Account.stack
+    monkeypatch.setattr(
+        stack.Account, "stack", lambda self, name: replace(ask(self, name), status=status)
+    )
+    with pytest.raises(LabError, match=what) as error:
+        stack.Account(REGION).complete_stack(STACK)
+    assert next_step in error.value.next_step
+
+
+def test_a_machine_without_credentials_or_region_is_told_so(credentials, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    assert "no AWS credentials" in str(lab("env", STACK).exception)
+    bare = CliRunner().invoke(app, ["cloud", "env", STACK])
+    assert "No AWS region is chosen." in str(bare.exception)
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("AccessDenied", "AWS refuses"),
+        ("ExpiredToken", "no longer accepts"),
+        ("Throttling", "answers with an error"),
+    ],
+)
+def test_an_answer_of_aws_becomes_one_sentence(code, what):
+    error = stack.ClientError({"Error": {"Code": code, "Message": "no"}}, "DescribeStacks")
+    with pytest.raises(LabError, match=what) as found, stack.aws_errors():
+        raise error
+    assert found.value.next_step
+
+
+# ---- lab cloud down ------------------------------------------------------------------------------
+
+
+def test_without_a_terminal_a_stack_stays_until_yes_is_said(emulator):
+    deploy()
+    done = lab("down", STACK)
+    assert f"lab cloud down lake --region {REGION} --yes" in done.exception.next_step
+    assert job_states() == {"RUNNING"} and stack.Account(REGION).stack(STACK)
+
+
+def test_a_no_at_the_terminal_changes_nothing(emulator, monkeypatch):
+    deploy()
+    assert lab("down", STACK, typed="n\n", monkeypatch=monkeypatch).exit_code == 1
+    assert job_states() == {"RUNNING"} and stack.Account(REGION).stack(STACK)
+
+
+def test_the_jobs_end_first_and_the_data_stays(emulator):
+    deploy()
+    fill()
+    done = lab("down", STACK, "--yes")
+    assert done.exit_code == 0, done.output
+    assert job_states() == {"CANCELLED"}
+    states = [a["state"] for a in client("emr-serverless").list_applications()["applications"]]
+    assert states == ["STOPPED"]
+    assert stack.Account(REGION).stack(STACK) is None
+    assert f"Kept: s3://{BUCKET} (3 objects, 0.0 MB)" in done.stdout
+    assert f"lab cloud down {STACK} --region {REGION} --delete-data {BUCKET}" in done.stdout
+    assert objects() == 3
+
+
+@pytest.mark.parametrize("typed", ["y\n\n", "y\nyes\n", f"y\n{BUCKET}x\n"])
+def test_anything_but_the_buckets_name_keeps_it(emulator, monkeypatch, typed):
+    deploy()
+    fill()
+    done = lab("down", STACK, typed=typed, monkeypatch=monkeypatch)
+    assert "Kept: " in done.output and objects() == 3
+
+
+def test_the_typed_name_deletes_the_bucket_for_good(emulator, monkeypatch):
+    deploy()
+    fill()
+    done = lab("down", STACK, typed=f"y\n{BUCKET}\n", monkeypatch=monkeypatch)
+    assert done.exit_code == 0 and f"Deleted: s3://{BUCKET} with 3 objects." in done.output
+    assert client("s3").list_buckets()["Buckets"] == []
+
+
+def test_it_can_be_run_again_at_any_point(emulator):
+    deploy()
+    fill()
+    client("s3").put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    client("s3").delete_object(Bucket=BUCKET, Key="tour/orders_cow/1")
+    lab("down", STACK, "--yes")
+    done = lab("down", STACK, "--delete-data", BUCKET)
+    assert done.exit_code == 0, done.output
+    assert f"There is no stack {STACK}" in done.output and "Deleted: " in done.output
+    again = lab("down", STACK)
+    assert again.exit_code == 0 and "Nothing is left" in again.output
+
+
+def test_another_buckets_name_is_refused_before_anything_is_deleted(emulator):
+    deploy()
+    client("s3").create_bucket(
+        Bucket="precious", CreateBucketConfiguration={"LocationConstraint": REGION}
+    )
+    done = lab("down", STACK, "--yes", "--delete-data", "precious")
+    assert "precious is not the bucket of lake" in done.exception.what
+    assert stack.Account(REGION).stack(STACK) and job_states() == {"RUNNING"}
+
+
+def test_a_resource_that_cannot_be_deleted_is_named(emulator, monkeypatch):
+    deploy()
+    account = stack.Account(REGION)
+
+    class Stuck:
+        """CloudFormation, with a network interface that is still in use."""
+
+        def describe_stacks(self, **_):
+            return {"Stacks": [{"StackStatus": "DELETE_FAILED"}]}
+
+        def describe_stack_resources(self, **_):
+            one = {"LogicalResourceId": "PrivateA", "ResourceStatus": "DELETE_FAILED"}
+            return {"StackResources": [one | {"ResourceStatusReason": "has dependencies"}]}
+
+        def delete_stack(self, **_):
+            pass
+
+    ask = account.client
+    account.client = lambda service: Stuck() if service == "cloudformation" else ask(service)
+    with pytest.raises(LabError, match="PrivateA: has dependencies") as error:
+        teardown.take_apart(account, stack.Account(REGION).stack(STACK), lambda _: None)
+    assert f"lab cloud down {STACK}" in error.value.next_step
+
+
+def test_a_job_that_does_not_end_is_an_error_and_not_a_wait_for_ever(emulator, monkeypatch):
+    deploy()
+    monkeypatch.setattr(teardown, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(teardown, "ACTIVE", (*teardown.ACTIVE, "CANCELLED"))
+    with pytest.raises(LabError, match="the job runs of lake did not end"):
+        account = stack.Account(REGION)
+        teardown.take_apart(account, account.stack(STACK), lambda _: None)
+
+
+# ---- lab cloud job -------------------------------------------------------------------------------
+
+
+def test_the_request_of_the_writer_has_the_form_that_aws_takes(emulator, monkeypatch):
+    deploy("msk")
+    monkeypatch.setattr(job, "brokers_of", lambda *_: BROKERS)  # the emulator has none
+    done = lab("job", STACK, "--topic", "shop.orders")
+    assert done.exit_code == 0, done.output
+    request = json.loads(done.stdout)
+    model = botocore.session.get_session().get_service_model("emr-serverless")
+    shape = model.operation_model("StartJobRun").input_shape
+    # The AWS CLI adds the token itself.
+    report = ParamValidator().validate(request | {"clientToken": "token"}, shape)
+    assert not report.has_errors(), report.generate_report()
+    assert request["mode"] == "STREAMING" and request["executionTimeoutMinutes"] == 240
+    words = request["jobDriver"]["sparkSubmit"]["entryPointArguments"]
+    read = emr_writer._parse(words)
+    assert (read.bucket, read.topic, read.region) == (BUCKET, "shop.orders", REGION)
+    assert read.brokers == BROKERS
+
+
+def test_the_brokers_are_those_for_iam(emulator, monkeypatch):
+    deploy("msk")
+    found = stack.Account(REGION).stack(STACK)
+
+    class Kafka:
+        """MSK, which answers with the addresses of each way to sign in."""
+
+        def get_bootstrap_brokers(self, ClusterArn):
+            assert ClusterArn == found.outputs["Kafka"]
+            return {"BootstrapBrokerStringSaslIam": BROKERS, "BootstrapBrokerStringTls": "x:9094"}
+
+    account = stack.Account(REGION)
+    monkeypatch.setattr(account, "client", lambda service: {"kafka": Kafka()}[service])
+    assert job.brokers_of(account, found) == BROKERS
+
+
+def test_without_kafka_there_is_no_request(emulator):
+    deploy()
+    assert "deploy it with Stream=msk" in lab("job", STACK).exception.next_step
+
+
+def test_the_writer_fits_into_what_the_template_allows():
+    most = of_type(resolved(template()), "EMRServerless::Application")["Application"]
+    workers = 1 + int(job.CONF["spark.executor.instances"])
+    cores = int(job.CONF["spark.driver.cores"])
+    assert job.CONF["spark.executor.cores"] == str(cores)
+    # Spark adds a tenth for what is not heap, and EMR rounds up.
+    heap = int(job.CONF["spark.driver.memory"].removesuffix("g"))
+    gigabytes = -(-heap * 11 // 10)
+    assert (workers * cores, workers * gigabytes) == (cost.VCPUS, cost.MEMORY_GB)
+    capacity = most["MaximumCapacity"]
+    assert int(capacity["Cpu"].split()[0]) >= cost.VCPUS
+    assert int(capacity["Memory"].split()[0]) >= cost.MEMORY_GB
+
+
+# ---- the writer on EMR ---------------------------------------------------------------------------
+
+DOCKERFILE = (TEMPLATE.parent / "Dockerfile").read_text()
+
+
+def test_the_image_has_all_packages_that_the_writer_imports_at_the_locked_versions():
+    pins = dict(re.findall(r"([a-z0-9-]+)==([\w.]+)", DOCKERFILE))
+    lock = (REPOSITORY / "requirements.lock").read_text()
+    assert [name for name in pins if f"{name}=={pins[name]} " not in lock] == []
+    direct = {name.replace("-", "_") for name in pins} | {"pydantic", "pydantic_core", "botocore"}
+    direct |= {"pyspark", "py4j"}  # of EMR
+    program = """
+import ast, sys, importlib
+importlib.import_module("lab_env.cloud.emr_writer")
+found = set()
+for name, module in list(sys.modules.items()):
+    if name.split(".")[0] != "lab_env" or not getattr(module, "__file__", None):
+        continue
+    for node in ast.parse(open(module.__file__).read()).body:
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else (
+            [node.module] if isinstance(node, ast.ImportFrom) else [])
+        found |= {one.split(".")[0] for one in names}
+print(*sorted(found - sys.stdlib_module_names - {"lab_env"}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=REPOSITORY, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) <= direct
+
+
+def report(name: str, batch: int, at: str, behind: str | None) -> dict:
+    return {
+        "name": name,
+        "batchId": batch,
+        "timestamp": at,
+        "numInputRows": 5,
+        "durationMs": {"triggerExecution": 1500},
+        "sources": [{"metrics": {"maxOffsetsBehindLatest": behind} if behind else {}}],
+    }
+
+
+def test_the_writer_prints_each_report_once_in_the_form_that_the_metric_reads():
+    seen: dict[str, str] = {}
+    first = [report("cow", 3, "2026-01-01T00:00:00", "17")]
+    lines = list(emr_writer.new_lines(first, seen))
+    assert lines == [{"sink": "cow", "batch": 3, "rows": 5, "seconds": 1.5, "behind": 17}]
+    assert list(emr_writer.new_lines(first, seen)) == []
+    # An idle query is alive: its next report has the same batch.
+    idle = [report("cow", 3, "2026-01-01T00:00:10", None)]
+    assert [line["behind"] for line in emr_writer.new_lines(idle, seen)] == [0]
+    pattern = of_type(resolved(template()), "Logs::MetricFilter")["BehindMetric"]["FilterPattern"]
+    assert re.findall(r"\$\.(\w+)", pattern) == ["behind"]
+
+
+class Query:
+    """A streaming query that does what a test says."""
+
+    def __init__(self, name: str, active: bool = True, error: str | None = None):
+        self.name, self.isActive, self.error, self.recentProgress = name, active, error, []
+
+    def exception(self) -> str | None:
+        return self.error
+
+
+@pytest.mark.parametrize(
+    ("dead", "said"),
+    [
+        (Query("mor", active=False, error="null key"), "query mor failed: null key"),
+        (Query("mor"), "no report of json, cow, mor, dead for 0 s"),
+    ],
+)
+def test_a_writer_whose_query_fails_or_hangs_ends_its_jvm_at_once(monkeypatch, capsys, dead, said):
+    session = MagicMock()
+    monkeypatch.setattr("pyspark.sql.SparkSession.builder", session)
+    monkeypatch.setattr(emr_writer.parsing, "read_topic", MagicMock())
+    monkeypatch.setattr(emr_writer, "_claim", lambda *_: {})
+    monkeypatch.setattr(emr_writer.sinks, "start_query", lambda *_: dead)
+    words = ["endpoint", "region", "bucket", "folder", "brokers", "topic"]
+    arguments = [f"--{word}=x" for word in words]
+    assert emr_writer.main([*arguments, "--stall=0"]) == 1
+    assert said in capsys.readouterr().err
+    runtime = session.appName().getOrCreate().sparkContext._jvm.java.lang.Runtime
+    runtime.getRuntime().halt.assert_called_once_with(1)
+    iam = emr_writer.parsing.read_topic.call_args.kwargs
+    assert iam["kafka.sasl.mechanism"] == "AWS_MSK_IAM"

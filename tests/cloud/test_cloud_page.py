@@ -1,0 +1,130 @@
+"""What docs/cloud.md says of cost and of permissions is computed here, line by line."""
+
+import csv
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+import pytest
+from cloud_template import ACCOUNT, EVERYTHING, REGION, STACK, many, resolved, statements, template
+
+from lab_env import prices
+from lab_env.bench import cost as bench_cost
+from lab_env.cloud import cost
+from lab_env.settings import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "cloud.md").read_text(encoding="utf-8")
+BUCKET = f"arn:aws:s3:::{STACK}-{ACCOUNT}-{REGION}"
+HERE = f"{REGION}:{ACCOUNT}"
+THINGS = {
+    "a file of a table": f"{BUCKET}/tour/orders_cow/1.parquet",
+    "another bucket's file": "arn:aws:s3:::payroll/2026.csv",
+    "the bucket": BUCKET,
+    "another bucket": "arn:aws:s3:::payroll",
+    "a table of this database": f"arn:aws:glue:{HERE}:table/lakehouse/orders",
+    "another database's table": f"arn:aws:glue:{HERE}:table/payroll/staff",
+    "this database": f"arn:aws:glue:{HERE}:database/lakehouse",
+    "a Glue job": f"arn:aws:glue:{HERE}:job/any",
+    "the writer's log": f"arn:aws:logs:{HERE}:log-group:/lakehouse/{STACK}:log-stream:driver",
+    "another log": f"arn:aws:logs:{HERE}:log-group:/payroll:*",
+    "an alarm": f"arn:aws:cloudwatch:{HERE}:alarm:any",
+    "anything": "*",
+    "the stream": f"arn:aws:kinesis:{HERE}:stream/{STACK}",
+    "a topic": f"arn:aws:kafka:{HERE}:topic/{STACK}/uuid/orders",
+    "another cluster's topic": f"arn:aws:kafka:{HERE}:topic/payroll/uuid/orders",
+    "the application": f"arn:aws:emr-serverless:{HERE}:/applications/<Application>",
+    "another application": f"arn:aws:emr-serverless:{HERE}:/applications/other",
+    "the writer's role": f"arn:aws:iam::{ACCOUNT}:role/JobRole",
+    "another role": f"arn:aws:iam::{ACCOUNT}:role/admin",
+}
+# The role of the second article's repository, in the statements that matter.
+BEFORE = [
+    {"Effect": "Allow", "Action": ["s3:*", "glue:*", "logs:*", "cloudwatch:*"], "Resource": "*"},
+    {"Effect": "Allow", "Action": "kinesis:*", "Resource": f"arn:aws:kinesis:*:*:stream/{STACK}"},
+]
+ROWS = re.findall(
+    r"^\| `([\w-]+:\w+)` \| ([^|]+) \| (yes|no) \| (yes|no) \| (yes|no) \|$", PAGE, re.M
+)
+
+
+def allows(policy: Iterable[dict], action: str, thing: str) -> bool:
+    """Whether statements allow an action on a resource, as IAM decides: a denial wins."""
+    effects = {
+        one["Effect"]
+        for one in policy
+        if any(fnmatchcase(action, pattern) for pattern in many(one["Action"]))
+        and any(fnmatchcase(thing, pattern) for pattern in many(one["Resource"]))
+    }
+    return effects == {"Allow"}
+
+
+@pytest.fixture(scope="module")
+def roles() -> dict[str, list[dict]]:
+    """The statements of both roles, with every stream."""
+    stacks = [resolved(template(), **choice) for choice in EVERYTHING]
+    return {
+        role: [one for stack in stacks for one in statements(stack, role)]
+        for role in ("JobRole", "HostRole")
+    }
+
+
+@pytest.mark.parametrize(("action", "thing", "before", "writer", "host"), ROWS)
+def test_a_line_of_the_security_table_is_what_the_policies_say(
+    roles, action, thing, before, writer, host
+):
+    policies = (BEFORE, roles["JobRole"], roles["HostRole"])
+    found = [allows(policy, action, THINGS[thing]) for policy in policies]
+    assert found == [answer == "yes" for answer in (before, writer, host)]
+
+
+def test_the_table_uses_every_kind_of_thing_and_has_both_answers_of_each_role():
+    assert {row[1] for row in ROWS} == set(THINGS)
+    assert all({row[column] for row in ROWS} == {"yes", "no"} for column in (2, 3, 4))
+
+
+def test_a_denial_wins_and_nothing_is_allowed_by_default():
+    assert not allows([], "s3:GetObject", BUCKET)
+    both = [{"Effect": effect, "Action": "s3:*", "Resource": "*"} for effect in ("Allow", "Deny")]
+    assert allows(both[:1], "s3:GetObject", BUCKET) and not allows(both, "s3:GetObject", BUCKET)
+
+
+@pytest.mark.parametrize("stream", cost.STREAMS)
+def test_the_tables_of_cost_are_what_the_code_computes(stream):
+    assert cost.markdown(stream) in PAGE
+
+
+def test_the_sentences_on_cost_are_computed_too():
+    short, long = (cost.bill(hours) for hours in (cost.AFTERNOON, cost.MONTH))
+    assert f"is {cost.total(long) / cost.total(short):.0f} times its afternoon" in PAGE
+    assert (
+        f"four hours with {cost.EVENTS_PER_SECOND} events a second" in PAGE and cost.AFTERNOON == 4
+    )
+    cluster = next(line.usd for line in long if line.part.endswith("the cluster"))
+    assert cluster / cost.total(long) > 0.5  # "more than half of it"
+    with prices.PRICES.open() as file:
+        rows = [one for one in csv.DictReader(file) if one["item"] in cost.ITEMS]
+    unconfirmed = ", ".join(f"`{one['item']}`" for one in rows if one["confirmed"] == "no")
+    assert f"Not confirmed on a page are: {unconfirmed}." in PAGE
+
+
+def test_a_bill_is_linear_in_its_prices_and_grows_with_time():
+    free = dict.fromkeys(cost.ITEMS, 0.0)
+    assert cost.total(cost.bill(cost.MONTH, prices=free)) == 0
+    for item in cost.ITEMS:
+        bills = [
+            cost.total(cost.bill(hours, stream, prices=free | {item: 1.0}))
+            for stream in cost.STREAMS
+            for hours in (cost.AFTERNOON, cost.MONTH)
+        ]
+        assert max(bills) > 0, f"{item} is priced, and no bill has it"
+        assert all(long >= short for short, long in zip(bills[::2], bills[1::2], strict=True))
+
+
+def test_every_price_is_used_dated_and_marked():
+    with prices.PRICES.open() as file:
+        rows = list(csv.DictReader(file))
+    assert {one["item"] for one in rows} == set(bench_cost.ITEMS) | set(cost.ITEMS)
+    assert {one["confirmed"] for one in rows} == {"yes", "no"}
+    assert {one["region"] for one in rows} == {"us-east-1"}
+    assert all(re.fullmatch(r"20\d\d(-\d\d)?", one["as_of"]) for one in rows)
+    assert all(one["source"].startswith("https://") for one in rows)

@@ -1,0 +1,105 @@
+"""The writer of the cloud, run by spark-submit on the lab's own Kafka and MinIO.
+
+EMR itself and Kafka's IAM cannot be had here. The rest is the same: a Spark that the program is
+given, the options of `lab cloud job`, and a line of JSON per report.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.metadata import distribution
+
+from own_lab import allowed, wait_until
+
+from lab_env import store
+from lab_env.campaign.judge import read_rows
+from lab_env.cloud import emr_writer, job
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
+from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, spark_conf
+from lab_env.pipeline.sinks import FOLDERS, SINKS
+from lab_env.shop.topics import ensure_topic
+
+SPACE = "t-cloud"
+EVENTS = 2000
+# Of the lab's session what EMR has by itself, or has otherwise: the class path and the store.
+OF_THE_MACHINE = ("spark.driver.", "spark.hadoop.", "spark.sql.shuffle.", "spark.ui.")
+
+
+def submit(lab: Lab, services, output) -> subprocess.Popen:
+    """Start the writer as EMR does, with the settings of the job's request."""
+    home = distribution("pyspark").locate_file("pyspark")
+    local = spark_conf(services, jar_folder("spark"))
+    conf = {name: value for name, value in local.items() if name.startswith(OF_THE_MACHINE)}
+    conf["spark.driver.extraJavaOptions"] = cds_archive.java_options(LESSON_JAVA_OPTIONS)
+    conf |= {
+        name: value
+        for name, value in job.CONF.items()
+        if name.startswith(("spark.serializer", "spark.kryo", "spark.sql", "spark.scheduler"))
+    }
+    words = {
+        "endpoint": services.s3_endpoint,
+        "region": services.s3_region,
+        "bucket": services.bucket,
+        "folder": lab.base.removeprefix(f"s3a://{services.bucket}/"),
+        "brokers": services.kafka_bootstrap,
+        "topic": lab.topic("orders"),
+        "security": "plaintext",
+        "seconds": "5",
+    }
+    environment = os.environ | store.keys_as_variables(services)
+    environment |= {
+        "SPARK_HOME": str(home),
+        "JAVA_HOME": str(java.java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    return subprocess.Popen(
+        [
+            str(home / "bin" / "spark-submit"),
+            "--master=local[2]",
+            *(f"--conf={name}={value}" for name, value in conf.items()),
+            emr_writer.__file__,
+            *(f"--{name}={value}" for name, value in words.items()),
+        ],
+        env=environment,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def test_the_writer_of_the_cloud_keeps_what_the_ledger_says(services, tmp_path):
+    lab = Lab(SPACE, services)
+    ensure_topic(services.kafka_bootstrap, lab.topic("orders"))
+    lab.replay(n=EVENTS)
+    log = tmp_path / "driver.log"
+
+    def lines() -> list[dict]:
+        found = [line for line in log.read_text().splitlines() if line.startswith('{"sink"')]
+        return [json.loads(line) for line in found]
+
+    def rows() -> dict[str, int]:
+        """What each query has read."""
+        found = lines()
+        return {sink: sum(o["rows"] for o in found if o["sink"] == sink) for sink in SINKS}
+
+    with log.open("wb") as output:
+        process = submit(lab, services, output)
+        try:
+            wait_until(
+                lambda: process.poll() is not None or min(rows().values()) >= EVENTS,
+                allowed(300),
+            )
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert rows() == dict.fromkeys(SINKS, EVENTS), log.read_text()[-3000:]
+    assert lines()[-1]["behind"] == 0
+    for sink in ("cow", "mor"):
+        verdict = lab.ledger().reconcile_table(read_rows(services, lab.path(FOLDERS[sink])), sink)
+        assert verdict.ok and verdict.rows > 1000, str(verdict)
+    reset_lesson(SPACE)

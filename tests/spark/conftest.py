@@ -1,0 +1,37 @@
+"""A Spark without services or a web page, which these tests share."""
+
+import pytest
+
+from lab_env.install import cds_archive, java
+from lab_env.install.jars import jar_folder
+from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, prepare_environment, spark_conf
+from lab_env.services.minio import credentials
+from lab_env.settings import Endpoints
+
+
+@pytest.fixture(scope="package")
+def spark():
+    """A small local session in UTC."""
+    # A JVM keeps its class path, options and environment, the keys of the store among them. Here
+    # they are those of the lab's own sessions, so that both may run in one process, in any order.
+    _, access_key, secret_key = credentials()
+    # No service answers at this address, so a unit test that needs one fails.
+    nowhere = Endpoints(
+        "http://127.0.0.1:1", access_key, secret_key, "us-east-1", "lakehouse", "127.0.0.1:1"
+    )
+    prepare_environment(nowhere, java.java_home())
+    from pyspark.sql import SparkSession
+
+    conf = spark_conf(nowhere, jar_folder("spark"))
+    jvm = {name: value for name, value in conf.items() if name.startswith("spark.driver.")}
+    jvm["spark.driver.extraJavaOptions"] = cds_archive.java_options(LESSON_JAVA_OPTIONS)
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config(map=jvm)
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "1")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
