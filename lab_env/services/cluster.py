@@ -11,7 +11,7 @@ import itertools
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -114,8 +114,12 @@ class Cluster(Service):
         return self._program(self.name, MASTER, *listens)
 
     def worker_program(self, number: int) -> Program:
-        """A worker; its executors may take the memory that an executor is given."""
-        return self._program(
+        """A worker; its executors may take the memory that an executor is given.
+
+        It is stopped by a kill of its whole process group. A worker that is asked to end still
+        takes orders: it started an executor while it ended, which then nobody stopped.
+        """
+        program = self._program(
             program_of(number),
             WORKER,
             *("--cores", "1", "--memory", settings().spark_executor_memory),
@@ -123,6 +127,7 @@ class Cluster(Service):
             *("--work-dir", str(self.folder / f"worker-{number}"), self.address()),
             **credentials_as("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
         )
+        return replace(program, stop_signal="KILL")
 
     def start(self) -> None:
         """Start the master, and the workers as soon as it listens.
