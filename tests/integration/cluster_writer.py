@@ -14,6 +14,7 @@ import psutil
 
 from lab_env import services
 from lab_env.campaign.judge import read_rows
+from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.checkpoint import read_checkpoint
@@ -28,7 +29,7 @@ SINK, EVENTS, BATCH = "cow", 1500, 500
 
 
 def main(report: Path) -> None:
-    services.up(progress=print)
+    up(seconds=30)
     lab = Lab("tour", services.endpoints())
     lab.replay(n=EVENTS)
     writer = lab.writer()
@@ -59,6 +60,19 @@ def main(report: Path) -> None:
     found |= {"ok": verdict.ok, "rows": verdict.rows, "verdict": str(verdict)}
     found["cleared"] = reset_lesson("tour")
     report.write_text(json.dumps(found))
+
+
+def up(seconds: float) -> None:
+    """Use the external services; a broker that was just started may not be registered yet."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            services.up(progress=print)
+            return
+        except LabError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1)
 
 
 def programs_showing_secrets(bootstrap: str) -> list[str]:
