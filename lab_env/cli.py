@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from lab_env.errors import LabError
-from lab_env.shop import RATE, TOPIC, USERS
+from lab_env.shop import RATE, USERS, default_topic
 
 app = typer.Typer(
     help="The streaming lakehouse lab: its services, live load, tour and benchmark.",
@@ -39,6 +39,10 @@ app.add_typer(cloud, name="cloud")
 
 Names = Annotated[
     list[str] | None, typer.Argument(help="services to start; by default minio and kafka")
+]
+Topic = Annotated[
+    str,
+    typer.Option(help="Kafka topic", default_factory=default_topic, show_default="lab.orders"),
 ]
 StackName = Annotated[str, typer.Argument(help="name of the CloudFormation stack")]
 Region = Annotated[
@@ -255,7 +259,7 @@ def campaign(
 
 @app.command()
 def load(
-    topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC,
+    topic: Topic,
     rate: Annotated[int, typer.Option(min=1, help="events a second")] = RATE,
     users: Annotated[int, typer.Option(min=1, help="Locust users")] = USERS,
     seconds: Annotated[int, typer.Option(min=1, help="how long")] = 60,
@@ -272,7 +276,7 @@ def load(
 
 @app.command()
 def replay(
-    topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC,
+    topic: Topic,
     n: Annotated[int | None, typer.Option("-n", min=1, help="how many; all when not given")] = None,
     rate: Annotated[int | None, typer.Option(min=1, help="events a second; unlimited")] = None,
     skip: Annotated[int, typer.Option(min=0, help="leave out this many at the beginning")] = 0,
@@ -285,7 +289,7 @@ def replay(
 
 
 @app.command()
-def ledger(topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC) -> None:
+def ledger(topic: Topic) -> None:
     """Show what the broker acknowledged, by kind."""
     from lab_env import services
     from lab_env.shop import command as shop
@@ -515,8 +519,8 @@ def cloud_env(name: StackName, region: Region = None) -> None:
 @cloud.command("job")
 def cloud_job(
     name: StackName,
+    topic: Topic,
     region: Region = None,
-    topic: Annotated[str, typer.Option(help="Kafka topic")] = TOPIC,
     minutes: Annotated[int, typer.Option(min=5, max=10_080, help="cancel it after these")] = 240,
 ) -> None:
     """Print the request that starts the writer on EMR Serverless; it starts nothing."""

@@ -32,7 +32,7 @@ from lab_env.processes import supervisor
 from lab_env.processes.environment import mark, programs_of_lesson
 from lab_env.processes.state import folder
 from lab_env.processes.tree import kill_processes
-from lab_env.settings import REPOSITORY, Endpoints
+from lab_env.settings import REPOSITORY, Endpoints, settings
 from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
@@ -46,6 +46,8 @@ OTHER_NAMESPACES = ("tour", "bench", "campaign", "lab")
 def namespace_of(lesson: str) -> str:
     """The namespace of a lesson: its folder of the bucket and the first part of each topic's name.
 
+    With LAB_NAMESPACE it begins with that, so that several learners can share a store.
+
     Args:
         lesson: two digits (`05` has the namespace `lesson-05`), or a name that is its own
             namespace, such as `tour`.
@@ -54,9 +56,9 @@ def namespace_of(lesson: str) -> str:
         LabError: no bucket folder or topic can have this name.
     """
     if re.fullmatch(r"\d\d", lesson):
-        return f"lesson-{lesson}"
+        return f"{settings().prefix}lesson-{lesson}"
     if re.fullmatch(r"[a-z][a-z0-9-]{1,40}", lesson):
-        return lesson
+        return f"{settings().prefix}{lesson}"
     raise LabError(f"There is no lesson {lesson!r}.", "use a number of two digits, such as 05.")
 
 

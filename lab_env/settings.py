@@ -26,7 +26,20 @@ Port = Annotated[int, Field(ge=1024, le=65535)]
 
 # The object store's credentials. A program gets them only if they are passed to it by name.
 AWS_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-CREDENTIALS = ("LAB_S3_ACCESS_KEY", "LAB_S3_SECRET_KEY", *AWS_CREDENTIALS)
+CREDENTIALS = (
+    "LAB_S3_ACCESS_KEY",
+    "LAB_S3_SECRET_KEY",
+    "LAB_S3_SESSION_TOKEN",
+    *AWS_CREDENTIALS,
+)
+# What a Spark that belongs to a cluster is configured by.
+CONF_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR")
+# The words that names of tables and topics begin with; a namespace must not look like one.
+TAKEN = ("lesson", "demo", "tour", "bench", "campaign", "lab", "warehouse")
+
+
+# The driver, its blocks, and Hudi's timeline server: each tries up to sixteen ports.
+DRIVER_PORTS = 60
 
 
 class Settings(BaseSettings):
@@ -57,6 +70,10 @@ class Settings(BaseSettings):
     postgres_port: Port = Field(5432, description="PostgreSQL")
     connect_port: Port = Field(8083, description="REST interface of Kafka Connect")
     zookeeper_port: Port = Field(2181, description="ZooKeeper")
+    cluster_port: Port = Field(7077, description="master of the Spark cluster")
+    cluster_ui_port: Port = Field(8180, description="web page of that master")
+    cluster_worker_1_port: Port = Field(8181, description="web page of its first worker")
+    cluster_worker_2_port: Port = Field(8182, description="web page of its second worker")
     prometheus_port: Port = Field(9090, description="Prometheus")
     exporter_port: Port = Field(9464, description="metrics of the pipelines, for Prometheus")
     jupyter_port: Port = Field(8888, description="JupyterLab")
@@ -74,6 +91,9 @@ class Settings(BaseSettings):
     )
     s3_access_key: SecretStr = Field(SecretStr(""), description="access key for s3_endpoint")
     s3_secret_key: SecretStr = Field(SecretStr(""), description="secret key for s3_endpoint")
+    s3_session_token: SecretStr = Field(
+        SecretStr(""), description="session token of temporary keys for s3_endpoint"
+    )
     s3_region: str = Field("us-east-1", description="region of the bucket")
     s3_bucket: str = Field(
         "lakehouse", description="bucket of all tables and checkpoints", examples=["lakehouse"]
@@ -83,10 +103,21 @@ class Settings(BaseSettings):
         description="Kafka brokers to use instead of starting one",
         examples=["broker-1:9092,broker-2:9092"],
     )
+    kafka_security: Path | None = Field(
+        None, description="Java properties file with which clients sign in to kafka_bootstrap"
+    )
+    namespace: str = Field(
+        "",
+        description="yours among several learners on one store: tables and topics begin with it",
+        examples=["alice"],
+    )
     metastore_uri: str = Field(
         "",
         description="a Hive Metastore to use instead of starting one",
         examples=["thrift://metastore-1:9083"],
+    )
+    catalog: Literal["hms", "glue"] = Field(
+        "hms", description="who keeps the names of tables: a Hive Metastore, or AWS Glue"
     )
     zookeeper_connect: str = Field(
         "",
@@ -105,6 +136,28 @@ class Settings(BaseSettings):
     spark_master: str = Field("local[2]", description="Spark master of sessions and writers")
     spark_memory: str = Field(
         "1g", pattern=r"^\d+[mg]$", description="heap of a Spark driver", examples=["700m", "1g"]
+    )
+
+    spark_executor_memory: str = Field(
+        "700m",
+        pattern=r"^\d+[mg]$",
+        description="heap of a Spark executor, on a cluster",
+        examples=["700m", "4g"],
+    )
+    spark_executor_cores: int = Field(1, ge=1, le=64, description="cores of an executor")
+    spark_cores: int = Field(
+        2, ge=1, le=4096, description="cores that a session takes of a cluster, all executors"
+    )
+    spark_driver_host: str = Field(
+        "",
+        description="host by which a cluster's executors reach the driver",
+        examples=["10.0.0.5", "laptop.example.org"],
+    )
+    spark_driver_ports: int = Field(
+        0,
+        ge=0,
+        le=65000,
+        description=f"first of {DRIVER_PORTS} ports at which executors reach the driver; 0: any",
     )
 
     # Trino
@@ -172,11 +225,47 @@ class Settings(BaseSettings):
         return not IPv4Address(self.bind).is_loopback
 
     @property
+    def prefix(self) -> str:
+        """What the names of one's own tables and topics begin with; empty without a namespace."""
+        return f"{self.namespace}-" if self.namespace else ""
+
+    @property
+    def cores(self) -> int:
+        """The cores of a session with the chosen master."""
+        if self.spark_master == "local":
+            return 1
+        local = re.fullmatch(r"local\[(\d+|\*)(?:, *\d+)?\]", self.spark_master)
+        if local is None:
+            return self.spark_cores
+        return os.cpu_count() or 1 if local[1] == "*" else int(local[1])
+
+    @property
+    def cluster_properties(self) -> Path:
+        """The properties of the lab's own Spark cluster, with its secret; missing without one."""
+        return self.home / "cluster" / "cluster.properties"
+
+    @property
+    def own_master(self) -> str:
+        """The master's URL of the lab's own Spark cluster; empty if none was started."""
+        try:
+            found = re.search(r"^spark.master=(.+)$", self.cluster_properties.read_text(), re.M)
+        except FileNotFoundError:
+            return ""
+        return found[1] if found else ""
+
+    @property
+    def conf_folders(self) -> dict[str, str]:
+        """The variables of `CONF_FOLDERS` that count: those of a cluster that is not the lab's."""
+        if self.spark_master.startswith("local") or self.spark_master == self.own_master:
+            return {}
+        return {name: os.environ[name] for name in CONF_FOLDERS if os.environ.get(name)}
+
+    @property
     def places(self) -> dict[str, str]:
         """The settings that are paths, as variables for a program that runs elsewhere."""
         return {_variable(name): str(path) for name, path in self if isinstance(path, Path)}
 
-    @field_validator("home", "cache", "work", "minio_binary", "ivy_settings")
+    @field_validator("home", "cache", "work", "minio_binary", "ivy_settings", "kafka_security")
     @classmethod
     def _make_absolute(cls, path: Path | None) -> Path | None:
         try:
@@ -208,6 +297,15 @@ class Settings(BaseSettings):
     def _check_bucket(cls, name: str) -> str:
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", name):
             raise ValueError("a bucket name has 3 to 63 characters: a-z, 0-9, dot and hyphen")
+        return name
+
+    @field_validator("namespace")
+    @classmethod
+    def _check_namespace(cls, name: str) -> str:
+        if name and not re.fullmatch(r"[a-z][a-z0-9]{0,19}", name):
+            raise ValueError("a namespace has up to 20 characters: a-z, then 0-9, too")
+        if name in TAKEN:
+            raise ValueError(f"the course itself uses {', '.join(TAKEN)}")
         return name
 
     @field_validator("kafka_bootstrap", "zookeeper_connect")
@@ -251,6 +349,7 @@ class Endpoints:
         bucket: bucket of all tables and checkpoints.
         kafka_bootstrap: `host:port` of the broker.
         zookeeper: `host:port` of ZooKeeper, which runs only where it was asked for.
+        s3_session_token: of temporary keys; empty for others, and not part of `repr`.
     """
 
     s3_endpoint: str
@@ -260,6 +359,7 @@ class Endpoints:
     bucket: str
     kafka_bootstrap: str
     zookeeper: str = ""
+    s3_session_token: str = ""
 
     def __repr__(self) -> str:
         return f"Endpoints(s3={self.s3_endpoint}, kafka={self.kafka_bootstrap})"

@@ -29,7 +29,9 @@ class StoredObject:
 
 
 @lru_cache(maxsize=4)
-def s3_client(endpoint: str, access_key: str, secret_key: str, region: str):
+def s3_client(
+    endpoint: str, access_key: str, secret_key: str, region: str, session_token: str = ""
+):
     """A boto3 client that gives up quickly when the store does not answer.
 
     Clients are thread-safe and slow to make, so they are cached.
@@ -39,6 +41,7 @@ def s3_client(endpoint: str, access_key: str, secret_key: str, region: str):
         access_key: access key; without one, boto3 looks for the machine's own.
         secret_key: secret key.
         region: region name.
+        session_token: of temporary keys.
 
     Returns:
         A boto3 S3 client.
@@ -48,6 +51,7 @@ def s3_client(endpoint: str, access_key: str, secret_key: str, region: str):
         endpoint_url=endpoint,
         aws_access_key_id=access_key or None,
         aws_secret_access_key=secret_key or None,
+        aws_session_token=session_token or None,
         region_name=region,
         config=Config(
             connect_timeout=2,
@@ -66,6 +70,7 @@ def client(endpoints: Endpoints):
         endpoints.s3_access_key,
         endpoints.s3_secret_key,
         endpoints.s3_region,
+        endpoints.s3_session_token,
     )
 
 
@@ -82,8 +87,9 @@ def export_environment(endpoints: Endpoints) -> None:
     os.environ["AWS_REGION"] = endpoints.s3_region
     os.environ["AWS_ALLOW_HTTP"] = str(endpoints.s3_endpoint.startswith("http:")).lower()
     if endpoints.s3_access_key:
+        if os.environ.get("AWS_ACCESS_KEY_ID") != endpoints.s3_access_key:
+            os.environ.pop("AWS_SESSION_TOKEN", None)  # it belongs to other keys
         os.environ.update(keys_as_variables(endpoints))
-        os.environ.pop("AWS_SESSION_TOKEN", None)  # it would belong to other keys
 
 
 def keys_as_variables(endpoints: Endpoints) -> dict[str, str]:
@@ -94,6 +100,7 @@ def keys_as_variables(endpoints: Endpoints) -> dict[str, str]:
     keys = {
         "AWS_ACCESS_KEY_ID": endpoints.s3_access_key,
         "AWS_SECRET_ACCESS_KEY": endpoints.s3_secret_key,
+        "AWS_SESSION_TOKEN": endpoints.s3_session_token,
     }
     return {name: key for name, key in keys.items() if key}
 

@@ -21,6 +21,7 @@ def known_secrets() -> dict[str, str]:
     }
     keys = {
         "LAB_S3_SECRET_KEY": settings().s3_secret_key.get_secret_value(),
+        "LAB_S3_SESSION_TOKEN": settings().s3_session_token.get_secret_value(),
         "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
     }
     found = _read(home / "secrets.json") | tokens | keys

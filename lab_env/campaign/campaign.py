@@ -21,7 +21,7 @@ from lab_env.campaign.plan import PLANTED, SINKS, Case, find_case, make_plan
 from lab_env.campaign.records import Records, Result, report_path
 from lab_env.campaign.victims import outcome_of, run_case
 from lab_env.errors import LabError
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab import Lab, namespace_of, reset_lesson
 from lab_env.pipeline.sinks import table_path
 from lab_env.processes.locks import exclusive
 from lab_env.processes.state import folder
@@ -91,7 +91,8 @@ class Campaign:
     def _free_attempt(self, number: int) -> int:
         """The next tables of a group; those of lost records are not used again."""
         attempt = self.records.attempt(number)
-        while ledger_directory(f"{NAMESPACE}.{self._label(number, attempt)}").exists():
+        prefix = f"{namespace_of(NAMESPACE)}."
+        while ledger_directory(prefix + self._label(number, attempt)).exists():
             attempt += 1
         return attempt
 

@@ -17,6 +17,7 @@ from lab_env.errors import LabError
 from lab_env.faults.gate import Gate, Rule
 from lab_env.faults.writers import jvm_of
 from lab_env.install import java
+from lab_env.lab import namespace_of
 from lab_env.pipeline.guard import Checkpoint, read_state, table_receipt
 from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.sinks import checkpoint_path, table_path
@@ -76,9 +77,9 @@ class Group:
     ):
         self.endpoints = endpoints
         self.label = label
-        self.topic = f"{NAMESPACE}.{label}"
-        self.base = f"s3a://{endpoints.bucket}/{NAMESPACE}/{label}"
-        self.writer = Writer(f"writer-{NAMESPACE}-{label}")
+        self.topic = f"{namespace_of(NAMESPACE)}.{label}"
+        self.base = f"s3a://{endpoints.bucket}/{namespace_of(NAMESPACE)}/{label}"
+        self.writer = Writer(f"writer-{namespace_of(NAMESPACE)}-{label}")
         self.say = say
         self.gate = Gate(endpoints.s3_endpoint)
         self.processor_seconds = 0.0

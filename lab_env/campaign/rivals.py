@@ -18,6 +18,7 @@ from lab_env.campaign.judge import read_rows
 from lab_env.campaign.plan import Case
 from lab_env.campaign.records import Result
 from lab_env.campaign.rival import CONFLICT, FIRST, Attempt
+from lab_env.lab import namespace_of
 from lab_env.pipeline.handle import lesson_environment
 from lab_env.processes import supervisor
 from lab_env.processes.environment import clean_environment, mark
@@ -34,7 +35,8 @@ def twenty_writers(group: Group, case: Case, result: Result) -> None:
     """Let twenty writers write the same rows; who fails tries again."""
     services.up(["zookeeper"], progress=lambda line: None)
     # A path below the campaign's folder: a reset of the campaign also removes its lock.
-    table = f"s3a://{group.endpoints.bucket}/{NAMESPACE}/{group.label}-{case.id}-rivals"
+    folder = f"s3a://{group.endpoints.bucket}/{namespace_of(NAMESPACE)}"
+    table = f"{folder}/{group.label}-{case.id}-rivals"
     result.evidence["base"] = table
     with _rivals(group, table) as rivals:
         for rival in rivals:

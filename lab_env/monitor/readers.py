@@ -14,6 +14,7 @@ from lab_env.hudi.timeline import parse_timeline_key
 from lab_env.monitor.metrics import Position, Topic
 from lab_env.pipeline.checkpoint import first_offsets, newest_commit
 from lab_env.settings import Endpoints
+from lab_env.shop.kafka_client import confluent_options
 from lab_env.store import StoredTable
 
 TIMEOUT_S = 3.0
@@ -46,8 +47,7 @@ class TopicReader:
 
     def __init__(self, bootstrap: str, topic: str):
         self._topic = topic
-        self._options = {
-            "bootstrap.servers": bootstrap,
+        self._options = confluent_options(bootstrap) | {
             "group.id": "exporter",  # the client asks for one
             "enable.auto.commit": False,
             "enable.partition.eof": True,

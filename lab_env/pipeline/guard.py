@@ -22,6 +22,7 @@ from lab_env.errors import LabError
 from lab_env.hudi.commits import decode_commit, read_avro
 from lab_env.hudi.intact import damaged_metadata
 from lab_env.hudi.timeline import parse_timeline_key, to_datetime
+from lab_env.pipeline import options
 from lab_env.pipeline.checkpoint import batch_numbers
 from lab_env.settings import Endpoints
 from lab_env.xray import StoredTable
@@ -41,11 +42,14 @@ class Receipt:
         identifier: of the stream.
         batch: the newest batch in the table.
         instant: requested time of that commit.
+        buckets: of each partition; a writer with another number would look for rows in the wrong
+            file groups, and Hudi does not notice (apache/hudi#13241).
     """
 
     identifier: str
     batch: int
     instant: str
+    buckets: int = options.DEFAULT_BUCKETS
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,10 @@ def table_receipt(endpoints: Endpoints, table: str) -> Receipt | None:
         if (instant := parse_timeline_key(entry.key)) and instant.completed and instant.writes
     )
     for instant, key in sorted(found, key=lambda pair: pair[0].requested, reverse=True):
-        batches = decode_commit(read_avro(store.read(endpoints, key)), instant).checkpoint
-        for identifier, batch in (batches or {}).items():
-            return Receipt(identifier, int(batch), instant.requested)
+        commit = decode_commit(read_avro(store.read(endpoints, key)), instant)
+        buckets = int(commit.extra.get(options.BUCKETS_NOTE, options.DEFAULT_BUCKETS))
+        for identifier, batch in (commit.checkpoint or {}).items():
+            return Receipt(identifier, int(batch), instant.requested, buckets)
     return None
 
 

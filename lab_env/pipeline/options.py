@@ -15,11 +15,14 @@ KEYS = {
     "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING",
 }
 
+DEFAULT_BUCKETS = 2
+BUCKETS_NOTE = "_lab_buckets"  # Hudi keeps options that begin with _ in each commit
+
 INDEX = {
     # The key's hash names its file group: no look-up. Measured 1.1 to 1.5 times the rows/s.
     "hoodie.index.type": "BUCKET",
-    # Buckets per partition: one for each core here. Fixed when the table is created.
-    "hoodie.bucket.index.num.buckets": "2",
+    # Buckets per partition: one for each of two cores. Fixed when the table is created.
+    "hoodie.bucket.index.num.buckets": str(DEFAULT_BUCKETS),
 }
 
 METADATA = {
@@ -104,6 +107,28 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
     }
 
 
+def buckets(number: int) -> dict[str, str]:
+    """Options for a table with another number of buckets; **each writer needs the same**.
+
+    Args:
+        number: of buckets in each partition.
+    """
+    if number == DEFAULT_BUCKETS:
+        return {}
+    # Hudi does not keep the number, so each commit has a note of it.
+    return {"hoodie.bucket.index.num.buckets": str(number), BUCKETS_NOTE: str(number)}
+
+
+def reachable(first_port: int) -> dict[str, str]:
+    """Options for executors that reach the driver only at some ports.
+
+    Args:
+        first_port: LAB_SPARK_DRIVER_PORTS; 0 if all are open.
+    """
+    # Each table's writer has a timeline server, which takes the next free port.
+    return {"hoodie.embed.timeline.server.port": str(first_port + 40)} if first_port else {}
+
+
 def lock_place(path: str) -> str:
     """Where the lock of a table, or those of all tables below a folder, lie in ZooKeeper.
 
@@ -114,7 +139,9 @@ def lock_place(path: str) -> str:
     return "/" + path.rstrip("/").split("://", 1)[1]
 
 
-def second_writer(table: dict[str, str], zookeeper: str, path: str) -> dict[str, str]:
+def second_writer(
+    table: dict[str, str], zookeeper: str, path: str, number_of_buckets: int = DEFAULT_BUCKETS
+) -> dict[str, str]:
     """All options of a job that writes one of the pipeline's tables beside its stream.
 
     The table's own are among them, because a writer's index decides how it compares: one without
@@ -128,10 +155,12 @@ def second_writer(table: dict[str, str], zookeeper: str, path: str) -> dict[str,
         table: the table's options: `COW`, `MOR`, `CHANGES`.
         zookeeper: `host:port` of ZooKeeper, or several with commas.
         path: of the table; its last part is the table's name.
+        number_of_buckets: of the table, as `guard.table_receipt` says.
     """
     name = {"hoodie.table.name": path.rstrip("/").rsplit("/", 1)[-1]}
     services = COMPACTION_OFF | {"hoodie.clean.automatic": "false"}
-    return table | services | shared(zookeeper, path) | name
+    lock = shared(zookeeper, path)
+    return table | buckets(number_of_buckets) | services | lock | name
 
 
 DEMO_OPTIONS = {

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lab_env.shop.events import EVENT_DDL, FIELDS, MAX_EVENT_BYTES, OPS, STATUSES
+from lab_env.shop.kafka_client import spark_options
 
 EARLIEST = "2020-01-01"
 CORRUPT = "_corrupt"
@@ -32,7 +33,7 @@ def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) 
     """
     return (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**spark_options(bootstrap))
         .option("subscribe", topic)
         # A stream defaults to `latest` and would lose what was sent before its first start.
         .option("startingOffsets", "earliest")

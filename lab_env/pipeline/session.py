@@ -4,21 +4,23 @@ Lesson 03 builds the same session by hand; this one serves the tour, the writers
 """
 
 import os
+import shlex
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
 
 from lab_env.jvm import EXIT_SECONDS, JOL_OPTIONS, QUICK_COMPILER, start_mark
-from lab_env.settings import Endpoints, settings
+from lab_env.settings import CONF_FOLDERS, Endpoints, settings
 from lab_env.store import export_environment, keys_as_variables
+
+# Hudi formats instant times in the JVM's time zone; it must be the same on every machine.
+ANYWHERE = ("-Duser.timezone=UTC", *JOL_OPTIONS)
 
 JAVA_OPTIONS = " ".join(
     (
-        # Hudi formats instant times in the JVM's time zone; it must be the same on every laptop.
-        "-Duser.timezone=UTC",
-        *JOL_OPTIONS,
+        *ANYWHERE,
         # Warnings would bury errors in a learner's notebook, so only errors are logged.
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
     )
@@ -57,6 +59,7 @@ def endpoints_of_environment() -> Endpoints:
         s3_region=os.environ["STREAM_S3_REGION"],
         bucket=os.environ["STREAM_BUCKET"],
         kafka_bootstrap=os.environ["STREAM_KAFKA"],
+        s3_session_token=os.environ.get("AWS_SESSION_TOKEN", ""),
     )
 
 
@@ -89,6 +92,13 @@ def session_of_environment(app: str, extra: dict[str, str] | None = None, log: P
     )
 
 
+PLANS_HIDE = "spark.sql.redaction.string.regex"
+
+# Glue in the place of a metastore: AWS's client, which EMR has on its class path.
+GLUE = "spark.hadoop.hive.metastore.client.factory.class"
+GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSGlueDataCatalogHiveClientFactory"
+
+
 def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
     """The configuration of a session that reads Kafka and writes Hudi tables to the object store.
 
@@ -108,18 +118,18 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         # A class path instead of spark.jars.packages: no resolution and no copying of jars at
         # start. Measured: session in 2.7 s instead of 5.8 s.
         "spark.driver.extraClassPath": f"{jars}/*",
-        "spark.executor.extraClassPath": f"{jars}/*",
         "spark.driver.memory": chosen.spark_memory,
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
-        "spark.driver.host": chosen.client_host,
-        "spark.driver.bindAddress": chosen.bind,
+        **driver_address(),
         "spark.ui.port": str(chosen.spark_ui_port),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        # Plans show the options of a source, and with them how it signs in to Kafka.
+        PLANS_HIDE: r'(username|password)\s*=\s*"(\\.|[^"\\])*"',
         # Tables without a LOCATION also go to the store, not to the notebook's folder.
-        "spark.sql.warehouse.dir": f"s3a://{endpoints.bucket}/warehouse",
-        # The default of 200 shuffle partitions is for clusters; two cores need two.
-        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"s3a://{endpoints.bucket}/{chosen.prefix}warehouse",
+        # The default of 200 shuffle partitions is for large clusters; two cores need two.
+        "spark.sql.shuffle.partitions": str(max(2, chosen.cores)),
         # Hudi asks for Kryo, and for its SQL parser and catalogue (MERGE INTO, CALL, time travel).
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -141,15 +151,60 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
     }
 
 
-def metastore_conf(uri: str) -> dict[str, str]:
-    """The configuration of a session whose table names live in a Hive Metastore.
+def driver_address() -> dict[str, str]:
+    """Where the driver listens, and where executors find it and Hudi's timeline server."""
+    chosen = settings()
+    host = chosen.spark_driver_host or chosen.client_host
+    # A loopback address would be of no use to executors elsewhere.
+    bind = chosen.bind if chosen.reachable_from_outside else host
+    address = {"spark.driver.host": host, "spark.driver.bindAddress": bind}
+    if first := chosen.spark_driver_ports:
+        address["spark.driver.port"] = str(first)
+        address["spark.driver.blockManager.port"] = str(first + 20)
+    return address
+
+
+def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
+    """What a session on a cluster needs beside `spark_conf`; nothing if its master is local.
 
     Args:
-        uri: `thrift://host:port` of the metastore.
+        conf: the session's configuration.
+        jars: the folder of the connector jars.
+
+    Returns:
+        Spark properties.
+    """
+    master = conf["spark.master"]
+    if master.startswith("local"):
+        return {}
+    chosen = settings()
+    shared = {
+        "spark.executor.memory": chosen.spark_executor_memory,
+        "spark.executor.cores": str(chosen.spark_executor_cores),
+        "spark.cores.max": str(chosen.spark_cores),
+        "spark.executor.extraJavaOptions": " ".join(ANYWHERE),
+    }
+    if master == chosen.own_master:
+        # Its executors run on this machine: they read the same jars, and the same archive of them.
+        return shared | {
+            "spark.executor.extraClassPath": f"{jars}/*",
+            "spark.executor.extraJavaOptions": conf["spark.driver.extraJavaOptions"],
+        }
+    # The driver hands the jars to executors on other machines.
+    return shared | {"spark.jars": ",".join(map(str, sorted(jars.glob("*.jar"))))}
+
+
+def metastore_conf(uri: str) -> dict[str, str]:
+    """The configuration of a session whose table names live in a Hive Metastore, or in Glue.
+
+    Args:
+        uri: `thrift://host:port` of the metastore; `glue://region`.
 
     Returns:
         Spark properties, beside those of `spark_conf`.
     """
+    if uri.startswith("glue://"):
+        return {"spark.sql.catalogImplementation": "hive", GLUE: GLUE_CLIENT}
     return {
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.hive.metastore.uris": uri,
@@ -169,10 +224,11 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
         java_home: the Java 17 to run on.
     """
     os.environ["SPARK_HOME"] = str(distribution("pyspark").locate_file("pyspark"))
-    os.environ.pop("SPARK_CONF_DIR", None)
+    for name in {*CONF_FOLDERS, "PYSPARK_SUBMIT_ARGS"} - settings().conf_folders.keys():
+        os.environ.pop(name, None)
     os.environ["JAVA_HOME"] = str(java_home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = settings().bind
+    os.environ["SPARK_LOCAL_IP"] = driver_address()["spark.driver.bindAddress"]
     export_environment(endpoints)
 
 
@@ -202,7 +258,12 @@ def build_session(
 
     running = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName(app)
-    for key, value in (spark_conf(endpoints, jars) | (extra or {})).items():
+    conf = spark_conf(endpoints, jars) | (extra or {})
+    if conf["spark.master"] == settings().own_master:
+        # From a file, because anyone can read the arguments of a JVM.
+        file = shlex.quote(str(settings().cluster_properties))
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {file} pyspark-shell"
+    for key, value in (cluster_conf(conf, jars) | conf).items():
         builder = builder.config(key, value)
     with _output_to(log):
         session = builder.getOrCreate()

@@ -12,6 +12,7 @@ from lab_env.install.bootstrap import SCRUBBED_ENV
 from lab_env.processes.state import home
 from lab_env.processes.system import environment_of
 from lab_env.processes.tree import is_alive
+from lab_env.settings import settings
 
 MARK = "STREAMING_LAKEHOUSE_HOME"
 
@@ -39,7 +40,8 @@ def programs_of_lesson(namespace: str) -> list[psutil.Process]:
 
 def clean_environment() -> dict[str, str]:
     """A copy of this process's environment without the variables of other installations."""
-    return {name: value for name, value in os.environ.items() if name not in SCRUBBED_ENV}
+    kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED_ENV}
+    return kept | settings().conf_folders
 
 
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:

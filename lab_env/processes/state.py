@@ -33,7 +33,7 @@ PURGED = (
 )
 
 # What `secrets` generates; a lab of an earlier version gets those that it lacks.
-PASSWORDS = ("s3_secret_key", "postgres_password")
+PASSWORDS = ("s3_secret_key", "postgres_password", "cluster_secret")
 
 # Marks a folder that the lab made, or found empty: only such a one is ever cleared.
 MARKER = ".streaming-lakehouse"

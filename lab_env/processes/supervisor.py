@@ -320,7 +320,11 @@ def _describe(program: Program) -> None:
         "name": program.name,
         "argv": [str(part) for part in program.argv],
         # Absolute places, because the program runs in another folder.
-        "env": without_credentials(lab_settings) | settings().places | program.env | mark(),
+        "env": without_credentials(lab_settings)
+        | settings().places
+        | settings().conf_folders
+        | program.env
+        | mark(),
         "cwd": str(program.cwd or home()),
         "autorestart": program.autorestart,
         "start_seconds": program.start_seconds,

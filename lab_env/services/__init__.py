@@ -4,6 +4,7 @@ Kernels attach to servers that run elsewhere, so nothing here keeps state in thi
 """
 
 from lab_env.services.base import request_json
+from lab_env.services.cluster import Cluster
 from lab_env.services.manager import (
     ServiceStatus,
     check_for_lesson,
@@ -26,6 +27,7 @@ from lab_env.services.zookeeper import ZooKeeper
 __all__ = [
     "DEFAULT",
     "SERVICES",
+    "Cluster",
     "Metastore",
     "Postgres",
     "Prometheus",

@@ -144,6 +144,11 @@ class Service(ABC):
         """
         return ()
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The names of its programs; the first is the server that clients reach."""
+        return (self.name,)
+
     # What all servers share -----------------------------------------------------------------------
 
     @property
@@ -189,10 +194,14 @@ class Service(ABC):
             supervisor.remove(self.name)
             supervisor.start(self.program(choose_ports(self.name, self.preferred_ports())))
 
+    def remove(self) -> None:
+        """Stop all of its programs and forget them."""
+        for program in reversed(self.programs):
+            supervisor.remove(program)
+
     def failed(self) -> bool:
-        """Whether the process keeps ending; one that was killed once is about to restart."""
-        status = supervisor.status_of(self.name)
-        return status is None or status.state in ("FATAL", "STOPPED", "BACKOFF")
+        """Whether a process keeps ending; one that was killed once is about to restart."""
+        return self._failed_program() is not None
 
     def restarts(self) -> int:
         """How often the supervisor has started its process again."""
@@ -206,11 +215,18 @@ class Service(ABC):
                 f"{self.title} at {self.external_address()} cannot be used: {why}.",
                 f"check {self.variables}.",
             )
+        program = self._failed_program() or self.name
         return LabError(
             f"{self.title} does not start: {why}.",
-            f"run: lab doctor   (the whole log: {supervisor.log_path(self.name)})",
-            supervisor.log_tail(self.name, 20),
+            f"run: lab doctor   (the whole log: {supervisor.log_path(program)})",
+            supervisor.log_tail(program, 20),
         )
+
+    def _failed_program(self) -> str | None:
+        """The first of its programs that was given up, or is not there."""
+        known = {program.name: program.state for program in supervisor.status()}
+        given_up = (None, "FATAL", "STOPPED", "BACKOFF")
+        return next((name for name in self.programs if known.get(name) in given_up), None)
 
 
 def open_local(url: str):

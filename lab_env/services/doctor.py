@@ -106,7 +106,7 @@ def _java() -> Iterator[Finding]:
 
 def _foreign_variables() -> Iterator[Finding]:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYTHONPATH", "PYTHONHOME", "HADOOP_CONF_DIR"):
-        if os.environ.get(name):
+        if os.environ.get(name) and name not in settings().conf_folders:
             fact = f"{name}={os.environ[name]} is set; the lab's programs do not see it"
             yield Finding("environment", "warn", fact, f"unset {name}")
 

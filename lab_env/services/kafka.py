@@ -19,6 +19,7 @@ from lab_env.processes.state import read_state, update_state
 from lab_env.processes.supervisor import Program
 from lab_env.services.base import NotReady, Service, write_properties
 from lab_env.settings import settings, without_credentials
+from lab_env.shop.kafka_client import confluent_options
 from lab_env.shop.topics import delete_topics
 
 # With one broker nothing can be replicated. The other values keep start-up and disk use small.
@@ -64,7 +65,7 @@ class Kafka(Service):
     name = "kafka"
     title = "Kafka"
     contents = "topics"
-    variables = "LAB_KAFKA_BOOTSTRAP"
+    variables = "LAB_KAFKA_BOOTSTRAP and LAB_KAFKA_SECURITY"
 
     def preferred_ports(self) -> dict[str, int]:
         """The broker and its controller."""
@@ -96,7 +97,7 @@ class Kafka(Service):
         from confluent_kafka.admin import AdminClient
 
         options: dict[str, Any] = {
-            "bootstrap.servers": self.address(),
+            **confluent_options(self.address()),
             "socket.timeout.ms": 3000,
             "reconnect.backoff.max.ms": 200,
             "logger": _silent_logger(),

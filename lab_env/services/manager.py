@@ -258,7 +258,7 @@ def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -
                 raise service.failure("its process ended")
             elif service.restarts() >= restarts[service.name] + TOO_OFTEN:
                 # For example another program has taken its port since it was chosen.
-                supervisor.remove(service.name)
+                service.remove()
                 raise service.failure(f"its process ended {TOO_OFTEN} times ({why})")
             else:
                 still.append(service)
@@ -281,7 +281,7 @@ def _stop_failed(services: list[Service]) -> None:
     """Remove services that failed to start; stop the supervisor if nothing else runs."""
     for service in services:
         if service.failed():
-            supervisor.remove(service.name)
+            service.remove()
     if not any(program.alive for program in supervisor.status()):
         supervisor.shutdown()
 

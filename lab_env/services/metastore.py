@@ -15,7 +15,7 @@ from lab_env.install.java import java_program
 from lab_env.install.maven import pyspark_home
 from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes.supervisor import Program
-from lab_env.services import hive
+from lab_env.services import glue, hive
 from lab_env.services.base import LOG4J2, NotReady, Service
 from lab_env.services.minio import credentials, credentials_as
 from lab_env.settings import settings
@@ -47,17 +47,23 @@ class Metastore(Service):
     """The lab's metastore."""
 
     name = "metastore"
-    title = "Hive Metastore"
     contents = "table names"
-    variables = "LAB_METASTORE_URI"
+    variables = "LAB_METASTORE_URI and LAB_CATALOG"
     needs = ("minio",)
+
+    @property
+    def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
+        """Glue stands in for a metastore."""
+        return "AWS Glue" if settings().catalog == "glue" else "Hive Metastore"
 
     def preferred_ports(self) -> dict[str, int]:
         """The Thrift port."""
         return {"thrift": settings().metastore_port}
 
     def external_address(self) -> str:
-        """LAB_METASTORE_URI."""
+        """LAB_METASTORE_URI, or Glue in the region of the store."""
+        if settings().catalog == "glue":
+            return f"{glue.SCHEME}{settings().s3_region}"
         return settings().metastore_uri
 
     def fetch(self, report_progress: Progress) -> None:
@@ -81,7 +87,7 @@ class Metastore(Service):
     def check(self) -> None:
         """Ask for the names of the databases."""
         try:
-            hive.call(self.address(), "get_all_databases", seconds=3)
+            self._client.call(self.address(), "get_all_databases", seconds=3)
         except hive.HiveError as error:
             raise NotReady(f"it does not answer ({error})") from None
 
@@ -106,9 +112,13 @@ class Metastore(Service):
         self._call("drop_database", database, False, True, seconds=30)
         return {"table names": len(tables)}
 
+    @property
+    def _client(self):
+        return glue if settings().catalog == "glue" else hive
+
     def _call(self, method: str, *arguments, seconds: float = 5):
         try:
-            return hive.call(self.address(), method, *arguments, seconds=seconds)
+            return self._client.call(self.address(), method, *arguments, seconds=seconds)
         except hive.HiveError as error:
             what = f"{self.title} at {self.address()} failed at {method}: {error}."
             raise LabError(what, "run: lab status") from None

@@ -21,7 +21,10 @@ class MinIO(Service):
     name = "minio"
     contents = "tables"
     has_login = True
-    variables = "LAB_S3_ENDPOINT, LAB_S3_ACCESS_KEY, LAB_S3_SECRET_KEY and LAB_S3_BUCKET"
+    variables = (
+        "LAB_S3_ENDPOINT, LAB_S3_ACCESS_KEY, LAB_S3_SECRET_KEY, LAB_S3_SESSION_TOKEN and"
+        " LAB_S3_BUCKET"
+    )
 
     @property
     def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
@@ -79,14 +82,14 @@ class MinIO(Service):
             raise NotReady(f"it does not answer ({error})") from None
 
     def probe(self) -> None:
-        """Check it, then open the bucket with our keys; create the bucket if it is missing."""
+        """Check it, then open the bucket with our keys; only the lab's own store gets a new one."""
         self.check()
         from botocore.exceptions import BotoCoreError, ClientError
 
-        from lab_env.store import s3_client  # imports boto3: half a second
+        from lab_env.store import client  # imports boto3: half a second
 
         try:
-            _ensure_bucket(s3_client(*credentials(), settings().s3_region))
+            _ensure_bucket(client(self._store()), create=not self.external)
         except ClientError as error:
             code = error.response["ResponseMetadata"].get("HTTPStatusCode")
             if code in (401, 403):
@@ -115,14 +118,17 @@ class MinIO(Service):
             "s3_secret_key": secret_key,
             "s3_region": settings().s3_region,
             "bucket": settings().s3_bucket,
+            "s3_session_token": session_token(),
         }
 
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's folder of the bucket."""
         from lab_env.store import delete_prefix  # imports boto3: half a second
 
-        store = Endpoints(**self.endpoints(), kafka_bootstrap="")
-        return {"objects": delete_prefix(store, f"{namespace}/")}
+        return {"objects": delete_prefix(self._store(), f"{namespace}/")}
+
+    def _store(self) -> Endpoints:
+        return Endpoints(**self.endpoints(), kafka_bootstrap="")
 
     def diagnose(self) -> Iterator[Finding]:
         """Which MinIO program is used, and why one on PATH is not."""
@@ -147,7 +153,7 @@ class MinIO(Service):
         yield Finding(self.name, "ok", f"{version} from {found.origin} ({found.path})")
 
 
-def _ensure_bucket(client) -> None:
+def _ensure_bucket(client, create: bool) -> None:
     from botocore.exceptions import ClientError
 
     bucket = settings().s3_bucket
@@ -156,6 +162,11 @@ def _ensure_bucket(client) -> None:
     except ClientError as error:
         if error.response["Error"]["Code"] != "404":
             raise
+        if not create:
+            # Somebody pays for it, and for what its defaults leave open.
+            raise NotReady(
+                f"it has no bucket {bucket}; create it there, or choose another"
+            ) from None
         client.create_bucket(Bucket=bucket, **_location(settings().s3_region))
 
 
@@ -174,6 +185,11 @@ def credentials() -> tuple[str, str, str]:
     return MinIO().address(), secrets()["s3_access_key"], secrets()["s3_secret_key"]
 
 
+def session_token() -> str:
+    """The session token of the keys of an external store; empty for others."""
+    return settings().s3_session_token.get_secret_value() if settings().s3_endpoint else ""
+
+
 def credentials_as(access_variable: str, secret_variable: str) -> dict[str, str]:
     """The keys as environment variables with these names, for a program that reads the store.
 
@@ -181,4 +197,6 @@ def credentials_as(access_variable: str, secret_variable: str) -> dict[str, str]
     """
     _, access_key, secret_key = credentials()
     keys = {access_variable: access_key, secret_variable: secret_key}
+    if token := session_token():
+        keys["AWS_SESSION_TOKEN"] = token
     return keys if access_key else machine_credentials()

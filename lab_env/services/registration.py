@@ -2,6 +2,7 @@
 
 from lab_env.errors import LabError
 from lab_env.services.base import Service
+from lab_env.services.cluster import Cluster
 from lab_env.services.connect import Connect
 from lab_env.services.exporter import Exporter
 from lab_env.services.kafka import Kafka
@@ -24,6 +25,7 @@ SERVICES: dict[str, Service] = {
         Postgres(),
         Connect(),
         ZooKeeper(),
+        Cluster(),
         Exporter(),
         Prometheus(),
     )

@@ -77,6 +77,9 @@ class Trino(Service):
         java, server = wheel_java_home(JAVA), archive_folder(self.name)
         if java is None or server is None:
             raise LabError("Trino has not been fetched yet.", "run: lab up trino")
+        if settings().catalog == "glue":
+            what = "The lab's Trino finds tables in a Hive Metastore only, and LAB_CATALOG=glue."
+            raise LabError(what, "unset LAB_CATALOG, or do without Trino.")
         _write_configuration(self.folder, ports["http"], server)
         return Program(
             name=self.name,

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from lab_env.settings import settings
 from lab_env.shop.events import SEND_ID_HEADER
+from lab_env.shop.kafka_client import confluent_options
 from lab_env.shop.ledger import LedgerWriter
 from lab_env.shop.model import Send
 
@@ -63,8 +64,8 @@ class Sender:
         self.acked = self.lost = 0
         self._timeout_s = settings().send_timeout_seconds
         self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
+            confluent_options(bootstrap)
+            | {
                 "acks": "all",
                 "enable.idempotence": True,
                 # Kafka's own clients hash keys like this; librdkafka's default differs.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lab_env.errors import LabError
-from lab_env.shop import TOPIC
+from lab_env.shop import default_topic
 from lab_env.shop.ledger import Ledger
 from lab_env.shop.model import Send
 from lab_env.shop.producer import Sender
@@ -73,7 +73,7 @@ def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic:
     if earlier.isdisjoint(send.send_id for send in chosen):
         return
     done = max(place for place, send in enumerate(stream, 1) if send.send_id in earlier)
-    anew = "`lab reset lab` clears it" if topic == TOPIC else "a new topic can take it"
+    anew = "`lab reset lab` clears it" if topic == default_topic() else "a new topic can take it"
     go_on = f"; to go on after it: skip={done}, in the shell --skip {done}."
     raise LabError(
         f"The topic {topic} already holds this part of the stream.",

@@ -15,8 +15,10 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab_env.errors import LabError
+from lab_env.shop.kafka_client import confluent_options
 
 ADMIN_TIMEOUT_S = 10.0
+BROKERS_CHOICE = -1  # as many replicas as the cluster gives a topic that asks for no number
 NO_LEADER = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
@@ -53,13 +55,15 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = 
         LabError: the name is not allowed, or the broker cannot be reached or refuses.
     """
     check_topic_name(topic)
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    admin = AdminClient(confluent_options(bootstrap) | {"log_level": 2})
     if reset:
         delete_topic(bootstrap, topic)
     last_call = time.monotonic() + ADMIN_TIMEOUT_S
     while topic not in _topics(admin, bootstrap):
         try:
-            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(ADMIN_TIMEOUT_S)
+            admin.create_topics([NewTopic(topic, partitions, BROKERS_CHOICE)])[topic].result(
+                ADMIN_TIMEOUT_S
+            )
         except KafkaException as error:
             # A topic just deleted may linger, one just made by another process may not show yet.
             gone_soon = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
@@ -101,7 +105,7 @@ def delete_topics(bootstrap: str, prefix: str) -> list[str]:
 
 
 def _delete(bootstrap: str, chosen: Callable[[str], bool]) -> list[str]:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    admin = AdminClient(confluent_options(bootstrap) | {"log_level": 2})
     names = sorted(filter(chosen, _topics(admin, bootstrap)))
     last_call = time.monotonic() + ADMIN_TIMEOUT_S
     for name, deleted in admin.delete_topics(names).items() if names else ():
@@ -203,8 +207,8 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
 
 def _consumer(bootstrap: str) -> Consumer:
     return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
+        confluent_options(bootstrap)
+        | {
             "group.id": "ledger",  # the client asks for one; no offset is ever committed
             "enable.auto.commit": False,
             "log_level": 2,

@@ -147,7 +147,7 @@ def _run(tour: Tour, console: Console) -> None:
         topic = lab.topic("orders")
         ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=3)
     writer = lab.writer()
-    store = StoreSamples(lab.endpoints, NAMESPACE)
+    store = StoreSamples(lab.endpoints, lab.namespace)
     memory = MemorySamples(
         {
             "services": lambda: _program_processes(exclude=writer.name),

@@ -183,6 +183,7 @@ def test_a_dropped_table_is_gone_and_its_files_stay(lab):
         ),
         ({"LAB_S3_ENDPOINT": "http://127.0.0.1:1"}, "The S3 store at http://127.0.0.1:1"),
         ({"LAB_S3_SECRET_KEY": "wrong-password"}, "it refuses these keys"),
+        ({"LAB_S3_BUCKET": "not-there"}, "it has no bucket not-there; create it there"),
     ],
 )
 def test_a_wrong_external_server_is_reported_before_anything_starts(

@@ -9,6 +9,7 @@ import pytest
 
 from lab_env.errors import LabError
 from lab_env.install import bootstrap
+from lab_env.lab import namespace_of
 from lab_env.settings import REPOSITORY, Settings, settings
 
 
@@ -81,6 +82,9 @@ def test_set_up_and_the_lab_have_the_same_cache(read, monkeypatch, tmp_path):
             "something like thrift://metastore-1",
         ),
         ("LAB_TRINO_MEMORY", "1 GB", "pattern", "something like 768m"),
+        ("LAB_NAMESPACE", "Alice", "a-z", "something like alice"),
+        ("LAB_NAMESPACE", "a-b", "a-z", "something like alice"),
+        ("LAB_NAMESPACE", "lesson", "the course itself uses", "something like alice"),
         ("LAB_HOME", "~no-such-user/x", "home directory", "a path"),
     ],
 )
@@ -119,3 +123,36 @@ def test_a_misspelt_variable_is_named_with_a_guess_only_if_one_is_near(read, mis
 def test_clients_of_a_server_on_all_addresses_use_this_machines_own(read):
     assert read(LAB_BIND="0.0.0.0").client_host == "127.0.0.1"
     assert read(LAB_BIND="127.0.0.9").client_host == "127.0.0.9"
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[1]", 1), ("local[3]", 3), ("local[4, 2]", 4), ("spark://a:7077", 5)],
+)
+def test_the_cores_are_those_of_the_master(read, master, cores):
+    assert read(LAB_SPARK_MASTER=master, LAB_SPARK_CORES="5").cores == cores
+
+
+def test_a_cluster_that_is_not_the_labs_is_configured_by_its_own_folders(
+    read, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
+    assert read(LAB_HOME=str(tmp_path)).conf_folders == {}
+    theirs = {"LAB_SPARK_MASTER": "spark://a:7077", "LAB_HOME": str(tmp_path)}
+    assert read(**theirs).conf_folders == {"SPARK_CONF_DIR": "/etc/spark"}
+    settings().cluster_properties.parent.mkdir()
+    settings().cluster_properties.write_text("spark.master=spark://a:7077\n")
+    assert settings().conf_folders == {}  # it is the lab's own
+
+
+def test_two_learners_share_no_name(read):
+    names = {}
+    for learner in ("", "alice", "bob"):
+        read(LAB_NAMESPACE=learner)
+        names[learner] = [namespace_of(name) for name in ("05", "tour", "lab")]
+    assert names[""] == ["lesson-05", "tour", "lab"]
+    assert names["alice"] == ["alice-lesson-05", "alice-tour", "alice-lab"]
+    # What a reset of one deletes begins with its name and a slash or a dot.
+    everything = [f"{name}{end}" for own in names.values() for name in own for end in "/."]
+    for own in everything:
+        assert [other for other in everything if other.startswith(own)] == [own]

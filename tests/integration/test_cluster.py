@@ -1,0 +1,88 @@
+"""The Spark cluster: reachable from this machine only, no secret shown, a worker stops and returns.
+
+What a session does on it is in lesson 21, and in `test_own_cluster.py` for one elsewhere.
+"""
+
+import urllib.request
+
+import psutil
+import pytest
+from instance import programs_showing
+from own_lab import wait_until
+
+from lab_env import services as lab_services
+from lab_env.faults.outages import kill_service
+from lab_env.processes import supervisor
+from lab_env.processes.state import home, secrets
+from lab_env.processes.tree import process_tree
+from lab_env.services import Cluster
+from lab_env.services.base import NotReady
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture(scope="module")
+def cluster(services) -> Cluster:
+    lab_services.up(["cluster"], progress=lambda line: None)
+    found = lab_services.service("cluster")
+    yield found
+    found.remove()
+
+
+def is_ready(cluster: Cluster) -> bool:
+    """Whether both workers are alive, as the master says."""
+    try:
+        cluster.check()
+    except NotReady:
+        return False
+    return True
+
+
+def page(url: str) -> str:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def test_master_and_workers_are_listed_and_listen_on_this_machine_only(cluster):
+    rows = {row.name: row for row in lab_services.status()}
+    assert (rows["cluster"].state, rows["cluster"].address) == ("ready", cluster.address())
+    for program in cluster.programs:
+        assert rows[program].memory_mb < 300
+        listening = {
+            connection.laddr.ip.removeprefix("::ffff:")
+            for process in process_tree(rows[program].pid)
+            for connection in process.net_connections()
+            if connection.status == psutil.CONN_LISTEN
+        }
+        assert listening == {"127.0.0.1"}, program
+
+
+def test_no_argument_page_or_log_shows_a_secret_and_no_other_user_can_read_one(cluster):
+    known = (secrets()["cluster_secret"], secrets()["s3_secret_key"])
+    shown = [page(cluster.page), *(page(worker.page) for worker in cluster.workers())]
+    shown += [supervisor.log_tail(program, 1000) for program in cluster.programs]
+    for secret in known:
+        assert programs_showing(secret) == []
+        assert not any(secret in text for text in shown)
+    for file in home().rglob("*"):
+        if file.is_file() and file.stat().st_size < 1e6 and "minio" not in file.parts:
+            content = file.read_bytes()
+            if any(secret.encode() in content for secret in known):
+                assert file.stat().st_mode & 0o077 == 0, file
+
+
+def test_a_worker_is_stopped_and_comes_back(cluster):
+    second = cluster.workers()[1]
+    cluster.stop_worker(2)
+    wait_until(lambda: not cluster.workers()[1].alive)
+    assert not psutil.pid_exists(second.pid) and cluster.workers()[0].alive
+    (row,) = [row for row in lab_services.status() if row.name == "cluster"]
+    assert row.state == "not ready: 1 of 2 workers are alive"
+    lab_services.up(["cluster"], progress=lambda line: None)  # starts what is stopped
+    assert is_ready(cluster) and cluster.workers()[1].pid not in (0, second.pid)
+
+
+def test_a_killed_master_returns_and_its_workers_find_it(cluster):
+    kill_service("cluster")
+    wait_until(lambda: cluster.restarts() == 1 and is_ready(cluster), 120)

@@ -1,0 +1,83 @@
+"""Two networks on this machine that see each other by one address each, and nothing else."""
+
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+# Waits in a network and a mount namespace of its own until its standard input is closed.
+HOLD = 'ip link set lo up && for folder; do mount -t tmpfs none "$folder"; done && echo here && cat'
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network namespace, with mounts of its own.
+
+    Args:
+        pid: of the process that holds it.
+        address: by which the other one reaches it.
+    """
+
+    pid: int
+    address: str
+
+    def command(self, *argv: str) -> list[str]:
+        """The command that runs in it."""
+        return ["nsenter", "-t", str(self.pid), "-n", "-m", *argv]
+
+    def reaches(self, port: int) -> bool:
+        """Whether a program listens on a port of its address."""
+        connect = f"</dev/tcp/{self.address}/{port}"
+        done = subprocess.run(self.command("bash", "-c", connect), capture_output=True)
+        return done.returncode == 0
+
+    def run(self, *argv: str) -> str:
+        """The output of a command in it, which must succeed."""
+        done = subprocess.run(self.command(*argv), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@contextmanager
+def two_networks(hidden: Sequence[Path] = ()) -> Iterator[tuple[Network, Network] | None]:
+    """Make two networks; they go at the end.
+
+    Args:
+        hidden: folders that are empty for programs of the second network.
+
+    Yields:
+        Both, or None where this user or machine allows no such thing.
+    """
+    with _held() as one, _held(*hidden) as other:
+        if not (one and other):
+            yield None
+            return
+        first, second = Network(one, "10.231.7.1"), Network(other, "10.231.7.2")
+        try:
+            first.run("ip", "link", "add", "lake0", "type", "veth", *("peer", "lake1"))
+            first.run("ip", "link", "set", "lake1", "netns", str(other))
+            for network, device in ((first, "lake0"), (second, "lake1")):
+                network.run("ip", "address", "add", f"{network.address}/24", "dev", device)
+                network.run("ip", "link", "set", device, "up")
+        except (AssertionError, FileNotFoundError):
+            yield None
+            return
+        yield first, second
+
+
+@contextmanager
+def _held(*hidden: Path) -> Iterator[int | None]:
+    """The process that holds a pair of namespaces; None if there may be none."""
+    command = ["unshare", "-n", "-m", "sh", "-c", HOLD, "sh", *map(str, hidden)]
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+            )
+        except FileNotFoundError:
+            yield None
+            return
+        with process:  # closes its standard input, and waits for its end
+            yield process.pid if process.stdout.readline() == b"here\n" else None

@@ -1,0 +1,138 @@
+"""What the Spark cluster is started with, when it counts as ready, and how drivers sign in."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from lab_env.errors import LabError
+from lab_env.pipeline.session import cluster_conf
+from lab_env.processes import supervisor
+from lab_env.processes.state import secrets
+from lab_env.services import SERVICES, Cluster, cluster
+from lab_env.services.base import NotReady
+from lab_env.settings import settings
+
+PORTS = {"master": 2345, "ui": 2346, "worker_1": 2347, "worker_2": 2348}
+
+
+@pytest.fixture
+def own(home, monkeypatch) -> Cluster:
+    """The cluster of a fresh lab."""
+    monkeypatch.setattr(cluster, "java_program", lambda: "java")
+    monkeypatch.setattr(cluster, "java_home", lambda: "java-home")
+    return SERVICES["cluster"]
+
+
+def worker(number: int, state: str) -> dict:
+    """A worker as the master's JSON has it."""
+    page = f"http://127.0.0.1:{settings().cluster_worker_1_port + number - 1}"
+    return {"webuiaddress": page, "state": state}
+
+
+def answers(monkeypatch, own: Cluster, **state) -> None:
+    """Let the master's page answer."""
+    monkeypatch.setattr(
+        cluster, "request_json", lambda method, url: {"url": own.address(), "workers": []} | state
+    )
+
+
+def test_no_argument_and_no_program_but_a_worker_has_a_secret(own):
+    programs = [own.program(PORTS), own.worker_program(1), own.worker_program(2)]
+    arguments = "\0".join(part for program in programs for part in program.argv)
+    assert secrets()["cluster_secret"] not in arguments
+    assert secrets()["s3_secret_key"] not in arguments
+    assert "AWS_SECRET_ACCESS_KEY" not in programs[0].env  # the master runs nobody's code
+    assert programs[1].env["AWS_SECRET_ACCESS_KEY"] == secrets()["s3_secret_key"]
+
+
+def test_only_its_user_can_read_the_secret(own):
+    own.program(PORTS)
+    file = settings().cluster_properties
+    assert f"spark.authenticate.secret={secrets()['cluster_secret']}" in file.read_text()
+    assert "spark.authenticate=true" in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_all_of_it_listens_where_the_lab_does(own, monkeypatch):
+    monkeypatch.setenv("LAB_BIND", "127.0.0.7")
+    settings.cache_clear()
+    for program in (own.program(PORTS), own.worker_program(1)):
+        assert program.argv[program.argv.index("--host") + 1] == "127.0.0.7"
+        assert program.env["SPARK_LOCAL_IP"] == "127.0.0.7"  # otherwise pages listen everywhere
+
+
+def test_a_worker_has_one_core_and_the_memory_of_an_executor(own, monkeypatch):
+    monkeypatch.setenv("LAB_SPARK_EXECUTOR_MEMORY", "900m")
+    settings.cache_clear()
+    argv = own.worker_program(2).argv
+    assert argv[argv.index("--cores") + 1] == "1"
+    assert argv[argv.index("--memory") + 1] == "900m"
+    assert argv[-1] == own.address()
+
+
+@pytest.mark.parametrize(("alive", "ready"), [(0, False), (1, False), (2, True)])
+def test_it_is_ready_when_both_workers_are_alive(own, monkeypatch, alive, ready):
+    answers(monkeypatch, own, aliveworkers=alive)
+    if ready:
+        own.check()
+    else:
+        with pytest.raises(NotReady, match=f"{alive} of 2 workers are alive"):
+            own.check()
+
+
+def test_another_master_is_not_ours(own, monkeypatch):
+    answers(monkeypatch, own, url="spark://elsewhere:7077", aliveworkers=2)
+    with pytest.raises(NotReady, match="another program answers"):
+        own.check()
+
+
+def test_a_worker_is_told_with_its_process_and_its_executors(own, monkeypatch):
+    answers(monkeypatch, own, workers=[worker(1, "ALIVE"), worker(2, "DEAD")])
+    child = ["java", cluster.EXECUTOR, "--executor-id", "7", "--app-id", "app-1", "--cores", "1"]
+    running = {
+        "cluster-worker-1": [
+            SimpleNamespace(pid=11),
+            SimpleNamespace(pid=12, cmdline=lambda: child),
+            SimpleNamespace(pid=13, cmdline=lambda: ["java", "something else"]),
+        ]
+    }
+    monkeypatch.setattr(supervisor, "processes_of", lambda name: running.get(name, []))
+    first, second = own.workers()
+    assert (first.alive, first.pid, first.executors) == (True, 11, {("app-1", "7"): 12})
+    assert (second.alive, second.pid, second.executors) == (False, 0, {})
+
+
+def test_without_a_master_the_next_step_is_to_start_it(own, monkeypatch):
+    def refuse(method, url):
+        raise OSError("refused")
+
+    monkeypatch.setattr(cluster, "request_json", refuse)
+    with pytest.raises(LabError, match="lab up cluster"):
+        own.workers()
+
+
+CONF = {"spark.driver.extraJavaOptions": "-Dmine"}
+
+
+def test_a_local_session_needs_nothing_more(home, tmp_path):
+    assert cluster_conf({"spark.master": "local[2]"} | CONF, tmp_path) == {}
+
+
+def test_the_labs_own_cluster_reads_the_jars_where_they_are(own, tmp_path):
+    own.program(PORTS)
+    master = f"spark://127.0.0.1:{PORTS['master']}"
+    assert settings().own_master == master
+    conf = cluster_conf({"spark.master": master} | CONF, tmp_path)
+    assert conf["spark.executor.extraClassPath"] == f"{tmp_path}/*"
+    assert conf["spark.executor.extraJavaOptions"] == "-Dmine"
+    assert "spark.jars" not in conf
+
+
+def test_another_cluster_is_sent_the_jars_and_no_path_of_this_machine(home, tmp_path):
+    for name in ("b.jar", "a.jar"):
+        (tmp_path / name).touch()
+    conf = cluster_conf({"spark.master": "spark://there:7077"} | CONF, tmp_path)
+    assert conf["spark.jars"] == f"{tmp_path}/a.jar,{tmp_path}/b.jar"
+    assert "spark.executor.extraClassPath" not in conf
+    options = conf["spark.executor.extraJavaOptions"]
+    assert "-Duser.timezone=UTC" in options and "file:" not in options
