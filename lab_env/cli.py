@@ -442,10 +442,8 @@ def author_new(
 @author.command("run")
 def author_run(number: Annotated[str, typer.Argument(help="two digits")]) -> None:
     """Build, then run both notebooks of a lesson as CI does."""
-    from lab_env.authoring.build import build
     from lab_env.authoring.run import run
 
-    build()
     raise typer.Exit(run(number))
 
 

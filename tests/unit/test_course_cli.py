@@ -11,7 +11,10 @@ def test_progress_lists_every_lesson(lab_command, tmp_path):
 def test_a_lesson_that_is_not_there_gets_one_sentence(lab_command):
     done = lab_command("author", "run", "98")
     assert done.returncode == 1
-    assert "Lesson 98 has no notebooks." in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "Lesson 98 has no source in solutions/src." in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_a_name_that_does_not_fit_gets_an_example(lab_command):

@@ -148,7 +148,8 @@ def test_twelve_minutes_are_soon_enough_on_every_hidden_stream_and_thirteen_are_
 
     def verdict(delay: float):
         watermark = newest - timedelta(minutes=delay)  # the extra batch moves it to here
-        counted = revenue_of(o for o in orders if o not in dropped_with(delay, orders))
+        dropped = dropped_with(delay, orders)
+        counted = revenue_of(o for o in orders if o not in dropped)
         emitted = {m: r for m, r in counted.items() if m + timedelta(minutes=1) <= watermark}
         return FinalSoonEnough.judge(FinalMinutes(emitted, revenue, newest, dropped=1))
 
