@@ -2,10 +2,12 @@
 
 import logging
 import os
+import shlex
 import shutil
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes.environment import clean_environment
 from lab_env.processes.state import read_state, update_state
 from lab_env.processes.supervisor import Program
-from lab_env.services.base import NotReady, Service, write_properties
+from lab_env.services.base import Finding, NotReady, Service, write_properties
 from lab_env.settings import settings, without_credentials
 from lab_env.shop.kafka_client import confluent_options
 from lab_env.shop.topics import delete_topics
@@ -118,6 +120,16 @@ class Kafka(Service):
     def endpoints(self) -> dict[str, str]:
         """The bootstrap servers."""
         return {"kafka_bootstrap": self.address()}
+
+    def diagnose(self) -> Iterator[Finding]:
+        """Whether the file of LAB_KAFKA_SECURITY can be used, and who can read it."""
+        if path := settings().kafka_security:
+            confluent_options(self.address())  # its errors are findings
+            if path.stat().st_mode & 0o077:
+                fact = f"other users can read LAB_KAFKA_SECURITY={path}"
+                yield Finding(self.name, "warn", fact, f"run: chmod 600 {shlex.quote(str(path))}")
+            else:
+                yield Finding(self.name, "ok", f"clients sign in by {path}")
 
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's topics, for example `lesson-05.orders`."""

@@ -42,7 +42,7 @@ def signing_broker(
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{LOGIN} {users}",
         "controller.quorum.voters": f"1@{host}:{controller}",
-        "log.dirs": "data",
+        "log.dirs": str(folder / "data"),
     }
     write_properties(folder / "server.properties", kafka.PROPERTIES | own)
     identity = ("--cluster-id", kafka._cluster_id(), "--config", "server.properties")
@@ -58,7 +58,7 @@ def signing_broker(
     java = kafka._java(*kafka.JVM, *kafka.quiet_log())
     with (folder / "log").open("wb") as log:
         broker = subprocess.Popen(
-            network.command(*java, "kafka.Kafka", "server.properties"),
+            network.command(*java, "kafka.Kafka", str(folder / "server.properties")),
             cwd=folder,
             stdout=log,
             stderr=log,
