@@ -47,6 +47,7 @@ from lab_env.course.answers import Unreadable
 from lab_env.errors import LabError
 from lab_env.hudi.reader import read_table
 from lab_env.hudi.table import Snapshot
+from lab_env.shop.kafka_client import spark_options
 from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.replay import replay
 from lab_env.store import StoredTable
@@ -187,10 +188,7 @@ class Course:
     @property
     def source(self) -> dict[str, str]:
         """What `build` gets: options of Spark's Kafka source."""
-        return {
-            "kafka.bootstrap.servers": self._endpoints.kafka_bootstrap,
-            "subscribe": self.topic,
-        }
+        return spark_options(self._endpoints.kafka_bootstrap) | {"subscribe": self.topic}
 
     def deliver(self, *names: str) -> int:
         """Send deliveries that were not sent yet; returns how many messages."""

@@ -67,10 +67,10 @@ for kind, text in samples(VARIANT):
 
 # %%
 source = practice_topic(lab, VARIANT)
-source
+list(source)
 
 # %% [markdown]
-# These are options of Spark's Kafka source. To look around, read the topic with
+# `source` has the options of Spark's Kafka source. To look around, read the topic with
 # `lab.spark.read.format("kafka").options(**source).load()`.
 
 # %% [markdown]
