@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from lab_env.capstone.story import (
-    CRASHES,
     FIRST,
     LATE,
     VERSION_2,
@@ -20,19 +19,18 @@ from lab_env.capstone.story import (
     Variant,
     at,
     between,
+    delivery_of,
+    departures,
+    edited,
+    late_arrival,
     parse,
+    schedule,
     text,
 )
 
 VISITORS, VISITS = 90, 260
 BEGIN, END = at(16, 18), at(17, 14)
-UNTIL = dict(
-    zip(
-        (FIRST, *CRASHES, LATE),
-        (at(17, 7), at(17, 8, 30), at(17, 10), at(17, 11, 30), at(17, 12, 30)),
-        strict=True,
-    )
-)
+UNTIL = schedule(at(17, 7), at(17, 8, 30), at(17, 10), at(17, 11, 30), at(17, 12, 30))
 GAP = timedelta(minutes=30)
 HELD_BACK = 0.06
 ROBOT = "V-001"  # a fifth of all views
@@ -92,10 +90,7 @@ class Clickstream(Variant):
         """The messages of a seed."""
         plot = Plot(self, seed, _encode, lambda event: event["visitor_id"], SPOIL)
         chance = plot.chance
-        gone = {
-            FORGOTTEN_EARLY: UNTIL[FIRST] - timedelta(minutes=1),
-            FORGOTTEN_LATE: UNTIL[LATE] - timedelta(minutes=1),
-        }
+        gone = departures(UNTIL, FORGOTTEN_EARLY, FORGOTTEN_LATE)
         people = [f"V-{number:03d}" for number in range(2, VISITORS + 1)]
         taken: dict[str, set] = defaultdict(set)
         for number in range(VISITS):
@@ -128,10 +123,10 @@ class Clickstream(Variant):
     def _arrive(self, plot: Plot, visitor: str, time) -> None:
         chance = plot.chance
         arrival = time + timedelta(seconds=chance.randrange(1, 9))
-        delivery = next((name for name, until in UNTIL.items() if arrival < until), VERSION_2)
+        delivery = delivery_of(arrival, UNTIL)
         if delivery != VERSION_2 and chance.random() < HELD_BACK:
             delivery = LATE
-            arrival = between(chance, UNTIL[CRASHES[-1]], UNTIL[CRASHES[-1]] + timedelta(hours=1))
+            arrival = late_arrival(chance, UNTIL, timedelta(hours=1))
         event = {
             "event_id": plot.event_id(),
             "op": "view",
@@ -175,14 +170,10 @@ def _encode(event: Event, delivery: str) -> bytes:
     return json.dumps(fields | {"view": {"path": path, "title": f"Shop {path}"}}).encode()
 
 
-def _spoiled(changes):
-    return lambda event, chance: json.dumps(event | changes(event, chance)).encode()
-
-
 SPOIL = {
-    "no_page": _spoiled(lambda event, chance: {"page": chance.choice([None, ""])}),
-    "no_visitor": _spoiled(lambda event, chance: {"visitor_id": chance.choice([None, ""])}),
-    "clock": _spoiled(lambda event, chance: {"ts": "2031" + event["ts"][4:]}),
+    "no_page": edited(lambda event, chance: {"page": chance.choice([None, ""])}),
+    "no_visitor": edited(lambda event, chance: {"visitor_id": chance.choice([None, ""])}),
+    "clock": edited(lambda event, chance: {"ts": "2031" + event["ts"][4:]}),
 }
 
 CLICKSTREAM = Clickstream()

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from lab_env.capstone.story import (
-    CRASHES,
     FIRST,
     LATE,
     VERSION_2,
@@ -21,19 +20,17 @@ from lab_env.capstone.story import (
     Variant,
     at,
     between,
+    delivery_of,
+    departures,
+    late_arrival,
     parse,
+    schedule,
     text,
 )
 
 CARDS, PAYMENTS = 90, 900
 BEGIN, END = at(16, 8), at(20, 20)
-UNTIL = dict(
-    zip(
-        (FIRST, *CRASHES, LATE),
-        (at(18, 22), at(19, 6), at(19, 14), at(19, 22), at(20, 2)),
-        strict=True,
-    )
-)
+UNTIL = schedule(at(18, 22), at(19, 6), at(19, 14), at(19, 22), at(20, 2))
 VERSION_2_FROM = at(20, 8)
 AUDIT = "2026-11-18T18:00:00Z"  # what was known then?
 HELD_BACK, CHANGED, CHARGED_BACK = 0.06, 0.3, 0.2
@@ -99,10 +96,7 @@ class Fraud(Variant):
         """The messages of a seed."""
         plot = Plot(self, seed, _encode, lambda event: event["card_id"], SPOIL)
         chance = plot.chance
-        gone = {
-            FORGOTTEN_EARLY: UNTIL[FIRST] - timedelta(minutes=1),
-            FORGOTTEN_LATE: UNTIL[LATE] - timedelta(minutes=1),
-        }
+        gone = departures(UNTIL, FORGOTTEN_EARLY, FORGOTTEN_LATE)
         cards = [f"C-{number:03d}" for number in range(1, CARDS + 1)]
         for number in range(1, PAYMENTS + 1):
             # The last ones are new payments of version 2, with a fee.
@@ -156,21 +150,16 @@ class Fraud(Variant):
         """Let an event arrive, perhaps late: then newer versions have overtaken it."""
         chance = plot.chance
         arrival = parse(event["received_at"])
-        delivery = next((name for name, until in UNTIL.items() if arrival < until), VERSION_2)
+        delivery = delivery_of(arrival, UNTIL)
         if delivery != VERSION_2 and chance.random() < HELD_BACK:
             delivery = LATE
-            late = between(chance, UNTIL[CRASHES[-1]], UNTIL[CRASHES[-1]] + timedelta(hours=2))
+            late = late_arrival(chance, UNTIL, timedelta(hours=2))
             event = event | {"received_at": text(late)}
         plot.add(delivery, event)
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
         """The newest event of each payment by `ts`."""
-        best: dict[tuple, Event] = {}
-        for event in self.kept(events):
-            key = self.key_of(event)
-            if key not in best or event["ts"] > best[key]["ts"]:
-                best[key] = event
-        return best
+        return self.highest("ts", events)
 
     def row(self, event: Event) -> dict[str, Any]:
         """The amount in euros."""

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from lab_env.capstone.story import (
-    CRASHES,
     FIRST,
     LATE,
     VERSION_2,
@@ -21,8 +20,12 @@ from lab_env.capstone.story import (
     Story,
     Variant,
     at,
-    between,
+    delivery_of,
+    departures,
+    edited,
+    late_arrival,
     parse,
+    schedule,
     text,
 )
 
@@ -30,13 +33,7 @@ DEVICES = 24
 EVERY = timedelta(minutes=2)
 BEGIN, END = at(16, 22, 30), at(17, 1, 0)
 # Until when each delivery takes what arrives; the late one also has what was held back.
-UNTIL = dict(
-    zip(
-        (FIRST, *CRASHES, LATE),
-        (at(17, 0, 10), at(17, 0, 20), at(17, 0, 30), at(17, 0, 40), at(17, 0, 50)),
-        strict=True,
-    )
-)
+UNTIL = schedule(at(17, 0, 10), at(17, 0, 20), at(17, 0, 30), at(17, 0, 40), at(17, 0, 50))
 WINDOW = 5  # minutes
 HELD_BACK, CORRECTED, TWICE = 0.06, 0.08, 0.03
 FORGOTTEN_EARLY, FORGOTTEN_LATE = "D-05", "D-11"
@@ -105,10 +102,7 @@ class Iot(Variant):
         chance = plot.chance
         devices = [f"D-{number:02d}" for number in range(1, DEVICES + 1)]
         level = {device: chance.uniform(2, 7) for device in devices}
-        gone = {
-            FORGOTTEN_EARLY: UNTIL[FIRST] - timedelta(minutes=1),
-            FORGOTTEN_LATE: UNTIL[LATE] - timedelta(minutes=1),
-        }
+        gone = departures(UNTIL, FORGOTTEN_EARLY, FORGOTTEN_LATE)
         for step in range(int((END - BEGIN) / EVERY)):
             for device in devices:
                 time = BEGIN + step * EVERY + timedelta(seconds=chance.randrange(100))
@@ -151,12 +145,7 @@ class Iot(Variant):
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
         """The highest revision of each device and time."""
-        best: dict[tuple, Event] = {}
-        for event in self.kept(events):
-            key = self.key_of(event)
-            if key not in best or event["revision"] > best[key]["revision"]:
-                best[key] = event
-        return best
+        return self.highest("revision", events)
 
     def row(self, event: Event) -> dict[str, Any]:
         """The value in degrees Celsius, as the message has it."""
@@ -199,12 +188,11 @@ def _reading(plot: Plot, device: str, time, value: float) -> Event:
 
 
 def _delivery(event: Event) -> str:
-    arrival = parse(event["received_at"])
-    return next((name for name, until in UNTIL.items() if arrival < until), VERSION_2)
+    return delivery_of(parse(event["received_at"]), UNTIL)
 
 
 def _late_arrival(chance: Random) -> str:
-    return text(between(chance, UNTIL[CRASHES[-1]], UNTIL[CRASHES[-1]] + timedelta(minutes=8)))
+    return text(late_arrival(chance, UNTIL, timedelta(minutes=8)))
 
 
 def _encode(event: Event, delivery: str) -> bytes:
@@ -216,17 +204,13 @@ def _encode(event: Event, delivery: str) -> bytes:
     return json.dumps(event | {"value": f"{value:.2f}", "unit": unit}).encode()
 
 
-def _spoiled(changes):
-    return lambda event, chance: json.dumps(event | changes(event, chance)).encode()
-
-
 SPOIL = {
-    "wrong_type": _spoiled(
+    "wrong_type": edited(
         lambda event, chance: {"value": chance.choice(["warm", {"c": 4}, True, None])}
     ),
-    "no_device": _spoiled(lambda event, chance: {"device_id": chance.choice([None, ""])}),
+    "no_device": edited(lambda event, chance: {"device_id": chance.choice([None, ""])}),
     # A clock that was reset: no reading can be younger than its arrival.
-    "clock": _spoiled(lambda event, chance: {"ts": "2031" + event["ts"][4:]}),
+    "clock": edited(lambda event, chance: {"ts": "2031" + event["ts"][4:]}),
 }
 
 IOT = Iot()

@@ -144,6 +144,15 @@ class Variant(ABC):
         gone = self.forgotten(events)
         return [event for event in events if event[self.entity] not in gone]
 
+    def highest(self, field: str, events: Iterable[Event]) -> dict[tuple, Event]:
+        """Of each key the event whose field is highest, without what is forgotten."""
+        best: dict[tuple, Event] = {}
+        for event in self.kept(events):
+            key = self.key_of(event)
+            if key not in best or event[field] > best[key][field]:
+                best[key] = event
+        return best
+
     def oracle(self, events: Iterable[Event]) -> dict[str, pd.DataFrame]:
         """The right answers, except the dead letters.
 
@@ -280,6 +289,33 @@ SPOIL: dict[str, Callable[[bytes, Random], bytes]] = {
     "unknown_op": _edited(op="ping"),
     "no_arrival": _edited(received_at=None),
 }
+
+
+def edited(changes: Callable[[Event, Random], Event]) -> Callable[[Event, Random], bytes]:
+    """A way to malform an event: some of its fields get other values."""
+    return lambda event, chance: json.dumps(event | changes(event, chance)).encode()
+
+
+def schedule(*until: datetime) -> dict[str, datetime]:
+    """Until when each delivery before version 2 takes what arrives; the late one is the last."""
+    return dict(zip((FIRST, *CRASHES, LATE), until, strict=True))
+
+
+def delivery_of(arrival: datetime, until: Mapping[str, datetime]) -> str:
+    """The delivery that brings what arrives at a time."""
+    return next((name for name, end in until.items() if arrival < end), VERSION_2)
+
+
+def late_arrival(chance: Random, until: Mapping[str, datetime], span: timedelta) -> datetime:
+    """When something arrives that was held back: after the last crash, within a span."""
+    begin = until[CRASHES[-1]]
+    return between(chance, begin, begin + span)
+
+
+def departures(until: Mapping[str, datetime], early: str, late: str) -> dict[str, datetime]:
+    """When those who are forgotten ask for it: at the end of the first and of the late delivery."""
+    minute = timedelta(minutes=1)
+    return {early: until[FIRST] - minute, late: until[LATE] - minute}
 
 
 def at(day: int, hour: int, minute: int = 0, second: int = 0) -> datetime:

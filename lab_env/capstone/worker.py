@@ -20,14 +20,8 @@ from pyspark.sql import functions as F
 
 from lab_env.course.answers import Unreadable, as_frame
 from lab_env.pipeline.failure import why_failed
-from lab_env.pipeline.session import session_of_environment
+from lab_env.pipeline.session import SHORT_LIFE, session_of_environment
 
-# Nobody opens these pages, and to compile a query for a few hundred rows costs more than it saves.
-SPARK = {
-    "spark.ui.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 POLL_S, IDLE_POLLS = 2.0, 10  # a stream that is found waiting so many times in a row never ends
 KAFKA = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
@@ -168,7 +162,7 @@ def main() -> None:
     """Do the tasks until the input ends."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the job prints goes to the log
-    spark = session_of_environment("capstone", SPARK)
+    spark = session_of_environment("capstone", SHORT_LIFE)
     worker = JobWorker(spark)
     replies.write("{}\n")
     for line in sys.stdin:
