@@ -20,7 +20,6 @@ from lab_env.shop import RATE, USERS, default_topic
 
 app = typer.Typer(
     help="The streaming lakehouse lab: its services, live load, tour and benchmark.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -42,7 +41,9 @@ Names = Annotated[
 ]
 Topic = Annotated[
     str,
-    typer.Option(help="Kafka topic", default_factory=default_topic, show_default="lab.orders"),
+    typer.Option(
+        help="topic, or stream of Kinesis", default_factory=default_topic, show_default="lab.orders"
+    ),
 ]
 StackName = Annotated[str, typer.Argument(help="name of the CloudFormation stack")]
 Region = Annotated[
@@ -65,6 +66,23 @@ def main() -> None:
         sys.exit(130)
     except Exception:
         _fail(_unexpected())
+
+
+@app.callback(invoke_without_command=True)
+def overview(context: typer.Context) -> None:
+    """The streaming lakehouse lab: its services, live load, tour and benchmark."""
+    if context.invoked_subcommand:
+        return
+    from lab_env import services
+    from lab_env.course import progress as kept
+    from lab_env.course.registry import lessons
+    from lab_env.next_step import next_step
+
+    rows = services.status()
+    _print_status(rows)
+    course = kept.CourseProgress(lessons(), kept.read())
+    out.print(f"\nNext step: {escape(next_step(rows, course))}")
+    out.print("All commands: lab --help")
 
 
 @app.command()
@@ -266,7 +284,7 @@ def load(
     processes: Annotated[int, typer.Option(min=1, help="Locust processes")] = 1,
     web: Annotated[bool, typer.Option(help="with Locust's web page")] = False,
 ) -> None:
-    """Send live orders to Kafka with Locust."""
+    """Send live orders with Locust, to Kafka or to what LAB_SOURCE names."""
     from lab_env import services
     from lab_env.processes.environment import mark
     from lab_env.shop import command as shop
@@ -281,7 +299,7 @@ def replay(
     rate: Annotated[int | None, typer.Option(min=1, help="events a second; unlimited")] = None,
     skip: Annotated[int, typer.Option(min=0, help="leave out this many at the beginning")] = 0,
 ) -> None:
-    """Send the recorded stream of orders to Kafka."""
+    """Send the recorded stream of orders, to Kafka or to what LAB_SOURCE names."""
     from lab_env import services
     from lab_env.shop import command as shop
 
@@ -522,13 +540,13 @@ def cloud_job(
     minutes: Annotated[int, typer.Option(min=5, max=10_080, help="cancel it after these")] = 240,
 ) -> None:
     """Print the request that starts the writer on EMR Serverless; it starts nothing."""
-    from lab_env.cloud.job import brokers_of, job_request
+    from lab_env.cloud.job import job_request, source_of
     from lab_env.cloud.stack import Account, aws_errors
 
     with aws_errors():
         account = Account(region)
         stack = account.complete_stack(name)
-        request = job_request(stack, brokers_of(account, stack), topic, minutes=minutes)
+        request = job_request(stack, source_of(account, stack, topic), minutes=minutes)
     print(json.dumps(request, indent=2))
 
 

@@ -242,26 +242,27 @@ class Lab:
         """Freeze a service while the body of the `with` runs: it answers nothing."""
         return paused(service)
 
-    def load(self, topic: str | None = None, **options) -> Load:
+    def load(self, topic: str | None = None, source: str = "kafka", **options) -> Load:
         """Live load on a topic; use it as a context manager or call its `run()`.
 
         Args:
             topic: full topic name; by default this lesson's `orders`.
+            source: `kafka`, or `kinesis` for the stream of that name.
             options: rate (events/s), users, seconds, processes and more, see `Load`.
         """
         topic = topic or self.topic("orders")
         return Load(
-            self.endpoints.kafka_bootstrap,
+            self.endpoints.broker(source),
             topic,
             ledger_directory(topic),
             environment=mark(),  # `lab down` ends it too
             **options,
         )
 
-    def replay(self, topic: str | None = None, **options):
-        """Send the recorded stream to a topic; see `lab_env.shop.replay.replay`."""
+    def replay(self, topic: str | None = None, source: str = "kafka", **options):
+        """Send the recorded stream to a topic or stream; see `lab_env.shop.replay.replay`."""
         topic = topic or self.topic("orders")
-        return replay(self.endpoints.kafka_bootstrap, topic, ledger_directory(topic), **options)
+        return replay(self.endpoints.broker(source), topic, ledger_directory(topic), **options)
 
     def ledger(self, topic: str | None = None) -> Ledger:
         """The ledger of the events that the broker acknowledged on a topic."""

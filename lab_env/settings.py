@@ -106,6 +106,11 @@ class Settings(BaseSettings):
     kafka_security: Path | None = Field(
         None, description="Java properties file with which clients sign in to kafka_bootstrap"
     )
+    kinesis_endpoint: str = Field(
+        "",
+        description="Kinesis to use instead of the emulated one; its streams must exist",
+        examples=["https://kinesis.eu-central-1.amazonaws.com"],
+    )
     namespace: str = Field(
         "",
         description="yours among several learners on one store: tables and topics begin with it",
@@ -180,6 +185,11 @@ class Settings(BaseSettings):
     )
     outcomes: Path | None = Field(
         None, description="a file to which each check and proof appends a line (CI)"
+    )
+
+    # The broker of `lab load`, `replay`, `ledger` and `tour`
+    source: Literal["kafka", "kinesis"] = Field(
+        "kafka", description="where lab load, replay, ledger and tour send events and read them"
     )
 
     # Live load: shares of all events, and times
@@ -278,7 +288,7 @@ class Settings(BaseSettings):
     def _check_address(cls, address: str) -> str:
         return str(IPv4Address(address))
 
-    @field_validator("s3_endpoint", "prometheus_url")
+    @field_validator("s3_endpoint", "kinesis_endpoint", "prometheus_url")
     @classmethod
     def _check_url(cls, url: str) -> str:
         parts = urlsplit(url.rstrip("/"))
@@ -350,6 +360,7 @@ class Endpoints:
         kafka_bootstrap: `host:port` of the broker.
         zookeeper: `host:port` of ZooKeeper, which runs only where it was asked for.
         s3_session_token: of temporary keys; empty for others, and not part of `repr`.
+        kinesis: URL of Kinesis, which runs only where it was asked for, too.
     """
 
     s3_endpoint: str
@@ -360,6 +371,11 @@ class Endpoints:
     kafka_bootstrap: str
     zookeeper: str = ""
     s3_session_token: str = ""
+    kinesis: str = ""
+
+    def broker(self, source: str) -> str:
+        """The address of the broker called `kafka` or `kinesis`."""
+        return {"kafka": self.kafka_bootstrap, "kinesis": self.kinesis}[source]
 
     def __repr__(self) -> str:
         return f"Endpoints(s3={self.s3_endpoint}, kafka={self.kafka_bootstrap})"

@@ -1,7 +1,8 @@
 """How much of each lesson the learner writes, counted in the syntax tree of its source.
 
 What counts is a use of the systems that the course teaches: a method call in a chain of Spark,
-Kafka, DuckDB or Trino, a SQL statement, a Hudi option. A chain is recognised by where it begins
+Kafka, DuckDB or Trino, a client of Kafka that is made, a SQL statement, a Hudi option; of Locust a
+class of users or of a shape, a task, a pace, a report. A chain is recognised by where it begins
 (`spark`, `F`, a name that holds the result of such a chain) or by a method that only these systems
 have.
 """
@@ -36,6 +37,15 @@ _TAUGHT = (
 # Methods of other things, too, so they tell nothing by themselves.
 _COMMON = (str, bytes, list, dict, set, Path, pd.DataFrame, pd.Series)
 _ROOTS = {"spark", "F", "Window"}
+# Kafka's client begins with a constructor, not with a method.
+_CONSTRUCTORS = {"Producer", "Consumer", "TopicPartition", "AdminClient", "NewTopic"}
+# Of Locust, by name: importing it changes this process. A task and a pace count where they are
+# called, a class of users or of a shape where it is extended.
+_LOCUST_CALLS = {
+    *("task", "constant", "constant_pacing", "constant_throughput", "between", "poisson"),
+    *("fire", "add_listener", "get_run_time", "get_current_user_count"),
+}
+_LOCUST_CLASSES = {"User", "LoadTestShape", "SequentialTaskSet", "TaskSet"}
 _SQL = re.compile(
     r"\s*(--.*\n\s*)*(SELECT|WITH|MERGE|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|CALL|SHOW|DESCRIBE)\b"
 )
@@ -126,8 +136,10 @@ class Systems:
             if isinstance(node, ast.Assign) and self._is_of_system(node.value):
                 self.names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
         for node in ast.walk(tree):
-            is_use = isinstance(node, ast.Call) and self._is_of_system(node)
-            if isinstance(node, ast.expr) and (is_use or _is_text_of_system(node)):
+            if not isinstance(node, ast.expr | ast.stmt):
+                continue
+            is_call = isinstance(node, ast.Call) and self._is_of_system(node)
+            if is_call or _is_of_locust(node) or _is_text_of_system(node):
                 yield node.lineno
 
     def _is_of_system(self, node: ast.AST) -> bool:
@@ -137,9 +149,24 @@ class Systems:
                 methods.add(node.attr)
             node = node.func if isinstance(node, ast.Call) else node.value
         begins = node.id if isinstance(node, ast.Name) else ""
+        if begins in _CONSTRUCTORS or not methods.isdisjoint(_CONSTRUCTORS):
+            return True
         if begins in ("lab", "Lab"):
             return "spark" in methods
         return begins in self.names or not methods.isdisjoint(_methods())
+
+
+def _is_of_locust(node: ast.AST) -> bool:
+    """Whether it calls something of Locust, or extends one of its classes."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in _LOCUST_CALLS
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _LOCUST_CALLS - {"task", "constant", "between"}
+        case ast.ClassDef(bases=bases):
+            names = {getattr(base, "id", getattr(base, "attr", "")) for base in bases}
+            return not names.isdisjoint(_LOCUST_CLASSES)
+    return False
 
 
 def _is_text_of_system(node: ast.AST) -> bool:

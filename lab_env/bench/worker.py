@@ -5,12 +5,9 @@ does `growth`, whose tables grow. Each line of input is a task as a JSON object,
 its reply. What the JVM prints goes to the log.
 """
 
-import json
-import os
 import sys
 import time
-import traceback
-from pathlib import Path
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -20,6 +17,7 @@ from lab_env.bench.growth_worker import GrowingTables
 from lab_env.bench.sink_writes import SINKS, Sink
 from lab_env.bench.tuning_worker import TunedStream
 from lab_env.pipeline import parsing, session
+from lab_env.processes.tasks import serve
 
 # Nobody opens these pages, and three of them would compete for ports.
 SPARK = {"spark.ui.enabled": "false"}
@@ -118,37 +116,25 @@ class SinkWorker:
         return {"cold": cold, "warm": seconds, "answer": list(answers[0])}
 
 
-def main(name: str, jars: str, java_home: str, java_options: str) -> None:
+def main(name: str) -> None:
     """Do the tasks until the input ends.
 
     Args:
         name: a sink, `growth` or `tuning`.
-        jars: folder of the connector jars.
-        java_home: the Java to run on.
-        java_options: of the JVM.
     """
-    replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the JVM prints goes to the log
-    spark = session.build_session(
-        session.endpoints_of_environment(),
-        Path(jars),
-        Path(java_home),
-        f"bench {name}",
-        SPARK | {"spark.driver.extraJavaOptions": java_options},
-    )
+    worker = serve(partial(_worker, name), _failure)
+    worker.spark.stop()
+
+
+def _worker(name: str) -> SinkWorker | GrowingTables | TunedStream:
+    spark = session.session_of_environment(f"bench {name}", SPARK)
     others = {"growth": GrowingTables, "tuning": TunedStream}
-    worker = others[name](spark) if name in others else SinkWorker(spark, name)
-    replies.write("{}\n")
-    for line in sys.stdin:
-        arguments = json.loads(line)
-        try:
-            reply = getattr(worker, arguments.pop("task"))(**arguments)
-        except Exception as error:
-            traceback.print_exc()
-            reply = {"error": f"{type(error).__name__}: {error}"[:2000]}
-        replies.write(json.dumps(reply) + "\n")
-    spark.stop()
+    return others[name](spark) if name in others else SinkWorker(spark, name)
+
+
+def _failure(error: Exception) -> dict:
+    return {"error": f"{type(error).__name__}: {error}"[:2000]}
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])

@@ -30,13 +30,16 @@ class WorkerClient:
     def __init__(self, sink: str, bucket: MeteredBucket, java_options: str):
         self.sink, self.bucket = sink, bucket
         self._log = supervisor.log_path(f"bench-{sink}")
-        environment = clean_environment() | mark() | session.environment(bucket.endpoints)
-        java_options = cds_archive.java_options(java_options)
-        arguments = [sink, str(jar_folder("spark")), str(java.java_home()), java_options]
+        told = session.session_environment(
+            bucket.endpoints,
+            jar_folder("spark"),
+            java.java_home(),
+            cds_archive.java_options(java_options),
+        )
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "lab_env.bench.worker", *arguments],
-                env=environment,
+                [sys.executable, "-m", "lab_env.bench.worker", sink],
+                env=clean_environment() | mark() | told,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

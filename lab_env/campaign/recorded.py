@@ -38,8 +38,11 @@ class Recorded:
         return summary(make_plan(self.seed, self.size), self.results)
 
     def table(self) -> pd.DataFrame:
-        """One row per class of faults: cases, as expected, outcomes, seconds to recover."""
-        return pd.DataFrame(
+        """One row per class of faults: cases, as expected, outcomes, seconds to recover.
+
+        A dash where nothing recovers by itself.
+        """
+        table = pd.DataFrame(
             [
                 {
                     "fault": verdicts()[row.fault].title,
@@ -51,6 +54,7 @@ class Recorded:
                 for row in self.rows()
             ]
         )
+        return table.astype(object).where(table.notna(), "–")
 
     def _recovery(self, fault: str) -> dict[str, float | None]:
         results = [result for result in self.results.values() if result.fault == fault]

@@ -26,7 +26,7 @@ from lab_env.jvm import explained
 from lab_env.pipeline.handle import lesson_environment
 from lab_env.processes import supervisor
 from lab_env.processes.environment import clean_environment, mark_of_lesson
-from lab_env.processes.tree import kill_processes, process_tree
+from lab_env.processes.tree import jvm_below, kill_processes, process_tree
 from lab_env.settings import Endpoints
 
 LOG = "capstone"
@@ -92,10 +92,7 @@ class JobProcess:
     @property
     def jvm(self) -> psutil.Process | None:
         """Its JVM; None without one."""
-        with contextlib.suppress(psutil.Error):
-            found = process_tree(self._process.pid)
-            return next((process for process in found if "java" in process.name()), None)
-        return None
+        return jvm_below(self._process.pid)
 
     def cpu_seconds(self) -> float:
         """Processor seconds of the process and its JVM, so far or until it was killed."""

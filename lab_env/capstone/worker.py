@@ -4,10 +4,7 @@ Each line of input is a task as a JSON object, each line of output its reply. Wh
 JVM print goes to the log. The process may be killed at any time; that is what it is for.
 """
 
-import json
-import os
 import pickle
-import sys
 import threading
 import traceback
 from base64 import b64decode
@@ -21,6 +18,7 @@ from pyspark.sql import functions as F
 from lab_env.course.answers import Unreadable, as_frame
 from lab_env.pipeline.failure import why_failed
 from lab_env.pipeline.session import SHORT_LIFE, session_of_environment
+from lab_env.processes.tasks import serve
 
 POLL_S, IDLE_POLLS = 2.0, 10  # a stream that is found waiting so many times in a row never ends
 KAFKA = (
@@ -160,20 +158,8 @@ def failure(error: Exception) -> dict:
 
 def main() -> None:
     """Do the tasks until the input ends."""
-    replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the job prints goes to the log
-    spark = session_of_environment("capstone", SHORT_LIFE)
-    worker = JobWorker(spark)
-    replies.write("{}\n")
-    for line in sys.stdin:
-        arguments = json.loads(line)
-        try:
-            reply = getattr(worker, arguments.pop("task"))(**arguments)
-        except Exception as error:
-            traceback.print_exc()
-            reply = failure(error)
-        replies.write(json.dumps(reply) + "\n")
-    spark.stop()
+    worker = serve(lambda: JobWorker(session_of_environment("capstone", SHORT_LIFE)), failure)
+    worker.spark.stop()
 
 
 if __name__ == "__main__":

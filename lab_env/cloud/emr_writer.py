@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from lab_env.pipeline import guard, parsing, sinks
+from lab_env.pipeline import guard, landing, parsing, sinks
 from lab_env.pipeline.layout import checkpoint_path, table_path
-from lab_env.settings import Endpoints
+from lab_env.settings import Endpoints, settings
 
 POLL_SECONDS = 5.0
 # How to sign in to Kafka, as options of Spark's source.
@@ -43,9 +43,17 @@ def main(arguments: Sequence[str]) -> int:
 
     spark = SparkSession.builder.appName("lakehouse-writer").getOrCreate()
     # No keys: the role of the job counts.
-    endpoints = Endpoints(job.endpoint, "", "", job.region, job.bucket, job.brokers)
+    endpoints = Endpoints(
+        job.endpoint,
+        "",
+        "",
+        job.region,
+        job.bucket,
+        job.brokers,
+        kinesis=settings().kinesis_endpoint,
+    )
     base = f"s3a://{job.bucket}/{job.folder}"
-    records = parsing.read_topic(spark, job.brokers, job.topic, **SECURITY[job.security])
+    records, lander = _read_source(spark, endpoints, job, base)
     trigger = {"processingTime": f"{job.seconds} seconds"}
     queries = [
         sinks.start_query(records, sink, base, trigger, _claim(endpoints, base, sink))
@@ -54,6 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     seen: dict[str, str] = {}
     heard = dict.fromkeys(sinks.SINKS, time.monotonic())
     while all(query.isActive for query in queries):
+        if lander and lander.error:
+            return _halt(spark, f"{job.topic} can no longer be landed: {lander.error}")
         for line in new_lines([one for query in queries for one in query.recentProgress], seen):
             heard[line["sink"]] = time.monotonic()
             print(json.dumps(line), flush=True)
@@ -63,6 +73,18 @@ def main(arguments: Sequence[str]) -> int:
     if failed := [query for query in queries if query.exception()]:
         return _halt(spark, f"query {failed[0].name} failed: {failed[0].exception()}")
     return 0
+
+
+def _read_source(spark, endpoints: Endpoints, job: argparse.Namespace, base: str):
+    """The topic's or the stream's records, and the thread that lands a stream of Kinesis."""
+    if job.source == "kafka":
+        security = SECURITY[job.security]
+        return parsing.read_topic(spark, job.brokers, job.topic, **security), None
+    folder = landing.landing_path(base)
+    stream = landing.Landing(endpoints, job.topic, folder)
+    lander = landing.LandingThread(stream, job.seconds, job.stall)
+    lander.start()
+    return landing.read_landing(spark, folder), lander
 
 
 def _halt(spark, why: str) -> int:
@@ -79,20 +101,23 @@ def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
         seen: by query the time of the newest report that has its line; changed here.
 
     Yields:
-        sink, batch, rows, seconds and behind (messages that no batch has read, of the partition
-        where they are most, as Spark knows it).
+        sink, batch, rows, seconds and, for Kafka, behind (messages that no batch has read, of the
+        partition where they are most, as Spark knows it; of landed files it knows nothing).
     """
     for report in reports:
         if report["timestamp"] > seen.get(report["name"], ""):
             seen[report["name"]] = report["timestamp"]
-            metrics = report["sources"][0].get("metrics") or {}
-            yield {
+            source = report["sources"][0]
+            line = {
                 "sink": report["name"],
                 "batch": report["batchId"],
                 "rows": report["numInputRows"],
                 "seconds": report["durationMs"].get("triggerExecution", 0) / 1000,
-                "behind": int(metrics.get("maxOffsetsBehindLatest", 0)),
             }
+            if not source["description"].startswith("FileStreamSource"):
+                metrics = source.get("metrics") or {}
+                line["behind"] = int(metrics.get("maxOffsetsBehindLatest", 0))
+            yield line
 
 
 def _claim(endpoints: Endpoints, base: str, sink: str) -> dict[str, str]:
@@ -106,8 +131,15 @@ def _claim(endpoints: Endpoints, base: str, sink: str) -> dict[str, str]:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="emr_writer")
-    for name in ("endpoint", "region", "bucket", "folder", "brokers", "topic"):
+    for name in ("endpoint", "region", "bucket", "folder", "topic"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument(
+        "--source",
+        choices=("kafka", "kinesis"),
+        default="kafka",
+        help="kinesis: the stream called TOPIC at LAB_KINESIS_ENDPOINT, in LAB_S3_REGION",
+    )
+    parser.add_argument("--brokers", default="", help="of Kafka")
     parser.add_argument("--security", choices=SECURITY, default="iam", help="of Kafka")
     parser.add_argument("--seconds", type=int, default=60, help="between two batches")
     parser.add_argument("--stall", type=int, default=600, help="seconds without a report")

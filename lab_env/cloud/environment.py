@@ -45,14 +45,26 @@ def shell_lines(stack: Stack) -> list[str]:
     if "LAB_S3_BUCKET" not in found:
         stack.output(f"{PREFIX}S3Bucket")
     lines = [f"export {name}={shlex.quote(value)}" for name, value in found.items()]
-    return [*lines, "unset LAB_S3_ACCESS_KEY LAB_S3_SECRET_KEY", *_not_wired(stack)]
+    return [
+        *lines,
+        "unset LAB_S3_ACCESS_KEY LAB_S3_SECRET_KEY",
+        *_stream(stack),
+        *_not_wired(stack),
+    ]
 
 
 def _not_wired(stack: Stack) -> list[str]:
     """What the stack has and the lab does not use yet, as comments."""
     lines = [f"# Glue database: {stack.outputs['Database']}"] if "Database" in stack.outputs else []
-    for service in ("Kafka", "Kinesis"):
-        if service in stack.outputs:
-            lines.append(f"# {service}: {stack.outputs[service]}")
-    reason = "# The lab does not read these yet (docs/cloud.md); its orders go to its own Kafka."
+    if "Kafka" in stack.outputs:
+        lines.append(f"# Kafka: {stack.outputs['Kafka']}")
+    reason = "# The lab does not read these yet (docs/cloud.md)."
     return [*lines, reason] if lines else []
+
+
+def _stream(stack: Stack) -> list[str]:
+    """The name of the stack's Kinesis stream, which is no setting."""
+    if "Kinesis" not in stack.outputs:
+        return []
+    name = shlex.quote(stack.outputs["Kinesis"])
+    return [f"# Kinesis stream: lab load --topic {name}; then lab ledger --topic {name}"]

@@ -5,6 +5,7 @@ Whether it runs is known to nobody yet: only its form is tested (docs/cloud.md).
 
 import shlex
 
+from lab_env.cloud.environment import settings_of
 from lab_env.cloud.stack import Account, Stack
 from lab_env.errors import LabError
 from lab_env.install.maven import file_name
@@ -38,6 +39,10 @@ CONF = {
 }
 
 
+# What tells the driver where its stream is (`lab_env.shop.streams`).
+KINESIS_SETTINGS = ("LAB_KINESIS_ENDPOINT", "LAB_S3_REGION")
+
+
 def jar_names() -> list[str]:
     """The jars that the image has in its folder `jars`."""
     pins = versions()["jars"]["spark"]
@@ -53,35 +58,48 @@ def brokers_of(account: Account, stack: Stack) -> str:
     """
     if "Kafka" not in stack.outputs:
         raise LabError(
-            f"The stack {stack.name} has no Kafka for the writer to read.",
-            "deploy it with Stream=msk.",
+            f"The stack {stack.name} has no stream for the writer to read.",
+            "deploy it with Stream=msk or Stream=kinesis.",
         )
     answer = account.client("kafka").get_bootstrap_brokers(ClusterArn=stack.outputs["Kafka"])
     return answer["BootstrapBrokerStringSaslIam"]
 
 
+def source_of(account: Account, stack: Stack, topic: str = TOPIC) -> dict[str, str]:
+    """What the writer reads, as its arguments: the stack's Kinesis stream, or a topic of its Kafka.
+
+    Raises:
+        LabError: the stack has neither.
+    """
+    if "Kinesis" in stack.outputs:
+        return {"source": "kinesis", "topic": stack.outputs["Kinesis"]}
+    return {"source": "kafka", "brokers": brokers_of(account, stack), "topic": topic}
+
+
 def job_request(
-    stack: Stack, brokers: str, topic: str = TOPIC, folder: str = "pipeline", minutes: int = 240
+    stack: Stack, source: dict[str, str], folder: str = "pipeline", minutes: int = 240
 ) -> dict:
     """The request of StartJobRun.
 
     Args:
-        stack: a complete stack with Kafka.
-        brokers: `host:9098`, separated by commas.
-        topic: Kafka topic to read.
+        stack: a complete stack with a stream.
+        source: of `source_of`.
         folder: folder of the bucket for tables and checkpoints.
         minutes: after these the job is cancelled, so that a forgotten one costs an afternoon.
     """
     bucket = stack.output("LabS3Bucket")
     jars = ",".join(f"local://{IMAGE_FOLDER}/jars/{name}" for name in jar_names())
     settings = CONF | {"spark.jars": jars, "spark.sql.warehouse.dir": f"s3a://{bucket}/warehouse"}
+    settings |= {
+        f"spark.emr-serverless.driverEnv.{name}": value
+        for name, value in settings_of(stack.outputs).items()
+        if name in KINESIS_SETTINGS
+    }
     arguments = {
         "endpoint": stack.output("LabS3Endpoint"),
         "region": stack.output("LabS3Region"),
         "bucket": bucket,
         "folder": folder,
-        "brokers": brokers,
-        "topic": topic,
     }
     logs = {
         "enabled": True,
@@ -99,7 +117,9 @@ def job_request(
             "sparkSubmit": {
                 "entryPoint": f"local://{IMAGE_FOLDER}/lab_env/cloud/emr_writer.py",
                 "entryPointArguments": [
-                    word for name, value in arguments.items() for word in (f"--{name}", value)
+                    word
+                    for name, value in (arguments | source).items()
+                    for word in (f"--{name}", value)
                 ],
                 "sparkSubmitParameters": " ".join(
                     f"--conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items()

@@ -102,10 +102,12 @@ def unfilled(answer: Any) -> bool:
     """Whether an answer is still the stub: `...`, an empty function, or a collection with one.
 
     Args:
-        answer: a value, a function, or a collection of them (or of collections).
+        answer: a value, a function, a class, or a collection of them (or of collections).
     """
     if isinstance(answer, FunctionType):
         return _is_empty(answer)
+    if isinstance(answer, type):  # what it inherits is filled in elsewhere
+        return any(map(unfilled, vars(answer).values()))
     if isinstance(answer, dict):
         return any(map(unfilled, answer.values()))
     if isinstance(answer, list | tuple | set):

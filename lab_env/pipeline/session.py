@@ -1,6 +1,7 @@
 """The one place for Spark settings: pinned jars, object store, Hudi extensions, JVM options.
 
-Lesson 03 builds the same session by hand; this one serves the tour, the writers and the notebooks.
+The appendix of lesson 03 makes a small one by hand; this one serves the tour, the writers and the
+notebooks.
 """
 
 import os
@@ -47,6 +48,7 @@ def environment(endpoints: Endpoints) -> dict[str, str]:
         "STREAM_S3_REGION": endpoints.s3_region,
         "STREAM_BUCKET": endpoints.bucket,
         "STREAM_KAFKA": endpoints.kafka_bootstrap,
+        "STREAM_KINESIS": endpoints.kinesis,
     }
 
 
@@ -59,6 +61,7 @@ def endpoints_of_environment() -> Endpoints:
         s3_region=os.environ["STREAM_S3_REGION"],
         bucket=os.environ["STREAM_BUCKET"],
         kafka_bootstrap=os.environ["STREAM_KAFKA"],
+        kinesis=os.environ.get("STREAM_KINESIS", ""),
         s3_session_token=os.environ.get("AWS_SESSION_TOKEN", ""),
     )
 

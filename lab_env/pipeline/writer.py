@@ -24,7 +24,7 @@ import psutil
 
 from lab_env.errors import LabError
 from lab_env.jvm import explained, memory_use
-from lab_env.pipeline import guard, options, parsing, session, sinks
+from lab_env.pipeline import guard, landing, options, parsing, session, sinks
 from lab_env.settings import Endpoints, settings
 
 STALLED_EXIT = 75  # sysexits.h: temporary failure
@@ -41,7 +41,7 @@ class Job:
 
     Args:
         name: name of the writer, also its Spark application.
-        topic: Kafka topic to read.
+        topic: Kafka topic to read, or Kinesis stream.
         base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
         folder: local folder for its progress and state files.
         log: the file that takes the output of its JVM.
@@ -49,7 +49,8 @@ class Job:
         java_home: the Java to run on.
         sinks: which queries to run, of `sinks.WRITERS`; all read the same topic.
         trigger_seconds: time between the starts of two batches; 0 reads what is there, then stops.
-        max_offsets: most messages per batch, over all partitions; 0 for no limit.
+        max_offsets: most messages per batch, over all partitions; 0 for no limit. Kafka only: a
+            batch of Kinesis takes all files landed since the one before.
         stall_seconds: how long a running query may stay silent before the watchdog ends the writer.
         java_options: of its JVM.
         spark: further Spark properties.
@@ -57,6 +58,7 @@ class Job:
             `lab_env.pipeline.guard`.
         hudi: further options of its Hudi sinks.
         lock: ZooKeeper's `host:port`, if other jobs write the same tables.
+        source: `kafka`, or `kinesis`, which is landed first: see `lab_env.pipeline.landing`.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Job:
     replay: bool = field(default_factory=lambda: settings().replay_stream)
     hudi: dict[str, str] = field(default_factory=dict)
     lock: str = ""
+    source: str = "kafka"
 
     def save(self) -> Path:
         """Write the job beside its progress, which a restart continues; returns the file."""
@@ -186,11 +189,17 @@ def _short(progress: dict) -> dict:
         "rows": progress["numInputRows"],
         "seconds": progress["durationMs"].get("triggerExecution", 0) / 1000,
         "durations_ms": progress["durationMs"],
-        "start_offsets": next(iter((source["startOffset"] or {"": {}}).values())),
-        "end_offsets": next(iter(end.values())),
+        "start_offsets": _of_topic(source["startOffset"] or {"": {}}),
+        "end_offsets": _of_topic(end),
         "unknown_events": unknown.get("events") or 0,
         "unknown_fields": unknown.get("fields") or [],
     }
+
+
+def _of_topic(offsets: dict) -> dict:
+    """The offsets of the only topic; of landed files Spark has one number, for all of them."""
+    only = next(iter(offsets.values()))
+    return only if isinstance(only, dict) else offsets
 
 
 def run(job: Job, progress_log: ProgressLog) -> int:
@@ -213,8 +222,7 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     java_options = {"spark.driver.extraJavaOptions": job.java_options}
     extra = KEPT_REPORTS | java_options | job.spark
     spark = session.build_session(endpoints, Path(job.jars), Path(job.java_home), job.name, extra)
-    limits = {"maxOffsetsPerTrigger": str(job.max_offsets)} if job.max_offsets else {}
-    records = parsing.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits)
+    records, lander = read_source(spark, endpoints, job)
     trigger = (
         {"processingTime": f"{job.trigger_seconds} seconds"}
         if job.trigger_seconds
@@ -227,10 +235,14 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     progress_log.running(job.sinks, job.stall_seconds, ui=spark.sparkContext.uiWebUrl)
     while not stop.is_set() and any(query.isActive for query in queries):
         _note_progress(progress_log, queries)
+        if lander and lander.error:
+            raise lander.error
         failed = [query for query in queries if not query.isActive and query.exception()]
         if failed:
             return _failed(job, progress_log, failed[0])
         stop.wait(POLL_SECONDS)
+    if lander:
+        lander.stop()
     for query in queries:
         query.stop()
     _note_progress(progress_log, queries)
@@ -241,6 +253,30 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     progress_log.state("stopped", memory={name: asdict(use) for name, use in memory.items()})
     spark.stop()
     return 0
+
+
+def read_source(spark, endpoints: Endpoints, job: Job):
+    """The job's topic or stream as a streaming DataFrame.
+
+    Returns:
+        The records, in Kafka's columns, and the thread that lands a stream of Kinesis while the
+        queries run; None for Kafka, and where everything has been landed already.
+
+    Raises:
+        LabError: Kinesis does not answer, or its stream cannot be continued.
+    """
+    if job.source == "kafka":
+        limits = {"maxOffsetsPerTrigger": str(job.max_offsets)} if job.max_offsets else {}
+        return parsing.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits), None
+    folder = landing.landing_path(job.base)
+    stream = landing.Landing(endpoints, job.topic, folder)
+    lander = None
+    if job.trigger_seconds:
+        lander = landing.LandingThread(stream, job.trigger_seconds, job.stall_seconds)
+        lander.start()
+    else:
+        stream.land_all()
+    return landing.read_landing(spark, folder), lander
 
 
 def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:

@@ -20,6 +20,15 @@ def process_tree(pid: int) -> list[psutil.Process]:
         return []
 
 
+def jvm_below(pid: int) -> psutil.Process | None:
+    """The JVM among a process and its descendants, the first one of several; None without one."""
+    for process in process_tree(pid):
+        with contextlib.suppress(psutil.Error):
+            if "java" in process.name():
+                return process
+    return None
+
+
 def resident_bytes(pid: int) -> int:
     """The resident memory (RSS) of a process tree; pages that two of them share count twice."""
     total = 0

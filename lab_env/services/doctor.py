@@ -74,11 +74,12 @@ def _bind() -> Iterator[Finding]:
 
 def _python() -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] in bootstrap.SUPPORTED_PYTHONS:
+    usable = bootstrap.usable_pythons()
+    if sys.version_info[:2] in usable:
         yield Finding("python", "ok", f"{version} ({sys.executable})")
     else:
         yield Finding(
-            "python", "fail", f"{version}; {bootstrap.pythons()} is needed", "run: make setup"
+            "python", "fail", f"{version}; {bootstrap.pythons(usable)} is needed", "run: make setup"
         )
 
 

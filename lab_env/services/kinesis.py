@@ -1,8 +1,8 @@
-"""An emulated Amazon Kinesis Data Streams (moto), for the lesson on partitions and shards.
+"""An emulated Amazon Kinesis Data Streams (moto), or the one that LAB_KINESIS_ENDPOINT names.
 
-The emulator speaks Kinesis's own API: it hashes keys to shards and splits shards, but enforces no
-throughput limits. It keeps everything in memory, so a restart empties it. There is no external
-server in its place: the lesson must never write to a stream that somebody pays for.
+The emulator speaks Kinesis's own API: it hashes keys to shards, splits and merges shards, but
+enforces no throughput limits. It keeps everything in memory, so a restart empties it. On any other
+server the lab makes and deletes no stream: somebody pays for it.
 """
 
 import sys
@@ -11,8 +11,11 @@ from lab_env.install.cache import Progress
 from lab_env.processes.supervisor import Program
 from lab_env.services.base import NotReady, Service
 from lab_env.settings import settings
+from lab_env.shop import streams
 
-TIMEOUT_S = 2
+# With these it answers, and refuses only to list all streams: the stream's own rights count.
+ANSWERS = ("AccessDeniedException",)
+ANSWER_SECONDS = 2.0
 
 
 class Kinesis(Service):
@@ -20,10 +23,15 @@ class Kinesis(Service):
 
     name = "kinesis"
     title = "Kinesis (emulated)"
+    variables = "LAB_KINESIS_ENDPOINT"
 
     def preferred_ports(self) -> dict[str, int]:
         """The API."""
         return {"api": settings().kinesis_port}
+
+    def external_address(self) -> str:
+        """LAB_KINESIS_ENDPOINT."""
+        return settings().kinesis_endpoint
 
     def fetch(self, report_progress: Progress) -> None:
         """Nothing to fetch: it is one of the Python packages."""
@@ -45,35 +53,29 @@ class Kinesis(Service):
 
         try:
             self.client().list_streams(Limit=1)
-        except (ClientError, BotoCoreError) as error:
+        except ClientError as error:
+            if not self.external or error.response["Error"]["Code"] not in ANSWERS:
+                raise NotReady(str(error)) from None
+        except BotoCoreError as error:
             raise NotReady(str(error)) from None
 
     def address(self) -> str:
         """The endpoint for Kinesis clients."""
-        return f"http://{settings().client_host}:{self.port('api')}"
+        own = f"http://{settings().client_host}:{self.port('api')}"
+        return self.external_address() or own
+
+    def endpoints(self) -> dict[str, str]:
+        """Its address, whether it runs or not."""
+        return {"kinesis": self.address()}
 
     def client(self):
-        """A boto3 client of the emulator, which accepts any credentials."""
-        import boto3  # half a second
-        from botocore.config import Config
-
-        config = Config(
-            connect_timeout=TIMEOUT_S,
-            read_timeout=TIMEOUT_S,
-            retries={"total_max_attempts": 1},
-            proxies={},  # proxy variables do not apply to servers of this machine
-        )
-        return boto3.client(
-            "kinesis",
-            endpoint_url=self.address(),
-            region_name=settings().s3_region,
-            aws_access_key_id="lab",
-            aws_secret_access_key="lab",
-            config=config,
-        )
+        """A boto3 client; the emulator accepts any credentials."""
+        return streams.client(self.address(), ANSWER_SECONDS)
 
     def clear(self, namespace: str) -> dict[str, int]:
-        """Delete the lesson's streams, for example `lesson-02.orders`."""
+        """Delete the lesson's streams, for example `lesson-02.orders`, from the emulator."""
+        if self.external:
+            return {}
         client = self.client()
         pages = client.get_paginator("list_streams").paginate()
         names = [name for page in pages for name in page["StreamNames"]]

@@ -1,30 +1,104 @@
-"""Runs moto's server with one fix: after a split, new records go to the new shards.
+"""Runs moto's server with the parts of Kinesis that readers rely on and moto 5.2.5 lacks.
 
-moto 5.2.5 searches all shards for a key in order of creation, so it finds the closed parent first.
-Amazon's developer guide, *Reshard a stream*: records that would have gone to the parent go to its
-children.
+What the fixes restore is in Amazon's developer guide (*Reshard a stream*) and API reference:
+
+- A shard that was split or merged keeps its records and takes no new ones; these go to its
+  children. moto finds the closed parent first, and copies all records of two merged shards.
+- The last page of a closed shard has no `NextShardIterator`. By this a reader knows its end.
+- Sequence numbers have 56 digits and grow with time, those of children above their parents'. moto
+  counts from 1 in each shard.
+- A record has one sequence number, also when two requests arrive at once.
 """
 
 import sys
+import threading
+import time
+from collections import OrderedDict
+from functools import wraps
 
-from moto.kinesis.models import Stream
+from moto.kinesis.models import KinesisBackend, Record, Shard, Stream
 from moto.server import main
 
+FIRST_SEQUENCE_NUMBER = 49 * 10**54
+_lock = threading.RLock()
+_newest = FIRST_SEQUENCE_NUMBER
 
-def fix_split() -> None:
-    """Make `Stream.split_shard` move the shard that it closes to the end of the search."""
-    split = Stream.split_shard
 
-    def split_and_move_last(
-        stream: Stream, shard_to_split: str, new_starting_hash_key: str
-    ) -> None:
-        split(stream, shard_to_split, new_starting_hash_key)
-        stream.shards[shard_to_split] = stream.shards.pop(shard_to_split)  # now searched last
+def next_sequence_number() -> int:
+    """A number above all earlier ones; call it under the lock."""
+    global _newest
+    _newest = max(_newest + 1, FIRST_SEQUENCE_NUMBER + time.time_ns())
+    return _newest
 
-    # ty: a function in place of a function is what a patch is.
-    Stream.split_shard = split_and_move_last  # ty: ignore[invalid-assignment]
+
+def put_record(shard: Shard, partition_key: str, data: str, explicit_hash_key: str) -> str:
+    """Replace `Shard.put_record`: number the record as Kinesis does."""
+    number = next_sequence_number()
+    record = Record(partition_key, data, number, explicit_hash_key)
+    shard.records[number] = record  # ty: ignore[invalid-assignment]  moto's __new__ hides the class
+    return str(number)
+
+
+def closing(reshard):
+    """A `Stream.split_shard` or `merge_shards` that leaves the closed shards' records alone."""
+
+    @wraps(reshard)
+    def wrapper(stream: Stream, *arguments: str) -> None:
+        kept = {name: shard.records for name, shard in stream.shards.items()}
+        for shard in stream.shards.values():
+            shard.records = OrderedDict()
+        try:
+            reshard(stream, *arguments)
+        finally:
+            for name, records in kept.items():
+                stream.shards[name].records = records
+        # moto gives a record to the first shard whose range has its hash: closed ones go last.
+        stream.shards = dict(sorted(stream.shards.items(), key=lambda item: not item[1].is_open))
+
+    return wrapper
+
+
+def ending(get_records):
+    """A `KinesisBackend.get_records` that gives no further iterator after a closed shard's end."""
+
+    @wraps(get_records)
+    def wrapper(backend, stream_arn, iterator, limit):
+        following, records, behind = get_records(backend, stream_arn, iterator, limit)
+        stream_name, shard_id, newest = decompose(following)
+        stream = backend.describe_stream(stream_arn=stream_arn, stream_name=stream_name)
+        shard = stream.get_shard(shard_id)
+        at_end = int(newest) >= shard.get_max_sequence_number()
+        return None if at_end and not shard.is_open else following, records, behind
+
+    return wrapper
+
+
+def decompose(iterator: str) -> list[str]:
+    """Stream, shard and newest sequence number of an iterator of moto."""
+    from moto.kinesis.utils import decompose_shard_iterator
+
+    return decompose_shard_iterator(iterator)
+
+
+def one_at_a_time(method):
+    """The method under the lock: moto answers each request in a thread of its own."""
+
+    @wraps(method)
+    def wrapper(*arguments, **named):
+        with _lock:
+            return method(*arguments, **named)
+
+    return wrapper
+
+
+def fix_moto() -> None:
+    """Put the fixes in place."""
+    Shard.put_record = one_at_a_time(put_record)
+    for name in ("split_shard", "merge_shards"):
+        setattr(Stream, name, one_at_a_time(closing(getattr(Stream, name))))
+    KinesisBackend.get_records = one_at_a_time(ending(KinesisBackend.get_records))
 
 
 if __name__ == "__main__":
-    fix_split()
+    fix_moto()
     main(sys.argv[1:])

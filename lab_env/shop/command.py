@@ -34,7 +34,7 @@ def load(
     """
     port = settings().locust_port if web else None
     run = Load(
-        endpoints.kafka_bootstrap,
+        endpoints.broker(settings().source),
         topic,
         ledger_directory(topic),
         rate,
@@ -54,7 +54,7 @@ def load(
     if lost:
         raise LabError(
             f"{lost} sends were not acknowledged.",
-            f"`lab status` shows whether Kafka runs; `lab ledger --topic {topic}` asks the topic.",
+            f"`lab status` shows whether it runs; `lab ledger --topic {topic}` asks the topic.",
         )
 
 
@@ -77,7 +77,7 @@ def replay(
     Raises:
         LabError: the broker cannot be reached or a send was not acknowledged.
     """
-    bootstrap = endpoints.kafka_bootstrap
+    bootstrap = endpoints.broker(settings().source)
     print(replay_stream(bootstrap, topic, ledger_directory(topic), n, rate, skip))
 
 
@@ -99,7 +99,7 @@ def ledger(endpoints: Endpoints, topic: str) -> None:
             f"choose with --topic one of: {known}." if known else "`lab load` starts one.",
         )
     book = Ledger(directory)
-    settlement = book.settle(endpoints.kafka_bootstrap, topic)
+    settlement = book.settle(endpoints.broker(settings().source), topic)
     print(book)
     print(settlement)
     if not settlement.ok:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -19,10 +18,8 @@ import pyarrow.csv
 from lab_env.display.card import card
 from lab_env.errors import LabError
 from lab_env.settings import settings
-from lab_env.shop import reconcile
-from lab_env.shop.events import SEND_ID_HEADER
+from lab_env.shop import Arrival, broker, check_topic_name, reconcile
 from lab_env.shop.model import Send
-from lab_env.shop.topics import check_topic_name, read_topic
 
 SENDS = {
     "send_id": pa.string(),
@@ -37,7 +34,7 @@ DELIVERY_REPORTS = {
     "send_id": pa.string(),
     "fate": pa.dictionary(pa.int32(), pa.string()),
     "partition": pa.int32(),
-    "offset": pa.int64(),
+    "offset": pa.string(),  # a sequence number of Kinesis has 56 digits
     "acked_at": pa.int64(),
 }
 FLUSH_EVERY_S = 0.1
@@ -67,6 +64,14 @@ def known_ledgers() -> list[str]:
 
 def _ledgers() -> Path:
     return settings().home / "ledger"
+
+
+def _whole_numbers(column: pd.Series) -> pd.Series:
+    """The column as int64, or as Python's integers where these are too large for that."""
+    try:
+        return column.astype("int64")
+    except OverflowError:
+        return column.map(int).astype(object)
 
 
 class LedgerWriter:
@@ -131,22 +136,6 @@ class LedgerWriter:
         """Flush and close the files."""
         self._sends.close()
         self._fates.close()
-
-
-class Arrival(NamedTuple):
-    """A message in the topic.
-
-    Args:
-        send_id: its header `send-id`, empty when it has none.
-        partition: where it lies.
-        offset: its place there.
-        at: the broker's time for it, microseconds since 1970 UTC.
-    """
-
-    send_id: str
-    partition: int
-    offset: int
-    at: int
 
 
 @dataclass(frozen=True)
@@ -240,7 +229,7 @@ class Ledger:
             frame.pop("fate").astype(object).where(lambda fate: fate.notna(), "unknown")
         )
         for name, missing in {"partition": -1, "offset": -1, "acked_at": 0}.items():
-            frame[name] = frame[name].fillna(missing).astype("int64")
+            frame[name] = _whole_numbers(frame[name].where(frame[name].notna(), missing))
         frame["op"], frame["kind"] = frame["op"].astype(object), frame["kind"].astype(object)
         return frame[
             [
@@ -271,13 +260,13 @@ class Ledger:
             pa.csv.ConvertOptions(column_types=columns, strings_can_be_null=False),
         )
 
-    def settle(self, bootstrap: str, topic: str) -> Settlement:
+    def settle(self, address: str, topic: str) -> Settlement:
         """Read the topic once, decide every unknown send that it can, and record the decisions.
 
         Call it when no load runs: a send on its way looks like one that the topic lacks.
 
         Args:
-            bootstrap: `host:port` of the broker.
+            address: of the broker: Kafka's `host:port`, or Kinesis's URL.
             topic: topic name.
 
         Returns:
@@ -288,15 +277,7 @@ class Ledger:
         """
         asked_at = time.time_ns() // 1000
         # The topic first: what the ledger notes while it is read must not look unrecorded.
-        arrivals = [
-            Arrival(
-                dict(message.headers() or ()).get(SEND_ID_HEADER, b"").decode(),
-                message.partition(),
-                message.offset(),
-                message.timestamp()[1] * 1000,
-            )
-            for message in read_topic(bootstrap, topic)
-        ]
+        arrivals = list(broker.arrivals(address, topic))
         return self.decide(arrivals, asked_at)
 
     def decide(self, arrivals: Iterable[Arrival], asked_at: int) -> Settlement:

@@ -1,4 +1,4 @@
-"""Live load on Kafka: runs Locust in its own process and shows its numbers while it runs.
+"""Live load on Kafka or Kinesis: runs Locust in its own process and shows live numbers.
 
 Locust patches the standard library, which a notebook's kernel does not survive; so it never runs
 inside one.
@@ -20,11 +20,11 @@ import pandas as pd
 
 from lab_env.display.card import card
 from lab_env.errors import LabError
-from lab_env.settings import settings, without_credentials
+from lab_env.settings import machine_credentials, settings, without_credentials
 from lab_env.shop import RATE, USERS
+from lab_env.shop.broker import ensure_topic, is_kinesis
 from lab_env.shop.live_display import live_display
 from lab_env.shop.model import Shares
-from lab_env.shop.topics import ensure_topic
 
 LOCUSTFILE = Path(__file__).with_name("locustfile.py")
 START_TIMEOUT_S = 60.0
@@ -39,7 +39,7 @@ class Load:
     it has one (`seconds`), or else stops it.
 
     Args:
-        bootstrap: `host:port` of the broker.
+        bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
         topic: topic name; made when missing.
         ledger_dir: the topic's ledger folder; the logs of the run lie there too.
         rate: acknowledged events a second in all; None for as fast as possible.
@@ -101,10 +101,14 @@ class Load:
             "stats_file": str(self._stats_file),
             "parent": os.getpid(),
         }
+        # Whoever sends to a Kinesis outside this lab signs with the machine's keys.
+        paid = is_kinesis(self.bootstrap) and settings().kinesis_endpoint
+        keys = machine_credentials() if paid else {}
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
                 self._command(),
                 env=without_credentials(os.environ)
+                | keys
                 | self.environment
                 | {"SHOP_LOAD": json.dumps(plan)},
                 stdin=subprocess.DEVNULL,

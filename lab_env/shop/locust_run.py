@@ -1,160 +1,163 @@
-"""Runs a learner's locustfile in its own process and collects its output.
+"""Runs users of Locust in the notebook's own process, and keeps what they reported.
 
-Locust changes Python's standard library as soon as it is imported, which a notebook's kernel does
-not survive; so a notebook only writes the file and looks at the result.
+Locust replaces parts of Python's standard library when it is imported, which a notebook's kernel
+does not survive. Import this module first: it asks Locust not to (`LOCUST_SKIP_MONKEY_PATCH`), and
+from then on `import locust` is harmless. The users are greenlets: they run while the notebook
+waits with `gevent.sleep`. See Locust's page "Using Locust as a library".
 """
 
+import logging
 import os
-import re
-import shlex
-import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pandas as pd
 
 from lab_env.errors import LabError
-from lab_env.settings import without_credentials
 
-START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 20.0
+_asked = os.environ.get("LOCUST_SKIP_MONKEY_PATCH")
+os.environ["LOCUST_SKIP_MONKEY_PATCH"] = "1"
+try:
+    import gevent
+    import locust
+    from locust.env import Environment
+finally:  # a Locust that is started as a program of its own needs its patches
+    if _asked is None:
+        del os.environ["LOCUST_SKIP_MONKEY_PATCH"]
 
-# Lines of Locust's report: type, name, requests, failures; and type, name, the percentiles 50, 66,
-# 75, 80, 90, 95 and higher ones in milliseconds. (With `--json` Locust empties its report.)
-_COUNTS = re.compile(r"^(\S+) +(\S+) +(\d+) +(\d+)\(.*\|", re.MULTILINE)
-_PERCENTILES = re.compile(r"^(\S+) +(\S+) +((?:\d+ +){11}\d+)$", re.MULTILINE)
+# A task that fails does so many times a second; `errors` keeps what was raised.
+logging.getLogger("locust").setLevel(logging.CRITICAL + 1)
+
+COLUMNS = ("second", "type", "name", "ms", "failed")
+WATCH_S = 0.1  # the users are counted this often
 
 
 class LocustRun:
-    """One headless run of a locustfile: a context manager that waits for its end.
+    """One run of users: a context manager whose body runs beside them, and which waits for its end.
+
+    The body waits with `gevent.sleep`; `time.sleep` would hold the users, too.
 
     Args:
-        locustfile: the file; what Locust says is kept beside it.
-        users: number of simulated users; they start at once.
-        seconds: length of the run, from the moment at which all users run; None when the file's
-            own load shape ends it.
-        at_most: seconds after which a run without a length is ended in any case.
-        variables: environment variables for the file.
+        user: class of the users.
+        users: how many; they start at once. A shape decides for itself.
+        seconds: length of the run; None when a shape ends it.
+        shape: class of the load's shape.
+        at_most: seconds after which a run with a shape is ended in any case.
 
     Attributes:
-        command: what was started, as one would type it.
+        errors: what tasks raised, in order.
+
+    Raises:
+        LabError: the run has no end.
     """
 
-    # Not with `--run-time`: its clock already runs while Locust loads the file, so that a run of
-    # two seconds was found to be one second long.
     def __init__(
         self,
-        locustfile: Path,
+        user: type[locust.User],
         users: int = 10,
-        seconds: float | None = 5,
+        seconds: float | None = None,
+        shape: type[locust.LoadTestShape] | None = None,
         at_most: float = 60,
-        **variables: str,
     ):
-        self.locustfile = Path(locustfile)
+        if seconds is None and shape is None:
+            raise LabError("This run has no end.", "give it seconds=... or a shape=...")
+        self._users = users
         self._length = at_most if seconds is None else seconds
-        self._variables = variables
-        arguments = ["-f", str(self.locustfile), "--headless", "--only-summary"]
-        if seconds is not None:
-            arguments += ["--users", str(users), "--spawn-rate", str(users)]
-        self.command = shlex.join(["locust", *arguments])
-        # Should this process die, Locust ends by itself a minute later. A shape ends by itself
-        # anyway.
-        net = [] if seconds is None else ["--run-time", f"{seconds + 60:.0f}s"]
-        self._arguments = [sys.executable, "-P", "-m", "locust", *arguments, *net]
-        self._process: subprocess.Popen  # since `start`
-
-    def start(self) -> "LocustRun":
-        """Start Locust and return when its users run.
-
-        Raises:
-            LabError: it does not start; the log says why.
-        """
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                self._arguments,
-                cwd=self.locustfile.parent,
-                env=without_credentials(os.environ) | self._variables,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        last_call = time.monotonic() + START_TIMEOUT_S
-        while "All users spawned" not in self.log and "Shape test" not in self.log:
-            if self._process.poll() is not None:
-                raise LabError("Locust did not start this file.", "mend the file.", self.log)
-            if time.monotonic() > last_call:
-                self.stop()
-                raise LabError("Locust's users did not start in time.", "try again.", self.log)
-            time.sleep(0.05)
-        self.began = time.time()
-        return self
-
-    def wait(self) -> "LocustRun":
-        """Wait for the run's duration, then end it as Ctrl+C in a terminal would."""
-        try:
-            self._process.wait(max(0.0, self.began + self._length - time.time()))
-        except subprocess.TimeoutExpired:
-            self.stop()
-        return self
-
-    def stop(self) -> None:
-        """End the run: Locust reports what it has counted, and no process is left."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
+        self._reports: list[dict] = []
+        self._counts: list[tuple[float, int]] = []
+        self.errors: list[Exception] = []
+        self._environment = Environment(user_classes=[user], shape_class=shape() if shape else None)
+        self._environment.events.request.add_listener(self._note)
+        self._environment.events.user_error.add_listener(self._note_error)
+        self._runner = self._environment.create_local_runner()
+        self._began = time.perf_counter()
 
     def __enter__(self) -> "LocustRun":
-        return self.start()
+        self._began = time.perf_counter()
+        if self._environment.shape_class:
+            self._runner.start_shape()
+        else:
+            self._runner.start(self._users, spawn_rate=self._users)
+        self._shaping = self._runner.shape_greenlet
+        self._watcher = gevent.spawn(self._watch)
+        return self
 
     def __exit__(self, kind, error, trace) -> None:
-        if kind:
-            self.stop()
-        else:
-            self.wait()
+        try:
+            if kind is None:
+                self._wait()
+        finally:
+            self._runner.quit()  # calls each user's `on_stop`
+            self._watcher.kill()
+        if self.errors:
+            first = f"{type(self.errors[0]).__name__}: {self.errors[0]}"
+            print(f"{len(self.errors)} tasks failed, the first with {first}", file=sys.stderr)
 
     @property
-    def log(self) -> str:
-        """Everything that Locust printed."""
-        return self._log.read_text(encoding="utf-8", errors="replace")
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return time.perf_counter() - self._began
 
     @property
-    def report(self) -> str:
-        """Locust's own closing report: requests, failures, response times, errors."""
-        _, found, report = self.log.partition("Type     Name")
-        return found + report
+    def reports(self) -> pd.DataFrame:
+        """Every request that users reported.
+
+        Returns:
+            One row per report: second (since the start), type, name, ms (response time), failed,
+            and what the report's context holds.
+        """
+        return pd.DataFrame(self._reports) if self._reports else pd.DataFrame(columns=COLUMNS)
 
     @property
     def requests(self) -> pd.DataFrame:
-        """What Locust counted.
+        """Locust's own numbers.
 
         Returns:
-            One row a request type and name: type, name, requests, failures, p50_ms, p95_ms.
+            One row per request type and name: type, name, requests, failures, p50_ms, p95_ms.
 
         Raises:
-            LabError: Locust ended without its numbers.
+            LabError: no user reported anything.
         """
-        rows = {
-            (kind, name): [int(requests), int(failures)]
-            for kind, name, requests, failures in _COUNTS.findall(self.report)
-        }
+        rows = [
+            (
+                entry.method,
+                entry.name,
+                entry.num_requests,
+                entry.num_failures,
+                entry.get_response_time_percentile(0.5),
+                entry.get_response_time_percentile(0.95),
+            )
+            for entry in self._environment.stats.entries.values()
+        ]
         if not rows:
-            raise LabError("Locust counted no requests.", "see what it printed.", self.log[-2000:])
-        times = {
-            (kind, name): [float(shares.split()[0]), float(shares.split()[5])]
-            for kind, name, shares in _PERCENTILES.findall(self.report)
-        }
+            raised = "; ".join(map(repr, self.errors[:1]))
+            next_step = "look at what the user's tasks do, and report."
+            raise LabError("Locust counted no requests.", next_step, raised)
         columns = ["type", "name", "requests", "failures", "p50_ms", "p95_ms"]
-        lines = [(*key, *counts, *times[key]) for key, counts in rows.items()]
-        table = pd.DataFrame(lines, columns=columns)
+        table = pd.DataFrame(rows, columns=columns)
         return table.sort_values(["type", "name"], ignore_index=True)
 
     @property
-    def _log(self) -> Path:
-        return self.locustfile.with_suffix(".log")
+    def user_counts(self) -> pd.Series:
+        """How many users there were, by seconds since the start."""
+        return pd.Series(dict(self._counts), name="users", dtype=int)
+
+    def _wait(self) -> None:
+        """Wait for the end of the run; a shape's own error ends it."""
+        shaping = self._shaping  # false, like every greenlet, when it has ended
+        while self.elapsed < self._length and (shaping is None or not shaping.ready()):
+            gevent.sleep(0.02)
+        if shaping is not None and shaping.exception:
+            raise shaping.exception
+
+    def _watch(self) -> None:
+        while True:
+            self._counts.append((self.elapsed, self._runner.user_count))
+            gevent.sleep(WATCH_S)
+
+    def _note(self, request_type, name, response_time, exception=None, context=None, **_) -> None:
+        row = (self.elapsed, request_type, name, response_time, exception is not None)
+        self._reports.append(dict(zip(COLUMNS, row, strict=True)) | dict(context or {}))
+
+    def _note_error(self, exception, **_) -> None:
+        self.errors.append(exception)

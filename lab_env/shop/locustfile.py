@@ -1,4 +1,4 @@
-"""The Locust user that puts the shop's load on Kafka; `shop.load.Load` starts it.
+"""The Locust user that puts the shop's load on Kafka or Kinesis; `shop.load.Load` starts it.
 
 All users of a process share one model, one producer and one ledger. Locust counts a request when
 the broker has acknowledged it, so its rates and response times are those of acknowledged events.
@@ -14,10 +14,10 @@ from pathlib import Path
 import gevent
 from locust import User, constant, events, runners, task
 
+from lab_env.shop.broker import is_kinesis
 from lab_env.shop.model import OrderModel, Send, Shares, WallClock
-from lab_env.shop.producer import Sender
+from lab_env.shop.producer import open_sender
 
-REQUEST_TYPE = "KAFKA"
 TICK_S = 0.1  # a user wakes up this often and sends what has become due
 BURST = 200  # without a rate limit: sends between two looks at the acknowledgements
 IN_FLIGHT = 20_000  # without a rate limit: more than this would only wait in the client's queue
@@ -31,7 +31,7 @@ class Plan:
     """The settings of the load.
 
     Args:
-        bootstrap: `host:port` of the broker.
+        bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
         topic: topic name; it must exist.
         ledger_dir: the topic's ledger folder.
         run: goes into every id, must be new for each run on a topic.
@@ -71,12 +71,13 @@ class Shop:
 
     def __init__(self, plan: Plan, worker_id: str, seed: int, request):
         self._request = request
+        self._request_type = "KINESIS" if is_kinesis(plan.bootstrap) else "KAFKA"
         self.model = OrderModel(seed, Shares.of(**plan.shares), worker_id, WallClock())
-        self.sender = Sender(
+        self.sender = open_sender(
             plan.bootstrap,
             plan.topic,
             Path(plan.ledger_dir),
-            self._delivered,
+            delivered=self._delivered,
             pause=gevent.sleep,
             name=worker_id,
         )
@@ -105,7 +106,7 @@ class Shop:
 
     def _delivered(self, send: Send, milliseconds: float, error: str | None) -> None:
         self._request.fire(
-            request_type=REQUEST_TYPE,
+            request_type=self._request_type,
             name=send.op,
             response_time=milliseconds,
             response_length=len(send.value),

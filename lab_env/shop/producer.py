@@ -1,6 +1,7 @@
 """Sends to Kafka and keeps the ledger: one `Sender` per process, around one Producer.
 
-Everything that sends to a topic of the course goes through here, so that the ledger is complete.
+Everything that sends to a topic of the course goes through here, so that the ledger is complete; to
+a stream of Kinesis, through `kinesis_sender`.
 """
 
 import time
@@ -11,8 +12,10 @@ from pathlib import Path
 from confluent_kafka import KafkaError, Message, Producer
 
 from lab_env.settings import settings
+from lab_env.shop.broker import is_kinesis
 from lab_env.shop.events import SEND_ID_HEADER
 from lab_env.shop.kafka_client import confluent_options
+from lab_env.shop.kinesis_sender import KinesisSender
 from lab_env.shop.ledger import LedgerWriter
 from lab_env.shop.model import Send
 
@@ -30,6 +33,12 @@ CERTAINLY_FAILED = {
 }
 
 Delivered = Callable[[Send, float, str | None], None]
+
+
+def open_sender(address: str, topic: str, ledger_dir: Path, **options) -> "Sender | KinesisSender":
+    """A sender to the broker that the address names; the options are those of `Sender`."""
+    kind = KinesisSender if is_kinesis(address) else Sender
+    return kind(address, topic, ledger_dir, **options)
 
 
 class Sender:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from lab_env.errors import LabError
 from lab_env.shop import default_topic
+from lab_env.shop.broker import ensure_topic
 from lab_env.shop.ledger import Ledger
 from lab_env.shop.model import Send
-from lab_env.shop.producer import Sender
+from lab_env.shop.producer import open_sender
 from lab_env.shop.record import recording
-from lab_env.shop.topics import ensure_topic
 
 BURST = 200
 
@@ -28,7 +28,7 @@ def replay(
     """Send the recorded stream, or a part of it, and wait until all of it is acknowledged.
 
     Args:
-        bootstrap: `host:port` of the broker.
+        bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
         topic: topic name; made when missing.
         ledger_dir: the topic's ledger folder.
         n: number of sends; all when left out.
@@ -48,7 +48,7 @@ def replay(
     ledger = Ledger(ledger_dir)
     _check_unsent(stream, chosen, ledger, topic)
     ensure_topic(bootstrap, topic)
-    sender = Sender(bootstrap, topic, ledger_dir, name="replay")
+    sender = open_sender(bootstrap, topic, ledger_dir, name="replay")
     try:
         for burst in _paced(iter(chosen), rate):
             sender.send_all(burst)

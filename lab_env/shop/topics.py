@@ -1,6 +1,5 @@
 """Creates, measures and reads Kafka topics; failures are a `LabError`."""
 
-import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -15,31 +14,13 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab_env.errors import LabError
+from lab_env.shop import Arrival, check_topic_name
+from lab_env.shop.events import SEND_ID_HEADER
 from lab_env.shop.kafka_client import confluent_options
 
 ADMIN_TIMEOUT_S = 10.0
 BROKERS_CHOICE = -1  # as many replicas as the cluster gives a topic that asks for no number
 NO_LEADER = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-
-
-def check_topic_name(topic: str) -> str:
-    """Refuse a name that Kafka does not accept; a topic's ledger folder has the same name.
-
-    Args:
-        topic: topic name.
-
-    Returns:
-        The name.
-
-    Raises:
-        LabError: no topic can be called so.
-    """
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic) or topic in (".", ".."):
-        raise LabError(
-            f"No Kafka topic can be called {topic!r}.",
-            "use 1 to 249 letters, digits, dots, hyphens and underscores, for example my.orders.",
-        )
-    return topic
 
 
 def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = False) -> None:
@@ -203,6 +184,17 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
         raise _unreachable(bootstrap, error) from None
     finally:
         consumer.close()
+
+
+def arrivals(bootstrap: str, topic: str) -> Iterator[Arrival]:
+    """All messages of the topic without their content; see `read_topic`."""
+    for message in read_topic(bootstrap, topic):
+        yield Arrival(
+            dict(message.headers() or ()).get(SEND_ID_HEADER, b"").decode(),
+            message.partition(),
+            message.offset(),
+            message.timestamp()[1] * 1000,
+        )
 
 
 def _consumer(bootstrap: str) -> Consumer:

@@ -90,7 +90,8 @@ def freshness_chart(tour) -> str:
         share = [100 * i / (len(quantiles) - 1) for i in range(len(quantiles))]
         axes.plot(quantiles, share, color=COLOURS[sink], label=NAMES[sink])
     axes.set_xlim(left=0)
-    axes.legend(loc="lower right")
+    if axes.lines:  # of a stream of Kinesis nothing is measured
+        axes.legend(loc="lower right")
     return svg(figure)
 
 

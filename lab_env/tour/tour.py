@@ -21,7 +21,7 @@ from rich.table import Table
 from lab_env import services
 from lab_env.hudi.timeline import from_seconds
 from lab_env.lab import Lab, reset_lesson
-from lab_env.pipeline import parsing
+from lab_env.pipeline import landing, parsing
 from lab_env.pipeline.revenue import minutes_in_a_batch
 from lab_env.pipeline.sinks import FOLDERS, SINKS, start_query
 from lab_env.probes.freshness import event_freshness
@@ -29,9 +29,10 @@ from lab_env.probes.sampling import MemorySamples, Sampler, StoreSamples, is_com
 from lab_env.processes import supervisor
 from lab_env.processes.state import folder
 from lab_env.processes.tree import process_tree
+from lab_env.settings import settings
+from lab_env.shop import broker
 from lab_env.shop.events import EVENT_DDL
 from lab_env.shop.reconcile import Reconciliation
-from lab_env.shop.topics import ensure_topic, topic_end_offsets
 from lab_env.tour import report
 
 NAMESPACE = "tour"
@@ -141,11 +142,12 @@ def main(seconds: int = 60, rate: int = 500, console: Console | None = None) -> 
 
 def _run(tour: Tour, console: Console) -> None:
     with _phase(tour, console, "services up"):
-        services.up(progress=lambda line: console.print(f"  {line}"))
+        wanted = dict.fromkeys((*services.DEFAULT, settings().source))
+        services.up(list(wanted), progress=lambda line: console.print(f"  {line}"))
         reset_lesson(NAMESPACE)
         lab = Lab(NAMESPACE, services.endpoints())
         topic = lab.topic("orders")
-        ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=3)
+        broker.ensure_topic(_broker(lab), topic)
     writer = lab.writer()
     store = StoreSamples(lab.endpoints, lab.namespace)
     memory = MemorySamples(
@@ -172,6 +174,19 @@ def _run(tour: Tour, console: Console) -> None:
     tour.series["store"] = store.rows
 
 
+def _broker(lab: Lab) -> str:
+    """The address of the broker that LAB_SOURCE names."""
+    return lab.endpoints.broker(settings().source)
+
+
+def _records(spark, lab: Lab, topic: str):
+    """What was sent as a stream of more than one batch: the topic, or what the writer landed."""
+    if settings().source == "kinesis":
+        return landing.read_landing(spark, landing.landing_path(lab.base), maxFilesPerTrigger="5")
+    limit = {"maxOffsetsPerTrigger": str(MINUTES_BATCH)}
+    return parsing.read_topic(spark, lab.endpoints.kafka_bootstrap, topic, **limit)
+
+
 def _write_json(tour: Tour, target: Path) -> None:
     facts = _rounded(asdict(tour) | {"ok": tour.ok})
     (target / "report.json").write_text(json.dumps(facts, indent=1))
@@ -183,11 +198,18 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
                 short = tour.load_seconds <= SHORT_SECONDS
-                writer.start(lab.endpoints, topic, lab.base, short=short, sinks=SINKS)
+                writer.start(
+                    lab.endpoints,
+                    topic,
+                    lab.base,
+                    short=short,
+                    sinks=SINKS,
+                    source=settings().source,
+                )
                 writer.wait_first_batches()
             with _phase(tour, console, f"live load, {tour.rate} events/s"):
                 _run_load(lab, topic, tour, writer, console)
-            ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)
+            ends = broker.end_offsets(_broker(lab), topic)
             with _phase(tour, console, "every sink caught up"):
                 writer.wait_caught_up(
                     lab.endpoints, ends, on_tick=_ticker(console, lab, writer, ends)
@@ -210,10 +232,11 @@ def _phase(tour: Tour, console: Console, name: str) -> Generator[None]:
 
 
 def _run_load(lab: Lab, topic: str, tour: Tour, writer, console: Console) -> None:
-    with lab.load(topic, rate=tour.rate, users=10, seconds=tour.load_seconds, show=False) as load:
+    length = {"seconds": tour.load_seconds, "rate": tour.rate}
+    with lab.load(topic, settings().source, users=10, show=False, **length) as load:
         while load.running:
             time.sleep(5)
-            ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)
+            ends = broker.end_offsets(_broker(lab), topic)
             lag = writer.lag(lab.endpoints, ends)
             behind = ", ".join(f"{sink} {lag[sink]:,}" for sink in SINKS)
             console.print(f"  {sum(ends.values()):>7,} in the topic; behind: {behind}")
@@ -280,9 +303,7 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
 def _keep_minutes(tour: Tour, lab: Lab, topic: str) -> None:
     """Compute revenue per minute as a stream, and once more as a batch over the JSON files."""
     spark = lab.spark
-    records = parsing.read_topic(
-        spark, lab.endpoints.kafka_bootstrap, topic, maxOffsetsPerTrigger=str(MINUTES_BATCH)
-    )
+    records = _records(spark, lab, topic)
     stream = start_query(records, "minutes", lab.base, {"availableNow": True})
     stream.awaitTermination()
     columns = ["minute", "orders", "revenue"]
@@ -294,7 +315,7 @@ def _keep_minutes(tour: Tour, lab: Lab, topic: str) -> None:
 
 def _reconcile(spark, lab: Lab, topic: str, tour: Tour) -> None:
     ledger = lab.ledger(topic)
-    settled = ledger.settle(lab.endpoints.kafka_bootstrap, topic)
+    settled = ledger.settle(_broker(lab), topic)
     if not settled.ok:
         tour.problems.append(str(settled))
     keys = ["order_id", "event_id", "order_ts"]
@@ -357,7 +378,8 @@ def _measure_sinks(lab: Lab, topic: str, tour: Tour, writer, store: StoreSamples
             "freshness_p95_s": round(float(fresh.quantile(0.95)), 2) if len(fresh) else None,
             "freshness_measured": len(fresh),
         }
-        curves[sink] = fresh.quantile([step / 100 for step in range(0, 101, 2)]).tolist()
+        if len(fresh):
+            curves[sink] = fresh.quantile([step / 100 for step in range(0, 101, 2)]).tolist()
     tour.series["freshness_quantiles"] = curves
     files = lab.files(lab.path(FOLDERS["mor"]))
     tour.sinks["mor"]["compactions"] = sum(map(is_compaction, files))
@@ -378,8 +400,8 @@ def _print_report(console: Console, tour: Tour, target: Path) -> None:
             f"{facts['commits']:,}",
             f"{facts['files']:,}",
             f"{facts['bytes'] / 1e6:.1f}",
-            f"{facts['freshness_p50_s']}",
-            f"{facts['freshness_p95_s']}",
+            _seconds(facts["freshness_p50_s"]),
+            _seconds(facts["freshness_p95_s"]),
         )
     compactions = tour.sinks["mor"]["compactions"]
     console.print(table)
@@ -409,6 +431,10 @@ def _print_report(console: Console, tour: Tour, target: Path) -> None:
     for problem in tour.problems:
         console.print(f"[red]{problem}[/red]")
     console.print(f"Report: {target / 'index.html'} · {tour.seconds['total']:.0f} s in all")
+
+
+def _seconds(measured: float | None) -> str:
+    return "-" if measured is None else str(measured)
 
 
 def _result_table(title: str, *columns: str) -> Table:

@@ -1,6 +1,6 @@
 # ---
 # title: Why are there a thousand small files?
-# minutes: {teach: 25, do: 15}
+# minutes: {teach: 25, do: 20}
 # needs: ["05"]
 # services: [minio, kafka]
 # jupyter:
@@ -24,45 +24,39 @@
 #
 # At the end of this lesson you can
 #
-# - bring a table of many small files to a few by the options of its writer (07.1),
-# - choose how long old files are kept, from how long your readers run (07.2).
+# - stream into a table, and say how many files that makes (07.1),
+# - turn many small files into few by a clustering (07.2),
+# - let the writer do that by itself (07.3),
+# - clean a table so that the longest query keeps its files (07.4).
 #
 # You will also have counted the requests that a query sends to the store, and seen two ways in which
 # a reader loses its files: one with an error, one without.
 #
 # ## What you need
 #
-# Lesson 03: topics, micro-batches and their checkpoint. Lesson 05: file groups, their versions, and the X-ray
-# that shows them. Forty minutes.
+# Lesson 03: topics, micro-batches and their checkpoint. Lesson 05: file groups, their versions, and
+# the X-ray that shows them. Forty-five minutes.
 
 # %% [markdown]
 # ## Start
 #
-# The first cell starts the lab and Spark, and sends six thousand orders to a topic with sixteen partitions.
-# The second starts a stream that brings them into a table, in three micro-batches. Run both and read on
-# while they work.
+# The shop's board, revenue by status, gets its orders from a stream. Run the cells and read on.
 
 # %%
-import re
-
 import pandas as pd
 from IPython.display import HTML
-from lab_env import Lab
-from lab_env.display.card import styled
-from lab_env.probes.s3_requests import count_requests
-from lab_env.lessons.l07.figures import current_sizes, draw_files_and_requests, draw_storage
-from lab_env.pipeline.options import DEMO_OPTIONS
-from lab_env.shop.topics import ensure_topic
 from pyspark.sql import functions as F
+
+from lab_env import Lab
 
 lab = Lab.start("07")
 spark = lab.spark
 
-PARTITIONS = 16
-topic = lab.topic("orders")
-ensure_topic(lab.endpoints.kafka_bootstrap, topic, PARTITIONS)
-KAFKA = {"kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap}
+# %% [markdown]
+# Six thousand orders of five days. They are sent to a topic with sixteen partitions, in turn, and come
+# back as a stream of two thousand in each micro-batch.
 
+# %%
 shop = spark.range(1, 6001, 1, numPartitions=1).selectExpr(
     "concat('O-', id) AS order_id",
     "'new' AS status",
@@ -71,13 +65,22 @@ shop = spark.range(1, 6001, 1, numPartitions=1).selectExpr(
     "to_timestamp('2026-11-18 12:00:00') + make_interval(0, 0, 0, cast(id % 5 AS int)) AS order_ts",
     "cast(date_add('2026-11-18', cast(id % 5 AS int)) AS string) AS partition_date",
 )
-messages = shop.selectExpr(
-    "to_json(struct(*)) AS value",
-    f"cast(substring(order_id, 3) AS int) % {PARTITIONS} AS partition",  # in turn
-)
-messages.write.format("kafka").options(**KAFKA).option("topic", topic).save()
 
 # %%
+from lab_env.lessons.l07.figures import orders_as_stream, send_orders
+
+PARTITIONS = 16
+send_orders(lab, shop, PARTITIONS)
+rows = orders_as_stream(lab, shop.schema, per_batch=2000)
+rows.isStreaming
+
+# %% [markdown]
+# The options of every table of this lesson. `DEMO_OPTIONS` leave out the metadata table and cleaning,
+# which Hudi has on by default; where this changes a number, the text says so.
+
+# %%
+from lab_env.pipeline.options import DEMO_OPTIONS
+
 ORDERS = DEMO_OPTIONS | {
     "hoodie.table.name": "orders",
     "hoodie.datasource.write.recordkey.field": "order_id",
@@ -88,50 +91,80 @@ ORDERS = DEMO_OPTIONS | {
     "hoodie.index.bloom.num_entries": "1000",
 }
 
-
-def stream_into(name, operation):
-    """Stream the topic into a table, two thousand orders a batch, until all are there."""
-    records = (
-        spark.readStream.format("kafka")
-        .options(**KAFKA)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", "2000")
-        .load()
-    )
-    order = F.from_json(F.col("value").cast("string"), shop.schema)
-    query = (
-        records.select(order.alias("order"))
-        .select("order.*")
-        .writeStream.format("hudi")
-        .options(**ORDERS)
-        .option("hoodie.datasource.write.operation", operation)
-        .option("path", lab.path(name))
-        .option("checkpointLocation", lab.path(f"_checkpoints/{name}"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return lab.path(name)
-
-
-orders = stream_into("orders", "bulk_insert")
-
 # %% [markdown]
-# While it runs: the orders are all new, so the stream writes with
-# [**bulk insert**](../docs/glossary.md#bulk-insert), the fast operation that looks up nothing. The
-# table has a folder for each day, and orders of five days arrive in each micro-batch. Spark reads a batch in
-# sixteen tasks, one for each partition of the topic, as in lesson 03. Each task parses its orders and writes
-# them; no step in between brings orders of the same day together. All other options have their
-# defaults, or are in `DEMO_OPTIONS`, which you know from lesson 04.
-#
-# One word on what this lesson leaves out: what helps to *find* rows. Indexes tell a **writer** which file holds a
-# key, column statistics let a **reader** skip files, and some indexes serve readers, too. That is the matter of
-# lesson 08; `DEMO_OPTIONS` switches the metadata table off, where statistics lie. Here we only look at how many files there
-# are, how large they are, and when they go.
+# One word on what this lesson leaves out: what helps to *find* rows. Indexes tell a **writer**
+# which file holds a key, column statistics let a **reader** skip files, and some indexes serve
+# readers, too. That is the matter of lesson 08. Here we only look at how many files there are, how
+# large they are, and when they go.
 
 # %% [markdown]
 # ## What a small file costs
+#
+# The orders are all new, so the stream writes with [**bulk insert**](../docs/glossary.md#bulk-insert),
+# the fast operation that looks up nothing.
+#
+# ### Exercise 07.1 · Write the stream
+#
+# Complete the function. It writes the streaming DataFrame `rows` into the Hudi table at `path`,
+# with the options `ORDERS` and the given operation, and keeps its progress in the folder
+# `checkpoint`. It ends when all that is there has been written: that is the trigger `availableNow`,
+# as in lesson 03. Every stream of this lesson goes through your function.
+
+
+# %% exercise="07.1"
+def stream_into(path, checkpoint, rows, operation):
+    """Write the stream into the table at `path` until all rows are there."""
+    # BEGIN SOLUTION
+    query = (
+        rows.writeStream.format("hudi")
+        .options(**ORDERS)
+        .option("hoodie.datasource.write.operation", operation)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start(path)
+    )
+    query.awaitTermination()
+    # END SOLUTION
+
+
+lab.check("07.1", stream_into)
+
+# %% [markdown] hint="07.1"
+# `rows.writeStream.format("hudi")`, the options, a trigger, and `start(path)`, which returns a
+# query at once. What waits for its end?
+
+# %% [markdown] hint="07.1"
+# The option for the folder is `checkpointLocation`, that for the operation
+# `hoodie.datasource.write.operation`.
+
+
+# %% right="07.1"
+def stream_into(path, checkpoint, rows, operation):
+    options = ORDERS | {
+        "hoodie.datasource.write.operation": operation,
+        "path": path,
+        "checkpointLocation": checkpoint,
+    }
+    writer = rows.writeStream.trigger(availableNow=True).outputMode("append")
+    writer.start(format="hudi", **options).awaitTermination()
+
+
+# %% wrong="07.1"
+# expect: the operation is an argument
+def stream_into(path, checkpoint, rows, operation):
+    writer = rows.writeStream.format("hudi").options(**ORDERS).trigger(availableNow=True)
+    writer.option("checkpointLocation", checkpoint).start(path).awaitTermination()
+
+
+# %%
+lab.use_reference("07.1")
+orders = lab.path("orders")
+stream_into(orders, lab.path("_checkpoints/orders"), rows, "bulk_insert")
+
+# %% [markdown]
+# The table has a folder for each day, and orders of five days arrive in each micro-batch. Spark
+# reads a batch in sixteen tasks, one for each partition of the topic. Each task parses its orders
+# and writes them; no step in between brings orders of the same day together.
 #
 # **Predict:** the stream has written three batches. How many data files does the table have? A guess
 # that is off by 40 or less counts.
@@ -154,13 +187,13 @@ assert (batches, days) == (3, 5) and set(per_batch) == {PARTITIONS * days}
 assert len(small.current) == len(files) == PARTITIONS * days * batches == 240
 
 # %% [markdown]
-# Two hundred and forty. Each of the sixteen tasks had orders of all five days, and a task writes
-# a file of its own into each folder: 16 tasks × 5 days × 3 batches. Nobody asked for small files. The
+# Two hundred and forty. Each of the sixteen tasks had orders of all five days, and a task writes a
+# file of its own into each folder: 16 tasks × 5 days × 3 batches. Nobody asked for small files. The
 # number comes from three good decisions that *multiply*: work in parallel, partition the table,
 # commit often. (One option takes the first factor away: with
-# `hoodie.bulkinsert.sort.mode=PARTITION_PATH_REPARTITION` Hudi brings the orders of a day together before it writes, at the
-# price of a shuffle, and a batch makes five files.) With one such batch a minute there are a thousand files in less
-# than a quarter of an hour:
+# `hoodie.bulkinsert.sort.mode=PARTITION_PATH_REPARTITION` Hudi brings the orders of a day together
+# before it writes, at the price of a shuffle, and a batch makes five files.) With one such batch a
+# minute there are a thousand files in less than a quarter of an hour:
 
 # %%
 minutes_to_a_thousand = 1000 / per_batch.iloc[0]
@@ -184,6 +217,8 @@ assert minutes_to_a_thousand < 15
 lab.predict("07.p2", ..., tolerance=400)
 
 # %%
+from lab_env.probes.s3_requests import count_requests
+
 report = spark.read.format("hudi").load(orders)
 dashboard = spark.read.format("hudi").load(orders)
 
@@ -206,11 +241,12 @@ assert requests_small.total >= 5 * len(small.current) > 1000
 assert min(requests_small.get, requests_small.head) >= len(small.current)
 
 # %% [markdown]
-# More than a thousand, for one row. Spark does not know which file holds O-17, so it opens each of them: it asks
-# for the size (HEAD), and for the footer at the end, which says what lies where in the file (GET). Five
-# requests a file and more, for files of twenty-five rows. Each request takes its time, and on a cloud
-# store each has a price. (With the metadata table on, as it is by default, column statistics would rule out the two
-# batches whose keys cannot include O-17. The 80 files of the first batch would still be opened.)
+# More than a thousand, for one row. Spark does not know which file holds O-17, so it opens each of
+# them: it asks for the size (HEAD), and for the footer at the end, which says what lies where in
+# the file (GET). Five requests a file and more, for files of twenty-five rows. Each request takes
+# its time, and on a cloud store each has a price. (`DEMO_OPTIONS` shape this number. With the
+# metadata table, as by default, column statistics rule out the two batches whose keys cannot
+# include O-17, and the 80 files of the first batch are opened all the same.)
 #
 # > **Documented, not measured.** Amazon's list price for S3 Standard in US East is 0.0004 US dollars
 # > for a thousand GET or HEAD requests (as quoted in November 2026; other regions and classes differ).
@@ -233,24 +269,31 @@ assert dollars_small > 100
 # `hoodie.parquet.small.file.limit`. Here is its default, asked from Hudi itself, in bytes:
 
 # %%
-hudi = spark._jvm.org.apache.hudi.config
-small_file_limit = hudi.HoodieCompactionConfig.PARQUET_SMALL_FILE_LIMIT.defaultValue()
+from lab_env.lessons.l07.figures import hudi_defaults
+
+small_file_limit = hudi_defaults(spark)["hoodie.parquet.small.file.limit"]
 small_file_limit
 
 # %% proof="The default limit of a small file is 100 MB."
 assert int(small_file_limit) == 104857600
 
 # %% [markdown]
-# A hundred megabytes, and our files have twelve kilobytes. So the limit was set while the stream wrote,
-# and did nothing: bulk insert does not look at the files that are there. `insert` does, and so does the `upsert` of
-# lesson 05. A second stream, with a checkpoint of its own, reads the same topic in the same three batches,
-# with this one option changed. (The orders are all new, so it need not look up their keys, as `upsert` would.)
+# A hundred megabytes, and our files have twelve kilobytes. So the limit was set while the stream
+# wrote, and did nothing: bulk insert does not look at the files that are there. `insert` does, and
+# so does the `upsert` of lesson 05. A second stream, with a checkpoint of its own, reads the same
+# topic in the same three batches, with this one option changed. (The orders are all new, so it need
+# not look up their keys, as `upsert` would.)
 
 # %%
-sized = stream_into("orders_sized", "insert")
+sized = lab.path("orders_sized")
+stream_into(sized, lab.path("_checkpoints/orders_sized"), rows, "insert")
 
 picture = lab.xray(sized)
 requests_sized = look_up(spark.read.format("hudi").load(sized))
+
+# %%
+from lab_env.lessons.l07.figures import current_sizes, draw_files_and_requests
+
 HTML(
     draw_files_and_requests(
         {"bulk insert": small, "insert": picture},
@@ -266,9 +309,9 @@ assert requests_sized.total * 5 < requests_small.total
 assert sum(current_sizes(picture)) < sum(current_sizes(small)) / 5
 
 # %% [markdown]
-# The same six thousand orders, now in one file a day. They take less than a fifth of the bytes, too: each
-# file brings a footer and a bloom filter of its own, and of small files that is the larger part. So
-# what is the price? It shows in the X-ray:
+# The same six thousand orders, now in one file a day. They take less than a fifth of the bytes,
+# too: each file brings a footer and a bloom filter of its own, and of small files that is the
+# larger part. So what is the price? It shows in the X-ray:
 
 # %%
 picture
@@ -279,6 +322,8 @@ picture
 # had. Here are the bytes that each write made:
 
 # %%
+from lab_env.display.card import styled
+
 written = {"bulk insert": small, "insert": picture}
 kilobytes = pd.DataFrame(
     {
@@ -297,10 +342,10 @@ assert kilobytes.loc["insert", "third"] < kilobytes.loc["bulk insert", "third"]
 
 # %% [markdown]
 # Bulk insert writes the same number of bytes each time. The insert writes more with every batch,
-# because it carries the earlier rows along: until a file has reached the limit, each write that adds
-# to it copies it. After three batches it is still the smaller number, because eighty footers and filters weigh more
-# than the few rows that are copied. But it goes on growing: good for the reader, a growing burden for a writer
-# that should be quick.
+# because it carries the earlier rows along: until a file has reached the limit, each write that
+# adds to it copies it. After three batches it is still the smaller number, because eighty footers
+# and filters weigh more than the few rows that are copied. But it goes on growing: good for the
+# reader, a growing burden for a writer that should be quick.
 
 # %% [markdown]
 # ## Clustering: sized afterwards
@@ -309,19 +354,71 @@ assert kilobytes.loc["insert", "third"] < kilobytes.loc["bulk insert", "third"]
 # is an action on the timeline that changes files and no row. Compaction (lesson 06) is one.
 # [**Clustering**](../docs/glossary.md#clustering) is another: it reads many small files and writes
 # their rows into few large ones, which *replace* the small ones. It can sort the rows on the way;
-# lesson 08 uses that. In this lesson it only makes files larger. The procedure takes in `options` what
-# a writer takes from `ORDERS`.
+# lesson 08 uses that. In this lesson it only makes files larger.
 #
+# ### Exercise 07.2 · Cluster
+#
+# Complete the function. It clusters the table at `path` by Hudi's procedure
+# [run_clustering](https://hudi.apache.org/docs/procedures#run_clustering), and passes it `OPTIONS`:
+# what a writer takes from `ORDERS`, as one text.
+
+# %%
+OPTIONS = "hoodie.metadata.enable=false,hoodie.index.bloom.num_entries=1000"
+
+
+# %% exercise="07.2"
+def cluster(path):
+    """Write the rows of many small files into few, by one clustering."""
+    # BEGIN SOLUTION
+    spark.sql(f"CALL run_clustering(path => '{path}', options => '{OPTIONS}')")
+    # END SOLUTION
+
+
+lab.check("07.2", cluster)
+
+# %% [markdown] hint="07.2"
+# `CALL` a procedure by `spark.sql`; its arguments are named with `=>`.
+
+# %% [markdown] hint="07.2"
+# Lesson 05 called `run_compaction(op => ..., path => ..., options => ...)`. This one plans and runs
+# if no `op` is given.
+
+
+# %% right="07.2"
+def cluster(path):
+    name = "clustered_" + path.rpartition("-")[2]
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql(f"CALL run_clustering(table => '{name}', options => '{OPTIONS}')")
+    spark.sql(f"DROP TABLE {name}")
+
+
+# %% wrong="07.2"
+# expect: planned, and nobody carried it out
+def cluster(path):
+    spark.sql(f"CALL run_clustering(path => '{path}', op => 'schedule', options => '{OPTIONS}')")
+
+
+# %% wrong="07.2"
+# expect: it merges no files
+def cluster(path):
+    name = "clustered_" + path.rpartition("-")[2]
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql(f"CALL run_clean(table => '{name}', retain_commits => 1, options => '{OPTIONS}')")
+    spark.sql(f"DROP TABLE {name}")
+
+
+# %%
+lab.use_reference("07.2")
+
+# %% [markdown]
 # **Predict:** we cluster the 240 files into few. Will the bytes on the store *fall* or *grow*?
 
 # %%
 lab.predict("07.p3", ..., choices=("fall", "grow"))
 
 # %%
-options = "hoodie.metadata.enable=false,hoodie.index.bloom.num_entries=1000"
-spark.sql(f"CALL run_clustering(path => '{orders}', options => '{options}')").toPandas()
+cluster(orders)
 
-# %%
 clustered = lab.xray(orders)
 requests_clustered = look_up(spark.read.format("hudi").load(orders))
 HTML(
@@ -349,8 +446,9 @@ assert requests_clustered.total * 5 < requests_small.total
 assert dollars < dollars_small / 5
 
 # %% [markdown]
-# All rows that were sent and the same sum, in five files as if they had been sized while writing. No write
-# had to copy earlier rows, and the reader sends a small part of the requests. And the storage?
+# All rows that were sent and the same sum, in five files as if they had been sized while writing.
+# No write had to copy earlier rows, and the reader sends a small part of the requests. And the
+# storage?
 
 # %% name="storage-grows"
 bytes_small = sum(file.size for file in small.files)
@@ -366,23 +464,27 @@ assert len(clustered.files) == len(small.files) + days and bytes_clustered > byt
 # such a reader, and it still works:
 
 # %%
+from lab_env.lessons.l07.figures import draw_storage
+
 HTML(draw_storage({"three batches": small, "clustered": clustered}))
 
 # %% proof="The reader that opened the table before still works."
 assert report.where("order_id = 'O-17'").count() == 1
 
 # %% [markdown]
-# ### Exercise 07.1 · Bring it to two files
+# ### Exercise 07.3 · Bring it to two files
 #
 # Nobody calls `run_clustering` by hand for years. The writer can do it between two writes: *inline*
-# clustering. (A streaming writer can also do it beside its batches, `hoodie.clustering.async.enabled`. Take care:
-# while a clustering is planned or runs, Hudi by default *rejects* writes that update its file groups. A stream of new
-# rows does not notice; a stream of updates fails.) The check makes three bulk inserts of orders of two days, with three tasks each, into a
-# new table. That gives 18 files. Which options must the writer get in addition, so that after the
-# third write a query reads two files at most? One clustering must be enough for it, because each one writes
-# the rows anew. The write options of clustering begin with `hoodie.clustering.inline`.
+# clustering. (A streaming writer can also do it beside its batches,
+# `hoodie.clustering.async.enabled`. Take care: while a clustering is planned or runs, Hudi by
+# default *rejects* writes that update its file groups. A stream of new rows does not notice; a
+# stream of updates fails.) The check makes three bulk inserts of orders of two days, with three
+# tasks each, into a new table. That gives 18 files. Which options must the writer get in addition,
+# so that after the third write a query reads two files at most? One clustering must be enough for
+# it, because each one writes the rows anew. The write options of clustering begin with
+# `hoodie.clustering.inline`.
 
-# %% exercise="07.1"
+# %% exercise="07.3"
 # BEGIN SOLUTION
 # PROMPT: extra_options = ...
 extra_options = {
@@ -390,37 +492,33 @@ extra_options = {
     "hoodie.clustering.inline.max.commits": "3",
 }
 # END SOLUTION
-lab.check("07.1", extra_options)
+lab.check("07.3", extra_options)
 
-# %% [markdown] hint="07.1"
+# %% [markdown] hint="07.3"
 # A dict of two options. One switches inline clustering on. The other says after how many commits it
 # runs; its name ends in `max.commits`.
 
-# %% [markdown] hint="07.1"
+# %% [markdown] hint="07.3"
 # The default of `hoodie.clustering.inline.max.commits` is 4, and the check makes three commits.
 
-# %% right="07.1"
+# %% right="07.3"
 extra_options = {"hoodie.datasource.write.operation": "insert"}  # file sizing, at a price
 
-# %% wrong="07.1"
+# %% wrong="07.3"
 # expect: files hold all 120 orders, but after 3 clusterings
 extra_options = {"hoodie.clustering.inline": True, "hoodie.clustering.inline.max.commits": 1}
 
-# %% wrong="07.1"
+# %% wrong="07.3"
 # expect: A bulk insert does not look at files that are there
 extra_options = {"hoodie.parquet.small.file.limit": "1073741824"}
 
-# %% wrong="07.1"
-# expect: removes files that no query of the newest state reads; it merges none
-extra_options = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
-
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Six minutes. Two mistakes are common. Raising the small-file limit, because the
-# files are small: ask which operation reads that option. And switching the cleaner on, because there
-# are too many files: ask which of the 18 files a query could do without. Whoever switches
+# files are small: ask which operation reads that option. And switching the cleaner on, because
+# there are too many files: ask which of the 18 files a query could do without. Whoever switches
 # clustering on and leaves `max.commits` alone gets 18 files too, and the message about the default.
-# `insert` or `upsert` instead of `bulk_insert` passes as well; let the group say what it costs. Draw three
-# stacks of three tasks over two folders, then one arrow into each folder.
+# `insert` or `upsert` instead of `bulk_insert` passes as well; let the group say what it costs.
+# Draw three stacks of three tasks over two folders, then one arrow into each folder.
 
 # %% [markdown]
 # ## Cleaning, and the reader that was too slow
@@ -432,10 +530,8 @@ extra_options = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retaine
 
 # %%
 spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders}'")
-two_tasks = "hoodie.clean.parallelism=2"  # the default of 200 is for clusters
-clean = (
-    f"CALL run_clean(table => 'orders', retain_commits => 1, options => '{options},{two_tasks}')"
-)
+CLEAN_OPTIONS = f"{OPTIONS},hoodie.clean.parallelism=2"  # of 200, which is for clusters
+clean = f"CALL run_clean(table => 'orders', retain_commits => 1, options => '{CLEAN_OPTIONS}')"
 cleaned = spark.sql(clean).toPandas()
 too_early = lab.xray(orders)
 cleaned
@@ -448,14 +544,18 @@ assert cleaned.empty and too_early.files == clustered.files
 # files, and the cleaner spares them. That is what [**retention**](../docs/glossary.md#retention) is
 # for. So the table takes one more write. O-17 is paid:
 
+
 # %%
-paid = (
-    shop.where("order_id = 'O-17'")
-    .withColumn("status", F.lit("paid"))
-    .withColumn("order_ts", F.expr("order_ts + INTERVAL 5 MINUTES"))
-)
-UPSERT = ORDERS | {"hoodie.datasource.write.operation": "upsert"}
-paid.write.format("hudi").options(**UPSERT).mode("append").save(orders)
+def change(path, status, minutes):
+    """Upsert O-17 with another status, some minutes later."""
+    new = shop.where("order_id = 'O-17'").selectExpr(
+        "order_id", f"'{status}' AS status", "amount", "basket",
+        f"order_ts + INTERVAL {minutes} MINUTES AS order_ts", "partition_date",
+    )  # fmt: skip
+    new.write.format("hudi").options(**ORDERS).mode("append").save(path)
+
+
+change(orders, "paid", 5)
 one_more = lab.xray(orders)
 cleaned = spark.sql(clean).toPandas()
 cleaned[["total_files_deleted", "earliest_commit_to_retain"]]
@@ -500,7 +600,8 @@ try:
     report_says = report.where("order_id = 'O-17'").count()
 except Exception as error:
     report_says = "error"
-    print(re.search(r"SparkFileNotFoundException.*?parquet", str(error))[0])
+    said = str(error)
+    print(said[said.index("SparkFileNotFoundException") :].splitlines()[0])
 lab.record_actual("07.p4", report_says)
 
 # %% proof="The report that was open before the cleaning fails."
@@ -535,27 +636,24 @@ row
 assert (row["order_id"], row["status"]) == ("O-17", "paid") and fresh.count() == 6000
 
 # %% [markdown]
-# And for a query that simply takes long, the cleaner has to wait. That is a number which you choose: of commits, by
-# default, or of hours (`hoodie.clean.policy=KEEP_LATEST_BY_HOURS` with `hoodie.clean.hours.retained`).
+# And for a query that simply takes long, the cleaner has to wait. That is a number which you
+# choose: of commits, by default, or of hours (`hoodie.clean.policy=KEEP_LATEST_BY_HOURS` with
+# `hoodie.clean.hours.retained`).
 
 # %% [markdown]
-# ### Exercise 07.2 · How many commits to retain
+# ### Exercise 07.4 · Clean for the longest query
 #
-# A stream commits every three minutes. The longest query on its table takes ten. It may start at any
-# moment, and it must not lose a file. The bill should be as small as it can be. What is the value of
-# `hoodie.clean.commits.retained`?
+# Complete the function. A stream commits every `commit_minutes`, and the longest query on its table
+# takes `query_minutes`. It may start at any moment, and it must not lose a file; but no version of
+# a file is kept for longer than that. Clean the table `name` by `run_clean` with as many commits
+# retained as that needs. Its `options` are `CLEAN_OPTIONS`.
 #
-# The check tries it on a copy of the table `orders_sized`. There, O-17 goes on living for three
+# The check tries it on copies of the table `orders_sized`. There, O-17 goes on living for three
 # commits, so the file of its day has six versions:
 
 # %%
-for minute, status in enumerate(["paid", "packed", "shipped"], start=1):
-    change = (
-        shop.where("order_id = 'O-17'")
-        .withColumn("status", F.lit(status))
-        .withColumn("order_ts", F.expr(f"order_ts + INTERVAL {minute} MINUTES"))
-    )
-    change.write.format("hudi").options(**UPSERT).mode("append").save(sized)
+for minutes, status in enumerate(["paid", "packed", "shipped"], start=1):
+    change(sized, status, minutes)
 
 life = lab.xray(sized)
 versions = life.frame().query("part == 'base'").groupby("file_group").size()
@@ -564,35 +662,79 @@ versions
 # %% proof="Three updates added three versions to one file group."
 assert sorted(versions) == [3, 3, 3, 3, 6]
 
-# %% exercise="07.2"
-retained = 4  # SOLUTION
-lab.check("07.2", retained)
 
-# %% [markdown] hint="07.2"
-# How many commits can come while a query of ten minutes runs? Take the worst moment for its start.
+# %% exercise="07.4"
+def clean_for(name, commit_minutes, query_minutes):
+    """Clean a table, but keep the files of every query that runs for `query_minutes`."""
+    # BEGIN SOLUTION
+    retained = -(-query_minutes // commit_minutes)  # rounded up
+    spark.sql(f"""
+        CALL run_clean(table => '{name}', retain_commits => {retained},
+                       options => '{CLEAN_OPTIONS}')
+    """)
+    # END SOLUTION
 
-# %% [markdown] hint="07.2"
-# Ten minutes divided by three is three and a bit. Which way do you round, if no reader may lose a file?
 
-# %% right="07.2"
-import numpy as np
+lab.check("07.4", clean_for)
 
-retained = np.ceil(10 / 3)
+# %% [markdown] hint="07.4"
+# How many commits can come while a query of ten minutes runs, if there is one every three minutes?
+# Take the worst moment for its start.
 
-# %% right="07.2"
-retained = "4"
+# %% [markdown] hint="07.4"
+# Ten minutes divided by three is three and a bit. Which way do you round, if no reader may lose a
+# file?
 
-# %% wrong="07.2"
+
+# %% right="07.4"
+import math
+
+
+def clean_for(name, commit_minutes, query_minutes):
+    retained = math.ceil(query_minutes / commit_minutes)
+    policy = f"clean_policy => 'KEEP_LATEST_COMMITS', retain_commits => {retained}"
+    spark.sql(f"CALL run_clean(table => '{name}', {policy}, options => '{CLEAN_OPTIONS}')")
+
+
+# %% wrong="07.4"
 # expect: The reader that opened at commit 3 lost its file at commit 6
-retained = 2
+def clean_for(name, commit_minutes, query_minutes):
+    spark.sql(f"""
+        CALL run_clean(table => '{name}', retain_commits => 2, options => '{CLEAN_OPTIONS}')
+    """)
 
-# %% wrong="07.2"
+
+# %% wrong="07.4"
 # expect: you guarantee 9 minutes
-retained = 3
+def clean_for(name, commit_minutes, query_minutes):
+    retained = query_minutes // commit_minutes
+    spark.sql(f"""
+        CALL run_clean(table => '{name}', retain_commits => {retained},
+                       options => '{CLEAN_OPTIONS}')
+    """)
 
-# %% wrong="07.2"
+
+# %% wrong="07.4"
 # expect: The cleaner deleted nothing
-retained = 10
+def clean_for(name, commit_minutes, query_minutes):
+    spark.sql(f"""
+        CALL run_clean(table => '{name}', retain_commits => {query_minutes},
+                       options => '{CLEAN_OPTIONS}')
+    """)
+
+
+# %% [markdown]
+# Now the table itself: a commit every three minutes, queries of ten.
+
+# %%
+lab.use_reference("07.4")
+spark.sql(f"CREATE TABLE orders_sized USING hudi LOCATION '{sized}'")
+clean_for("orders_sized", 3, 10)
+kept = lab.xray(sized).frame().query("part == 'base'").groupby("file_group").size()
+kept
+
+# %% proof="The newest version and four older ones are kept."
+assert max(kept) == 5
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Eight minutes. Draw the six commits as ticks, three minutes apart, and a bar of
@@ -606,9 +748,9 @@ retained = 10
 #
 # Each action leaves three objects on the timeline: requested, inflight, completed. Nobody needs a
 # four-week-old commit to read today's rows, yet it stays on the active timeline.
-# [**Archiving**](../docs/glossary.md#archiving) moves the oldest instants into Parquet files in
-# `timeline/history`, with a manifest that lists them; Hudi merges small ones into larger ones as they pile up (an
-# LSM tree).
+# [**Archiving**](../docs/glossary.md#archiving) moves the oldest instants away, into Parquet files
+# in `timeline/history`. A manifest lists these files, and Hudi merges small ones into larger ones,
+# as an LSM tree does.
 
 # %%
 archive = f"CALL archive_commits(path => '{orders}', min_commits => 1, max_commits => 2"
@@ -643,45 +785,45 @@ assert spark.read.format("hudi").load(orders).count() == 6000
 # Hudi:
 
 # %% name="defaults"
-services = {
-    "file sizing": [hudi.HoodieCompactionConfig.PARQUET_SMALL_FILE_LIMIT],
-    "clustering": [
-        hudi.HoodieClusteringConfig.INLINE_CLUSTERING,
-        hudi.HoodieClusteringConfig.INLINE_CLUSTERING_MAX_COMMITS,
-    ],
-    "cleaning": [
-        hudi.HoodieCleanConfig.AUTO_CLEAN,
-        hudi.HoodieCleanConfig.CLEAN_MAX_COMMITS,
-        hudi.HoodieCleanConfig.CLEANER_COMMITS_RETAINED,
-    ],
-    "archiving": [
-        hudi.HoodieArchivalConfig.MIN_COMMITS_TO_KEEP,
-        hudi.HoodieArchivalConfig.MAX_COMMITS_TO_KEEP,
-    ],
-}
-defaults = pd.DataFrame(
-    [(name, o.key(), str(o.defaultValue())) for name, found in services.items() for o in found],
-    columns=["service", "option", "default"],
-).set_index("option")
-defaults
+defaults = pd.Series(hudi_defaults(spark), name="default")
+defaults.to_frame()
 
 # %% proof="By default Hudi cleans after each commit, keeps ten, and does not cluster."
-assert defaults.loc["hoodie.clean.commits.retained", "default"] == "10"
-assert defaults.loc["hoodie.clean.trigger.max.commits", "default"] == "1"
-assert defaults.loc["hoodie.clustering.inline", "default"] == "false"
+assert defaults["hoodie.clean.commits.retained"] == "10"
+assert defaults["hoodie.clean.trigger.max.commits"] == "1"
+assert defaults["hoodie.clustering.inline"] == "false"
 
 # %% [markdown]
 # Read them with your own figures. Cleaning is on and keeps ten commits: at one commit every thirty
-# seconds, a reader has five minutes. The cleaner looks for work after each commit. A clean that finds
-# something is an action of its own, with requests of its own, so the course's pipeline cleans after every
-# fifth commit (`lab_env/pipeline/options.py`). Clustering is off: a stream of bulk inserts makes small
-# files until somebody switches it on.
+# seconds, a reader has five minutes. The cleaner looks for work after each commit. A clean that
+# finds something is an action of its own, with requests of its own, so the course's pipeline cleans
+# after every fifth commit (`lab_env/pipeline/options.py`). Clustering is off: a stream of bulk
+# inserts makes small files until somebody switches it on.
+#
+# ### The board
+#
+# Sized, clustered, cleaned, archived: what does the board say, revenue by status, from each of the two
+# tables? O-17 was paid in one and shipped in the other.
+
+# %%
+boards = {
+    name: spark.read.format("hudi").load(path).groupBy("status").agg(F.sum("amount")).toPandas()
+    for name, path in {"orders": orders, "orders_sized": sized}.items()
+}
+pd.concat({name: board.set_index("status") for name, board in boards.items()}, axis=1)
+
+# %% proof="Both boards show all that was sent, to the cent."
+for board in boards.values():
+    assert board["sum(amount)"].sum() == sent["sum(amount)"]
+
+# %% [markdown]
+# Each adds up to what was sent. A table service changes files, and no row.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Timing: the cost 10 minutes, sizing 7, clustering 5 and 6 for the exercise,
 # cleaning 6 and 8. Short of time, skip archiving and show the defaults only. Have the group predict
-# before the store is asked: most say 3, 15 or 48 files, a handful of requests, and "storage falls". The
-# empty dashboard is the moment to stop and let it sink in.
+# before the store is asked: most say 3, 15 or 48 files, a handful of requests, and "storage falls".
+# The empty dashboard is the moment to stop and let it sink in.
 
 # %% [markdown]
 # ## Key points

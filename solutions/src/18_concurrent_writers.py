@@ -222,14 +222,15 @@ assert "rollback" in {instant.action for instant in lab.xray(no_lock).instants}
 
 # %%
 ZOOKEEPER = lab.endpoints.zookeeper  # host:port; Hudi 1.1 has an option for the port and ignores it
-ZOOKEEPER
+LOCKS = f"/{lab.namespace}"  # this lesson's node in ZooKeeper
+ZOOKEEPER, LOCKS
 
 # %% [markdown]
 # ### Exercise 18.1 · One lock for both
 #
 # Write the function that gives a job its options. It gets the name of the job, `"stream"` or
 # `"backfill"`, and the path of the table, and returns a dictionary. Both jobs call it for the same table.
-# The lock's folder is `/lesson-18`, which a reset of this lesson removes. The provider's class is
+# The lock's folder is `LOCKS`, which a reset of this lesson removes. The provider's class is
 # `org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider`. Add no retries yet: first we want to see
 # who loses.
 
@@ -243,7 +244,7 @@ def lock_options(job, table):
             "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
         ),
         "hoodie.write.lock.zookeeper.url": ZOOKEEPER,
-        "hoodie.write.lock.zookeeper.base_path": "/lesson-18",
+        "hoodie.write.lock.zookeeper.base_path": LOCKS,
         "hoodie.write.lock.zookeeper.lock_key": table.split("/")[-1],
     }
     # END SOLUTION
@@ -277,7 +278,7 @@ def lock_options(job, table):
             "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
         ),
         "hoodie.write.lock.zookeeper.url": ZOOKEEPER,
-        "hoodie.write.lock.zookeeper.base_path": "/lesson-18",
+        "hoodie.write.lock.zookeeper.base_path": LOCKS,
         "hoodie.write.lock.zookeeper.lock_key": "orders",
     }
 
@@ -291,7 +292,7 @@ def lock_options(job, table):
             "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
         ),
         "hoodie.write.lock.zookeeper.url": ZOOKEEPER,
-        "hoodie.write.lock.zookeeper.base_path": "/lesson-18",
+        "hoodie.write.lock.zookeeper.base_path": LOCKS,
         "hoodie.write.lock.zookeeper.lock_key": job,
     }
 
@@ -304,7 +305,7 @@ def lock_options(job, table):
         "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
         "hoodie.write.lock.provider": provider,
         "hoodie.write.lock.zookeeper.url": ZOOKEEPER,
-        "hoodie.write.lock.zookeeper.base_path": "/lesson-18",
+        "hoodie.write.lock.zookeeper.base_path": LOCKS,
         "hoodie.write.lock.zookeeper.lock_key": "orders",
     }
     return options if job == "stream" else {}
@@ -317,7 +318,7 @@ def lock_options(job, table):
         "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
         "hoodie.write.lock.provider": "org.apache.hudi.client.lock.ZookeeperLockProvider",
         "hoodie.write.lock.zookeeper.url": ZOOKEEPER,
-        "hoodie.write.lock.zookeeper.base_path": "/lesson-18",
+        "hoodie.write.lock.zookeeper.base_path": LOCKS,
         "hoodie.write.lock.zookeeper.lock_key": "orders",
     }
 

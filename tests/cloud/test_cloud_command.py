@@ -84,6 +84,8 @@ def deploy(stream: str = "none", **more) -> str:
             ClusterName=STACK, Serverless={"VpcConfigs": [{"SubnetIds": ["subnet-1"]}]}
         )
         outputs["Kafka"]["Value"] = answer["ClusterArn"]
+    if stream == "kinesis":
+        outputs["Kinesis"]["Value"] = STACK
     # The emulator knows the older policy only; the template's differs where a creation fails.
     found["Resources"]["Bucket"]["DeletionPolicy"] = "Retain"
     body = {
@@ -153,6 +155,14 @@ def test_what_is_not_wired_yet_is_a_comment_and_no_setting(emulator):
     assert [line for line in lines if "kafka" in line.lower() and not line.startswith("#")] == []
     assert [line for line in lines if line.startswith("# Kafka: arn:aws:kafka:")]
     assert [line for line in lines if line.startswith("# Glue database: ")]
+
+
+def test_the_settings_of_a_stack_with_kinesis_send_the_lab_there(emulator):
+    deploy("kinesis")
+    lines = lab("env", STACK).stdout.splitlines()
+    endpoint = f"https://kinesis.{REGION}.amazonaws.com"
+    assert {f"export LAB_KINESIS_ENDPOINT={endpoint}", "export LAB_SOURCE=kinesis"} <= set(lines)
+    assert [line for line in lines if f"lab load --topic {STACK};" in line]
 
 
 @pytest.mark.parametrize(
@@ -389,7 +399,20 @@ def test_the_brokers_are_those_for_iam(emulator, monkeypatch):
     assert job.brokers_of(account, found) == BROKERS
 
 
-def test_without_kafka_there_is_no_request(emulator):
+def test_a_stack_with_kinesis_gives_the_writer_its_stream(emulator):
+    deploy("kinesis")
+    submit = json.loads(lab("job", STACK).stdout)["jobDriver"]["sparkSubmit"]
+    read = emr_writer._parse(submit["entryPointArguments"])
+    assert (read.source, read.topic, read.brokers) == ("kinesis", STACK, "")
+    variable = "spark.emr-serverless.driverEnv.LAB"
+    for setting in (
+        f"{variable}_KINESIS_ENDPOINT=https://kinesis.{REGION}.amazonaws.com",
+        f"{variable}_S3_REGION={REGION}",
+    ):
+        assert setting in submit["sparkSubmitParameters"]
+
+
+def test_without_a_stream_there_is_no_request(emulator):
     deploy()
     assert "deploy it with Stream=msk" in lab("job", STACK).exception.next_step
 
@@ -446,7 +469,12 @@ def report(name: str, batch: int, at: str, behind: str | None) -> dict:
         "timestamp": at,
         "numInputRows": 5,
         "durationMs": {"triggerExecution": 1500},
-        "sources": [{"metrics": {"maxOffsetsBehindLatest": behind} if behind else {}}],
+        "sources": [
+            {
+                "description": "KafkaV2[Subscribe[orders]]",
+                "metrics": {"maxOffsetsBehindLatest": behind} if behind else {},
+            }
+        ],
     }
 
 
@@ -459,6 +487,11 @@ def test_the_writer_prints_each_report_once_in_the_form_that_the_metric_reads():
     # An idle query is alive: its next report has the same batch.
     idle = [report("cow", 3, "2026-01-01T00:00:10", None)]
     assert [line["behind"] for line in emr_writer.new_lines(idle, seen)] == [0]
+    # Of landed files Spark does not know how many wait, so the line does not say it is none.
+    idle[0] |= {"name": "json", "sources": [{"description": "FileStreamSource[s3a://x/landing]"}]}
+    assert [set(line) for line in emr_writer.new_lines(idle, seen)] == [
+        {"sink", "batch", "rows", "seconds"}
+    ]
     pattern = of_type(resolved(template()), "Logs::MetricFilter")["BehindMetric"]["FilterPattern"]
     assert re.findall(r"\$\.(\w+)", pattern) == ["behind"]
 

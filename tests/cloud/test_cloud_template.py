@@ -84,7 +84,9 @@ def test_the_outputs_are_settings_that_the_code_reads_and_names_that_it_needs(ch
     outputs = resolved(template(), **choice)["Outputs"]
     settings = {name for name in outputs if name.startswith(environment.PREFIX)}
     fields = {environment.setting_of(name) for name in settings}
-    assert fields == {"s3_endpoint", "s3_region", "s3_bucket"} <= set(Settings.model_fields)
+    stream = {"kinesis_endpoint", "source"} if choice["Stream"] == "kinesis" else set()
+    assert fields == {"s3_endpoint", "s3_region", "s3_bucket"} | stream
+    assert fields <= set(Settings.model_fields)
     assert outputs["LabS3Endpoint"]["Value"] == f"https://s3.{REGION}.amazonaws.com"
     assert set(outputs) - settings <= NEEDED_BY_DOWN_AND_JOB
 

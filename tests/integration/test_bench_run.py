@@ -1,7 +1,6 @@
-"""The benchmark on the running services: right answers, exact counts, nothing left behind.
+"""The benchmark on the running services: right answers, exact counts, nothing left behind."""
 
-Lesson 20 proves what the benchmark says about the three sinks: it runs a small size and asserts.
-"""
+from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ClientError
@@ -9,8 +8,11 @@ from own_lab import allowed, wait_until
 
 from lab_env import store
 from lab_env.bench import worker_client
+from lab_env.bench.config import SINKS, Pace, sinks_config
 from lab_env.bench.growth import VARIANTS, grow, growth_config, of
 from lab_env.bench.machine import SESSION_GOAL, session_start
+from lab_env.bench.rounds import Bench
+from lab_env.bench.summary import summary
 from lab_env.errors import LabError
 from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.processes.environment import marked_processes
@@ -24,6 +26,63 @@ def before(services):
 @pytest.fixture(scope="module")
 def grown(services, before):
     return grow(growth_config(full=False))
+
+
+@pytest.fixture(scope="module")
+def measured(services, before):
+    """One small round of the three sinks, and one batch more with an option on top."""
+    queries = {"fresh": ("point", "aggregate", "incremental"), "tidy": ("point",)}
+    config = replace(sinks_config(full=False), rounds=1, queries=queries)
+    bare = {"hoodie.parquet.bloom.filter.enabled": "false"}
+    with Bench(config) as bench:
+        found = bench.measure(config)
+        option = replace(config, pace=Pace(), queries={"fresh": ("point",)}, extra_options=bare)
+        return config, found, bench.measure(option, sinks=("cow",))
+
+
+def test_the_three_sinks_answer_as_the_stream_says(measured):
+    config, found, _ = measured
+    assert found.problems == []
+    asked = {metric.partition(":")[0] for metric in found.metrics() if ": requests" in metric}
+    assert asked == {
+        f"{query}, {state}" for state in config.queries for query in config.queries[state]
+    }
+
+
+def test_what_a_sink_writes_and_asks_for_is_counted_for_it_alone(measured):
+    config, found, _ = measured
+    name = config.scenarios[0].name
+    written, puts, services_too, fresh, tidy = (
+        {sink: found.of(name, sink, metric)[0] for sink in SINKS}
+        for metric in (
+            "ingest bytes_written",
+            "ingest puts",
+            "services bytes_written",
+            "point, fresh: requests",
+            "point, tidy: requests",
+        )
+    )
+    assert written["json"] < written["mor"] < written["cow"]
+    assert puts["json"] < min(puts["cow"], puts["mor"])
+    assert services_too["cow"] < services_too["mor"]  # a clean against a compaction
+    assert fresh["json"] < fresh["cow"] < fresh["mor"]
+    assert abs(tidy["mor"] / tidy["cow"] - 1) < 0.1
+
+
+def test_an_option_reaches_the_table_and_its_answers_stay_right(measured):
+    config, found, bare = measured
+    name = config.scenarios[0].name
+    assert bare.problems == []
+    before, after = (f.of(name, "cow", "ingest bytes_written")[0] for f in (found, bare))
+    assert after < before / 2
+
+
+def test_freshness_by_the_requested_time_is_the_better_looking_one(measured):
+    _, found, _ = measured
+    of = {row["sink"]: row for row in summary(found)["freshness"]}
+    assert of["json"]["requested p50"] is None
+    for sink in ("cow", "mor"):
+        assert 0 < of[sink]["requested p50"]["median"] < of[sink]["p50"]["median"]
 
 
 def test_a_process_that_is_gone_is_told_and_ends_without_another_error(services, monkeypatch):
@@ -54,9 +113,10 @@ def test_a_growing_table_answers_rightly_and_its_copies_grow_with_it(grown):
         assert compacted[0] == 0 if kind == "cow" else compacted[2] > compacted[0] > 0
 
 
-def test_nothing_is_left_behind(grown, services, before):
+def test_nothing_is_left_behind(grown, measured, services, before):
     # What watches the exit of a session's JVM outlives it by up to a second.
     wait_until(lambda: {process.pid for process in marked_processes()} <= before, allowed(2))
-    bucket = MeteredBucket(services, "growth")
-    with pytest.raises(ClientError, match="NoSuchBucket"):
-        list(store.list_objects(bucket.endpoints, "bench/"))
+    for name in ("growth", *SINKS):
+        bucket = MeteredBucket(services, name)
+        with pytest.raises(ClientError, match="NoSuchBucket"):
+            list(store.list_objects(bucket.endpoints, "bench/"))

@@ -1,4 +1,4 @@
-"""The writer of the cloud, run by spark-submit on the lab's own Kafka and MinIO.
+"""The writer of the cloud, run by spark-submit on the lab's own Kafka or Kinesis, and MinIO.
 
 EMR itself and Kafka's IAM cannot be had here. The rest is the same: a Spark that the program is
 given, the options of `lab cloud job`, and a line of JSON per report.
@@ -9,10 +9,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import distribution
 
+import pytest
 from own_lab import allowed, wait_until
 
+from lab_env import services as lab_services
 from lab_env import store
 from lab_env.campaign.judge import read_rows
 from lab_env.cloud import emr_writer, job
@@ -21,7 +24,6 @@ from lab_env.install.jars import jar_folder
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, spark_conf
 from lab_env.pipeline.sinks import FOLDERS, SINKS
-from lab_env.shop.topics import ensure_topic
 
 SPACE = "t-cloud"
 EVENTS = 2000
@@ -29,7 +31,7 @@ EVENTS = 2000
 OF_THE_MACHINE = ("spark.driver.", "spark.hadoop.", "spark.sql.shuffle.", "spark.ui.")
 
 
-def submit(lab: Lab, services, output) -> subprocess.Popen:
+def submit(lab: Lab, services, source: str, output) -> subprocess.Popen:
     """Start the writer as EMR does, with the settings of the job's request."""
     home = distribution("pyspark").locate_file("pyspark")
     local = spark_conf(services, jar_folder("spark"))
@@ -45,6 +47,7 @@ def submit(lab: Lab, services, output) -> subprocess.Popen:
         "region": services.s3_region,
         "bucket": services.bucket,
         "folder": lab.base.removeprefix(f"s3a://{services.bucket}/"),
+        "source": source,
         "brokers": services.kafka_bootstrap,
         "topic": lab.topic("orders"),
         "security": "plaintext",
@@ -56,6 +59,8 @@ def submit(lab: Lab, services, output) -> subprocess.Popen:
         "JAVA_HOME": str(java.java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "LAB_KINESIS_ENDPOINT": services.kinesis,
+        "LAB_S3_REGION": services.s3_region,
     }
     return subprocess.Popen(
         [
@@ -72,10 +77,19 @@ def submit(lab: Lab, services, output) -> subprocess.Popen:
     )
 
 
-def test_the_writer_of_the_cloud_keeps_what_the_ledger_says(services, tmp_path):
+@pytest.fixture(params=["kafka", "kinesis"])
+def source(request, services) -> Iterator[str]:
+    """Where the writer reads; Kafka runs anyway."""
+    lab_services.up([request.param], progress=lambda line: None)
+    yield request.param
+    lab_services.up(progress=lambda line: None)  # this stops Kinesis
+    reset_lesson(SPACE)
+
+
+def test_the_writer_of_the_cloud_keeps_what_the_ledger_says(source, tmp_path):
+    services = lab_services.endpoints()
     lab = Lab(SPACE, services)
-    ensure_topic(services.kafka_bootstrap, lab.topic("orders"))
-    lab.replay(n=EVENTS)
+    lab.replay(source=source, n=EVENTS)
     log = tmp_path / "driver.log"
 
     def lines() -> list[dict]:
@@ -88,7 +102,7 @@ def test_the_writer_of_the_cloud_keeps_what_the_ledger_says(services, tmp_path):
         return {sink: sum(o["rows"] for o in found if o["sink"] == sink) for sink in SINKS}
 
     with log.open("wb") as output:
-        process = submit(lab, services, output)
+        process = submit(lab, services, source, output)
         try:
             wait_until(
                 lambda: process.poll() is not None or min(rows().values()) >= EVENTS,
@@ -98,8 +112,7 @@ def test_the_writer_of_the_cloud_keeps_what_the_ledger_says(services, tmp_path):
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     assert rows() == dict.fromkeys(SINKS, EVENTS), log.read_text()[-3000:]
-    assert lines()[-1]["behind"] == 0
+    assert lines()[-1].get("behind") == (0 if source == "kafka" else None)
     for sink in ("cow", "mor"):
         verdict = lab.ledger().reconcile_table(read_rows(services, lab.path(FOLDERS[sink])), sink)
         assert verdict.ok and verdict.rows > 1000, str(verdict)
-    reset_lesson(SPACE)

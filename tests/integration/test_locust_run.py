@@ -1,98 +1,133 @@
-"""A reader's locustfile runs as long as it should, tells its numbers, and leaves no process."""
+"""Users of Locust run inside this process for as long as they should, and their reports are kept.
 
+The runs happen inside a running asyncio loop, as a notebook's cells do.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
 import time
 
-import psutil
 import pytest
 from own_lab import allowed
 
 from lab_env.errors import LabError
 from lab_env.lessons.l01.checks import shape_of
-from lab_env.shop.locust_run import LocustRun
+from lab_env.shop.locust_run import LocustRun, gevent, locust
 
-USER = """
-import locust
 
 class Clock(locust.User):
+    """Reports twenty requests per second, of which every tenth fails."""
+
     wait_time = locust.constant_throughput(20)
+    count = 0
 
     @locust.task
     def tell(self):
-        locust.events.request.fire(
-            request_type="CLOCK", name="tick", response_time=7, response_length=0,
-            exception=Exception("every tenth fails") if CLOCKS.pop() % 10 == 0 else None,
+        Clock.count += 1
+        self.environment.events.request.fire(
+            request_type="CLOCK",
+            name="tick",
+            response_time=7,
+            response_length=0,
+            exception=Exception("every tenth") if Clock.count % 10 == 0 else None,
+            context={"number": Clock.count},
         )
 
-CLOCKS = list(range(10_000))
-"""
-
-SHAPE = """
-import gevent
-import locust
-
-class Idle(locust.User):
-    wait_time = locust.constant(1)
-
-    @locust.task
-    def nothing(self):
-        pass
 
 class Steps(locust.LoadTestShape):
+    """Two users, then six, then the end."""
+
     def tick(self):
         second = self.get_run_time()
         return (2, 2) if second < 1 else (6, 2) if second < 5 else None
 
-@locust.events.test_start.add_listener
-def watch(environment, **_):
-    def tell():
-        while True:
-            print("USERS", environment.runner.user_count, flush=True)
-            gevent.sleep(0.25)
-    gevent.spawn(tell)
-"""
+
+def run(*arguments, body=lambda: None, **options) -> LocustRun:
+    """Run users as a notebook's cell does: in a thread whose asyncio loop waits for the cell."""
+
+    async def cell() -> LocustRun:
+        with LocustRun(*arguments, **options) as done:
+            body()
+        return done
+
+    return asyncio.run(cell())
 
 
-def file_with(tmp_path, text):
-    path = tmp_path / "a user.py"
-    path.write_text(text)
-    return path
-
-
-def test_a_run_lasts_its_seconds_and_its_report_becomes_a_table(tmp_path):
+def test_a_run_lasts_its_seconds_and_its_reports_become_tables():
     began = time.monotonic()
-    with LocustRun(file_with(tmp_path, USER), users=5, seconds=2) as run:
-        started = time.monotonic() - began
-        pid = run._process.pid
-    assert 2 <= time.monotonic() - began - started < 30  # its net ends it after 60
-    assert not psutil.pid_exists(pid)
-    (row,) = run.requests.to_dict("records")
-    assert (row["type"], row["name"]) == ("CLOCK", "tick")
+    done = run(Clock, users=5, seconds=2)
+    assert 2 <= time.monotonic() - began < 10
+    (row,) = done.requests.to_dict("records")
+    assert (row["type"], row["name"], row["p50_ms"], row["p95_ms"]) == ("CLOCK", "tick", 7, 7)
     # Beside other work it may get less done, never more.
     assert 0.8 * 5 * 20 * 2 / allowed(1) < row["requests"] < 1.2 * 5 * 20 * 2
     assert row["failures"] == pytest.approx(row["requests"] / 10, abs=1)
-    assert row["p50_ms"] == row["p95_ms"] == 7
-    assert "every tenth fails" in run.report
+    reports = done.reports
+    assert len(reports) == row["requests"] and reports["number"].is_unique
+    assert reports["failed"].sum() == row["failures"]
+    assert reports["second"].is_monotonic_increasing and reports["second"].max() < 3 * allowed(1)
 
 
-def test_a_file_that_does_not_load_is_told_with_locusts_words(tmp_path):
-    with pytest.raises(LabError, match="did not start") as error:
-        LocustRun(file_with(tmp_path, "import locust\nraise ValueError('no shop')")).start()
-    assert "no shop" in error.value.log
+def test_the_body_of_a_run_runs_beside_its_users():
+    seen = []
+    done = run(Clock, users=1, seconds=0.4, body=lambda: seen.append(gevent.sleep(0.2)))
+    assert seen and len(done.reports) > 2
 
 
-def test_the_lessons_rule_about_shapes_is_locusts_own(tmp_path):
-    with LocustRun(file_with(tmp_path, SHAPE), seconds=None, at_most=20) as run:
-        pass
-    seen = [int(line.split()[1]) for line in run.log.splitlines() if line.startswith("USERS")]
-    steps = [users for users, before in zip(seen, [0, *seen], strict=False) if users != before]
+def test_what_a_task_raises_is_kept_and_told(capsys):
+    class Broken(locust.User):
+        wait_time = locust.constant(0.05)
 
-    class Steps:
+        @locust.task
+        def fail(self):
+            raise KeyError("amount")
+
+    done = run(Broken, users=1, seconds=0.2)
+    assert "'amount'" in str(done.errors[0])
+    assert "tasks failed, the first with KeyError" in capsys.readouterr().err
+    with pytest.raises(LabError, match="no requests"):
+        _ = done.requests
+
+
+def test_an_error_of_a_shape_ends_the_run():
+    class Wrong(locust.LoadTestShape):
         def tick(self):
-            second = self.get_run_time()
-            return (2, 2) if second < 1 else (6, 2) if second < 5 else None
+            return 1 / 0
 
+    with pytest.raises(ZeroDivisionError):
+        run(Clock, shape=Wrong)
+
+
+def test_a_run_without_an_end_is_refused():
+    with pytest.raises(LabError, match="no end"):
+        LocustRun(Clock)
+
+
+def test_the_lessons_rule_about_shapes_is_locusts_own():
+    done = run(Clock, shape=Steps, at_most=20)
     expected = shape_of(Steps.tick).users
     assert expected == (2, 4, 6, 6, 6)
-    assert steps[-1] == 0 or steps[-1] == 6
+    counts = list(done.user_counts)
+    steps = [users for users, before in zip(counts, [0, *counts], strict=False) if users != before]
     assert [users for users in steps if users] == [2, 4, 6]
-    assert seen.count(6) == pytest.approx(4 * expected.count(6), abs=4)
+    assert counts.count(6) == pytest.approx(10 * expected.count(6), abs=8)
+
+
+def test_locust_leaves_this_process_as_it_was_and_its_programs_patched():
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import lab_env.shop.locust_run, os, gevent.monkey, locust;"
+            "print(gevent.monkey.saved, os.environ.get('LOCUST_SKIP_MONKEY_PATCH'))",
+        ],
+        env={name: value for name, value in os.environ.items() if not name.startswith("LOCUST_")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "{} None"
+    assert threading.Thread.start.__module__ == "threading"

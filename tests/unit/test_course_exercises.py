@@ -8,7 +8,7 @@ import pytest
 
 from lab_env.authoring.other_answers import try_answers
 from lab_env.course import progress
-from lab_env.course.checking import NotYet, Passed, check_of, checks_in
+from lab_env.course.checking import NotYet, Passed, check_of, checks_in, unfilled
 from lab_env.course.exercises import Exercises
 from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer, exercise, lessons, to_json
 from lab_env.errors import LabError
@@ -93,9 +93,31 @@ def documented_stub(amounts):
     """Adds up."""
 
 
+class Stub:
+    """One of two methods is written."""
+
+    def add(self, amounts):
+        return sum(amounts)
+
+    def stop(self): ...  # YOUR CODE
+
+
+class Heir(Stub):
+    """What it inherits is not its own."""
+
+    pace = 1
+
+
+class UnfilledHeir(Stub):
+    pace = ...  # YOUR CODE
+
+
 @pytest.mark.parametrize(
     "answer",
-    [..., {"a": 1, "b": ...}, {"a": [1, ...]}, [1, ...], stub, documented_stub, [len, stub]],
+    [
+        *(..., {"a": 1, "b": ...}, {"a": [1, ...]}, [1, ...], stub, documented_stub, [len, stub]),
+        *(Stub, UnfilledHeir),
+    ],
 )
 def test_an_unfilled_stub_is_not_attempted(exercises, answer):
     assert exercises.check("77.1", answer).kind == "not attempted"
@@ -107,6 +129,10 @@ def test_an_answer_that_is_merely_empty_is_judged(exercises, answer):
     empty_function = callable(answer)
     expected = "not attempted" if empty_function else "not yet"
     assert exercises.check("77.1", answer).kind == expected
+
+
+def test_a_class_is_filled_in_whatever_it_inherits():
+    assert unfilled(Stub) and not unfilled(Heir)
 
 
 def wrong_key(amounts):

@@ -6,7 +6,7 @@ from base64 import b64decode
 
 import pytest
 
-from lab_env.install.bootstrap import SUPPORTED_PYTHONS, pythons
+from lab_env.install.bootstrap import SUPPORTED_PYTHONS, pythons, usable_pythons
 from lab_env.install.go_build import GO_MODULES
 from lab_env.settings import REPOSITORY
 
@@ -106,6 +106,11 @@ def test_every_place_names_the_same_pythons():
     ci = (REPOSITORY / ".github" / "workflows" / "ci.yml").read_text()
     assert re.search(r"python: \[(.*)\]", ci)[1].replace('"', "").split(", ") == wanted
     assert f"Python {pythons()}" in (REPOSITORY / "README.md").read_text()
+
+
+def test_on_macos_the_python_without_wheels_is_not_used():
+    assert usable_pythons("linux") == SUPPORTED_PYTHONS
+    assert usable_pythons("darwin") == ((3, 12),)
 
 
 def test_the_kafka_source_is_of_pysparks_version():

@@ -60,3 +60,18 @@ def test_without_a_java_17_the_next_step_is_set_up(tmp_path, monkeypatch):
     with pytest.raises(LabError, match="no Java 17") as caught:
         java.find_java()
     assert caught.value.next_step == "run: make setup"
+
+
+def test_where_the_registry_has_no_java_17_the_systems_package_is_named(monkeypatch):
+    monkeypatch.setattr(java.sys, "platform", "linux")
+    monkeypatch.setattr(java.platform, "machine", lambda: "aarch64")
+    with pytest.raises(LabError, match="none for Linux arm64") as error:
+        java.have_java()
+    assert "apt install openjdk-17-jre-headless" in error.value.next_step
+
+
+def test_a_java_17_of_the_system_is_enough_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(java.platform, "machine", lambda: "aarch64")
+    monkeypatch.setenv("JAVA_HOME", str(installation(tmp_path / "jdk", "17.0.15")))
+    java.have_java()
+    assert java.find_java().origin == "JAVA_HOME"

@@ -1,21 +1,111 @@
 """Lesson 02 judges a key by where the events lie, and a sizing by the limit that it breaks."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import Passed
+from lab_env.lessons.l02 import checks
 from lab_env.lessons.l02.checks import (
     LOADS,
     AKeyThatSpreads,
+    OnePartition,
+    ReadPartition,
+    SendAndKeepReceipts,
+    Sent,
     ShardsForALoad,
     Sizing,
     Spread,
     spread,
 )
+from lab_env.lessons.l02.figures import draw_busy, draw_measures, placed
 from lab_env.shop.skew import CELEBRITY, marketplace_events
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (Sent(400, 0, 0), "0 receipts for 400 events; handed over is not delivered"),
+        (Sent(400, 395, 400), "395 receipts for 400"),
+        (Sent(400, 400, 390), "the topic holds 390"),
+        (Sent(400, 800, 400), "800 receipts for 400 events: one for each"),
+        (Sent(400, 400, 400, other_key=400), "400 have another key"),
+        (Sent(400, 400, 800, other_event=400), "400 messages of the topic are none"),
+    ],
+)
+def test_a_send_that_loses_or_changes_events_is_told_its_numbers(facts, reason):
+    assert reason in SendAndKeepReceipts.judge(facts).reason
+
+
+def test_a_receipt_for_each_event_passes():
+    assert isinstance(SendAndKeepReceipts.judge(Sent(400, 400, 400)), Passed)
+
+
+@pytest.mark.parametrize(
+    ("read", "ended", "reason"),
+    [
+        ((), True, "none of the 3 events"),
+        ((4, 5), True, "2 of 3 events"),
+        ((4, 5, 6, 1), True, "1 events of other partitions"),
+        ((4, 6, 5), True, "in another order"),
+        ((4, 5, 6, 6), True, "4 events for 3"),
+        ((), False, "had not returned"),
+    ],
+)
+def test_a_partition_read_wrongly_is_told_what_was_read(read, ended, reason):
+    asked = ReadPartition(1, (4, 5, 6), read, frozenset({0, 1}), ended)
+    assert reason in OnePartition.judge((asked,)).reason
+
+
+def test_whole_partitions_and_an_empty_one_pass():
+    facts = (ReadPartition(1, (), (), frozenset({1})), ReadPartition(0, (1,), (1,), frozenset()))
+    assert isinstance(OnePartition.judge(facts), Passed)
+
+
+def test_an_answer_that_never_returns_is_given_up():
+    assert checks._within(0.1, time.sleep, 5) == ((), False)
+
+
+@pytest.mark.parametrize("events", [None, 5, [1, 2], [{"order_id": "O-1"}]])
+def test_what_is_no_list_of_events_is_unreadable(events):
+    with pytest.raises(Unreadable):
+        checks._within(5, lambda: events)
+
+
+def test_the_error_of_an_answer_is_the_learners_to_see():
+    with pytest.raises(ZeroDivisionError):
+        checks._within(5, lambda: 1 / 0)
+
+
+class Receipt:
+    """A message as Kafka's client hands it over."""
+
+    def __init__(self, key, partition):
+        self.key, self.partition = lambda: key, lambda: partition
+
+    def value(self):
+        return b'{"order_id": "O-1"}'
+
+
+def test_receipts_become_a_table_of_places():
+    table = placed([Receipt(b"c-1", 4), Receipt(None, 2)])
+    assert table.to_dict("list") == {
+        "order_id": ["O-1", "O-1"],
+        "key": ["c-1", None],
+        "partition": [4, 2],
+        "bytes": [19, 19],
+    }
+
+
+def test_loads_and_measures_are_drawn():
+    read = pd.DataFrame({"customer_id": [3, 9], "order_id": [6, 6]})
+    assert draw_busy(read).startswith("<svg")
+    measures = pd.DataFrame({"hottest": [1.0, 6.0], "split": [0, 512]}, index=["a", "b"])
+    assert "512" in draw_measures(measures)
 
 
 def event(order_id, customer_id):

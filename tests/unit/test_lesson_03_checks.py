@@ -1,6 +1,7 @@
 """Lesson 03's checks decide on facts alone, and name each mistake."""
 
 import json
+from random import Random
 
 import pandas as pd
 import pytest
@@ -9,19 +10,28 @@ from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l03.checks import (
     Batches,
-    BoundBatches,
-    Caught,
-    FindMalformed,
+    BoundStream,
+    FilesWithAMemory,
+    MessagesOfABatch,
+    OrdersAndDeadLetters,
+    Parted,
     Ranges,
-    ReadRanges,
+    TwoRuns,
     batches_in,
-    caught_in,
     given_ranges,
     incomplete_messages,
+    made_ranges,
+    parted,
+    plan_of,
+    started,
+    two_of,
 )
-from lab_env.shop.events import FIELDS
+from lab_env.lessons.l03.figures import books, draw_rates, draw_state, one_of_each
+from lab_env.lessons.l03.jars import first_java_error
+from lab_env.pipeline.checkpoint import batches_of
+from lab_env.shop.events import FIELDS, MALFORMED_KINDS
 
-SENT = {
+BY_FORM = {
     "not_json": 4,
     "empty": 1,
     "wrong_type": 5,
@@ -29,78 +39,125 @@ SENT = {
     "null_key": 1,
     "without order_id": 2,
     "without amount": 2,
-    "oversized": 8,
 }
-BY_FORM = {kind: count for kind, count in SENT.items() if kind != "oversized"}
+BY_RULE = {"oversized": 8, "impossible_timestamp": 6}
+MALFORMED = BY_FORM | BY_RULE
+SENT = MALFORMED | {"event": 900}
 
 
-def caught(kinds: dict[str, int], valid: int = 0) -> Passed | NotYet:
-    return FindMalformed.judge(Caught(sum(kinds.values()) + valid, SENT, kinds, valid))
+def judged(orders=None, dead=MALFORMED, neither=None, both=None) -> Passed | NotYet:
+    """The verdict on a split; valid events are among the orders unless it says otherwise."""
+    orders = {"event": 900} if orders is None else orders
+    return OrdersAndDeadLetters.judge(Parted(SENT, orders, dead, neither or {}, both or {}))
 
 
-def test_all_messages_malformed_by_their_form_pass_with_or_without_the_others():
-    assert isinstance(caught(BY_FORM), Passed)
-    assert isinstance(caught(SENT), Passed)
+def test_orders_on_one_side_and_all_malformed_messages_on_the_other_pass():
+    assert judged() == Passed("900 orders, 31 dead letters, and no message in both or in neither.")
 
 
 @pytest.mark.parametrize(
-    ("kinds", "valid", "reason"),
+    ("through", "reason"),
     [
-        ({}, 0, "Found 0 of 17"),
-        ({"empty": 1}, 0, "row of nulls, which is not null"),
-        ({"not_json": 4, "empty": 1, "wrong_type": 5}, 0, "7 messages without amount, order_id"),
-        (BY_FORM | {"without amount": 0}, 0, "2 messages without amount got through"),
-        (BY_FORM | {"wrong_type": 0}, 0, "5 wrong_type"),
-        (SENT, 7, "7 valid events"),
+        (MALFORMED, "31 of 31 malformed messages are among your orders. Since Spark 3.0"),
+        (
+            {kind: count for kind, count in MALFORMED.items() if kind != "empty"},
+            "a row of nulls, which is not null",
+        ),
+        (
+            {"missing_key": 2, "null_key": 1, "without order_id": 2, "without amount": 2},
+            "7 messages without amount, order_id",
+        ),
+        ({"without amount": 2}, "2 messages without amount are among your orders"),
+        ({"without amount": 2, "oversized": 8}, "2 messages without amount are among your orders"),
+        ({"wrong_type": 5, "oversized": 8}, "13 of 31 malformed messages are among your orders"),
+        (BY_RULE, "14 messages that break a rule of the business"),
     ],
 )
-def test_what_was_missed_is_named(kinds, valid, reason):
-    assert reason in caught(kinds, valid).reason
+def test_what_slipped_through_is_named(through, reason):
+    dead = {kind: count for kind, count in MALFORMED.items() if kind not in through}
+    assert reason in judged({"event": 900} | through, dead).reason
+
+
+def test_a_valid_event_among_the_dead_letters_is_the_first_thing_to_say():
+    verdict = judged({"event": 893, "oversized": 8}, BY_FORM | {"event": 7})
+    assert "7 valid events are among your dead letters" in verdict.reason
+
+
+def test_messages_for_which_the_condition_is_null_are_counted_as_lost():
+    dead = MALFORMED | {"impossible_timestamp": 4}
+    reason = judged(dead=dead, neither={"impossible_timestamp": 2}).reason
+    assert "2 messages are in neither of your two (2 impossible_timestamp)" in reason
+
+
+def test_a_message_on_both_sides_does_not_pass():
+    verdict = judged({"event": 900, "oversized": 0}, both={"oversized": 8})
+    assert isinstance(verdict, NotYet)
 
 
 def test_the_check_sends_messages_without_each_field_and_valid_ones_between_them():
     messages, sends = incomplete_messages(seed=7)
     events = [json.loads(message) for message in messages]
     absent = [[f for f in FIELDS if event.get(f) is None] for event in events]
-    assert absent == [fields for f in FIELDS for fields in ([], [f], [f])]
+    assert absent == [fields for f in FIELDS for fields in ([], [f], [f])] + [[]] * 5
     assert list(sends["offset"]) == list(range(len(messages)))
     kinds = [kind.partition("without ")[2] for kind in sends["kind"]]
     assert kinds == [fields[0] if fields else "" for fields in absent]
+    assert list(sends["kind"][-5:]) == [
+        "malformed:impossible_timestamp", "malformed:impossible_timestamp",
+        "malformed:impossible_timestamp", "malformed:negative_amount", "malformed:unknown_op",
+    ]  # fmt: skip
+    assert events[-5]["order_ts"] == "yesterday"  # no time, so a comparison with it is NULL
     assert messages != incomplete_messages(seed=8)[0]
 
 
+SENDS = pd.DataFrame(
+    [
+        ("event", "acked", 0, 0),
+        ("malformed:empty", "acked", 0, 1),
+        ("malformed:not_json", "acked", 1, 0),
+        ("resend", "acked", 1, 1),
+        ("malformed:not_json", "failed", -1, -1),
+    ],
+    columns=["kind", "state", "partition", "offset"],
+)
+
+
 def test_records_are_looked_up_in_the_ledger():
-    sends = pd.DataFrame(
-        [
-            ("event", "acked", 0, 0),
-            ("malformed:empty", "acked", 0, 1),
-            ("malformed:not_json", "acked", 1, 0),
-            ("malformed:not_json", "failed", -1, -1),
-        ],
-        columns=["kind", "state", "partition", "offset"],
+    sides = [(0, 0, "orders"), (1, 0, "orders"), (1, 0, "dead"), (1, 1, "orders")]
+    facts = parted(pd.DataFrame(sides, columns=["partition", "offset", "side"]), SENDS)
+    assert facts == Parted(
+        sent={"event": 2, "empty": 1, "not_json": 1},
+        orders={"event": 2, "not_json": 1},
+        dead={"not_json": 1},
+        neither={"empty": 1},
+        both={"not_json": 1},
     )
-    found = pd.DataFrame({"partition": [0, 1], "offset": [0, 0]})
-    facts = caught_in(found, sends)
-    assert facts == Caught(2, {"empty": 1, "not_json": 1}, {"not_json": 1}, valid=1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"), [(None, "a NoneType"), ([1, 2, 3], "3 things"), ((1, 2), "2 things")]
+)
+def test_what_is_not_two_dataframes_is_told_what_it_is(answer, shown):
+    with pytest.raises(Unreadable, match=shown):
+        two_of(answer)
 
 
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (Batches((), 0, 5500, True), "Without `startingOffsets`"),
-        (Batches((5500,), 5500, 5500, True), "`once` does all of it in one batch"),
-        (Batches((801, 700), 1501, 1501, True), "801"),
-        (Batches((800, 800), 1600, 5500, True), "1,600 of the 5,500"),
-        (Batches((800,), 800, 800, False), "still running"),
+        (Batches((), 0, 437, 100), "none of the 437 messages"),
+        (Batches((4000,), 4000, 437, 100), "read 4,000 messages of a topic that holds 437"),
+        (Batches((437,), 437, 437, 100), "One batch of 437 records; at most 100"),
+        (Batches((101, 100), 201, 201, 100), "101"),
+        (Batches((100, 100), 200, 437, 100), "200 of the 437"),
     ],
 )
 def test_a_stream_that_is_not_bounded_or_not_complete_is_told_why(facts, reason):
-    assert reason in BoundBatches.judge(facts).reason
+    assert reason in BoundStream.judge(facts).reason
 
 
 def test_bounded_batches_that_read_everything_pass():
-    facts = Batches((800, 800, 30), 1630, 1630, True)
-    assert isinstance(BoundBatches.judge(facts), Passed)
+    assert isinstance(BoundStream.judge(Batches((99, 99, 30), 228, 228, 100)), Passed)
 
 
 def reports(numbers: range, size: int) -> list[dict]:
@@ -109,6 +166,9 @@ def reports(numbers: range, size: int) -> list[dict]:
         {
             "batchId": number,
             "numInputRows": size,
+            "inputRowsPerSecond": 10.0,
+            "processedRowsPerSecond": 20.0,
+            "stateOperators": [{"numRowsTotal": size}],
             "sources": [{"endOffset": {"orders": {"0": (number + 1) * size, "1": 0}}}],
         }
         for number in numbers
@@ -116,22 +176,40 @@ def reports(numbers: range, size: int) -> list[dict]:
 
 
 def test_a_query_with_more_batches_than_spark_keeps_reports_of_has_read_everything():
-    facts = batches_in(reports(range(4, 104), 50), waiting=5200, ended=True)
-    assert facts.read == 5200 and isinstance(BoundBatches.judge(facts), Passed)
+    facts = batches_in(reports(range(4, 104), 5), waiting=520, bound=5)
+    assert facts.read == 520 and isinstance(BoundStream.judge(facts), Passed)
 
 
-def test_a_query_that_continued_an_old_checkpoint_has_read_only_its_own_batches():
-    facts = batches_in(reports(range(100, 104), 50), waiting=5200, ended=True)
-    assert "200 of the 5,200" in BoundBatches.judge(facts).reason
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (TwoRuns((30, 7), (0, 0), 2), "the JSON files in `path` hold 0"),
+        (TwoRuns((30, 7), (30, 67), 2), "the 30 of the first run: the same messages again"),
+        (TwoRuns((30, 7), (30, 30), 2), "whose list has a batch 0 already"),
+        (TwoRuns((30, 7), (30, 33), 2), "hold 33 rows; 37"),
+        (TwoRuns((30, 7), (30, 37), 0), "stayed empty"),
+        (TwoRuns((30, 7), (30, 37), 2, ended=False), "Hand `trigger` on"),
+    ],
+)
+def test_a_stream_that_forgets_or_writes_elsewhere_is_told_what_its_files_hold(facts, reason):
+    assert reason in FilesWithAMemory.judge(facts).reason
 
 
-@pytest.mark.parametrize(("answer", "reason"), [(None, "awaitTermination"), (800, "a int")])
+def test_a_stream_that_goes_on_where_it_stopped_passes():
+    assert isinstance(FilesWithAMemory.judge(TwoRuns((30, 7), (30, 37), 2)), Passed)
+
+
+@pytest.mark.parametrize(("answer", "reason"), [(None, "nothing"), (800, "a int")])
 def test_what_is_no_query_is_told_what_it_is(answer, reason):
     with pytest.raises(Unreadable, match=reason):
-        BoundBatches.observe(None, answer)
+        started(answer)
 
 
-BATCHES = ({0: (0, 10), 1: (0, 8)}, {0: (10, 14), 1: (8, 9)}, {0: (14, 20), 1: (9, 9)})
+BATCHES = {
+    0: {0: (0, 10), 1: (0, 8)},
+    1: {0: (10, 14), 1: (8, 9)},
+    2: {0: (14, 20), 1: (9, 9)},
+}
 
 
 @pytest.mark.parametrize(
@@ -145,11 +223,26 @@ BATCHES = ({0: (0, 10), 1: (0, 8)}, {0: (10, 14), 1: (8, 9)}, {0: (14, 20), 1: (
     ],
 )
 def test_wrong_ranges_are_told_apart(given, reason):
-    assert reason in ReadRanges.judge(Ranges(given, BATCHES)).reason
+    right = Ranges(2, BATCHES[2], BATCHES)
+    assert reason in MessagesOfABatch.judge((right, Ranges(1, given, BATCHES))).reason
 
 
-def test_the_ranges_of_batch_1_pass():
-    assert ReadRanges.judge(Ranges(BATCHES[1], BATCHES)) == Passed("Batch 1 read 5 records.")
+def test_the_ranges_of_every_batch_that_is_asked_for_pass():
+    facts = tuple(Ranges(number, BATCHES[number], BATCHES) for number in (1, 2))
+    assert MessagesOfABatch.judge(facts).note.startswith("Batch 2 of the orders has 6 messages")
+
+
+def test_a_made_checkpoint_reads_like_one_of_spark():
+    made = made_ranges(Random(3))
+    files = {
+        f"offsets/{number}": plan_of("orders", {p: end for p, (_, end) in ranges.items()})
+        for number, ranges in made.items()
+    }
+    files["sources/0/0"] = plan_of("orders", dict.fromkeys(range(3), 0))
+    read = {batch.number: batch for batch in batches_of(set(files), files.__getitem__)}
+    for number, ranges in made.items():
+        assert ranges == {p: (read[number].start[p], end) for p, end in read[number].end.items()}
+    assert made != made_ranges(Random(4))
 
 
 @pytest.mark.parametrize(
@@ -164,3 +257,35 @@ def test_ranges_are_read_in_any_form(answer):
 def test_other_forms_of_ranges_are_unreadable(answer):
     with pytest.raises(Unreadable):
         given_ranges(answer)
+
+
+class SmallLedger:
+    """A ledger that holds `SENDS`."""
+
+    def frame(self):
+        return SENDS
+
+
+def test_one_message_of_each_kind_comes_in_the_order_of_the_shops_list():
+    found = one_of_each(SmallLedger()).to_dict("list")
+    assert found == {"kind": ["not_json", "empty"], "partition": [1, 0], "offset": [0, 1]}
+    assert MALFORMED_KINDS.index("not_json") < MALFORMED_KINDS.index("empty")
+
+
+def test_the_books_hold_one_row_per_order_and_no_erased_one():
+    few, more = books(n=500), books(n=5200)
+    assert set(more.columns) == {"status", "orders", "revenue"}
+    assert "erased" not in set(more["status"])
+    assert 300 < few["orders"].sum() < 500 < more["orders"].sum() < 5200
+
+
+def test_rates_and_state_are_drawn():
+    progress = reports(range(3), 50)
+    assert draw_rates(pd.DataFrame(progress).set_index("batchId")).startswith("<svg")
+    assert draw_state(progress).startswith("<svg")
+
+
+def test_the_first_line_that_names_a_java_error_is_the_telling_one():
+    log = "WARN x\njava.lang.NoSuchMethodError: 'void a.B()'\n\tat c\njava.lang.Other: z"
+    assert first_java_error(log) == "java.lang.NoSuchMethodError: 'void a.B()'"
+    assert first_java_error("all well") == ""

@@ -1,30 +1,35 @@
 """Lesson 04 judges tables by their rows: each way to be wrong has its own reason."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
+from lab_env.lessons.l04 import checks
 from lab_env.lessons.l04.checks import (
-    CancellationsDelete,
-    OptionsOfATable,
-    PaymentsTable,
+    MergedTable,
+    MergesEvents,
+    OrdersTable,
     RepairAfterAWrongKey,
     RepairedTable,
-    WarehouseTable,
-    _dataframe,
+    StreamIntoTable,
+    StreamTable,
+    UpsertsOrders,
     late_events_lose,
 )
+from lab_env.lessons.l04.figures import SAMPLE
 from lab_env.shop.reconcile import TABLE, Reconciliation
 
-DAY, NEXT = "created_on=2026-11-20", "created_on=2026-11-21"
-RIGHT = (("P-1", "captured", DAY), ("P-2", "captured", DAY), ("P-4", "authorised", NEXT))
-PAYMENTS = PaymentsTable(
-    newest={"P-1": "captured", "P-2": "captured", "P-4": "authorised"},
+DAY, NEXT = "partition_date=2026-11-20", "partition_date=2026-11-21"
+RIGHT = (("O-31", "paid", DAY), ("O-32", "shipped", DAY), ("O-33", "delivered", NEXT))
+ORDERS = OrdersTable(
+    newest={"O-31": "paid", "O-32": "shipped", "O-33": "delivered"},
     days=frozenset({"2026-11-20", "2026-11-21"}),
     rows=RIGHT,
-    late=frozenset({"P-2"}),
+    late=frozenset({"O-32"}),
+    first=frozenset({"O-31"}),
 )
 
 
@@ -33,53 +38,136 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
-def test_one_row_per_payment_in_its_newest_state_and_day_passes():
-    assert isinstance(OptionsOfATable.judge(PAYMENTS), Passed)
+def test_one_row_per_order_in_its_newest_status_and_day_passes():
+    assert isinstance(UpsertsOrders.judge(ORDERS), Passed)
+
+
+def test_folders_without_the_column_name_are_folders_of_days_too():
+    rows = tuple((order, status, folder[-10:]) for order, status, folder in RIGHT)
+    assert isinstance(UpsertsOrders.judge(replace(ORDERS, rows=rows)), Passed)
 
 
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        (RIGHT[:2], "P-4 is missing"),
-        ((*RIGHT, ("P-1", "authorised", NEXT)), "must not change during a key's life"),
-        ((*RIGHT, ("P-1", "authorised", DAY)), "your record key differs between events"),
+        ((), "wrote nothing"),
+        (RIGHT[1:], "replaced what the first one had written"),
+        (RIGHT[:2], "O-33 is missing"),
+        ((*RIGHT, ("O-31", "new", NEXT)), "must not change during a key's life"),
+        ((*RIGHT, ("O-31", "new", DAY)), "your record key differs between events"),
         (
-            (RIGHT[0], ("P-2", "authorised", DAY), RIGHT[2]),
-            "P-2 shows 'authorised', but it is 'captured': its late",
+            (RIGHT[0], ("O-32", "paid", DAY), RIGHT[2]),
+            "O-32 shows 'paid', but it is 'shipped': its late",
         ),
-        ((("P-1", "authorised", DAY), *RIGHT[1:]), "not the newest change"),
-        (tuple((p, s, f"payment_id={p}") for p, s, _ in RIGHT), "3 folders for 2 days"),
-        (tuple((p, s, "") for p, s, _ in RIGHT), "1 folders for 2 days"),
+        ((*RIGHT[:2], ("O-33", "shipped", NEXT)), "not the newest change"),
+        (tuple((o, s, f"order_id={o}") for o, s, _ in RIGHT), "3 folders for 2 days"),
+        (tuple((o, s, "") for o, s, _ in RIGHT), "1 folders for 2 days"),
     ],
 )
-def test_a_table_of_payments_that_is_wrong_gets_its_reason(rows, reason):
-    assert reason in reason_of(OptionsOfATable.judge(replace(PAYMENTS, rows=rows)))
+def test_a_table_of_orders_that_is_wrong_gets_its_reason(rows, reason):
+    assert reason in reason_of(UpsertsOrders.judge(replace(ORDERS, rows=rows)))
 
 
-def test_the_warehouse_sees_what_may_still_be_packed():
-    shown = WarehouseTable({"W-3": "paid", "W-4": "new"})
-    assert isinstance(CancellationsDelete.judge(shown), Passed)
+def test_each_trap_is_in_the_events_of_the_check():
+    events = (*checks.BEFORE, *SAMPLE, *checks.AFTER, *checks.FIRST_ONLY)
+    assert checks._late(events) == {"O-32"}  # ordering by the time of sending
+    days = {event[1]: {e[7] for e in events if e[1] == event[1]} for event in events}
+    assert days["O-31"] == {"20", "21"}  # the day of the change
+    statuses = [event[3] for event in events if event[1] == "O-33"]
+    assert max(statuses) != statuses[-1]  # ordering by the status
+    assert {event[1] for event in checks.FIRST_ONLY} & {e[1] for e in events[:-1]} == set()
+
+
+STREAMED = {"S-1": ["paid"], "S-3": ["shipped"]}
+
+
+def test_a_stream_with_an_update_an_erasure_and_a_late_event_passes():
+    assert isinstance(StreamIntoTable.judge(StreamTable(STREAMED)), Passed)
 
 
 @pytest.mark.parametrize(
-    ("status", "reason"),
+    ("facts", "reason"),
     [
-        ({"W-1": "cancelled", "W-3": "paid", "W-4": "new"}, "written like any other update"),
-        ({"W-1": "new", "W-3": "paid", "W-4": "new"}, "leave out changes nothing"),
-        ({"E-2": "new", "W-3": "paid", "W-4": "new"}, "The erased order E-2 is still there"),
-        ({"W-3": "paid"}, "W-4 is gone"),
-        ({"W-3": "new", "W-4": "new"}, "W-3 was paid"),
+        (StreamTable(STREAMED, ended=False), "did not end by itself"),
+        (StreamTable({}), "wrote nothing"),
+        (StreamTable(STREAMED | {"S-1": ["new", "paid"]}), "S-1 has 2 rows"),
+        (StreamTable(STREAMED | {"E-2": ["erased"]}), "it shows 'erased'"),
+        (StreamTable(STREAMED | {"E-2": ["new"]}), "leave out changes nothing"),
+        (StreamTable({"S-1": ["paid"]}), "S-3 is gone"),
+        (StreamTable(STREAMED | {"S-3": ["paid"]}), "the late event of 12:05 won"),
+        (StreamTable(STREAMED | {"S-1": ["new"]}), "S-1 was paid"),
+        (StreamTable(STREAMED, checkpointed=False), "in another place"),
     ],
 )
-def test_a_warehouse_table_that_is_wrong_gets_its_reason(status, reason):
-    shown = WarehouseTable(status)
-    assert reason in reason_of(CancellationsDelete.judge(shown))
+def test_a_streamed_table_that_is_wrong_gets_its_reason(facts, reason):
+    assert reason in reason_of(StreamIntoTable.judge(facts))
+
+
+class Query(SimpleNamespace):
+    """A query as far as the check looks at it; each look at it is half a second later."""
+
+    def awaitTermination(self, seconds):
+        self.looks += 1
+        self.isActive = self.looks < self.ends_at
+        return not self.isActive
+
+    def stop(self):
+        self.isActive = False
+
+    def exception(self):
+        return None
+
+
+def query(ends_at: int, batch: int = 1) -> Query:
+    progress = {"batchId": batch, "numInputRows": 3}
+    return Query(
+        looks=0, ends_at=ends_at, isActive=True, lastProgress=progress,
+        status={"isTriggerActive": False},
+    )  # fmt: skip
+
+
+def test_a_query_that_ends_after_its_batches_has_ended_and_one_that_waits_has_not():
+    assert checks._wait(query(ends_at=3, batch=0))
+    assert checks._wait(query(ends_at=2))
+    assert not checks._wait(query(ends_at=1_000_000))
+
+
+MERGED = {"O-41": ["shipped"], "O-43": ["paid"], "O-44": ["new"]}
+
+
+def test_a_merge_with_an_update_a_delete_and_an_insert_passes():
+    assert isinstance(MergesEvents.judge(MergedTable(MERGED)), Passed)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "reason"),
+    [
+        (MERGED | {"O-43": ["new", "paid"]}, "O-43 has 2 rows"),
+        (MERGED | {"O-42": ["erased"]}, "rules that update before the one that deletes"),
+        (MERGED | {"O-45": ["erased"]}, "your rule for unmatched events inserted it"),
+        ({"O-41": ["shipped"], "O-43": ["paid"]}, "O-44 is new"),
+        ({"O-41": ["shipped"], "O-44": ["new"]}, "O-43 is gone"),
+        (MERGED | {"O-43": ["new"]}, "O-43 was paid"),
+        (MERGED | {"O-41": ["paid"]}, "the ordering time has to travel"),
+    ],
+)
+def test_a_merge_that_is_wrong_gets_its_reason(statuses, reason):
+    assert reason in reason_of(MergesEvents.judge(MergedTable(statuses)))
 
 
 @pytest.mark.parametrize("returned", [None, "orders", []])
-def test_a_function_that_returns_no_dataframe_is_unreadable(returned):
-    with pytest.raises(Unreadable, match=type(returned).__name__):
-        _dataframe(returned)
+def test_a_function_that_returns_no_query_is_unreadable(returned, monkeypatch):
+    monkeypatch.setattr(checks, "_stream_source", lambda lab: "folder")
+    monkeypatch.setattr(checks, "_events", lambda lab, events: SimpleNamespace(schema=""))
+    reader = SimpleNamespace(parquet=lambda path: "a stream")
+    stream = SimpleNamespace(
+        schema=lambda schema: SimpleNamespace(option=lambda name, value: reader)
+    )
+    lab = SimpleNamespace(scratch=str, spark=SimpleNamespace(readStream=stream))
+    with pytest.raises(
+        Unreadable, match="nothing" if returned is None else type(returned).__name__
+    ):
+        StreamIntoTable.observe(lab, lambda events, path, checkpoint: returned)
 
 
 def verdict(**differences: int) -> Reconciliation:

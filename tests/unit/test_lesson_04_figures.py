@@ -1,8 +1,15 @@
 """The trace of one order says which events are rows, and the ledger's verdict on the sink."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 
-from lab_env.lessons.l04.figures import OrderTrace, summarize
+from lab_env.lessons.l04.figures import (
+    OrderTrace,
+    changed_after_midnight,
+    side_by_side,
+    summarize,
+)
 from lab_env.shop.reconcile import TABLE, Reconciliation
 
 GOOD = Reconciliation("table", TABLE, rows=1, expected=1)
@@ -43,3 +50,25 @@ def test_the_drawing_and_its_text_name_events_rows_and_verdict():
 
 def test_a_verdict_names_only_what_differs():
     assert summarize(BAD) == "2,226 duplicate\n68 ghost"
+
+
+def test_orders_with_events_of_two_days_count_unless_erased():
+    day = 24 * 3600 * 1_000_000
+    rows = [
+        ("o-1", "create", day - 1, "event", "acked"),
+        ("o-1", "update", day, "event", "acked"),
+        ("o-2", "create", day - 1, "event", "acked"),
+        ("o-2", "erase", day, "event", "acked"),
+        ("o-3", "create", day - 1, "event", "acked"),
+        ("o-3", "update", day, "event", "failed"),
+        ("o-4", "create", day, "event", "acked"),
+    ]
+    frame = pd.DataFrame(rows, columns=["order_id", "op", "order_ts", "kind", "state"])
+    assert changed_after_midnight(SimpleNamespace(frame=lambda: frame)) == 1
+
+
+def test_tables_side_by_side_say_where_an_order_has_no_row():
+    one = pd.DataFrame({"order_id": ["O-18", "O-19"], "status": ["paid", "erased"]})
+    together = side_by_side({"a": one, "b": one[1:]})
+    assert together.loc["O-18"].tolist() == ["paid", "no row"]
+    assert together.loc["O-19"].tolist() == ["erased", "erased"]

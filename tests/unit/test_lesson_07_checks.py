@@ -4,9 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
-from lab_env.lessons.l07.checks import FewFiles, RetainForTheReaders, Retention, ThreeWrites
+from lab_env.lessons.l07.checks import (
+    CleansForTheReaders,
+    Clustered,
+    Clusters,
+    FewFiles,
+    Retention,
+    Streamed,
+    ThreeWrites,
+    WritesTheStream,
+)
 
 CLUSTERED = ThreeWrites(
     files=2, older=18, rows=120, orders=120, actions={"commit": 3, "clustering": 1}
@@ -34,27 +42,65 @@ def test_a_table_with_many_files_or_other_rows_gets_its_reason(change, reason):
     assert isinstance(verdict, NotYet) and reason in verdict.reason
 
 
-def test_the_fewest_commits_that_cover_the_longest_reader_pass():
-    assert isinstance(RetainForTheReaders.judge(Retention(4, versions=8, kept=5)), Passed)
+ALL_STREAMED = Streamed("bulk_insert", rows=3, commits=1, progress=9)
+
+
+def test_a_stream_that_brings_all_rows_passes():
+    assert isinstance(WritesTheStream.judge(ALL_STREAMED), Passed)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"commits": 0, "rows": 0}, "had no commit"),
+        ({"stopped": True}, "your stream still ran, with 3 rows of 3"),
+        ({"rows": 2}, "the operation is an argument"),
+        ({"rows": 6}, "the table shows 6"),
+        ({"progress": 0}, "The folder for the progress is empty"),
+    ],
+)
+def test_another_stream_gets_its_reason(change, reason):
+    verdict = WritesTheStream.judge(replace(ALL_STREAMED, **change))
+    assert isinstance(verdict, NotYet) and reason in verdict.reason
+
+
+BY_HAND = Clustered(2, 120, ("commit", "commit", "commit", "clustering"), planned=False)
+
+
+def test_a_clustering_of_all_rows_passes():
+    assert isinstance(Clusters.judge(BY_HAND), Passed)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"rows": 80}, "had 120 orders and shows 80"),
+        ({"planned": True, "files": 18}, "planned, and nobody carried it out"),
+        ({"actions": ("commit", "clean"), "files": 18}, "it merges no files"),
+        ({"files": 6}, "still reads 6 files"),
+    ],
+)
+def test_what_is_no_clustering_gets_its_reason(change, reason):
+    verdict = Clusters.judge(replace(BY_HAND, **change))
+    assert isinstance(verdict, NotYet) and reason in verdict.reason
+
+
+@pytest.mark.parametrize("facts", [Retention(3, 10, 8, kept=5), Retention(4, 7, 6, kept=3)])
+def test_the_fewest_versions_that_cover_the_longest_reader_pass(facts):
+    assert isinstance(CleansForTheReaders.judge(facts), Passed)
 
 
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (Retention(0), "0 commits cannot be retained"),
-        (Retention(2, 8, 3), "opened at commit 5 lost its file at commit 8"),
-        (Retention(2, 8, 3), "you guarantee 6 minutes"),
-        (Retention(3, 8, 4), "you guarantee 9 minutes"),
-        (Retention(5, 8, 6), "6 versions are kept where 5 are enough"),
-        (Retention(10, 8, 8), "deleted nothing: all 8 versions"),
+        (Retention(3, 10, 8, 3), "opened at commit 5 lost its file at commit 8"),
+        (Retention(3, 10, 8, 3), "you guarantee 6 minutes"),
+        (Retention(3, 10, 8, 4), "you guarantee 9 minutes"),
+        (Retention(3, 10, 8, 6), "6 versions are kept where 5 are enough"),
+        (Retention(4, 7, 6, 5), "Commits every 4 minutes, queries of 7"),
+        (Retention(3, 10, 8, 8), "deleted nothing: all 8 versions"),
     ],
 )
 def test_another_retention_is_too_short_or_too_long(facts, reason):
-    verdict = RetainForTheReaders.judge(facts)
+    verdict = CleansForTheReaders.judge(facts)
     assert isinstance(verdict, NotYet) and reason in verdict.reason
-
-
-@pytest.mark.parametrize("answer", [None, [3, 4], "four", 3.5])
-def test_a_retention_that_is_no_whole_number_is_unreadable(answer):
-    with pytest.raises(Unreadable, match="is expected"):
-        RetainForTheReaders.observe(None, answer)

@@ -1,4 +1,4 @@
-"""Lesson 08 judges rows, measured figures and files read: each mistake has its own reason."""
+"""Lesson 08 judges rows, files opened and files read: each mistake has its own reason."""
 
 from dataclasses import replace
 
@@ -9,16 +9,15 @@ from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l08.checks import (
     NEW,
     OLD,
-    Choice,
-    ChooseAnIndex,
-    CorrectedTable,
     FastQuery,
-    MoveTheOrder,
+    ListedTable,
+    MovedByIndex,
+    MovedOrders,
+    MoveTheOrders,
     ProveThatAFilterSkips,
+    UpsertsByIndex,
+    WritesListed,
 )
-
-NEIGHBOUR = ("O-0016", "paid", OLD)
-MOVED = ("O-0018", "corrected", NEW)
 
 
 def reason_of(verdict) -> str:
@@ -26,87 +25,82 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
-@pytest.mark.parametrize("index", ["RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"])
-def test_one_row_in_the_new_partition_passes(index):
-    verdict = MoveTheOrder.judge(CorrectedTable(index, (NEIGHBOUR, MOVED)))
-    assert isinstance(verdict, Passed) and "your option moved it" in verdict.note
+BY_INDEX = MovedByIndex(
+    days={"O-1": [OLD], "O-2": [NEW], "O-3": [NEW], "O-4": [NEW], "O-5": [NEW]},
+    statuses={"O-1": ["new"], "O-2": ["new"], "O-3": ["paid"], "O-4": ["new"], "O-5": ["paid"]},
+    metadata=False,
+)
+
+
+def test_an_upsert_by_the_index_that_was_named_passes():
+    assert isinstance(UpsertsByIndex.judge(BY_INDEX), Passed)
 
 
 @pytest.mark.parametrize(
-    ("index", "rows", "reason"),
+    ("difference", "reason"),
     [
-        ("SIMPLE", (NEIGHBOUR, ("O-0018", "paid", OLD), MOVED), "Two rows: SIMPLE looked"),
         (
-            "RECORD_INDEX",
-            (NEIGHBOUR, ("O-0018", "corrected", OLD)),
-            "One row, still in the old partition: `hoodie.record.index.update.partition.path`",
+            {"days": BY_INDEX.days | {"O-3": [OLD, NEW]}},
+            "O-3, which changed its day, is there twic",
         ),
-        (
-            "GLOBAL_BLOOM",
-            (NEIGHBOUR, ("O-0018", "corrected", OLD)),
-            "`hoodie.bloom.index.update.partition.path` is false",
-        ),
-        ("SIMPLE", (NEIGHBOUR, ("O-0018", "corrected", OLD)), "no option told it to move"),
-        ("GLOBAL_BLOOM", (NEIGHBOUR, MOVED), "GLOBAL_BLOOM opened the files of every partition"),
-        ("RECORD_INDEX", (NEIGHBOUR,), "the table shows []"),
-        ("RECORD_INDEX", (("O-0016", "paid", NEW), MOVED), "O-0016, which nobody corrected"),
+        ({"days": {"O-1": [OLD]}}, "afterwards the table has ['O-1']"),
+        ({"days": {"O-3": [NEW], "O-5": [NEW]}}, "Only ['O-3', 'O-5'] are left"),
+        ({"statuses": BY_INDEX.statuses | {"O-3": ["new"]}}, "the table says ['new']"),
+        ({"metadata": True}, "did not get the options"),
     ],
 )
-def test_a_corrected_table_that_is_wrong_gets_its_reason(index, rows, reason):
-    assert reason in reason_of(MoveTheOrder.judge(CorrectedTable(index, rows)))
+def test_an_upsert_by_another_index_or_without_options_gets_its_reason(difference, reason):
+    assert reason in reason_of(UpsertsByIndex.judge(replace(BY_INDEX, **difference)))
 
 
-def counts(opened, rows, rewritten, written=0) -> dict[str, int]:
-    return {
-        "files opened": opened,
-        "rows read in": rows,
-        "rewritten": rewritten,
-        "metadata files written": written,
-    }
+LISTED = ListedTable(
+    frozenset({"files", "record_index"}), {"O-1": ["new"], "O-2": ["new"], "O-4": ["new"]}
+)
 
 
-FIGURES = {
-    "SIMPLE": counts(4, 4, 1),
-    "BLOOM": counts(4, 1, 1),
-    "BUCKET": counts(4, 4, 4),
-    "RECORD_INDEX": counts(1, 1, 1, written=7),
-    "GLOBAL_BLOOM": counts(8, 2, 2),
-}
-RIGHT = {"clicks": "BUCKET", "ledger": "BLOOM", "customers": "RECORD_INDEX"}
-
-
-@pytest.mark.parametrize("customers", ["RECORD_INDEX", "global_record_level_index"])
-def test_the_one_index_that_fits_each_table_passes(customers):
-    choice = Choice(RIGHT | {"customers": customers}, FIGURES)
-    assert isinstance(ChooseAnIndex.judge(choice), Passed)
-
-
-@pytest.mark.parametrize("index", ["MAGIC", None, ["BUCKET", "BLOOM"]])
-def test_what_is_no_index_is_unreadable(index):
-    with pytest.raises(Unreadable, match="One of "):
-        ChooseAnIndex.judge(Choice(RIGHT | {"clicks": index}, FIGURES))
+def test_a_write_that_keeps_and_asks_the_list_passes():
+    assert isinstance(WritesListed.judge(LISTED), Passed)
 
 
 @pytest.mark.parametrize(
-    ("table", "index", "reason"),
+    ("difference", "reason"),
     [
-        ("clicks", "BLOOM", "BLOOM opened 4 files and rewrote 1"),
-        ("clicks", "RECORD_INDEX", "wrote 7 files to the metadata table"),
-        ("clicks", "GLOBAL_RECORD_LEVEL_INDEX", "wrote 7 files to the metadata table"),
-        ("clicks", "GLOBAL_BLOOM", "opened 8 files and rewrote 2"),
-        ("ledger", "BUCKET", "BUCKET rewrote 4 files for twenty neighbours"),
-        ("ledger", "SIMPLE", "SIMPLE read rows in 4 files"),
-        ("ledger", "GLOBAL_BLOOM", "partitions that the rows never name"),
-        ("ledger", "RECORD_INDEX", "wrote 7 files to the metadata table"),
-        ("customers", "GLOBAL_BLOOM", "it opened 8 files"),
-        ("customers", "BUCKET", "a customer who moved has two rows"),
+        ({"parts": frozenset({"files", "column_stats"})}, "has the parts column_stats, files"),
+        ({"parts": frozenset()}, "the metadata table is gone: none lists the keys"),
+        ({"statuses": LISTED.statuses | {"O-3": ["new"]}}, "Which index type looks"),
+        ({"statuses": LISTED.statuses | {"O-3": ["erased"]}}, "the table says ['erased']"),
+        ({"statuses": {"O-1": ["new"]}}, "the table has O-1."),
     ],
 )
-def test_a_choice_that_breaks_a_sentence_gets_the_figure_that_speaks_against_it(
-    table, index, reason
-):
-    message = reason_of(ChooseAnIndex.judge(Choice(RIGHT | {table: index}, FIGURES)))
-    assert message.startswith(f"{table}: ") and reason in message
+def test_a_write_without_the_list_or_the_operation_gets_its_reason(difference, reason):
+    assert reason in reason_of(WritesListed.judge(replace(LISTED, **difference)))
+
+
+NEIGHBOUR = ("O-0016", "paid", "7.50", OLD)
+BEFORE = (("O-0017", "paid", "9.00", OLD), ("O-0018", "corrected", "12.00", OLD))
+FIRST, SECOND = ((*row[:3], NEW) for row in BEFORE)
+RIGHT = MovedOrders((NEIGHBOUR, FIRST, SECOND), (NEIGHBOUR, *BEFORE), opened=2, files=6)
+
+
+def test_one_row_each_in_the_new_partition_passes():
+    verdict = MoveTheOrders.judge(RIGHT)
+    assert isinstance(verdict, Passed) and "2 of 6 files opened" in verdict.note
+
+
+@pytest.mark.parametrize(
+    ("difference", "reason"),
+    [
+        ({"rows": (NEIGHBOUR, FIRST, BEFORE[1], SECOND)}, "Two rows of O-0018: the index looked"),
+        ({"rows": (NEIGHBOUR, FIRST, BEFORE[1])}, "O-0018: One row, still in the old partition"),
+        ({"rows": (NEIGHBOUR, FIRST)}, "the table shows []"),
+        ({"rows": (NEIGHBOUR, ("O-0017", "new", "9.00", NEW), SECOND)}, "else as it was"),
+        ({"rows": ((*NEIGHBOUR[:3], NEW), FIRST, SECOND)}, "O-0016 changed, too"),
+        ({"total": 5999}, "5999 rows instead of 6000"),
+        ({"opened": 6}, "opened the files of every partition to find them, 6 of 6"),
+    ],
+)
+def test_moved_orders_that_are_wrong_get_their_reason(difference, reason):
+    assert reason in reason_of(MoveTheOrders.judge(replace(RIGHT, **difference)))
 
 
 FAST = FastQuery(missing=0, extra=0, read=2, number=2, listed=8, slow=8)
@@ -119,8 +113,8 @@ def test_the_same_rows_from_fewer_files_pass():
 @pytest.mark.parametrize(
     ("difference", "reason"),
     [
-        ({"missing": 4}, "4 rows that the dashboard shows are missing"),
-        ({"extra": 4}, "returns 4 rows that the dashboard does not show"),
+        ({"missing": 4}, "4 rows that the board shows are missing"),
+        ({"extra": 4}, "returns 4 rows that the board does not show"),
         ({"read": 8, "number": 8}, "reads every file, 8 of 8"),
         ({"number": 8}, "inputFiles lists the table's files"),
         ({"number": 3}, "It read 2 files, not 3"),

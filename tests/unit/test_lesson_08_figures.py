@@ -5,8 +5,8 @@ import pytest
 from xray_tables import FilesInMemory
 
 from lab_env.hudi.reader import read_table
-from lab_env.lessons.l08.figures import Lookup, lookup_chart, lookup_table
-from lab_env.lessons.l08.ranges import HIT, MISS, range_chart
+from lab_env.lessons.l08.figures import Lookup, lookup_chart, lookup_table, metadata_parts
+from lab_env.lessons.l08.ranges import HIT, MISS, draw_orders, range_chart
 from lab_env.probes.reads import Reads
 
 TABLE = "lesson-08/orders"
@@ -105,3 +105,29 @@ def test_only_bars_that_meet_the_filter_are_marked():
     hit_none = range_chart({"keys": bars}, {"keys": (40, 50)})
     assert HIT.lower() in hit_all and MISS.lower() not in hit_all
     assert HIT.lower() not in hit_none and MISS.lower() in hit_none
+
+
+def test_the_parts_of_the_metadata_table_are_counted_without_its_own_bookkeeping():
+    picture = table(
+        f"{DAY}/{base('a')}",
+        ".hoodie/metadata/files/x.hfile",
+        ".hoodie/metadata/column_stats/x.log",
+        ".hoodie/metadata/column_stats/y.log",
+        ".hoodie/metadata/.hoodie/timeline/1.deltacommit",
+    )
+    assert metadata_parts(picture).to_dict() == {"column_stats": 2, "files": 1}
+
+
+def test_the_filter_on_times_counts_hours_from_the_first_order():
+    morning = pd.Timestamp("2026-11-20")
+    found = pd.DataFrame(
+        {
+            "min(order_ts)": [morning + pd.Timedelta("8h"), morning],
+            "max(order_ts)": [morning + pd.Timedelta("16h"), morning + pd.Timedelta("8h")],
+            "min(amount)": [5, 6],
+            "max(amount)": [900, 950],
+        }
+    )
+    drawn = draw_orders(found, hours=(0, 2), large_amount=990)
+    assert "order_ts, in hours from the start" in drawn
+    assert HIT.lower() in drawn and MISS.lower() in drawn  # one file is early, none has 990

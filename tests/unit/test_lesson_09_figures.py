@@ -1,6 +1,8 @@
 """The grid shows each query's answer and files, and colours a cell by the bytes that it read."""
 
-from lab_env.lessons.l09.figures import Answer, QueryGrid
+import pandas as pd
+
+from lab_env.lessons.l09.figures import Answer, QueryGrid, draw_totals
 
 ANSWERS = {
     ("before", "mor", "snapshot"): Answer({"paid": 0}, 2, 0, 40_000),
@@ -27,3 +29,13 @@ def test_a_cell_shows_its_files_and_the_dearest_has_the_strongest_colour():
         return float(cell.split("rgba(")[1].split(")")[0].split(",")[3])
 
     assert strength(dear) > 2 * strength(cheap)
+
+
+def test_the_chart_names_both_sums_and_each_moment():
+    drawn = draw_totals(
+        pd.DataFrame(
+            {"snapshot": [100, 100], "read_optimized": [100, 140]}, index=["compacted", "split"]
+        )
+    )
+    for text in (">100<", ">140<", ">compacted<", ">split<", ">read-optimised<"):
+        assert text in drawn

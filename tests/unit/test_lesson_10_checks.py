@@ -1,26 +1,29 @@
-"""Lesson 10 judges a time against the timeline, and a replay by what it left in the table."""
+"""Lesson 10 judges by rows as of each write, by a replayed table, by what a cleaning left."""
 
 from dataclasses import replace
-from datetime import datetime
+from decimal import Decimal
 
 import pandas as pd
 import pytest
 
-from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
-from lab_env.lessons.l10.checks import Replayed, Since, SinceWhen, UndoneWithoutLoss, _digits
-
-SINCE = Since(
-    order="O-12",
-    amount="26.50",
-    answer="20261121091002500",
-    requested="20261121091000000",
-    completed="20261121091002500",
-    row_says="20261121092000000",
-    changed="20261120080000",
-    others=("20261121090000000", "20261121090003000", "20261121092000000"),
+from lab_env.hudi.timeline import Instant
+from lab_env.lessons.boards import as_board
+from lab_env.lessons.l10.checks import (
+    BoardAtAMoment,
+    KeepsThePast,
+    Kept,
+    Replayed,
+    Travelled,
+    TravelsInTime,
+    UndoneWithoutLoss,
+    Wall,
+    _moments,
 )
-REPLAYED = Replayed()
+
+OLD = {"O-1": ("new", Decimal("11.00")), "O-2": ("new", Decimal("12.00"))}
+NOW = {"O-1": ("new", Decimal("11.00")), "O-2": ("paid", Decimal("16.50"))}
+TRAVELLED = Travelled(1, "20261121090000000", OLD, OLD, NOW, frozenset({"O-1"}))
 
 
 def reason_of(verdict) -> str:
@@ -28,53 +31,87 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
-def test_the_completion_of_the_write_that_changed_the_amount_passes():
-    verdict = SinceWhen.judge(SINCE)
+def test_the_rows_of_that_time_pass():
+    verdict = TravelsInTime.judge(TRAVELLED)
+    assert isinstance(verdict, Passed) and "As of write 1, 09:00:00.000, the table" in verdict.note
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        ({"O-1": OLD["O-1"]}, "O-2 had rows then, too, and have been changed"),
+        (NOW, "O-2 cost 12.00; your function says 16.50"),
+        ({}, "your function returns 0 rows"),
+    ],
+)
+def test_other_rows_get_their_reason(found, reason):
+    assert reason in reason_of(TravelsInTime.judge(replace(TRAVELLED, found=found)))
+
+
+def test_a_filter_that_finds_nothing_is_told_so():
+    """As of a write whose rows have all been changed since."""
+    facts = replace(TRAVELLED, found={}, unchanged=frozenset())
+    assert "a filter of today's rows" in reason_of(TravelsInTime.judge(facts))
+
+
+SEEN, ASKED, LAST, ROWS = ({"new": Decimal(n)} for n in (1, 2, 3, 4))
+WALL = Wall("20261121090001000", True, SEEN, SEEN, ASKED, LAST, ROWS)
+
+
+def test_what_readers_saw_passes():
+    verdict = BoardAtAMoment.judge(WALL)
     assert (
         isinstance(verdict, Passed)
-        and "as of 09:10:00.000, when the write was requested" in verdict.note
+        and "at 09:00:01.000 the board said new 1, and a" in verdict.note
     )
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("found", "reason"),
     [
-        (SINCE.requested, "Right write, wrong time. 09:10:00.000 is when the write of O-12"),
-        (SINCE.row_says, "09:20:00.000 is the row's _hoodie_commit_time"),
-        (SINCE.changed, "08:00:00 is when O-12 changed in the shop"),
-        (SINCE.others[1], "09:00:03.000 belongs to another write"),
-        ("2026", "2026 is no time of a write"),
-        ("", "Your answer is no time of a write"),
+        (ASKED, "requested, and not yet complete"),
+        (ROWS, "today's table has only the later row"),
+        (LAST, "Yours is the board of now"),
+        ({}, "your board says none. The one on the wall said new 1"),
     ],
 )
-def test_another_time_gets_its_reason(answer, reason):
-    assert reason in reason_of(SinceWhen.judge(replace(SINCE, answer=answer)))
+def test_another_board_gets_its_reason(found, reason):
+    assert reason in reason_of(BoardAtAMoment.judge(replace(WALL, found=found)))
 
 
-@pytest.mark.parametrize("answer", [None, SINCE.completed])
-def test_a_time_instead_of_a_function_is_unreadable(answer):
-    with pytest.raises(Unreadable, match="A function is expected"):
-        SinceWhen.observe(None, answer)
+def test_the_moments_lie_at_completions_within_a_write_and_after_all():
+    writes = tuple(
+        Instant(f"2026112109{minute}00000", f"2026112109{minute}02000", "commit", "completed")
+        for minute in (10, 20, 30)
+    )
+    drawn = set()
+    for _ in range(50):
+        first, later, at_completion, within = _moments(writes)
+        (write,) = (found for found in writes if found.completed == at_completion)
+        assert first == writes[0].completed and later > writes[-1].completed
+        assert write.requested < within < write.completed
+        drawn.add(write)
+    assert drawn == set(writes[1:])
 
 
 @pytest.mark.parametrize(
-    "moment",
+    "answer",
     [
-        "2026-11-21 09:10:02.500",
-        20261121091002500,
-        datetime(2026, 11, 21, 9, 10, 2, 500_000),
-        pd.Timestamp("2026-11-21 09:10:02.5"),
+        {"new": 11, "paid": "16.50"},
+        pd.DataFrame({"status": ["new", "paid"], "revenue": [11, 16.5]}),
+        pd.Series([11, 16.5], index=pd.Index(["new", "paid"], name="status"), name="amount"),
     ],
 )
-def test_a_time_may_come_in_any_form(moment):
-    assert _digits(moment) == SINCE.completed
+def test_a_board_may_come_in_any_form(answer):
+    assert as_board(answer) == {"new": Decimal("11"), "paid": Decimal("16.5")}
+
+
+REPLAYED = Replayed()
+SIX = ("O-21", "O-22", "O-23", "O-24", "O-25", "O-26")
 
 
 def test_a_replay_that_leaves_nothing_wrong_passes():
     assert isinstance(UndoneWithoutLoss.judge(REPLAYED), Passed)
-
-
-SIX = ("O-21", "O-22", "O-23", "O-24", "O-25", "O-26")
 
 
 @pytest.mark.parametrize(
@@ -93,3 +130,28 @@ SIX = ("O-21", "O-22", "O-23", "O-24", "O-25", "O-26")
 )
 def test_each_way_to_lose_orders_has_its_reason(found, reason):
     assert reason in reason_of(UndoneWithoutLoss.judge(found))
+
+
+KEPT = Kept(asked=2, writes=4, answered=frozenset({3, 4}), empty=frozenset())
+
+
+def test_the_newest_writes_as_many_as_asked_pass():
+    last = replace(KEPT, asked=1, answered=frozenset({4}))
+    assert isinstance(KeepsThePast.judge(last), Passed) and KEPT.right
+
+
+def test_a_table_that_was_not_cleaned_does_not_pass_although_it_answers():
+    assert not replace(KEPT, cleaned=0).right
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"answered": frozenset({4})}, "Asked to keep 2 of 4 writes readable, it answers as of 1"),
+        ({"answered": frozenset({2, 3, 4})}, "it answers as of 3: you retain more commits"),
+        ({"empty": frozenset({1})}, "as of write 1 the table now answers with fewer rows"),
+        ({"answered": frozenset({1, 2, 3, 4}), "cleaned": 0}, "cleaned nothing"),
+    ],
+)
+def test_another_past_gets_its_reason(change, reason):
+    assert reason in reason_of(KeepsThePast.judge(replace(KEPT, **change)))

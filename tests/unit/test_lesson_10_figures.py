@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab_env.lessons.l10.figures import AsOf, Version
+from lab_env.lessons.l10.figures import AsOf, Version, amount_of
 
 FIRST = Version("20261121090000000", "20261121090004000", "27.00")
 SECOND = Version("20261121091000000", "20261121091002000", "31.50")
@@ -40,3 +40,26 @@ def test_the_drawing_and_its_text_name_the_times_and_both_answers():
     assert drawn.count(">27.00<") == 2 and drawn.count(">31.50<") == 2
     assert "at 09:10:01.000: readers saw 27.00, AS OF says 31.50" in repr(PICTURE)
     assert "as of" not in AsOf("O-17", [FIRST])._repr_html_()
+
+
+def test_a_refused_query_is_told_in_its_own_words_and_a_missing_row_is_none():
+    class Table:
+        def __init__(self, found):
+            self.found = found
+
+        def __getitem__(self, name):
+            return name
+
+        def where(self, condition):
+            return self
+
+        select = where
+
+        def first(self):
+            if isinstance(self.found, Exception):
+                raise self.found
+            return self.found
+
+    assert amount_of("O-17", Table({"amount": 31.5})) == "31.5"
+    assert amount_of("O-17", Table(None)) is None
+    assert amount_of("O-17", Table(ValueError("Too old. Ask later"))) == "Too old"

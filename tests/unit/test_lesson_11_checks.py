@@ -1,4 +1,4 @@
-"""Lesson 11 judges four runs and an alarm: each way to be wrong has its own reason."""
+"""Lesson 11 judges windows, runs, a commit and an alarm: each mistake has its own reason."""
 
 from dataclasses import replace
 
@@ -10,21 +10,21 @@ from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.display.palette import VERMILION
 from lab_env.hudi.timeline import Instant
-from lab_env.lessons.l11.checks import ExactlyOnce, FourRuns, LostWindow, Run, Window
+from lab_env.lessons.l11.checks import (
+    BATCHES,
+    Audit,
+    ExactlyOnce,
+    LostWindow,
+    Read,
+    ReadsAWindow,
+    RowsWithTheirBookmark,
+    Run,
+    ThreeRuns,
+    Window,
+)
 from lab_env.lessons.l11.figures import Deliveries, draw_deliveries
 
 REQUESTED, COMPLETED = ("100", "200", "300", "400", "500"), ("150", "250", "350", "450", "550")
-RUNS = (
-    Run("000", ((1, 1), (2, 1), (3, 1), (4, 2), (5, 2)), "250"),
-    Run("250", ((1, 3),), "350"),
-    Run("350", ((4, 4),), "450"),  # commit 4 completed while run 2 was at work
-    Run("450", (), "450"),
-)
-COMMIT_2, COMMIT_4 = ((4, 2), (5, 2)), ((4, 4),)
-
-
-def facts_of(*runs: Run) -> FourRuns:
-    return FourRuns(runs, REQUESTED, COMPLETED)
 
 
 def reason_of(verdict) -> str:
@@ -32,15 +32,52 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
+OPEN_END, FROM_START = (("O-7", 2),), (("O-1", 1), ("O-7", 1))
+WINDOWS = (Read(1, None, OPEN_END, OPEN_END), Read(0, 1, FROM_START, FROM_START))
+
+
+def test_a_function_that_reads_both_windows_passes():
+    assert isinstance(ReadsAWindow.judge(WINDOWS), Passed)
+
+
+@pytest.mark.parametrize(
+    ("window", "rows", "reason"),
+    [
+        (0, (("O-1", 1), ("O-7", 2)), "O-1 of commit 1 is among them. That is the whole table"),
+        (1, (("O-1", 1), ("O-7", 2)), "O-7 of commit 2 is among them: it does not stop at its end"),
+        (1, (("O-1", 1),), "You lack O-7, which has changed since"),
+        (1, (), "has 2 rows, you deliver 0"),
+        (0, (("O-8", 2),), "What lies between the begin and the end"),
+    ],
+)
+def test_other_rows_than_the_window_has_get_their_reason(window, rows, reason):
+    read = replace(WINDOWS[window], rows=rows)
+    assert reason in reason_of(ReadsAWindow.judge((read,)))
+
+
+@pytest.mark.parametrize("check", [ReadsAWindow, ExactlyOnce])
+def test_rows_that_the_lesson_cannot_go_on_with_are_named(check):
+    assert "a pandas.DataFrame" in reason_of(check.judge("pandas.DataFrame"))
+
+
+# Commit 1 has four orders, commit 2 changes two of them, commit 3 comes during the second run.
+EARLY = (("O-1", 1), ("O-2", 1), ("O-3", 2), ("O-4", 2))
+LATE = (("O-4", 3), ("O-5", 3))
+RUNS = (Run("000", EARLY, "250"), Run("250", (), "250"), Run("250", LATE, "350"))
+
+
+def facts_of(*runs: Run) -> ThreeRuns:
+    return ThreeRuns(runs, REQUESTED[:3], COMPLETED[:3], EARLY, LATE)
+
+
 def test_each_change_once_passes():
     verdict = ExactlyOnce.judge(facts_of(*RUNS))
-    assert isinstance(verdict, Passed) and "5, 1, 1, 0" in verdict.note
+    assert isinstance(verdict, Passed) and "4, 0, 2" in verdict.note
 
 
 def test_a_run_may_deliver_the_commit_that_completed_while_it_was_at_work():
-    early = replace(RUNS[1], rows=(*RUNS[1].rows, *COMMIT_4), bookmark="450")
-    rest = (replace(RUNS[3], begin="450"), RUNS[3])
-    assert isinstance(ExactlyOnce.judge(facts_of(RUNS[0], early, *rest)), Passed)
+    early = Run("250", LATE, "350")
+    assert isinstance(ExactlyOnce.judge(facts_of(RUNS[0], early, Run("350", (), "350"))), Passed)
 
 
 @pytest.mark.parametrize(
@@ -52,47 +89,68 @@ def test_a_run_may_deliver_the_commit_that_completed_while_it_was_at_work():
     ],
 )
 def test_a_commit_that_comes_twice_gets_its_reason(bookmark, reason):
-    second = Run(bookmark, (*RUNS[1].rows, *COMMIT_2), "350")
+    second = Run(bookmark, EARLY[2:], "250")
     message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], second)))
     assert message.startswith("Commit 2 arrived twice, 2 rows of it.") and reason in message
 
 
 def test_a_window_without_an_end_reads_beyond_the_bookmark():
-    second = replace(RUNS[1], rows=(*RUNS[1].rows, *COMMIT_4))
-    message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], second, RUNS[2])))
-    assert "Commit 4 arrived twice" in message and "Read up to your bookmark" in message
+    message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], Run("250", LATE, "250"), RUNS[2])))
+    assert "Commit 3 arrived twice" in message and "Read up to your bookmark" in message
 
 
 def test_a_bookmark_that_never_moves_is_named():
-    runs = [replace(run, begin="000", rows=RUNS[0].rows) for run in RUNS]
-    message = reason_of(ExactlyOnce.judge(facts_of(*runs[:2])))
-    assert "stays at 000: run 2 delivered everything again, 10 rows so far" in message
+    runs = [Run("000", EARLY, "000")] * 2
+    message = reason_of(ExactlyOnce.judge(facts_of(*runs)))
+    assert "stays at 000: run 2 delivered everything again, 8 rows so far" in message
 
 
 def test_a_run_without_rows_needs_a_bookmark_too():
-    stopped = replace(RUNS[3], bookmark=None)
-    message = reason_of(ExactlyOnce.judge(facts_of(*RUNS[:3], stopped)))
-    assert message.startswith("Run 4 returned no text") and "It delivered 0 rows" in message
+    message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], replace(RUNS[1], bookmark=None))))
+    assert message.startswith("Run 2 returned no text") and "It delivered 0 rows" in message
 
 
 def test_who_looks_up_the_end_after_reading_loses_what_completed_in_between():
-    missing = (replace(RUNS[1], bookmark="450"), replace(RUNS[3], begin="450"), RUNS[3])
+    missing = (replace(RUNS[1], bookmark="350"), Run("350", (), "350"))
     message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], *missing)))
-    assert "Changes that never came: 1, such as O-4 of commit 4" in message
+    assert "Changes that never came: 2, such as O-4 of commit 3" in message
     assert "Choose the end of the window first" in message
 
 
 def test_another_change_that_never_comes_is_named():
-    message = reason_of(ExactlyOnce.judge(facts_of(RUNS[0], replace(RUNS[1], rows=()), *RUNS[2:])))
-    assert "such as O-1 of commit 3. A bookmark beyond the newest completion time" in message
+    first = replace(RUNS[0], rows=EARLY[1:])
+    message = reason_of(ExactlyOnce.judge(facts_of(first, *RUNS[1:])))
+    assert "such as O-1 of commit 1. A bookmark beyond the newest completion time" in message
 
 
 def test_a_change_that_comes_a_run_late_is_refused():
-    late = (
-        replace(RUNS[0], rows=RUNS[0].rows[:3]),
-        replace(RUNS[1], rows=(*COMMIT_2, *RUNS[1].rows)),
-    )
-    assert "in a later run" in reason_of(ExactlyOnce.judge(facts_of(*late, *RUNS[2:])))
+    late = replace(RUNS[0], rows=EARLY[:2]), replace(RUNS[1], rows=EARLY[2:])
+    assert "in a later run" in reason_of(ExactlyOnce.judge(facts_of(*late, RUNS[2])))
+
+
+ONCE = Audit(1, BATCHES[0], {"bookmark.orders": "250", "schema": "{}"}, "250", 1)
+TWICE = Audit(2, (*BATCHES[0], *BATCHES[1]), {"bookmark.orders": "350"}, "350", 2)
+
+
+@pytest.mark.parametrize("audit", [ONCE, TWICE])
+def test_every_row_with_its_bookmark_in_the_commit_passes(audit):
+    assert isinstance(RowsWithTheirBookmark.judge(audit), Passed)
+
+
+@pytest.mark.parametrize(
+    ("audit", "reason"),
+    [
+        ("no file", "there is no file at the path"),
+        (replace(ONCE, notes={"schema": "{}"}), "carries no note of that name. Its notes: none"),
+        (replace(ONCE, notes={"orders": "250"}), "Its notes: orders."),
+        (replace(ONCE, rows=BATCHES[0][1:]), "got 2 rows, the table has 1: it keeps one"),
+        (replace(TWICE, rows=BATCHES[1]), "the second call replaced the first one's rows"),
+        (replace(TWICE, notes=ONCE.notes), "Call 2 was given 350; its commit says 250"),
+        (replace(TWICE, commits=4), "2 calls made 4 commits"),
+    ],
+)
+def test_a_row_or_a_bookmark_that_is_not_kept_gets_its_reason(audit, reason):
+    assert reason in reason_of(RowsWithTheirBookmark.judge(audit))
 
 
 LOST = Window(cleaned=True, after=1, missed=4, short=True, kept=False, answer=True)

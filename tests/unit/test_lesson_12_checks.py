@@ -8,10 +8,13 @@ import pytest
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l12.checks import (
+    COLUMNS,
     LIVES,
+    Feed,
     Moves,
     NextRun,
     OneOrdersLife,
+    ReadsTheFeed,
     RevenueByChanges,
     WhereTheNextRunBegins,
 )
@@ -22,6 +25,26 @@ TRUE_LIVES = {order: list(states) for order, states in LIVES.items()}
 def reason_of(verdict) -> str:
     assert isinstance(verdict, NotYet)
     return verdict.reason
+
+
+TEN = Feed(COLUMNS, rows=10, agrees=True, due=10)
+
+
+def test_the_changes_after_the_first_commit_pass():
+    assert isinstance(ReadsTheFeed.judge(TEN), Passed)
+
+
+@pytest.mark.parametrize(
+    ("feed", "reason"),
+    [
+        ("pandas.DataFrame", "returns a pandas.DataFrame"),
+        (Feed(("order_id", "status"), 1000, False, 10), "1,000 rows with the columns of the table"),
+        (replace(TEN, rows=1010, agrees=False, inserts=1000), "1,000 of them inserts"),
+        (replace(TEN, rows=0, agrees=False), "0 changes; after the first commit there are 10"),
+    ],
+)
+def test_another_feed_gets_its_reason(feed, reason):
+    assert reason in reason_of(ReadsTheFeed.judge(feed))
 
 
 def test_every_life_from_its_state_before_to_its_end_passes():

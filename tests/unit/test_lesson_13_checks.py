@@ -1,15 +1,21 @@
-"""Lesson 13 judges what the metastore knows and what was counted: each mistake has its reason."""
+"""Lesson 13 judges the metastore, answers without Spark and merged logs, each with a reason."""
 
 from dataclasses import replace
 
-import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 
-from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
-from lab_env.lessons.l13.checks import Counted, NewDayIsKnown, Published, WithoutJava
+from lab_env.lessons.l13.checks import (
+    Asked,
+    Compacted,
+    IsRegistered,
+    LogsAreMerged,
+    NewDayIsKnown,
+    Published,
+    Registered,
+    States,
+    WithoutJava,
+)
 
 OLD, NEW = "partition_date=2026-11-20", "partition_date=2026-11-22"
 
@@ -17,6 +23,39 @@ OLD, NEW = "partition_date=2026-11-20", "partition_date=2026-11-22"
 def reason_of(verdict) -> str:
     assert isinstance(verdict, NotYet)
     return verdict.reason
+
+
+REGISTERED = Registered(
+    name="exercise_1",
+    sent=45,
+    orders=45,
+    names=frozenset({"exercise_1", "exercise_1_ro", "exercise_1_rt"}),
+    in_default=False,
+    written=frozenset({OLD, NEW}),
+    known=frozenset({OLD, NEW}),
+)
+
+
+def test_a_table_that_the_metastore_knows_with_all_partitions_passes():
+    verdict = IsRegistered.judge(REGISTERED)
+    assert isinstance(verdict, Passed)
+    assert "45 orders in 2 partitions" in verdict.note and "3 names" in verdict.note
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"orders": None}, 'no table at `lab.path("exercise_1")`'),
+        ({"orders": 5}, "Two calls brought 45 orders, and the table has 5"),
+        ({"names": frozenset()}, "knows no table of that name, exercise_1"),
+        ({"names": frozenset({"exercise_1_ro"})}, "knows no table of that name"),
+        ({"names": frozenset(), "in_default": True}, "in the database `default`"),
+        ({"names": frozenset({"exercise_1"})}, "exercise_1 alone, as for a Copy-on-Write"),
+        ({"known": frozenset({OLD})}, f"without the partition {NEW}"),
+    ],
+)
+def test_each_way_to_leave_the_metastore_behind_gets_its_reason(facts, reason):
+    assert reason in reason_of(IsRegistered.judge(replace(REGISTERED, **facts)))
 
 
 def test_a_day_that_is_known_afterwards_passes():
@@ -36,49 +75,56 @@ def test_what_leaves_the_metastore_as_it_was_is_told_so():
     assert f"knows 1 partitions, as before; {NEW} is not" in reason_of(verdict)
 
 
-COUNTED = Counted(
-    answer={"orders": 1210, "paid": 10},
-    orders=1210,
-    paid=10,
+STATES = States(
+    now={"new": 1200, "paid": 10},
+    then={"new": 1200},
+    base={"new": 1210},
     parquet=1410,
-    base_paid=0,
-    jobs=0,
 )
+ASKED = Asked("DataFrame", STATES.now, STATES.then, 0, STATES, jobs=0)
+
+
+def test_three_right_answers_without_spark_pass():
+    verdict = WithoutJava.judge(ASKED)
+    assert isinstance(verdict, Passed)
+    assert "Now 1,200 new, 10 paid, at the first commit 1,200 new" in verdict.note
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("facts", "reason"),
     [
-        {"orders": 1210, "paid": 10},
-        {"paid": "10", "orders": "1,210"},
-        {"orders": pa.scalar(1210), "paid": np.int64(10), "table": "orders"},
-        pd.DataFrame({"orders": [1210], "paid": [10]}),
+        ({"jobs": 2}, "Spark ran 2 jobs"),
+        ({"kind": "NoneType", "now": {}, "then": {}}, "returns a NoneType. Return DuckDB's answer"),
+        ({"now": {"new": 1410}}, "1,410 rows for 1,210 orders: old slices counted"),
+        ({"now": STATES.base}, "1,210 new: you read base files only. The table has 1,200 new, 10"),
+        ({"now": {"new": 1200, "paid": 7}}, "1,200 new, 7 paid; the table has 1,200 new, 10 paid"),
+        ({"then": STATES.now}, "does not hand on the options"),
+        ({"then": {"new": 3}}, "you count 3 new; it was 1,200 new"),
+        ({"unchanged": 20}, "changed after the last commit, you count 20 orders"),
     ],
 )
-def test_both_numbers_without_spark_pass(answer):
-    assert isinstance(WithoutJava.judge(replace(COUNTED, answer=answer)), Passed)
+def test_each_wrong_answer_about_the_table_gets_its_reason(facts, reason):
+    assert reason in reason_of(WithoutJava.judge(replace(ASKED, **facts)))
+
+
+MERGED = Compacted(STATES, now=STATES.now, base=STATES.now, planned=0, kept=True)
+
+
+def test_base_files_with_the_newest_state_pass():
+    verdict = LogsAreMerged.judge(MERGED)
+    assert isinstance(verdict, Passed)
+    assert "Before, a read-optimised query said 1,210 new. Now" in verdict.note
 
 
 @pytest.mark.parametrize(
-    ("answer", "jobs", "reason"),
+    ("facts", "reason"),
     [
-        ({"orders": 1210, "paid": 10}, 2, "Spark ran 2 jobs"),
-        ({"orders": 1410, "paid": 0}, 0, "1,410 rows for 1,210 orders: old slices counted"),
-        ({"orders": 3160, "paid": 10}, 0, "are estimates"),
-        ({"orders": 1210, "paid": 0}, 0, "base files only. 10 are paid"),
-        ({"orders": 1210, "paid": 7}, 0, "You count 7 paid orders; 10 are paid"),
-        ({"orders": 1210}, 0, "a dictionary with two numbers"),
-        ({}, 0, "a dictionary with two numbers"),
-        (None, 0, "a dictionary with two numbers"),
-        (1210, 0, "a dictionary with two numbers"),
-        ([1210, 10], 0, "a dictionary with two numbers"),
+        ({"base": STATES.base}, "waits for five deltacommits"),
+        ({"base": STATES.base, "planned": 1}, "is planned, and nobody has run it"),
+        ({"now": {"new": 5}, "base": {"new": 5}}, "now it has 5 new and its earlier commits"),
+        ({"kept": False}, "not all of its earlier commits"),
+        ({"base": {"new": 1}}, "Read-optimised says 1 new; the snapshot says"),
     ],
 )
-def test_each_wrong_count_gets_its_reason(answer, jobs, reason):
-    facts = replace(COUNTED, answer=answer, jobs=jobs)
-    assert reason in reason_of(WithoutJava.judge(facts))
-
-
-def test_a_count_that_is_no_number_is_named():
-    with pytest.raises(Unreadable, match="A number is expected"):
-        WithoutJava.judge(replace(COUNTED, answer={"orders": 1210, "paid": None}))
+def test_each_way_to_leave_logs_behind_gets_its_reason(facts, reason):
+    assert reason in reason_of(LogsAreMerged.judge(replace(MERGED, **facts)))

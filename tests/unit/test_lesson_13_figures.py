@@ -1,9 +1,19 @@
 """The matrix tells same rows from other rows and from none; noise gives no faster engine."""
 
+from decimal import Decimal
+
 import pandas as pd
 import pytest
 
-from lab_env.lessons.l13.figures import EngineMatrix, Race, Reply, message_of, query_engine, race
+from lab_env.lessons.l13.figures import (
+    EngineMatrix,
+    Race,
+    Reply,
+    draw_differences,
+    message_of,
+    query_engine,
+    race,
+)
 
 PAID = pd.DataFrame({"order_id": ["O-1", "O-2"], "status": ["paid", "new"]})
 STALE = PAID.assign(status="new")
@@ -67,23 +77,46 @@ def test_an_error_is_kept_in_the_engines_own_words():
     assert query_engine(lambda: PAID).rows is PAID
 
 
+def test_an_engine_is_asked_with_all_that_belongs_to_the_question():
+    asked = []
+    query_engine(lambda *question: asked.append(question), "snapshot", "orders_mor")
+    assert asked == [("snapshot", "orders_mor")]
+
+
+def test_a_number_is_the_same_in_each_engines_type(matrix):
+    spark = pd.DataFrame({"amount": [Decimal("12.30"), Decimal("100.00")], "n": [1, 2]})
+    duckdb = pd.DataFrame({"amount": [12.3, 100.0], "n": [1, 2]})
+    cent_more = pd.DataFrame({"amount": [12.31, 100.0], "n": [1, 2]})
+    replies = {
+        ("snapshot", "cow", "Spark SQL"): Reply(spark),
+        ("snapshot", "cow", "DuckDB"): Reply(duckdb),
+        ("snapshot", "cow", "other"): Reply(cent_more),
+    }
+    verdicts = [
+        EngineMatrix(replies).verdict("snapshot", "cow", name) for name in ("DuckDB", "other")
+    ]
+    assert verdicts == ["same", "other"]
+
+
+def test_only_a_delivery_that_differs_from_what_is_new_is_marked():
+    frame = pd.DataFrame({"new": [0, 20], "Trino": [0, 10], "left": [None, None]}, dtype=object)
+    page = draw_differences(frame, "new")
+    assert page.count("rgba(") == 1 and "10" in page
+    assert page.count("left out") == 2
+
+
 def test_the_faster_of_two_engines_is_named_only_where_the_rounds_tell():
-    times = Race(
-        {"a": 1.0, "b": 1.0, "c": 1.0},
-        {"a": [0.1, 0.1, 0.2], "b": [0.4, 0.5, 0.5], "c": [0.3, 0.9, 0.9]},
-    )
+    times = Race({"a": [0.1, 0.1, 0.2], "b": [0.4, 0.5, 0.5], "c": [0.3, 0.9, 0.9]})
     assert times.verdicts().to_dict() == {
         "a or b": "a",
         "a or c": "a",
         "b or c": "inconclusive",
     }
-    assert list(times.frame().loc["a"]) == [1000, 100, 100, 200]
+    assert list(times.frame().loc["a"]) == [100, 100, 200]
 
 
 def test_engines_are_asked_in_turns():
     asked = []
-    times = race(
-        {"a": lambda: asked.append("a"), "b": lambda: asked.append("b")}, {"a": 1, "b": 1}, 2
-    )
+    times = race({"a": (asked.append, "a"), "b": (asked.append, "b")}, 2)
     assert asked == ["a", "b", "a", "b"]
     assert len(times.rounds["a"]) == 2

@@ -52,6 +52,13 @@ def test_a_writer_that_was_stopped_on_purpose_is_not_expected_to_keep_up(tmp_pat
     assert watched(tmp_path) == []
 
 
+def test_a_writer_on_kinesis_is_not_among_the_pipelines_on_kafka(tmp_path):
+    writer(tmp_path, "writer-tour-pipeline")
+    path = tmp_path / "writers" / "writer-tour-pipeline" / "job.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"source": "kinesis"}))
+    assert watched(tmp_path) == []
+
+
 def test_two_writers_of_a_lesson_have_different_labels(tmp_path):
     writer(tmp_path, "writer-lesson-17-pipeline", sinks=("cow",))
     writer(tmp_path, "writer-lesson-17-second", sinks=("cow",))

@@ -81,6 +81,8 @@ def test_set_up_and_the_lab_have_the_same_cache(read, monkeypatch, tmp_path):
             "no thrift://",
             "something like thrift://metastore-1",
         ),
+        ("LAB_KINESIS_ENDPOINT", "kinesis:4568", "no URL", "something like https://kinesis."),
+        ("LAB_SOURCE", "kinensis", "kinesis", "kafka or kinesis"),
         ("LAB_TRINO_MEMORY", "1 GB", "pattern", "something like 768m"),
         ("LAB_NAMESPACE", "Alice", "a-z", "something like alice"),
         ("LAB_NAMESPACE", "a-b", "a-z", "something like alice"),

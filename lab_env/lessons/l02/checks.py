@@ -1,23 +1,242 @@
-"""Checks of lesson 02: a key, judged by where Kafka puts the events, and the size of a stream."""
+"""Checks of lesson 02: receipts, a partition, where a key puts events, the size of a stream."""
 
 import json
+import queue
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
+from threading import Thread
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
-from lab_env.course.answers import as_int
+from lab_env.course.answers import Unreadable, as_int, as_list
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.shop.skew import CELEBRITY, marketplace_events
-from lab_env.shop.topics import ensure_topic
+from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
 PARTITIONS = 6
 EVENTS = 6_000
 HOT = 1.5  # times the mean
+READ_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a learner's function sent.
+
+    Args:
+        events: how many it was given.
+        receipts: how many messages it returned.
+        held: how many the topic holds.
+        other_key: how many of the held ones have another key than `key_of` gives.
+        other_event: how many of them are none of the given events.
+    """
+
+    events: int
+    receipts: int
+    held: int
+    other_key: int = 0
+    other_event: int = 0
+
+
+@check_of("02.1")
+class SendAndKeepReceipts:
+    """The answer is a function that sends events; it sends some of the check's own."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Sent:
+        """Let it send to a new topic, and read the topic."""
+        bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
+        ensure_topic(bootstrap, topic, 3)
+        events = marketplace_events(400 + secrets.randbelow(300), seed=secrets.randbelow(10_000))
+        returned = as_list(answer(topic, [dict(event) for event in events], _key_of_the_check))
+        if other := [item for item in returned if not isinstance(item, Message)]:
+            raise Unreadable(
+                f"Your function returned a list with a {type(other[0]).__name__}; the messages "
+                "that `on_delivery` gets are expected."
+            )
+        held = list(_messages(bootstrap, topic))
+        waiting = Counter(json.dumps(event, sort_keys=True) for event in events)
+        arrived = Counter(json.dumps(json.loads(value), sort_keys=True) for _, value in held)
+        return Sent(
+            events=len(events),
+            receipts=len(returned),
+            held=len(held),
+            other_key=sum(key != _key_of_the_check(json.loads(value)) for key, value in held),
+            other_event=(arrived - waiting).total(),
+        )
+
+    @staticmethod
+    def judge(facts: Sent) -> Passed | NotYet:
+        """Each event arrived with its key, and each has its receipt."""
+        if facts.other_event:
+            return NotYet(
+                f"{facts.other_event} messages of the topic are none of the {facts.events} events "
+                "that your function was given, or are there twice."
+            )
+        if facts.receipts < facts.events:
+            return NotYet(
+                f"You returned {facts.receipts} receipts for {facts.events} events; handed over is "
+                "not delivered. `poll` hands out the answers that have come, `flush` waits for the "
+                "rest."
+            )
+        if facts.held < facts.events:
+            return NotYet(f"Of {facts.events} events the topic holds {facts.held}.")
+        if facts.receipts > facts.events:
+            return NotYet(f"{facts.receipts} receipts for {facts.events} events: one for each.")
+        if facts.other_key:
+            return NotYet(
+                f"All {facts.events} events arrived, but {facts.other_key} have another key than "
+                "`key_of(event)` gives."
+            )
+        return Passed(f"{facts.receipts} receipts for {facts.events} events, each with its key.")
+
+
+def _key_of_the_check(event: dict) -> str:
+    return f"{event['product_id']}/{event['order_id']}"
+
+
+@dataclass(frozen=True)
+class ReadPartition:
+    """What a learner's function read from one partition, as the numbers of the events.
+
+    Args:
+        partition: which one it was asked for.
+        sent: numbers of its events, in their order.
+        read: numbers that the function returned.
+        elsewhere: numbers of the events of the other partitions.
+        ended: whether it returned at all.
+    """
+
+    partition: int
+    sent: tuple[int, ...]
+    read: tuple[int, ...]
+    elsewhere: frozenset[int]
+    ended: bool = True
+
+
+@check_of("02.2")
+class OnePartition:
+    """The answer is a function that reads a partition; it reads those of a topic made here."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> tuple[ReadPartition, ...]:
+        """Fill three partitions, one of them not at all, and have each read."""
+        bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
+        ensure_topic(bootstrap, topic, 3)
+        many, few = 620 + secrets.randbelow(500), 3 + secrets.randbelow(20)
+        sent = {0: tuple(range(many)), 1: (), 2: tuple(range(many, many + few))}
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for partition, numbers in sent.items():
+            for number in numbers:
+                producer.produce(topic, json.dumps({"number": number}), partition=partition)
+        producer.flush()
+        facts = []
+        for partition in (2, 1, 0):
+            elsewhere = frozenset(
+                n for p, numbers in sent.items() if p != partition for n in numbers
+            )
+            read, ended = _within(READ_TIMEOUT_S, answer, topic, partition)
+            facts.append(ReadPartition(partition, sent[partition], read, elsewhere, ended))
+            if not ended:
+                break
+        return tuple(facts)
+
+    @staticmethod
+    def judge(facts: tuple[ReadPartition, ...]) -> Passed | NotYet:
+        """All events of the partition, in their order, and no other."""
+        for asked in facts:
+            if problem := _problem_with(asked):
+                return NotYet(problem)
+        sizes = ", ".join(str(len(asked.sent)) for asked in facts)
+        return Passed(f"Partitions of {sizes} events, each complete and in its order.")
+
+
+def _problem_with(facts: ReadPartition) -> str:
+    """What is wrong with one partition as it was read; empty if nothing is."""
+    wanted = len(facts.sent)
+    if not facts.ended:
+        return (
+            f"Your function had not returned after {READ_TIMEOUT_S} seconds, for a partition of "
+            f"{wanted} events. `get_watermark_offsets` says where it ends."
+        )
+    if foreign := set(facts.read) & facts.elsewhere:
+        return (
+            f"Asked for partition {facts.partition}, your function returned {len(foreign)} events "
+            "of other partitions. `assign` takes a list of what to read."
+        )
+    if wanted and not facts.read:
+        return (
+            f"It read none of the {wanted} events. A consumer without a position begins at the "
+            "end, and waits for what comes; say `OFFSET_BEGINNING`."
+        )
+    if len(facts.read) < wanted:
+        return (
+            f"It read {len(facts.read)} of {wanted} events. `consume` returns what is there, up to "
+            "the number that you give; call it until the partition ends."
+        )
+    if facts.read != facts.sent:
+        return f"It returned {len(facts.read)} events for {wanted}, or in another order."
+    return ""
+
+
+def _within(seconds: float, answer: Callable, *arguments) -> tuple[tuple[int, ...], bool]:
+    """Call the answer in a thread; returns the numbers that it read, and whether it returned."""
+    result: queue.Queue = queue.Queue()
+
+    def call():
+        try:
+            result.put((answer(*arguments), None))
+        except Exception as error:  # shown to the learner, from the check's own thread
+            result.put((None, error))
+
+    Thread(target=call, daemon=True).start()
+    try:
+        events, error = result.get(timeout=seconds)
+    except queue.Empty:
+        return (), False
+    if error:
+        raise error
+    if events is None:
+        raise Unreadable("Your function returned nothing; a list of dictionaries is expected.")
+    try:
+        return tuple(event["number"] for event in events), True
+    except (TypeError, KeyError) as error:
+        raise Unreadable(
+            "A list of dictionaries is expected, one per event: `json.loads(message.value())`."
+        ) from error
+
+
+def _messages(bootstrap: str, topic: str) -> Iterator[tuple[str | None, bytes]]:
+    """Key and value of each message of a topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
+    try:
+        for partition, end in topic_end_offsets(bootstrap, topic).items():
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+            left = end
+            while left:
+                for message in consumer.consume(min(left, 500), 10):
+                    if error := message.error():
+                        raise KafkaException(error)
+                    key = message.key()
+                    left -= 1
+                    yield None if key is None else key.decode(), message.value()
+    finally:
+        consumer.close()
+
+
+def _scratch_topic(lab) -> str:
+    return lab.topic(f"scratch-{secrets.token_hex(3)}")
 
 
 @dataclass(frozen=True)
@@ -41,7 +260,7 @@ class Spread:
     split_customers: int
 
 
-@check_of("02.1")
+@check_of("02.3")
 class AKeyThatSpreads:
     """Even partitions, each order in one, and each customer in one but the celebrity."""
 
@@ -170,7 +389,7 @@ LOADS = (
 )
 
 
-@check_of("02.2")
+@check_of("02.4")
 class ShardsForALoad:
     """The number of shards that carries a load, by the documented limits of one shard."""
 

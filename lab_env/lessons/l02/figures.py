@@ -1,9 +1,13 @@
-"""Draws the shards of a Kinesis stream as ranges of hash values, with the load of each."""
+"""Draws the load of partitions and consumers, and the shards of a Kinesis stream."""
+
+import json
+from collections.abc import Iterable
 
 import matplotlib
 import pandas as pd
+from confluent_kafka import Message
 
-from lab_env.display.chart import COLOURS
+from lab_env.display.chart import COLOURS, new_chart, new_panels, svg
 
 HASHES = 2**128
 
@@ -32,3 +36,55 @@ def draw_ranges(
         axes.text(position + 0.012, 0.55, key, va="center", color=axes.xaxis.label.get_color())
     axes.set(yticks=[], xlim=(0, 1), ylim=(-0.45, 0.8))
     axes.grid(False)
+
+
+def placed(receipts: Iterable[Message]) -> pd.DataFrame:
+    """Where acknowledged events lie: `order_id`, `key`, `partition`, `bytes`, a row per event."""
+    rows = []
+    for message in receipts:
+        key, value = message.key(), message.value()
+        text = None if key is None else key.decode()
+        rows.append((json.loads(value)["order_id"], text, message.partition(), len(value)))
+    return pd.DataFrame(rows, columns=["order_id", "key", "partition", "bytes"])
+
+
+def draw_busy(read: pd.DataFrame) -> str:
+    """Draw how many events each consumer has read, a bar per key.
+
+    Args:
+        read: events, one row per consumer, one column per key (at most two).
+
+    Returns:
+        An `<svg>` element, with the even share as a dashed line.
+    """
+    title, label = "Work of six consumers", "consumer, one for each partition"
+    figure, axes = new_chart(title, label, "events", height=3.2)
+    for shift, key, colour in zip((-0.2, 0.2), read, ("json", "cow"), strict=False):
+        axes.bar(read.index + shift, read[key], 0.4, color=COLOURS[colour], label=f"key {key}")
+    axes.axhline(read.iloc[:, 0].sum() / len(read), color="#999999", linestyle="--")
+    axes.legend()
+    return svg(figure)
+
+
+def draw_measures(measures: pd.DataFrame) -> str:
+    """Draw the two measures of some keys beside each other, with their numbers.
+
+    Args:
+        measures: the hottest partition over the mean and the orders in several partitions, a row
+            per key.
+
+    Returns:
+        An `<svg>` element; 1, perfectly even, is a dashed line.
+    """
+    figure, panels = new_panels(list(measures.columns))
+    for axes, column, colour, form in zip(
+        panels, measures, ("json", "dead"), ("{:.2f}", "{:,.0f}"), strict=True
+    ):
+        bars = axes.barh(measures.index, measures[column], color=COLOURS[colour])
+        ink = axes.xaxis.label.get_color()
+        labels = [form.format(value) for value in measures[column]]
+        axes.bar_label(bars, labels, padding=3, color=ink)
+        axes.margins(x=0.18)
+    panels[0].axvline(1, color="#999999", linestyle="--")
+    panels[0].invert_yaxis()
+    return svg(figure)

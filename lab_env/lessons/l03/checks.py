@@ -1,68 +1,179 @@
-"""Checks of lesson 03: malformed messages, bounded batches, the ranges in a checkpoint."""
+"""Checks of lesson 03: a bounded stream, dead letters, files with a memory, ranges of a batch."""
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 
 import pandas as pd
 from confluent_kafka import Producer
 
+from lab_env import store
 from lab_env.course.answers import Unreadable, as_int, as_list
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.shop.events import EVENT_DDL, FIELDS
 from lab_env.shop.model import generate
-from lab_env.shop.topics import ensure_topic, topic_end_offsets
+from lab_env.shop.topics import ensure_topic
 
 # Malformed by their form; the ledger's other kinds break rules of the business.
 KINDS_BY_FORM = ("not_json", "empty", "truncated", "wrong_type", "missing_key", "null_key")
 # The shop damages only `order_id`; the check adds messages without each of the ten fields.
 WITHOUT = {f"without {field}": field for field in FIELDS}
 CORRECT_JSON = {"missing_key": "order_id", "null_key": "order_id"} | WITHOUT
+# Rules are broken there, too: what no order has, by the kind of the ledger.
+IMPOSSIBLE = {
+    "impossible_timestamp": [
+        {"order_ts": "yesterday"},
+        {"order_ts": "2026-02-31T25:61:00.000000Z"},
+        {"order_ts": "1970-01-01T00:00:00.000000Z"},
+    ],
+    "negative_amount": [{"amount": -3.5}],
+    "unknown_op": [{"op": "refund"}],
+}
 HIDDEN_PARTITION = 100
-BOUND = 800
-KEPT_REPORTS = 100  # Spark's default of spark.sql.streaming.numRecentProgressUpdates
 TIMEOUT_S = 20  # without a new batch
+KEPT_REPORTS = 100  # Spark's default of spark.sql.streaming.numRecentProgressUpdates
+
+
+# --- 03.1: all of it, not all at once -----------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Caught:
-    """What a function for malformed messages returned, by the ledger's kinds.
+class Batches:
+    """How a stream cut its input into batches.
 
     Args:
-        rows: how many records it returned.
-        sent: kind of malformed message to how many were sent.
-        caught: kind to how many of them it returned.
-        valid: how many valid events it returned.
+        sizes: records of each batch that Spark still has a report of.
+        read: records of all batches.
+        waiting: records in the topic.
+        bound: the most that one batch may have.
     """
 
-    rows: int
-    sent: dict[str, int]
-    caught: dict[str, int]
-    valid: int
+    sizes: tuple[int, ...]
+    read: int
+    waiting: int
+    bound: int
 
 
-def caught_in(found: pd.DataFrame, sends: pd.DataFrame) -> Caught:
-    """Look up in the ledger what kind of message each record is.
+def batches_in(reports: Sequence[Mapping], waiting: int, bound: int) -> Batches:
+    """The batches of a query that read one topic from its beginning.
 
     Args:
-        found: partition and offset of each record.
+        reports: `recentProgress` of the query. Spark keeps the last 100 reports, so of a query
+            with more batches the end offsets say how much it read.
+        waiting: records in the topic.
+        bound: the most that one batch may have.
+    """
+    sizes = tuple(int(report["numInputRows"]) for report in reports if report["numInputRows"])
+    read = sum(sizes)
+    if len(reports) >= KEPT_REPORTS and reports[0]["batchId"] > 0:
+        [ends] = reports[-1]["sources"][0]["endOffset"].values()
+        read = sum(ends.values())
+    return Batches(sizes, read, waiting, bound)
+
+
+@check_of("03.1")
+class BoundStream:
+    """The answer is a function that describes a stream; it runs on a topic of the check's own."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Batches:
+        """Fill a topic, run the stream to its end, and read its progress reports."""
+        bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
+        waiting, bound = 300 + secrets.randbelow(200), 90 + secrets.randbelow(50)
+        _send(bootstrap, topic, [b"message"] * waiting, partitions=3)
+        rows = _stream(answer(topic, bound))
+        query = rows.writeStream.format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
+        return batches_in(list(query.recentProgress), waiting, bound)
+
+    @staticmethod
+    def judge(facts: Batches) -> Passed | NotYet:
+        """It read everything from the beginning, and no batch is larger than the bound."""
+        largest = max(facts.sizes, default=0)
+        if facts.read == 0:
+            return NotYet(
+                f"Your stream read none of the {facts.waiting} messages that were in the topic "
+                "before it started. Without `startingOffsets` a new stream begins at the end."
+            )
+        if facts.read > facts.waiting:
+            return NotYet(
+                f"Your stream read {facts.read:,} messages of a topic that holds {facts.waiting}: "
+                "does it subscribe to the topic that it is given?"
+            )
+        if largest > facts.bound and len(facts.sizes) == 1:
+            return NotYet(
+                f"One batch of {largest:,} records; at most {facts.bound} were wanted. "
+                "`maxOffsetsPerTrigger` bounds a batch; `minPartitions` only cuts a batch into "
+                "tasks."
+            )
+        if largest > facts.bound:
+            return NotYet(
+                f"The largest batch has {largest:,} records; at most {facts.bound} were wanted."
+            )
+        if facts.read < facts.waiting:
+            return NotYet(f"It read {facts.read:,} of the {facts.waiting:,} records that wait.")
+        return Passed(
+            f"{facts.read:,} records in {len(facts.sizes)} batches, at most {largest} in one; "
+            f"{facts.bound} were allowed."
+        )
+
+
+# --- 03.2: orders and dead letters --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parted:
+    """Where the messages of each kind went: kind to how many, without those that are none.
+
+    Args:
+        sent: all messages; a valid one is of the kind `event`.
+        orders: those among the orders.
+        dead: those among the dead letters.
+        neither: those in neither of the two.
+        both: those in both.
+    """
+
+    sent: Mapping[str, int]
+    orders: Mapping[str, int]
+    dead: Mapping[str, int]
+    neither: Mapping[str, int]
+    both: Mapping[str, int]
+
+
+def parted(found: pd.DataFrame, sends: pd.DataFrame) -> Parted:
+    """Look up in the ledger what kind of message went where.
+
+    Args:
+        found: partition, offset and `side` (`orders` or `dead`) of each record of the answer.
         sends: partition, offset, kind and state of each send, as in the ledger's frame.
     """
-    sends = sends[sends["state"] == "acked"]
-    looked_up = found.merge(sends[["partition", "offset", "kind"]], on=["partition", "offset"])
-    sent = sends["kind"].str.partition(":")[2].value_counts()
-    caught = looked_up["kind"].str.partition(":")[2].value_counts()
-    return Caught(
-        rows=len(found),
-        sent={kind: int(count) for kind, count in sent.items() if kind},
-        caught={kind: int(count) for kind, count in caught.items() if kind},
-        valid=int((~looked_up["kind"].str.startswith("malformed")).sum()),
-    )
+    sends = sends[sends["state"] == "acked"][["partition", "offset", "kind"]]
+    kinds = sends["kind"].str.partition(":")[2].replace("", "event")
+    place = pd.MultiIndex.from_frame(sends[["partition", "offset"]])
+    held = {
+        side: place.isin(
+            pd.MultiIndex.from_frame(found.loc[found["side"] == side, ["partition", "offset"]])
+        )
+        for side in ("orders", "dead")
+    }
+    of = {
+        "sent": [True] * len(sends),
+        "orders": held["orders"],
+        "dead": held["dead"],
+        "neither": ~held["orders"] & ~held["dead"],
+        "both": held["orders"] & held["dead"],
+    }
+    return Parted(**{name: _counts(kinds[mask]) for name, mask in of.items()})
+
+
+def _counts(kinds: pd.Series) -> dict[str, int]:
+    return {str(kind): int(count) for kind, count in kinds.value_counts().items()}
 
 
 def incomplete_messages(seed: int) -> tuple[list[bytes], pd.DataFrame]:
-    """Valid events and, for each field, one event without it and one in which it is null.
+    """Valid events; for each field one without it and one in which it is null; broken rules.
 
     Args:
         seed: the same seed gives the same messages.
@@ -82,6 +193,12 @@ def incomplete_messages(seed: int) -> tuple[list[bytes], pd.DataFrame]:
             (f"malformed:without {field}", absent),
             (f"malformed:without {field}", null),
         ]
+    valid = messages[0][1]
+    messages += [
+        (f"malformed:{kind}", valid | change)
+        for kind, changes in IMPOSSIBLE.items()
+        for change in changes
+    ]
     sends = pd.DataFrame(
         {
             "kind": [kind for kind, _ in messages],
@@ -93,90 +210,123 @@ def incomplete_messages(seed: int) -> tuple[list[bytes], pd.DataFrame]:
     return [json.dumps(event).encode() for _, event in messages], sends
 
 
-@check_of("03.1")
-class FindMalformed:
-    """The answer is a function from parsed records to the malformed ones; it runs as a stream."""
+@check_of("03.2")
+class OrdersAndDeadLetters:
+    """The answer is a function from parsed records to two DataFrames; it runs as a stream."""
 
     @staticmethod
-    def observe(lab, answer) -> Caught:
+    def observe(lab, answer: Callable) -> Parted:
         """Run the function on the lesson's topic and on a topic of incomplete messages."""
-        from pyspark.sql import DataFrame, SparkSession
-
-        topic, hidden = lab.topic("orders"), lab.topic(f"scratch-{secrets.token_hex(3)}")
+        topic, hidden = lab.topic("orders"), _scratch_topic(lab)
         messages, hidden_sends = incomplete_messages(seed=secrets.randbelow(1_000_000))
         _send(lab.endpoints.kafka_bootstrap, hidden, messages)
-        spark = SparkSession.active()
-        returned = answer(_parsed(spark, lab.endpoints.kafka_bootstrap, topic, hidden))
-        if not isinstance(returned, DataFrame):
-            kind = type(returned).__name__
-            raise Unreadable(
-                f"Your function returned a {kind}; it should return parsed.where(...)."
-            )
-        name = f"check_{secrets.token_hex(3)}"
-        query = (
-            returned.select("partition", "offset")
-            .writeStream.format("memory")
-            .queryName(name)
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        found = spark.table(name).toPandas()
-        spark.catalog.dropTempView(name)
+        parsed = _parsed(lab.spark, lab.endpoints.kafka_bootstrap, topic, hidden)
+        found = _collected(lab.spark, two_of(answer(parsed)))
         sends = lab.ledger(topic).frame()[list(hidden_sends.columns)]
-        return caught_in(found, pd.concat([sends, hidden_sends]))
+        return parted(found, pd.concat([sends, hidden_sends]))
 
     @staticmethod
-    def judge(facts: Caught) -> Passed | NotYet:
-        """Every message that is malformed by its form, and no valid event."""
-        by_form = {
-            kind: count
-            for kind, count in facts.sent.items()
-            if kind in KINDS_BY_FORM or kind in WITHOUT
-        }
-        missed = {
-            kind: count - facts.caught.get(kind, 0)
-            for kind, count in by_form.items()
-            if facts.caught.get(kind, 0) < count
-        }
-        total = sum(by_form.values())
-        caught = total - sum(missed.values())
-        if facts.valid:
+    def judge(facts: Parted) -> Passed | NotYet:
+        """Every message is in one of the two; the malformed ones are the dead letters."""
+        if lost := facts.dead.get("event", 0):
             return NotYet(
-                f"{facts.valid:,} valid events were caught too. They would be missing in every "
-                "table."
+                f"{lost:,} valid events are among your dead letters. They would be missing in "
+                "every table."
             )
-        if set(by_form) - {"empty"} == set(missed) - {"empty"} and missed:
+        if through := {kind: n for kind, n in facts.orders.items() if kind != "event"}:
+            return NotYet(_of_those_among_the_orders(through, facts))
+        if facts.neither:
             return NotYet(
-                f"Found {caught} of {total} malformed messages. Since Spark 3.0 `from_json` makes "
-                "of bad JSON a row of nulls, which is not null. Look at the fields."
+                f"{sum(facts.neither.values())} messages are in neither of your two "
+                f"({_listed(facts.neither)}): lost, and nobody would ask. For them your condition "
+                "is NULL. `where` drops what is not true, and NOT NULL is NULL, too."
             )
-        if missed and missed.keys() <= CORRECT_JSON.keys():
-            fields = sorted({CORRECT_JSON[kind] for kind in missed})
-            names = f"{len(fields)} of the fields" if len(fields) > 4 else ", ".join(fields)
-            return NotYet(
-                f"{sum(missed.values())} messages without {names} got through. As JSON they are "
-                "correct, so nothing is corrupt: test each field that an order must have. (The "
-                "check itself sends two messages without each field.)"
-            )
-        if missed:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in missed.items())
-            return NotYet(
-                f"Found {caught} of {total}; these got through: {kinds}. "
-                "Which of the fields are null in them?"
-            )
+        if facts.both:
+            return NotYet(f"{_listed(facts.both)}: in both of your two. Let one be the opposite.")
         return Passed(
-            f"All {caught} messages that are no orders by their form, and no valid event."
+            f"{facts.orders['event']:,} orders, {sum(facts.dead.values())} dead letters, and no "
+            "message in both or in neither."
         )
 
 
-def _send(bootstrap: str, topic: str, messages: list[bytes]) -> None:
-    """Put messages on a new topic with one partition, in their order."""
-    ensure_topic(bootstrap, topic, partitions=1)
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for message in messages:
-        producer.produce(topic, message)
-    producer.flush()
+def _of_those_among_the_orders(through: Mapping[str, int], facts: Parted) -> str:
+    """Why these malformed messages are among the orders."""
+    total, all_malformed = sum(through.values()), sum(facts.sent.values()) - facts.sent["event"]
+    by_form = {kind for kind in facts.sent if kind in KINDS_BY_FORM or kind in WITHOUT}
+    if by_form - {"empty"} <= through.keys():
+        return (
+            f"{total} of {all_malformed} malformed messages are among your orders. Since Spark 3.0 "
+            "`from_json` makes of bad JSON a row of nulls, which is not null. Look at the fields."
+        )
+    if (incomplete := through.keys() & by_form) and incomplete <= CORRECT_JSON.keys():
+        total = sum(through[kind] for kind in incomplete)
+        fields = sorted({CORRECT_JSON[kind] for kind in incomplete})
+        names = f"{len(fields)} of the fields" if len(fields) > 4 else ", ".join(fields)
+        return (
+            f"{total} messages without {names} are among your orders. As JSON they are correct, so "
+            "nothing is corrupt: test each field that an order must have. (The check itself sends "
+            "two messages without each field.)"
+        )
+    if not through.keys() & by_form:
+        return (
+            f"{total} messages that break a rule of the business are among your orders "
+            f"({_listed(through)}). `BREAKS_A_RULE` finds most of them; where it is NULL, nobody "
+            "can say that the rules hold."
+        )
+    return (
+        f"{total} of {all_malformed} malformed messages are among your orders: "
+        f"{_listed(through)}. Which of the columns of `event` are null in them?"
+    )
+
+
+def _listed(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+
+
+def two_of(answer) -> tuple:
+    """The two DataFrames of an answer.
+
+    Raises:
+        Unreadable: it is something else, or a DataFrame lacks the place in the topic.
+    """
+    from pyspark.sql import DataFrame
+
+    two = tuple(answer) if isinstance(answer, list | tuple) else ()
+    if len(two) != 2 or not all(isinstance(rows, DataFrame) for rows in two):
+        shown = f"{len(two)} things" if two else f"a {type(answer).__name__}"
+        raise Unreadable(
+            f"Your function returned {shown}; two DataFrames are expected: "
+            "`return orders, dead_letters`."
+        )
+    for rows in two:
+        if missing := {"partition", "offset"} - set(rows.columns):
+            raise Unreadable(
+                f"A DataFrame of yours has no {' and no '.join(sorted(missing))}. Keep the "
+                "columns: the check looks each message up by its place in the topic."
+            )
+    return two
+
+
+def _collected(spark, two: tuple) -> pd.DataFrame:
+    """Run both streams as one; returns partition, offset and side of each record."""
+    from pyspark.sql import functions as F
+
+    orders, dead = (
+        rows.select("partition", "offset", F.lit(side).alias("side"))
+        for rows, side in zip(two, ("orders", "dead"), strict=True)
+    )
+    name = f"check_{secrets.token_hex(3)}"
+    query = (
+        _stream(orders.union(dead))
+        .writeStream.format("memory")
+        .queryName(name)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    found = spark.table(name).toPandas()
+    spark.catalog.dropTempView(name)
+    return found
 
 
 def _parsed(spark, bootstrap: str, topic: str, hidden: str):
@@ -201,89 +351,107 @@ def _parsed(spark, bootstrap: str, topic: str, hidden: str):
     )
 
 
+# --- 03.3: a stream to files --------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class Batches:
-    """How a stream cut its input into batches.
+class TwoRuns:
+    """A stream that was started twice, with more messages sent in between.
 
     Args:
-        sizes: records of each batch that Spark still has a report of.
-        read: records of all batches.
-        waiting: records in the topic.
-        ended: whether the query ended by itself.
+        sent: messages before the first and before the second start.
+        rows: rows in the files after each run.
+        planned: batches that the checkpoint of the check knows.
+        ended: whether the query ended by itself, as its trigger says.
     """
 
-    sizes: tuple[int, ...]
-    read: int
-    waiting: int
-    ended: bool
+    sent: tuple[int, int]
+    rows: tuple[int, int]
+    planned: int
+    ended: bool = True
 
 
-def batches_in(reports: Sequence[Mapping], waiting: int, ended: bool) -> Batches:
-    """The batches of a query that read one topic from its beginning.
-
-    Args:
-        reports: `recentProgress` of the query. Spark keeps the last 100 reports, so of a query
-            with more batches the end offsets say how much it read.
-        waiting: records in the topic.
-        ended: whether the query ended by itself.
-    """
-    sizes = tuple(int(report["numInputRows"]) for report in reports if report["numInputRows"])
-    read = sum(sizes)
-    if len(reports) >= KEPT_REPORTS and reports[0]["batchId"] > 0:
-        [ends] = reports[-1]["sources"][0]["endOffset"].values()
-        read = sum(ends.values())
-    return Batches(sizes, read, waiting, ended)
-
-
-@check_of("03.2")
-class BoundBatches:
-    """The answer is a started query; its progress reports say how large the batches were."""
+@check_of("03.3")
+class FilesWithAMemory:
+    """The answer is a function that starts a stream to files; the check calls it twice."""
 
     @staticmethod
-    def observe(lab, answer) -> Batches:
-        """Wait for the query's end, and read its progress reports."""
-        from pyspark.sql.streaming import StreamingQuery
-
-        if answer is None:
-            raise Unreadable(
-                "bounded is None: `awaitTermination()` returns nothing. Keep the query that "
-                "`start()` returns; the check waits for its end."
-            )
-        if not isinstance(answer, StreamingQuery):
-            kind = type(answer).__name__
-            raise Unreadable(f"bounded is a {kind}; it should be the query that start() returns.")
-        ended = _wait_for_end(answer)
-        reports = list(answer.recentProgress)
-        if not ended:
-            answer.stop()  # else it would run beside the rest of the lesson
-        ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
-        return batches_in(reports, sum(ends.values()), ended)
+    def observe(lab, answer: Callable) -> TwoRuns:
+        """Run it, send some more messages, and run it once more."""
+        bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
+        path, checkpoint = lab.scratch("files"), lab.scratch("checkpoint")
+        sent = 30 + secrets.randbelow(20), 5 + secrets.randbelow(10)
+        rows, ended = [], True
+        for count in sent:
+            _send(bootstrap, topic, [b"message"] * count)
+            texts = _texts(lab.spark, bootstrap, topic)
+            query = started(answer(texts, path, checkpoint, availableNow=True))
+            ended &= _wait_for_end(query)
+            query.stop()
+            written = [file for file in lab.files(path) if file.key.endswith(".json")]
+            read = lab.spark.read.schema("text STRING").json(path) if written else None
+            rows.append(read.where("text = 'message'").count() if read else 0)
+        planned = sum("/offsets/" in file.key for file in lab.files(checkpoint))
+        return TwoRuns(sent, (rows[0], rows[1]), planned, ended)
 
     @staticmethod
-    def judge(facts: Batches) -> Passed | NotYet:
-        """The query ended, read everything, and no batch is larger than the bound."""
-        largest = max(facts.sizes, default=0)
+    def judge(facts: TwoRuns) -> Passed | NotYet:
+        """The second run added what was new, and no more."""
+        first, more = facts.sent
         if not facts.ended:
             return NotYet(
-                f"The query was still running after {TIMEOUT_S} seconds without a new batch; it "
-                "is stopped now. A trigger that reads what is there and ends is `availableNow`."
+                "Your stream got the trigger `availableNow=True`, which ends when all is read, and "
+                f"was still running after {TIMEOUT_S} seconds without a new batch. Hand `trigger` "
+                "on: `.trigger(**trigger)`."
             )
-        if facts.read == 0:
+        if facts.rows[0] != first:
             return NotYet(
-                "It ended without reading a record. Without `startingOffsets` a new stream begins "
-                "at the end of the topic; with an old checkpoint it goes on where that one ended."
+                f"{first} messages were sent; the JSON files in `path` hold {facts.rows[0]} of "
+                "them. Are format and path those that the function is given?"
             )
-        if largest > BOUND and len(facts.sizes) == 1:
+        if facts.rows[1] == first + more + first:
             return NotYet(
-                f"One batch of {largest:,} records. `maxOffsetsPerTrigger` bounds a batch "
-                "(`minPartitions` only cuts a batch into tasks), and the trigger must respect it: "
-                "`once` does all of it in one batch, whatever the bound."
+                f"{more} messages were new at the second start; your stream wrote those and the "
+                f"{first} of the first run: the same messages again. Its memory must lie in the "
+                "folder `checkpoint`."
             )
-        if largest > BOUND:
-            return NotYet(f"The largest batch has {largest:,} records; the bound is {BOUND}.")
-        if facts.read < facts.waiting:
-            return NotYet(f"It read {facts.read:,} of the {facts.waiting:,} records that wait.")
-        return Passed(f"{facts.read:,} records, at most {largest:,} of them in one batch.")
+        if facts.rows[1] == first:
+            return NotYet(
+                f"{more} messages were new at the second start, and none of them is in the files. "
+                "Your stream began anew with batch 0, and the sink, whose list has a batch 0 "
+                "already, took it for that one. Its memory must lie in the folder `checkpoint`."
+            )
+        if facts.rows[1] != first + more:
+            return NotYet(
+                f"After the second run the files hold {facts.rows[1]} rows; {first + more} "
+                "messages were sent."
+            )
+        if not facts.planned:
+            return NotYet("The rows are right, but the folder `checkpoint` stayed empty.")
+        return Passed(
+            f"First run {first} rows, second run {more} more: it went on where it had stopped."
+        )
+
+
+def started(answer):
+    """The running query of an answer.
+
+    Raises:
+        Unreadable: it is something else.
+    """
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+    if isinstance(answer, DataStreamWriter):
+        raise Unreadable(
+            "Your function returned the description of a stream, and nobody has started it. "
+            "`.start()` does, and returns the query."
+        )
+    if not isinstance(answer, StreamingQuery):
+        kind = "nothing" if answer is None else f"a {type(answer).__name__}"
+        raise Unreadable(
+            f"Your function returned {kind}; the running query is expected, which `start()` gives."
+        )
+    return answer
 
 
 def _wait_for_end(query) -> bool:
@@ -297,63 +465,119 @@ def _wait_for_end(query) -> bool:
     return True
 
 
+# --- 03.4: the messages of a batch --------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Ranges:
-    """Offset ranges that the learner gave, and those of the checkpoint.
+    """Offset ranges of a batch that the learner gave, and those of the checkpoint.
 
     Args:
+        batch: the batch that was asked for.
         given: partition to the given begin and end.
         batches: for each batch, partition to begin and end.
     """
 
+    batch: int
     given: dict[int, tuple[int, int]]
-    batches: tuple[dict[int, tuple[int, int]], ...]
+    batches: Mapping[int, Mapping[int, tuple[int, int]]]
 
 
-@check_of("03.3")
-class ReadRanges:
-    """The answer is a dictionary of ranges; the checkpoint's own files say whether it is right."""
+def plan_of(topic: str, ends: Mapping[int, int]) -> bytes:
+    """A file of offsets, as a checkpoint has it.
+
+    Args:
+        topic: name of the topic.
+        ends: partition to the offset behind the last record.
+    """
+    offsets = json.dumps({topic: {str(partition): end for partition, end in ends.items()}})
+    return f'v1\n{{"batchWatermarkMs":0,"conf":{{}}}}\n{offsets}'.encode()
+
+
+@check_of("03.4")
+class MessagesOfABatch:
+    """The answer is a function; it reads a checkpoint of the check's own, and the lesson's."""
 
     @staticmethod
-    def observe(lab, answer) -> Ranges:
-        """Read the answer, and the ranges of all batches of the JSON stream."""
+    def observe(lab, answer: Callable) -> tuple[Ranges, ...]:
+        """Ask for two batches of a checkpoint made here, then for the newest of the lesson."""
         from lab_env.pipeline.checkpoint import read_checkpoint
 
-        given = given_ranges(answer)
-        batches = read_checkpoint(lab.endpoints, lab.path("checkpoints/json"))
-        ranges = tuple(
-            {
-                partition: (batch.start.get(partition, 0), end)
-                for partition, end in batch.end.items()
-            }
-            for batch in batches
-        )
-        return Ranges(given, ranges)
+        mine, hidden = lab.path("checkpoints/json"), lab.scratch("checkpoint")
+        known = {batch.number: batch for batch in read_checkpoint(lab.endpoints, mine)}
+        ranges = {
+            number: {p: (batch.start.get(p, 0), end) for p, end in batch.end.items()}
+            for number, batch in known.items()
+        }
+        made = made_ranges(Random(secrets.randbits(32)))
+        client = store.client(lab.endpoints)
+        files = {f"offsets/{n}": {p: end for p, (_, end) in made[n].items()} for n in made}
+        files["sources/0/0"] = {p: begin for p, (begin, _) in made[0].items()}
+        for name, ends in files.items():
+            client.put_object(
+                Bucket=lab.endpoints.bucket,
+                Key=f"{store.key_of(hidden)}/{name}",
+                Body=plan_of(lab.topic("orders"), ends),
+            )
+        facts: list[Ranges] = []
+        asked = [(hidden, 2, made), (hidden, 3, made), (mine, max(ranges), ranges)]
+        for checkpoint, number, batches in asked:
+            facts.append(Ranges(number, given_ranges(answer(checkpoint, number)), batches))
+            if _problem_with(facts[-1]):
+                break
+        return tuple(facts)
 
     @staticmethod
-    def judge(facts: Ranges) -> Passed | NotYet:
-        """Begin and end of batch 1 in each partition."""
-        expected = facts.batches[1]
-        if facts.given == expected:
-            read = sum(end - begin for begin, end in expected.values())
-            return Passed(f"Batch 1 read {read:,} records.")
-        if facts.given.keys() != expected.keys():
-            return NotYet(
-                f"You gave the partitions {sorted(facts.given)}; "
-                f"the topic has {sorted(expected)}, each with a range."
+    def judge(facts: tuple[Ranges, ...]) -> Passed | NotYet:
+        """Begin and end of the batch in each partition."""
+        for asked in facts:
+            if problem := _problem_with(asked):
+                return NotYet(problem)
+        newest = facts[-1]
+        read = sum(end - begin for begin, end in newest.given.values())
+        return Passed(
+            f"Batch {newest.batch} of the orders has {read:,} messages; the batches of another "
+            "checkpoint are right, too."
+        )
+
+
+def _problem_with(facts: Ranges) -> str:
+    """What is wrong with the ranges of one batch; empty if nothing is."""
+    expected = dict(facts.batches[facts.batch])
+    if facts.given == expected:
+        return ""
+    about = f"Asked for batch {facts.batch}, your function gave {facts.given}."
+    if facts.given.keys() != expected.keys():
+        return f"{about} The topic has the partitions {sorted(expected)}, each with a range."
+    for number, ranges in facts.batches.items():
+        if facts.given == ranges:
+            return (
+                f"{about} That is what batch {number} read. The file `offsets/N` says where batch "
+                "N ends; it begins where the one before it ended."
             )
-        for number, ranges in enumerate(facts.batches):
-            if facts.given == ranges:
-                return NotYet(
-                    f"That is what batch {number} read. The file `offsets/N` says where batch N "
-                    "ends; it begins where the one before it ended."
-                )
-        if facts.given == {p: (begin, end - 1) for p, (begin, end) in expected.items()}:
-            return NotYet(
-                "The begin is right. The end that Kafka counts with is the offset behind the last "
-                "record, so that end - begin is the number of records."
-            )
-        return NotYet("These ranges belong to no batch. Compare `offsets/0` and `offsets/1`.")
+    if facts.given == {p: (begin, end - 1) for p, (begin, end) in expected.items()}:
+        return (
+            f"{about} The begin is right. The end that Kafka counts with is the offset behind the "
+            "last record, so that end - begin is the number of records."
+        )
+    return (
+        f"{about} These ranges belong to no batch. Compare `offsets/{facts.batch - 1}` and "
+        f"`offsets/{facts.batch}`."
+    )
+
+
+def made_ranges(rng: Random) -> dict[int, dict[int, tuple[int, int]]]:
+    """Ranges of five batches of a topic with three partitions, each batch of its own size.
+
+    Args:
+        rng: source of chance.
+    """
+    ends = dict.fromkeys(range(3), 0)
+    batches = {}
+    for number in range(5):
+        begins, ends = ends, {p: end + rng.randrange(10, 400) for p, end in ends.items()}
+        batches[number] = {p: (begins[p], end) for p, end in ends.items()}
+    return batches
 
 
 def given_ranges(answer) -> dict[int, tuple[int, int]]:
@@ -372,3 +596,51 @@ def given_ranges(answer) -> dict[int, tuple[int, int]]:
             raise Unreadable(f"Partition {partition} needs two offsets: where it begins and ends.")
         given[as_int(partition)] = (offsets[0], offsets[1])
     return given
+
+
+# --- topics and streams of the checks -----------------------------------------------------------
+
+
+def _scratch_topic(lab) -> str:
+    return lab.topic(f"scratch-{secrets.token_hex(3)}")
+
+
+def _send(bootstrap: str, topic: str, messages: Sequence[bytes], partitions: int = 1) -> None:
+    """Put messages on a topic, in turn on its partitions."""
+    ensure_topic(bootstrap, topic, partitions)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for place, message in enumerate(messages):
+        producer.produce(topic, message, partition=place % partitions)
+    producer.flush()
+
+
+def _texts(spark, bootstrap: str, topic: str):
+    """A topic's messages as a stream of one column, `text`."""
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .load()
+        .selectExpr("CAST(value AS STRING) AS text")
+    )
+
+
+def _stream(rows):
+    """The answer, if it is a streaming DataFrame.
+
+    Raises:
+        Unreadable: it is something else.
+    """
+    from pyspark.sql import DataFrame
+
+    if not isinstance(rows, DataFrame):
+        kind = "nothing" if rows is None else f"a {type(rows).__name__}"
+        raise Unreadable(
+            f"Your function returned {kind}; a stream is expected, described by Spark."
+        )
+    if not rows.isStreaming:
+        raise Unreadable(
+            "Your function returned a table at rest. A stream begins with `spark.readStream`."
+        )
+    return rows

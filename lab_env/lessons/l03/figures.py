@@ -1,8 +1,18 @@
-"""Draws a checkpoint: which offsets each batch read, and which batches are committed."""
+"""Draws what a stream's checkpoint, its batches and its state say; looks things up in the shop."""
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from itertools import islice
+
+import pandas as pd
 
 from lab_env.display.chart import INK, new_chart, svg
-from lab_env.display.palette import BLUE, GREEN, SKY, VERMILION
+from lab_env.display.palette import AMBER, BLUE, GREEN, SKY, VERMILION
 from lab_env.pipeline.checkpoint import Batch
+from lab_env.shop.events import MALFORMED_KINDS
+from lab_env.shop.ledger import Ledger
+from lab_env.shop.record import recording
 
 # Batches take these colours in turn; a batch without a commit is an empty, hatched block.
 BATCH_COLOURS = (BLUE, SKY, GREEN)
@@ -73,3 +83,76 @@ def _style(batch: Batch) -> dict:
         colour = BATCH_COLOURS[batch.number % len(BATCH_COLOURS)]
         return {"color": colour, "edgecolor": "white", "linewidth": 0.8}
     return {"color": "none", "edgecolor": OPEN_COLOUR, "linewidth": 1.6, "hatch": "////"}
+
+
+def one_of_each(ledger: Ledger) -> pd.DataFrame:
+    """Where one malformed message of each kind lies: `kind`, `partition`, `offset`."""
+    sends = ledger.frame()
+    malformed = sends[sends["kind"].str.startswith("malformed")]
+    malformed = malformed.assign(kind=malformed["kind"].str.partition(":")[2])
+    found = malformed.drop_duplicates("kind").set_index("kind")[["partition", "offset"]]
+    return found.loc[[kind for kind in MALFORMED_KINDS if kind in found.index]].reset_index()
+
+
+def draw_rates(batches: pd.DataFrame) -> str:
+    """Draw how fast rows arrived and were written, a pair of bars per batch.
+
+    Args:
+        batches: `inputRowsPerSecond` and `processedRowsPerSecond` of progress reports, by batch.
+
+    Returns:
+        An `<svg>` element.
+    """
+    title = "How fast rows arrive, how fast they are written"
+    figure, axes = new_chart(title, "batch", "rows/s")
+    places = range(len(batches))
+    for shift, name, colour, label in (
+        (-0.2, "inputRowsPerSecond", AMBER, "arrive"),
+        (0.2, "processedRowsPerSecond", BLUE, "are written"),
+    ):
+        axes.bar([x + shift for x in places], batches[name], 0.4, color=colour, label=label)
+    axes.set_xticks(places, batches.index)
+    axes.legend()
+    return svg(figure)
+
+
+def draw_state(progress: Sequence[Mapping]) -> str:
+    """Draw the ids that a stream kept after each batch, beside all that it had read.
+
+    Args:
+        progress: `recentProgress` of a query with one stateful step, from its first batch on.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, axes = new_chart("The watermark bounds the memory", "batch", "ids")
+    batches = [report["batchId"] for report in progress]
+    read = pd.Series([report["numInputRows"] for report in progress]).cumsum()
+    kept = [report["stateOperators"][0]["numRowsTotal"] for report in progress]
+    axes.plot(batches, read, "o--", color=AMBER, label="without a watermark: all ids")
+    axes.plot(batches, kept, "o-", color=BLUE, label="with one: recent ids")
+    axes.set_xticks(batches)
+    axes.legend()
+    return svg(figure)
+
+
+def books(n: int) -> pd.DataFrame:
+    """The shop's own books after the first sends of the recording: one row per order that is left.
+
+    Args:
+        n: how many sends, malformed ones among them.
+
+    Returns:
+        Columns `status`, `orders` and `revenue` (euros, a Decimal).
+    """
+    orders: dict[str, dict] = {}
+    for send in islice(recording(), n):
+        if not send.kind.startswith("malformed"):
+            event = json.loads(send.value, parse_float=Decimal)
+            known = orders.get(event["order_id"])
+            if known is None or event["order_ts"] > known["order_ts"]:
+                orders[event["order_id"]] = event
+    rows = pd.DataFrame(event for event in orders.values() if event["op"] != "erase")
+    rows["amount"] = rows["amount"].map(lambda amount: Decimal(amount).quantize(Decimal("0.01")))
+    by_status = rows.groupby("status", as_index=False)
+    return by_status.agg(orders=("order_id", "size"), revenue=("amount", "sum"))

@@ -1,92 +1,94 @@
 """Checks of lesson 04: which rows a table shows after writes with the learner's code or options.
 
-Each check writes to a scratch table and reads it back; rows, folders and table settings count.
+Each check lets the answer write to a scratch table and reads it back; rows, folders and table
+settings count.
 """
 
+import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.reader import PROPERTIES
+from lab_env.lessons.l04.figures import COLUMNS, SAMPLE, with_month
+from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.shop.reconcile import Reconciliation
 from lab_env.store import key_of, read
 
-SCRATCH = DEMO_OPTIONS | {
-    "hoodie.table.name": "scratch",
-    "hoodie.datasource.write.hive_style_partitioning": "true",
-}
+TABLE = DEMO_OPTIONS | KEYS | {"hoodie.table.name": "scratch"}
 
-
-def _upsert(rows, path: str, options: dict) -> None:
-    """Upsert rows into the scratch table at a path."""
-    rows.write.format("hudi").options(**(SCRATCH | options)).mode("append").save(path)
-
-
-# The check adds this payment: its newest state comes first in the alphabet, not in time.
-HIDDEN_PAYMENT = """
-    SELECT 'P-5', 'O-34', state, day, day, day || ' ' || changed, day || ' ' || received
-    FROM VALUES ('captured', '2026-11-21', '10:00', '10:01'),
-                ('cancelled', '2026-11-21', '10:30', '10:31')
-         AS events(state, day, changed, received)
-"""
+# What arrives before and after the events that the lesson shows. O-33's newest state comes first in
+# the alphabet, not in time; and it shares no day with O-31.
+BEFORE = (("e-6", "O-33", "create", "new", "21 09:00", "21 09:00", "21", "21"),)
+AFTER = (
+    ("e-7", "O-33", "update", "shipped", "21 10:00", "21 10:01", "21", "21"),
+    ("e-8", "O-33", "update", "delivered", "21 10:30", "21 10:31", "21", "21"),
+)
 
 
 @dataclass(frozen=True)
-class PaymentsTable:
-    """What a table of payments shows, and what it should.
+class OrdersTable:
+    """What a table of orders shows after two upserts, and what it should.
 
     Args:
-        newest: the newest state of each payment, by its id.
+        newest: the newest status of each order, by its id.
         days: the days of creation.
-        rows: payment, state and folder of each row of the table.
-        late: payments whose last received event is not their newest.
+        rows: order, status and folder of each row of the table.
+        late: orders whose last event to arrive is not their newest.
+        first: orders that only the first upsert brought.
     """
 
     newest: dict[str, str]
     days: frozenset[str]
     rows: tuple[tuple[str, str, str], ...]
     late: frozenset[str] = frozenset()
+    first: frozenset[str] = frozenset()
 
 
 @check_of("04.1")
-class OptionsOfATable:
-    """Record key, ordering field and partition of a table of payments."""
+class UpsertsOrders:
+    """A function that upserts orders: record key, ordering field, partition and mode."""
 
     @staticmethod
-    def observe(lab, answer) -> PaymentsTable:
-        """Write the payments and a hidden one with these options."""
-        payments = lab.spark.table("payments").union(lab.spark.sql(HIDDEN_PAYMENT))
-        path = lab.scratch("payments")
-        _upsert(payments, path, dict(answer))
-        table = lab.spark.read.format("hudi").load(path)
-        shown = table.select("payment_id", "state", "_hoodie_partition_path").collect()
-        events = payments.toPandas()
-        newest, received = (
-            events.sort_values(time).groupby("payment_id")["state"].last()
-            for time in ("changed_at", "received_at")
-        )
-        return PaymentsTable(
-            newest=newest.to_dict(),
-            days=frozenset(events["created_on"]),
-            rows=tuple(sorted(tuple(row) for row in shown)),
-            late=frozenset(newest.index[newest != received]),
+    def observe(lab, answer: Callable) -> OrdersTable:
+        """Upsert the first event of each order, then all others."""
+        path = lab.scratch("orders")
+        events = (*BEFORE, *SAMPLE, *AFTER, *FIRST_ONLY)
+        first = [event for event in events if event[3] == "new"]
+        answer(_events(lab, first), path)
+        if lab.files(path):
+            answer(_events(lab, [e for e in events if e not in first]), path)
+        return OrdersTable(
+            newest=_last_status(sorted(events, key=lambda event: event[4])),
+            days=frozenset(f"2026-11-{event[6]}" for event in events),
+            rows=tuple(sorted(_rows(lab, path))),
+            late=frozenset(_late(events)),
+            first=frozenset(event[1] for event in FIRST_ONLY),
         )
 
     @staticmethod
-    def judge(facts: PaymentsTable) -> Passed | NotYet:
-        """One row per payment, in its newest state, in the folder of its day of creation."""
-        counts = Counter(payment for payment, _, _ in facts.rows)
+    def judge(facts: OrdersTable) -> Passed | NotYet:
+        """One row per order, in its newest status, in the folder of its day of creation."""
+        counts = Counter(order for order, _, _ in facts.rows)
+        if not counts:
+            return NotYet("Your function wrote nothing to the path that it was given.")
+        if not facts.first & counts.keys() and facts.first:
+            return NotYet(
+                f"After two writes the table has {', '.join(sorted(counts))}: the second write "
+                "replaced what the first one had written. Which mode adds a write to a table?"
+            )
         missing = sorted(facts.newest.keys() - counts.keys())
         if missing:
             return NotYet(
                 f"{missing[0]} is missing. It shares the value of your record key with another "
-                "payment, and one key has one row: the one with the higher ordering value stays."
+                "order, and one key has one row: the one with the higher ordering value stays."
             )
-        double = next((payment for payment in sorted(counts) if counts[payment] > 1), None)
+        double = next((order for order in sorted(counts) if counts[order] > 1), None)
         if double:
-            folders = sorted({folder for payment, _, folder in facts.rows if payment == double})
+            folders = sorted({folder for order, _, folder in facts.rows if order == double})
             if len(folders) > 1:
                 return NotYet(
                     f"{double} has {counts[double]} rows, in {' and '.join(folders)}. "
@@ -94,116 +96,193 @@ class OptionsOfATable:
                 )
             return NotYet(
                 f"{double} has {counts[double]} rows: your record key differs between events of "
-                "one payment."
+                "one order, or the write was no upsert."
             )
-        for payment, state, _ in facts.rows:
-            if state != facts.newest[payment]:
-                return _stale(payment, state, facts)
-        folders = {folder.partition("=")[2] for _, _, folder in facts.rows}
+        for order, status, _ in facts.rows:
+            if status != facts.newest[order]:
+                return _stale(order, status, facts)
+        folders = {folder.partition("=")[2] or folder for _, _, folder in facts.rows}
         if folders != facts.days:
             return NotYet(
                 f"The rows are right, but they lie in {len(folders)} folders for {len(facts.days)} "
-                "days of creation. Choose the day on which a payment was created."
+                "days of creation. Choose the day on which an order was created."
             )
-        return Passed("One row per payment, newest state, and no payment in two places.")
+        return Passed(f"{len(counts)} orders, one row each, and no order in two places.")
 
 
-def _stale(payment: str, state: str, facts: PaymentsTable) -> NotYet:
-    wrong = f"{payment} shows {state!r}, but it is {facts.newest[payment]!r}"
+# Only the first write brings this order, so a second one that replaces the table loses it.
+FIRST_ONLY = (("e-9", "O-34", "create", "new", "20 11:00", "20 11:00", "20", "20"),)
+
+
+def _events(lab, events: Iterable[tuple[str, ...]]):
+    """Events as a Spark DataFrame with the columns of `COLUMNS`."""
+    texts = ", ".join(f"{name} STRING" for name in COLUMNS)
+    times = {name: f"to_timestamp({name}) AS {name}" for name in ("order_ts", "sent_at")}
+    rows = lab.spark.createDataFrame(list(with_month(events)), texts)
+    return rows.selectExpr(*(times.get(name, name) for name in COLUMNS))
+
+
+def _last_status(events: Iterable[tuple[str, ...]]) -> dict[str, str]:
+    return {event[1]: event[3] for event in events}
+
+
+def _late(events: Iterable[tuple[str, ...]]) -> set[str]:
+    """Orders whose last event to be sent is not their newest."""
+    sent = _last_status(sorted(events, key=lambda event: event[5]))
+    newest = _last_status(sorted(events, key=lambda event: event[4]))
+    return {order for order in newest if newest[order] != sent[order]}
+
+
+def _rows(lab, path: str) -> list[tuple[str, str, str]]:
+    """Order, status and folder of each row; none if nothing lies at the path."""
+    if not lab.files(path):
+        return []
+    table = lab.spark.read.format("hudi").load(path)
+    rows = table.select("order_id", "status", "_hoodie_partition_path").collect()
+    return [tuple(row) for row in rows]
+
+
+def _stale(order: str, status: str, facts: OrdersTable) -> NotYet:
+    wrong = f"{order} shows {status!r}, but it is {facts.newest[order]!r}"
     question = "Which column says when the change happened?"
-    if payment in facts.late:
+    if order in facts.late:
         return NotYet(
-            f"{wrong}: its late event was received last, and your ordering field let it win. "
-            f"{question}"
+            f"{wrong}: its late event was sent last, and your table let it win. {question}"
         )
     return NotYet(
         f"{wrong}: the highest value of your ordering field is not the newest change. (The check "
-        f"adds a payment P-5 that was captured and then cancelled.) {question}"
+        f"adds an order O-33 that was shipped and then delivered.) {question}"
     )
 
 
-@dataclass(frozen=True)
-class WarehouseTable:
-    """What the warehouse's table shows.
-
-    Args:
-        status: the status of each order that the table shows.
-    """
-
-    status: dict[str, str]
-
-
-# Two batches, as a stream brings them: a cancellation finds its order in the table, not beside it.
-WAREHOUSE_BATCHES = (
+# Two batches, as a stream brings them: an erasure finds its order in the table, not beside it.
+STREAM_BATCHES = (
     (
-        ("W-1", "create", "new", "12:00", "2026-11-20"),
-        ("E-2", "create", "new", "12:00", "2026-11-21"),
-        ("W-3", "create", "new", "12:00", "2026-11-21"),
-        ("W-4", "create", "new", "12:00", "2026-11-20"),
+        ("s-1", "S-1", "create", "new", "20 12:00", "20 12:00", "20", "20"),
+        ("s-2", "E-2", "create", "new", "20 12:00", "20 12:00", "20", "20"),
+        ("s-3", "S-3", "update", "shipped", "20 12:10", "20 12:10", "20", "20"),
     ),
     (
-        ("W-1", "cancel", "cancelled", "12:10", "2026-11-20"),
-        ("E-2", "erase", "erased", "12:10", "2026-11-21"),
-        ("W-3", "update", "paid", "12:10", "2026-11-21"),
+        ("s-4", "S-1", "update", "paid", "20 12:10", "20 12:10", "20", "20"),
+        ("s-5", "E-2", "erase", "erased", "20 12:20", "20 12:20", "20", "20"),
+        ("s-6", "S-3", "update", "paid", "20 12:05", "20 12:20", "20", "20"),
     ),
 )
+WAITS_S = 60.0  # for two small batches, also on a machine that does other work
+
+
+@dataclass(frozen=True)
+class StreamTable:
+    """What a table shows after a stream of two batches.
+
+    Args:
+        statuses: of the rows of each order.
+        ended: whether the query ended by itself.
+        checkpointed: whether its progress is where it was told to keep it.
+    """
+
+    statuses: dict[str, list[str]]
+    ended: bool = True
+    checkpointed: bool = True
 
 
 @check_of("04.2")
-class CancellationsDelete:
-    """Cancelled and erased orders leave the table, the others stay."""
+class StreamIntoTable:
+    """A streaming query that keeps a table: updates, an erasure, a late event."""
 
     @staticmethod
-    def observe(lab, answer) -> WarehouseTable:
-        """Let the function prepare two batches, and upsert what it returns for each."""
-        path = lab.scratch("warehouse")
-        for batch in WAREHOUSE_BATCHES:
-            events = lab.spark.sql(f"""
-                SELECT order_id, op, status,
-                       to_timestamp(partition_date || ' ' || at) AS order_ts, partition_date
-                FROM VALUES {", ".join(map(str, batch))}
-                     AS rows(order_id, op, status, at, partition_date)
-            """)
-            _upsert(_dataframe(answer(events)), path, KEYS)
-        table = lab.spark.read.format("hudi").load(path)
-        rows = table.select("order_id", "status").collect()
-        return WarehouseTable(dict(tuple(row) for row in rows))
-
-    @staticmethod
-    def judge(facts: WarehouseTable) -> Passed | NotYet:
-        """W-3 and W-4 are there, W-1 and E-2 are not."""
-        if "W-1" in facts.status:
-            if facts.status["W-1"] == "cancelled":
-                return NotYet(
-                    "The cancelled order W-1 is still there, as 'cancelled': its event was written "
-                    "like any other update. Mark it as a delete."
-                )
-            return NotYet(
-                f"The cancelled order W-1 is still there, as {facts.status['W-1']!r}. Its row came "
-                "with an earlier batch. An event that you leave out changes nothing: Hudi must get "
-                "it, marked as a delete."
+    def observe(lab, answer: Callable) -> StreamTable:
+        """Give the function a stream of two small files, one per batch."""
+        source, path = _stream_source(lab), lab.scratch("stream-orders")
+        checkpoint = lab.scratch("stream-checkpoint")
+        schema = _events(lab, SAMPLE).schema
+        reader = lab.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        query = answer(reader.parquet(source), path, checkpoint)
+        if not hasattr(query, "recentProgress"):
+            kind = "nothing" if query is None else f"a {type(query).__name__}"
+            raise Unreadable(
+                f"Your function returned {kind}; the query is expected, which `start()` gives."
             )
-        if "E-2" in facts.status:
-            return NotYet("The erased order E-2 is still there. An erase must still delete.")
-        lost = sorted({"W-3", "W-4"} - facts.status.keys())
+        ended = _wait(query)
+        found: dict[str, list[str]] = {}
+        for order, status, _ in _rows(lab, path):
+            found.setdefault(order, []).append(status)
+        return StreamTable(found, ended, bool(lab.files(f"{checkpoint}/offsets")))
+
+    @staticmethod
+    def judge(facts: StreamTable) -> Passed | NotYet:
+        """S-1 is paid, S-3 still shipped, E-2 gone; the query has ended."""
+        if not facts.ended:
+            return NotYet(
+                "Your query did not end by itself: it waits for further events. Which trigger "
+                "reads what is there, and ends?"
+            )
+        if not facts.statuses:
+            return NotYet("Your query wrote nothing to the path that it was given.")
+        double = next((name for name, found in facts.statuses.items() if len(found) > 1), None)
+        if double:
+            return NotYet(
+                f"{double} has {len(facts.statuses[double])} rows. One row per order needs the "
+                "record key of `ORDERS`, and an upsert."
+            )
+        status = {name: found[0] for name, found in facts.statuses.items()}
+        if status.get("E-2") == "erased":
+            return NotYet(
+                "The erased order E-2 is still there, and it shows 'erased': its event was written "
+                "like any other update. Mark it as a delete."
+            )
+        if "E-2" in status:
+            return NotYet(
+                f"The erased order E-2 is still there, as {status['E-2']!r}. Its row came with an "
+                "earlier batch. An event that you leave out changes nothing: Hudi must get it, "
+                "marked as a delete."
+            )
+        lost = sorted({"S-1", "S-3"} - status.keys())
         if lost:
-            return NotYet(f"{lost[0]} is gone, but nobody cancelled it.")
-        if facts.status["W-3"] != "paid":
-            return NotYet(f"W-3 was paid, but the table shows {facts.status['W-3']!r}.")
-        return Passed(
-            "The table shows what may still be packed. But now a cancellation leaves no row: what "
-            "would an update do that arrives after it? The next section tries it."
-        )
+            return NotYet(f"{lost[0]} is gone, but nobody erased it.")
+        if status["S-3"] != "shipped":
+            return NotYet(
+                f"S-3 was shipped at 12:10, and the table shows {status['S-3']!r}: the late event "
+                "of 12:05 won. Did the write get the options of `ORDERS`?"
+            )
+        if status["S-1"] != "paid":
+            return NotYet(f"S-1 was paid, but the table shows {status['S-1']!r}.")
+        if not facts.checkpointed:
+            return NotYet(
+                "The rows are right, but the query keeps its progress in another place than the "
+                "`checkpoint` that your function was given."
+            )
+        return Passed("Two batches: one update, one delete, and one late event that lost.")
 
 
-def _dataframe(returned):
-    """What a function returned, if Hudi can write it."""
-    from pyspark.sql import DataFrame
+def _stream_source(lab) -> str:
+    """A folder with one Parquet file per batch, written at the first call."""
+    folder = lab.path("exercise/stream")
+    if not lab.files(folder):
+        for batch in STREAM_BATCHES:
+            _events(lab, batch).coalesce(1).write.mode("append").parquet(folder)
+            time.sleep(1.1)  # the source reads its files in the order of their seconds
+    return folder
 
-    if not isinstance(returned, DataFrame):
-        kind = type(returned).__name__
-        raise Unreadable(f"Your function returned a {kind}; it must return a Spark DataFrame.")
-    return returned
+
+def _wait(query) -> bool:
+    """Wait until a query has read its two batches, and stop it; whether it had ended."""
+    deadline = time.monotonic() + WAITS_S
+    while query.isActive and time.monotonic() < deadline:
+        if query.awaitTermination(0.5):
+            break
+        latest = query.lastProgress
+        if latest and latest["batchId"] >= 1 and not query.status["isTriggerActive"]:
+            break  # it waits for a third batch
+        if latest and latest["numInputRows"] == 0:
+            break
+    ended = not query.isActive
+    if not ended:
+        ended = bool(query.awaitTermination(2))
+    query.stop()
+    if error := query.exception():
+        raise error
+    return ended
 
 
 @dataclass(frozen=True)
@@ -305,3 +384,93 @@ def late_events_lose(properties: str) -> bool:
 def _some(verdict: Reconciliation, category: str) -> str:
     """Up to three of the orders that differ."""
     return ", ".join(verdict.examples.get(category, [])[:3])
+
+
+# The table before the merge, and what arrives: a late event, two erasures, an update, a new order.
+MERGE_BEFORE = (
+    ("m-1", "O-41", "update", "shipped", "20 12:10", "20 12:10", "20", "20"),
+    ("m-2", "O-42", "create", "new", "20 12:00", "20 12:00", "20", "20"),
+    ("m-3", "O-43", "create", "new", "20 12:00", "20 12:00", "20", "20"),
+)
+MERGE_EVENTS = (
+    ("m-4", "O-41", "update", "paid", "20 12:05", "20 12:30", "20", "20"),
+    ("m-5", "O-42", "erase", "erased", "20 13:00", "20 13:00", "20", "20"),
+    ("m-6", "O-43", "update", "paid", "20 12:20", "20 12:20", "20", "20"),
+    ("m-7", "O-44", "create", "new", "20 12:30", "20 12:30", "20", "20"),
+    ("m-8", "O-45", "erase", "erased", "20 12:40", "20 12:40", "20", "20"),
+)
+MERGE_COLUMNS = ("order_id", "status", "order_ts", "partition_date")
+
+
+@dataclass(frozen=True)
+class MergedTable:
+    """What a table shows after the merge.
+
+    Args:
+        statuses: of the rows of each order.
+    """
+
+    statuses: dict[str, list[str]]
+
+
+@check_of("04.4")
+class MergesEvents:
+    """One MERGE INTO that updates, deletes and inserts."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> MergedTable:
+        """Let the function merge a view of events into a copy of a small table."""
+        path = lab.path("exercise/merge")
+        if not lab.files(path):
+            rows = _events(lab, MERGE_BEFORE).select(*MERGE_COLUMNS)
+            rows.write.format("hudi").options(**TABLE).mode("append").save(path)
+        copy = scratch_copy(lab, path, "merge")
+        table = "merge_" + copy.rpartition("-")[2]
+        view = f"{table}_events"
+        events = _events(lab, MERGE_EVENTS)
+        events.select("op", *MERGE_COLUMNS).createOrReplaceTempView(view)
+        lab.spark.sql(f"CREATE TABLE {table} USING hudi LOCATION '{copy}'")
+        try:
+            answer(table, view)
+        finally:
+            lab.spark.sql(f"DROP TABLE {table}")
+            lab.spark.catalog.dropTempView(view)
+        found: dict[str, list[str]] = {}
+        for order, status, _ in _rows(lab, copy):
+            found.setdefault(order, []).append(status)
+        return MergedTable(found)
+
+    @staticmethod
+    def judge(facts: MergedTable) -> Passed | NotYet:
+        """O-41 still shipped, O-42 gone, O-43 paid, O-44 there, O-45 not."""
+        double = next((name for name, found in facts.statuses.items() if len(found) > 1), None)
+        if double:
+            return NotYet(
+                f"{double} has {len(facts.statuses[double])} rows: match the events with the rows "
+                "by `order_id`."
+            )
+        status = {name: found[0] for name, found in facts.statuses.items()}
+        if "O-42" in status:
+            return NotYet(
+                f"O-42 was erased, and the table shows it as {status['O-42']!r}. Hudi tries the "
+                "rules that update before the one that deletes, whatever their order: let each "
+                "rule have a condition that the others do not meet."
+            )
+        if "O-45" in status:
+            return NotYet(
+                "O-45 is in the table, as 'erased': its erasure found no row, and your rule for "
+                "unmatched events inserted it."
+            )
+        if "O-44" not in status:
+            return NotYet("O-44 is new, and the table does not have it.")
+        lost = sorted({"O-41", "O-43"} - status.keys())
+        if lost:
+            return NotYet(f"{lost[0]} is gone, but nobody erased it.")
+        if status["O-43"] != "paid":
+            return NotYet(f"O-43 was paid, but the table shows {status['O-43']!r}.")
+        if status["O-41"] != "shipped":
+            return NotYet(
+                f"O-41 was shipped at 12:10, and the table shows {status['O-41']!r}, of 12:05: the "
+                "ordering time has to travel with the status."
+            )
+        return Passed("One statement: an update, a delete, an insert, and a late event that lost.")

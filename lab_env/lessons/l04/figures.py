@@ -1,16 +1,69 @@
-"""Draws the trace of one order: the events that arrived, and which of them each sink shows as rows.
+"""Sample events, tables side by side, and the trace of one order.
 
-A green circle is the newest event, an orange cross an older one. Each sink's label has the ledger's
-verdict.
+The trace draws the events that arrived, and which of them each sink shows as rows: a green circle
+is the newest event, an orange cross an older one. Each sink's label has the ledger's verdict.
 """
+
+from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
 from lab_env.display.chart import new_chart, svg
 from lab_env.display.palette import GREEN, VERMILION
+from lab_env.shop.ledger import Ledger
 from lab_env.shop.reconcile import Reconciliation
 
+# Values of `COLUMNS`, in the order of arrival; days and times are of one month.
+SAMPLE = (
+    ("e-1", "O-31", "create", "new", "20 23:58", "20 23:58", "20", "20"),
+    ("e-3", "O-32", "create", "new", "20 10:00", "20 10:00", "20", "20"),
+    ("e-5", "O-32", "update", "shipped", "20 10:05", "20 10:06", "20", "20"),
+    ("e-4", "O-32", "update", "paid", "20 10:02", "20 12:30", "20", "20"),
+    ("e-2", "O-31", "update", "paid", "21 00:03", "21 00:04", "20", "21"),
+)
+COLUMNS = (
+    "event_id", "order_id", "op", "status", "order_ts", "sent_at", "partition_date", "changed_on"
+)  # fmt: skip
 NEWEST, OLDER = ("o", GREEN), ("X", VERMILION)
+
+
+def sample_events() -> pd.DataFrame:
+    """Events of two orders in the order of arrival, with the columns `COLUMNS`."""
+    return pd.DataFrame(with_month(SAMPLE), columns=list(COLUMNS))
+
+
+def with_month(events: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """The same events, their days and times as dates of November 2026."""
+    for event in events:
+        yield (*event[:4], *(f"2026-11-{when}" for when in event[4:]))
+
+
+def changed_after_midnight(ledger: Ledger) -> int:
+    """How many living orders have events of more than one day.
+
+    Args:
+        ledger: of the topic.
+    """
+    sends = ledger.frame()
+    valid = sends[(sends["state"] == "acked") & ~sends["kind"].str.startswith("malformed")]
+    valid = valid.assign(day=valid["order_ts"] // (24 * 3600 * 1_000_000))
+    orders = valid.groupby("order_id").agg(days=("day", "nunique"), ops=("op", set))
+    return int(((orders["days"] > 1) & ~orders["ops"].map(lambda ops: "erase" in ops)).sum())
+
+
+def side_by_side(tables: Mapping[str, pd.DataFrame], orders=("O-18", "O-19")) -> pd.DataFrame:
+    """The status of some orders in several tables.
+
+    Args:
+        tables: rows with `order_id` and `status`, by the table's name.
+        orders: ids, one row each.
+
+    Returns:
+        One column per table; `no row` where it has none.
+    """
+    statuses = [rows.set_index("order_id")["status"] for rows in tables.values()]
+    together = pd.concat(statuses, axis="columns", keys=list(tables))
+    return together.reindex(list(orders)).fillna("no row")
 
 
 class OrderTrace:
@@ -21,6 +74,20 @@ class OrderTrace:
         arrived: one row per event in the order of arrival: event_id, kind, status, order_ts
             (microseconds since 1970 UTC).
     """
+
+    @classmethod
+    def of(cls, order_id: str, ledger: Ledger, events) -> "OrderTrace":
+        """The trace of an order that the ledger knows.
+
+        Args:
+            order_id: the order to follow.
+            ledger: of the topic.
+            events: a Spark DataFrame that has the status of each event, with order_id and event_id.
+        """
+        sends = ledger.frame()
+        sent = sends[sends["order_id"] == order_id].sort_values("offset")
+        rows = events.where(f"order_id = '{order_id}'").select("event_id", "status").distinct()
+        return cls(order_id, sent.merge(rows.toPandas(), on="event_id", how="left"))
 
     def __init__(self, order_id: str, arrived: pd.DataFrame):
         self.order_id = order_id

@@ -1,21 +1,173 @@
-"""Checks of lesson 07: the files of a table after three writes, the versions left by a cleaning.
+"""Checks of lesson 07: a stream's files, files after a clustering, versions left by a cleaning.
 
-Neither check writes to the lesson's tables: the first makes a new table, the second a copy.
+No check writes to the lesson's tables: they make new tables, or copies.
 """
 
 import secrets
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from threading import Event, Timer
 
-from lab_env.course.answers import as_int
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 WRITES, ROWS, TASKS = 3, 40, 3
+BULK = (
+    DEMO_OPTIONS
+    | KEYS
+    | {
+        "hoodie.index.bloom.num_entries": "1000",
+        "hoodie.datasource.write.operation": "bulk_insert",
+    }
+)
 MOST_FILES = 2
-MINUTES_PER_COMMIT, LONGEST_QUERY_MINUTES = 3, 10
+STREAM_TIMEOUT_S = 120
+# Minutes between commits, and of the longest query.
+WORKLOADS = ((3, 10), (4, 7))
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A table after the learner's stream of three rows, two of them of one order.
+
+    Args:
+        operation: that the stream was asked for.
+        rows: number of rows that the table shows when the function has returned.
+        commits: number of its completed commits.
+        progress: number of objects in the checkpoint's folder.
+        stopped: whether the check had to stop the stream.
+    """
+
+    operation: str
+    rows: int
+    commits: int
+    progress: int
+    stopped: bool = False
+
+
+@check_of("07.1")
+class WritesTheStream:
+    """A function that streams into a table until all is there."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Streamed:
+        """Stream three rows by bulk insert; an upsert would keep two of them."""
+        source, path = lab.scratch("stream-source"), lab.scratch("stream-table")
+        checkpoint = lab.scratch("stream-checkpoint")
+        one = _orders_of_two_days(lab, 1, 2, tasks=1)
+        rows = one.union(_orders_of_two_days(lab, 1, 3, tasks=1))
+        rows.coalesce(1).write.parquet(source)
+        stream = lab.spark.readStream.schema(rows.schema).parquet(source)
+        stopped = Event()
+
+        def stop() -> None:
+            stopped.set()
+            for query in lab.spark.streams.active:
+                query.stop()
+
+        timer = Timer(STREAM_TIMEOUT_S, stop)
+        timer.start()
+        try:
+            answer(path, checkpoint, stream, "bulk_insert")
+        finally:
+            timer.cancel()
+        table = lab.xray(path) if lab.files(path) else None
+        commits = sum(i.state == "completed" for i in table.instants) if table else 0
+        return Streamed(
+            "bulk_insert",
+            lab.spark.read.format("hudi").load(path).count() if commits else 0,
+            commits,
+            len(lab.files(checkpoint)),
+            stopped.is_set(),
+        )
+
+    @staticmethod
+    def judge(facts: Streamed) -> Passed | NotYet:
+        """All rows, progress where it was asked for, and an end."""
+        if facts.stopped:
+            return NotYet(
+                f"After {STREAM_TIMEOUT_S} seconds your stream still ran, with {facts.rows} rows "
+                "of 3 written, and the check has stopped it. Which trigger ends when all that is "
+                "there has been read?"
+            )
+        if not facts.commits:
+            return NotYet(
+                "When your function returned, the table had no commit. `start` returns at once: "
+                "what waits for the end of the query?"
+            )
+        if facts.rows == 2:
+            return NotYet(
+                f"Asked for {facts.operation}, your stream left 2 rows of 3, one per key: it did "
+                "an upsert. By default a write is one; the operation is an argument."
+            )
+        if facts.rows != 3:
+            return NotYet(f"Three rows were sent, and the table shows {facts.rows}.")
+        if not facts.progress:
+            return NotYet(
+                "All rows are there. The folder for the progress is empty: the checkpoint lies "
+                "somewhere else, and a restart would look for it here."
+            )
+        return Passed("All three rows, the progress in its folder, and an end.")
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """A copy of a table of 18 files in two partitions, after the learner's function.
+
+    Args:
+        files: number of files that a query of the newest state reads.
+        rows: number of rows that it shows.
+        actions: actions on the timeline that are complete.
+        planned: whether a clustering is planned and not complete.
+    """
+
+    files: int
+    rows: int
+    actions: tuple[str, ...]
+    planned: bool
+
+
+@check_of("07.2")
+class Clusters:
+    """A function that clusters a table."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Clustered:
+        """Cluster a copy of a small table."""
+        path = scratch_copy(lab, _many_files(lab), "cluster")
+        answer(path)
+        picture = lab.xray(path)
+        return Clustered(
+            files=sum(len(found.files) for found in picture.current),
+            rows=lab.spark.read.format("hudi").load(path).count(),
+            actions=tuple(i.action for i in picture.instants if i.state == "completed"),
+            planned=any(i.state != "completed" for i in picture.instants),
+        )
+
+    @staticmethod
+    def judge(facts: Clustered) -> Passed | NotYet:
+        """One clustering, two files, all rows."""
+        if facts.rows != WRITES * ROWS:
+            return NotYet(
+                f"The table had {WRITES * ROWS} orders and shows {facts.rows}. A table service "
+                "changes no row."
+            )
+        if facts.planned:
+            return NotYet(
+                f"A clustering was planned, and nobody carried it out: a query still reads "
+                f"{facts.files} files."
+            )
+        if "clustering" not in facts.actions:
+            return NotYet(
+                f"The timeline has {', '.join(facts.actions)}, no clustering, and a query reads "
+                f"{facts.files} files. Cleaning removes files that no query of the newest state "
+                "reads; it merges no files."
+            )
+        if facts.files > MOST_FILES:
+            return NotYet(f"There was a clustering, but a query still reads {facts.files} files.")
+        return Passed(f"All {facts.rows} orders in {facts.files} files, one per day.")
 
 
 @dataclass(frozen=True)
@@ -39,7 +191,7 @@ class ThreeWrites:
     cleaner: bool = False
 
 
-@check_of("07.1")
+@check_of("07.3")
 class FewFiles:
     """Options that leave at most two files to read after three bulk inserts."""
 
@@ -48,19 +200,8 @@ class FewFiles:
         """Write three batches with these options, then count files, rows and actions."""
         extra_options = dict(answer)
         path = lab.scratch("few_files")
-        options = DEMO_OPTIONS | KEYS | {
-            "hoodie.table.name": "few_files",
-            "hoodie.index.bloom.num_entries": "1000",
-            "hoodie.datasource.write.operation": "bulk_insert",
-        } | extra_options  # fmt: skip
-        for number in range(WRITES):
-            rows = lab.spark.range(number * ROWS, (number + 1) * ROWS, 1, TASKS).selectExpr(
-                "concat('O-', id) AS order_id",
-                "'new' AS status",
-                "timestamp'2026-11-20 12:00:00' AS order_ts",
-                "cast(date_sub('2026-11-21', cast(id % 2 AS int)) AS string) AS partition_date",
-            )
-            rows.write.format("hudi").options(**options).mode("append").save(path)
+        options = BULK | {"hoodie.table.name": "few_files"} | extra_options
+        _write_many_files(lab, path, options)
         shown = lab.spark.read.format("hudi").load(path)
         rows, orders = shown.selectExpr("count(order_id)", "count(DISTINCT order_id)").first()
         picture = lab.xray(path)
@@ -114,76 +255,104 @@ class FewFiles:
 
 @dataclass(frozen=True)
 class Retention:
-    """What a cleaning with the learner's number left of one file group.
+    """What the learner's cleaning left of one file group.
 
     Args:
-        commits: number of commits to retain.
+        commit_minutes: between two commits.
+        query_minutes: of the longest query.
         versions: number of versions of the file before the cleaning.
         kept: number of versions after it.
     """
 
-    commits: int
-    versions: int = 0
-    kept: int = 0
+    commit_minutes: int
+    query_minutes: int
+    versions: int
+    kept: int
+
+    @property
+    def needed(self) -> int:
+        """The newest version and those that commits of the longest query's time supersede."""
+        return -(-self.query_minutes // self.commit_minutes) + 1
 
 
-@check_of("07.2")
-class RetainForTheReaders:
-    """How many commits to retain for readers of ten minutes."""
+@check_of("07.4")
+class CleansForTheReaders:
+    """A cleaning that keeps the files of the longest query, and no more."""
 
     @staticmethod
-    def observe(lab, answer) -> Retention:
-        """Clean a copy of the lesson's table with this retention."""
-        commits = as_int(answer)
-        return _clean_a_copy(lab, commits) if commits >= 1 else Retention(commits)
+    def observe(lab, answer: Callable) -> Retention:
+        """Clean copies of the lesson's table, for one workload and then for another."""
+        facts = _cleaned_copy(lab, answer, *WORKLOADS[0])
+        if facts.kept == facts.needed:
+            facts = _cleaned_copy(lab, answer, *WORKLOADS[1])
+        return facts
 
     @staticmethod
     def judge(facts: Retention) -> Passed | NotYet:
-        """The fewest commits that keep the files of every reader."""
-        if facts.commits < 1:
-            return NotYet(f"{facts.commits} commits cannot be retained: give a number from 1 on.")
+        """The fewest versions that keep the files of every reader."""
+        every, longest = facts.commit_minutes, facts.query_minutes
+        asked = f"Commits every {every} minutes, queries of {longest}: "
         lost = facts.versions - facts.kept
-        needed = -(-LONGEST_QUERY_MINUTES // MINUTES_PER_COMMIT)
         if not lost:
             return NotYet(
-                f"The cleaner deleted nothing: all {facts.versions} versions are still there, one "
-                "per commit. Your readers are safe, but how many commits can complete while one "
-                f"of them reads for {LONGEST_QUERY_MINUTES} minutes?"
+                f"{asked}The cleaner deleted nothing: all {facts.versions} versions are still "
+                "there, one per commit. Your readers are safe, but how many commits can complete "
+                f"while one of them reads for {longest} minutes?"
             )
         # A reader of a version is safe from the next commit on until the cleaning.
-        safe = MINUTES_PER_COMMIT * (facts.versions - (lost + 1))
-        if safe < LONGEST_QUERY_MINUTES:
+        safe = every * (facts.versions - (lost + 1))
+        if safe < longest:
             return NotYet(
-                f"The reader that opened at commit {lost} lost its file at commit "
+                f"{asked}The reader that opened at commit {lost} lost its file at commit "
                 f"{facts.versions}. It may have opened just before commit {lost + 1}, so you "
                 f"guarantee {safe} minutes."
             )
-        if facts.commits > needed:
+        if facts.kept > facts.needed:
             return NotYet(
-                f"Every reader is safe, for {safe} minutes. But {facts.kept} versions are kept "
-                f"where {needed + 1} are enough."
+                f"{asked}Every reader is safe, for {safe} minutes. But {facts.kept} versions are "
+                f"kept where {facts.needed} are enough."
             )
         return Passed(
-            f"The newest version and {facts.kept - 1} older ones are kept. A reader of the oldest "
-            f"of them has {safe} minutes from the commit that superseded it. The rule: longest "
-            "query divided by the time between commits, rounded up. With a commit every 30 "
-            "seconds it would be 20."
+            f"{asked}The newest version and {facts.kept - 1} older ones are kept. A reader of the "
+            f"oldest of them has {safe} minutes from the commit that superseded it. The rule: "
+            "longest query divided by the time between commits, rounded up."
         )
 
 
-@cache  # different forms of one number need one cleaning; nobody writes in between
-def _clean_a_copy(lab, commits: int) -> Retention:
-    """Copy the lesson's table and clean the copy."""
+def _cleaned_copy(lab, answer: Callable, commit_minutes: int, query_minutes: int) -> Retention:
+    """Let the answer clean a copy of the lesson's table."""
     path = scratch_copy(lab, lab.path("orders_sized"), "retention")
     name = f"retention_{secrets.token_hex(3)}"
     versions = _versions(lab.xray(path))
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-    lab.spark.sql(
-        f"CALL run_clean(table => '{name}', retain_commits => {commits}, "
-        "options => 'hoodie.metadata.enable=false')"
-    ).collect()
+    answer(name, commit_minutes, query_minutes)
     lab.spark.sql(f"DROP TABLE {name}")
-    return Retention(commits, versions, _versions(lab.xray(path)))
+    return Retention(commit_minutes, query_minutes, versions, _versions(lab.xray(path)))
+
+
+def _orders_of_two_days(lab, begin: int, end: int, tasks: int):
+    """Orders with the numbers from `begin` to before `end`, written by so many tasks."""
+    return lab.spark.range(begin, end, 1, tasks).selectExpr(
+        "concat('O-', id) AS order_id",
+        "'new' AS status",
+        "timestamp'2026-11-20 12:00:00' AS order_ts",
+        "cast(date_sub('2026-11-21', cast(id % 2 AS int)) AS string) AS partition_date",
+    )
+
+
+def _write_many_files(lab, path: str, options: dict[str, object]) -> None:
+    """Write orders in three writes of three tasks, each for two days."""
+    for number in range(WRITES):
+        rows = _orders_of_two_days(lab, number * ROWS, (number + 1) * ROWS, TASKS)
+        rows.write.format("hudi").options(**options).mode("append").save(path)
+
+
+def _many_files(lab) -> str:
+    """The path of a table of 18 files, written at the first call."""
+    path = lab.path("exercise/many_files")
+    if not lab.files(path):
+        _write_many_files(lab, path, BULK | {"hoodie.table.name": "many_files"})
+    return path
 
 
 def _versions(table) -> int:

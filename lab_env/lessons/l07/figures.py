@@ -1,11 +1,73 @@
-"""Draws a table's files on the store: the sizes that a query reads, and the bytes over time."""
+"""Sends the orders of lesson 07 and draws a table's files: sizes, requests, and bytes over time."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from lab_env.display.chart import INK, new_chart, new_panels, svg
 from lab_env.display.palette import AMBER, BLUE
 from lab_env.hudi.table import Snapshot
+from lab_env.lab import Lab
+from lab_env.pipeline.parsing import read_topic
 from lab_env.probes.s3_requests import Requests
+from lab_env.shop.kafka_client import spark_options
+from lab_env.shop.topics import ensure_topic
 
 CURRENT, OLDER = BLUE, AMBER
+
+
+# Classes of org.apache.hudi.config, and the options whose defaults the lesson names.
+SERVICES = {
+    "HoodieCompactionConfig": ("PARQUET_SMALL_FILE_LIMIT",),
+    "HoodieClusteringConfig": ("INLINE_CLUSTERING", "INLINE_CLUSTERING_MAX_COMMITS"),
+    "HoodieCleanConfig": ("AUTO_CLEAN", "CLEAN_MAX_COMMITS", "CLEANER_COMMITS_RETAINED"),
+    "HoodieArchivalConfig": ("MIN_COMMITS_TO_KEEP", "MAX_COMMITS_TO_KEEP"),
+}
+
+
+def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
+    """Send orders to the lesson's topic `orders`, to its partitions in turn.
+
+    Args:
+        lab: of the lesson.
+        orders: with an `order_id` such as `O-17`, whose number chooses the partition.
+        partitions: of the topic, which is created.
+    """
+    bootstrap, topic = lab.endpoints.kafka_bootstrap, lab.topic("orders")
+    ensure_topic(bootstrap, topic, partitions)
+    messages = orders.selectExpr(
+        "to_json(struct(*)) AS value",
+        f"cast(substring(order_id, 3) AS int) % {partitions} AS partition",
+    )
+    messages.write.format("kafka").options(**spark_options(bootstrap)).option("topic", topic).save()
+
+
+def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
+    """The lesson's topic `orders` as a stream of orders.
+
+    Args:
+        lab: of the lesson.
+        schema: of an order.
+        per_batch: most messages of a micro-batch.
+    """
+    topic = lab.topic("orders")
+    limit = {"maxOffsetsPerTrigger": str(per_batch)}
+    records = read_topic(lab.spark, lab.endpoints.kafka_bootstrap, topic, **limit)
+    order = F.from_json(F.col("value").cast("string"), schema)
+    return records.select(order.alias("order")).select("order.*")
+
+
+def hudi_defaults(spark) -> dict[str, str]:
+    """The defaults of file sizing, clustering, cleaning and archiving, asked from Hudi's classes.
+
+    Args:
+        spark: a session with Hudi's jar.
+    """
+    config = spark._jvm.org.apache.hudi.config
+    options = [
+        getattr(getattr(config, kind), name) for kind, names in SERVICES.items() for name in names
+    ]
+    return {option.key(): str(option.defaultValue()) for option in options}
 
 
 def current_sizes(table: Snapshot) -> list[int]:

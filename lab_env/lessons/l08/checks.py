@@ -1,182 +1,302 @@
-"""Checks of lesson 08: where a corrected order lies, which index fits, what a filter skips."""
+"""Checks of lesson 08: rows found by an index, a list of keys, a moved order, files skipped."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from lab_env.course.answers import Unreadable, as_choice, as_int
+from pyspark.sql import functions as F
+
+from lab_env.course.answers import Unreadable, as_int
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.l08.figures import metadata_parts, watch_lookup
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.probes.scans import rows_and_files_read
 
 OLD, NEW = "2026-11-20", "2026-11-21"
-ORDER, NEIGHBOUR = "O-0018", "O-0016"
-RECORD_INDEXES = ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")  # old and new name of one index
-COPY = (
-    KEYS
-    | DEMO_OPTIONS
-    | {
-        "hoodie.table.name": "orders",
-        "hoodie.index.bloom.num_entries": "2000",
-        # Statistics cost time at the write and move no row.
-        "hoodie.metadata.index.column.stats.enable": "false",
-    }
-)
+MOVING, NEIGHBOUR = ("O-0017", "O-0018"), "O-0016"
+SMALL = {"hoodie.index.bloom.num_entries": "1000"}  # 12 KB of filter instead of 430
+RECORD_INDEX = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.min.filegroup.count": "1",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+}
 
 
 @dataclass(frozen=True)
-class CorrectedTable:
-    """A table after the day of O-0018 was corrected.
+class MovedByIndex:
+    """A table of O-1 to O-4 after an upsert by GLOBAL_BLOOM that moves O-3 and brings O-5.
 
     Args:
-        index: the index type that the answer names.
-        rows: order, status and day (of the folder) of each row of O-0018 and O-0016.
+        days: of each row, by order.
+        statuses: of each row, by order.
+        metadata: whether the table has a metadata table, which the options switch off.
     """
 
-    index: str
-    rows: tuple[tuple[str, str, str], ...]
+    days: dict[str, list[str]]
+    statuses: dict[str, list[str]]
+    metadata: bool
 
 
 @check_of("08.1")
-class MoveTheOrder:
-    """One row of the corrected order, in its new partition."""
+class UpsertsByIndex:
+    """A function that upserts by the index that it is given."""
 
     @staticmethod
-    def observe(lab, answer) -> CorrectedTable:
-        """Correct one order with these options, in a copy of the table with a record index."""
-        options = COPY | dict(answer)
-        index = str(options.get("hoodie.index.type", "SIMPLE")).upper()
-        if index in RECORD_INDEXES:  # it lies in the metadata table, which DEMO_OPTIONS leaves out
-            options["hoodie.metadata.enable"] = "true"
-        path = scratch_copy(lab, lab.path("orders_indexed"), "moved")
-        correction = lab.spark.sql(f"""
-            SELECT order_id, amount, 'corrected' AS status, order_ts + INTERVAL 2 HOURS AS order_ts,
-                   '{NEW}' AS partition_date
-            FROM shop WHERE order_id = '{ORDER}'
-        """)
-        correction.write.format("hudi").options(**options).mode("append").save(path)
-        shown = lab.spark.read.format("hudi").load(path)
-        found = (
-            shown.where(shown.order_id.isin(ORDER, NEIGHBOUR))
-            .selectExpr("order_id", "status", "substring_index(_hoodie_partition_path, '=', -1)")
-            .collect()
-        )
-        return CorrectedTable(index, tuple(sorted(tuple(row) for row in found)))
+    def observe(lab, answer: Callable) -> MovedByIndex:
+        """Let an order change its partition by GLOBAL_BLOOM, with the metadata table off."""
+        path = scratch_copy(lab, _four_orders(lab), "upsert")
+        rows = _orders(lab, "id IN (3, 5)", "paid", NEW, "11:00")
+        answer(rows, path, "GLOBAL_BLOOM", DEMO_OPTIONS)
+        days: dict[str, list[str]] = {}
+        statuses: dict[str, list[str]] = {}
+        for row in lab.spark.read.format("hudi").load(path).orderBy("status").collect():
+            days.setdefault(row.order_id, []).append(row._hoodie_partition_path.rpartition("=")[2])
+            statuses.setdefault(row.order_id, []).append(row.status)
+        return MovedByIndex(days, statuses, not metadata_parts(lab.xray(path)).empty)
 
     @staticmethod
-    def judge(facts: CorrectedTable) -> Passed | NotYet:
-        """O-0018 has one row, the corrected one, on 21 November; O-0016 is where it was."""
-        mine = [row for row in facts.rows if row[0] == ORDER]
-        if len(mine) > 1:
+    def judge(facts: MovedByIndex) -> Passed | NotYet:
+        """O-3 moved, O-5 came, nothing else changed, and no metadata table was made."""
+        if "O-3" not in facts.days or "O-5" not in facts.days:
             return NotYet(
-                f"Two rows: {facts.index} looked for {ORDER} in the new partition only, did not "
-                "find it, and inserted it. The old row stayed."
+                f"The check writes O-3 and O-5; afterwards the table has {sorted(facts.days)}."
             )
-        if mine == [(ORDER, "corrected", OLD)]:
-            record_index = "`hoodie.record.index.update.partition.path` defaults to false"
-            why = {
-                **dict.fromkeys(RECORD_INDEXES, record_index),
-                "GLOBAL_BLOOM": "your `hoodie.bloom.index.update.partition.path` is false",
-                "GLOBAL_SIMPLE": "your `hoodie.simple.index.update.partition.path` is false",
-            }.get(facts.index, "the index found it there, and no option told it to move the row")
-            return NotYet(f"One row, still in the old partition: {why}.")
-        if mine != [(ORDER, "corrected", NEW)]:
+        if len(facts.days["O-3"]) > 1:
             return NotYet(
-                f"{ORDER} should have one corrected row in {NEW}; the table shows {mine}."
+                "Asked to find rows by GLOBAL_BLOOM, your function found them by another index: "
+                f"O-3, which changed its day, is there twice: {facts.days['O-3']}. "
+                "GLOBAL_BLOOM looks into every partition."
             )
-        if [row[2] for row in facts.rows if row[0] == NEIGHBOUR] != [OLD]:
-            return NotYet(f"{ORDER} is right, but {NEIGHBOUR}, which nobody corrected, moved.")
-        if facts.index not in RECORD_INDEXES:
+        if "O-1" not in facts.days:
             return NotYet(
-                f"One row, in the new partition. But to find the old row, {facts.index} opened the "
-                "files of every partition. This table has a record index, which knows where the "
-                "row is: use it."
+                f"Only {sorted(facts.days)} are left: your write replaced the table. Which mode "
+                "adds to it?"
             )
-        return Passed(
-            "One row, in the new partition: the record index found it, and your option moved it."
-        )
+        if facts.statuses["O-3"] != ["paid"] or facts.statuses["O-1"] != ["new"]:
+            return NotYet(
+                f"O-3 was paid, O-1 was not touched; the table says {facts.statuses['O-3']} and "
+                f"{facts.statuses['O-1']}."
+            )
+        if facts.metadata:
+            return NotYet(
+                "Your write did not get the options: the check switched the metadata table off in "
+                "`options`, and the write made one."
+            )
+        return Passed("O-3 moved to its new day: your write found it by the index that was named.")
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The chosen index for each table, and what each index was measured to do.
+class ListedTable:
+    """A table with a list of its keys after a delete of O-3 by the learner's write.
+
+    The row that is to be deleted names another day, so that only a global index finds it.
 
     Args:
-        chosen: index by table.
-        figures: by index, its counts: files opened, rows read in, rewritten and so on.
+        parts: of its metadata table.
+        statuses: by order; O-3 was `new`, and the row to delete says `erased`.
     """
 
-    chosen: Mapping[str, object]
-    figures: dict[str, dict[str, int]]
-
-
-BEST = {"clicks": "BUCKET", "ledger": "BLOOM", "customers": "RECORD_INDEX"}
+    parts: frozenset[str]
+    statuses: dict[str, list[str]]
 
 
 @check_of("08.2")
-class ChooseAnIndex:
-    """An index for three tables, by the lesson's own figures."""
+class WritesListed:
+    """A function that writes with an operation, and keeps and uses a record index."""
 
     @staticmethod
-    def observe(lab, answer) -> Choice:
-        """Read the choice, and the figures from the lesson's view."""
-        rows = [row.asDict() for row in lab.spark.table("figures").collect()]
-        return Choice(dict(answer), {row.pop("index"): row for row in rows})
+    def observe(lab, answer: Callable) -> ListedTable:
+        """Delete from a copy of a small table with a record index."""
+        path = scratch_copy(lab, _four_orders(lab, listed=True), "listed")
+        answer(_orders(lab, "id = 3", "erased", NEW, "11:00"), path, "delete")
+        return ListedTable(
+            frozenset(metadata_parts(lab.xray(path)).index),
+            _statuses(lab, path),
+        )
 
     @staticmethod
-    def judge(facts: Choice) -> Passed | NotYet:
-        """For each table, the one index that breaks no sentence of the task."""
-        for table, best in BEST.items():
-            index = as_choice(facts.chosen.get(table), [*facts.figures, *RECORD_INDEXES])
-            index = "RECORD_INDEX" if index in RECORD_INDEXES else index
-            if index != best:
-                return NotYet(f"{table}: {_objection(table, index, facts.figures[index])}")
-        return Passed("Each choice follows from a column of the table, none from a reputation.")
+    def judge(facts: ListedTable) -> Passed | NotYet:
+        """The list is kept, the row was found by it, and the operation is the given one."""
+        if "record_index" not in facts.parts:
+            parts = f"has the parts {', '.join(sorted(facts.parts))}" if facts.parts else "is gone"
+            return NotYet(
+                f"After your write the metadata table {parts}: none lists the keys. Which option "
+                "makes the table keep the list?"
+            )
+        o3 = facts.statuses.get("O-3", [])
+        if "erased" in o3:
+            return NotYet(
+                f"Asked for a delete of O-3, your write added its row: the table says {o3}. The "
+                "operation is an argument."
+            )
+        if o3:
+            return NotYet(
+                "The list is kept, but your write did not ask it: O-3, whose row to delete names "
+                "another day, was not found and is still there. Which index type looks into the "
+                "list?"
+            )
+        if sorted(facts.statuses) != ["O-1", "O-2", "O-4"]:
+            return NotYet(
+                f"O-3 alone was to go; the table has {', '.join(sorted(facts.statuses))}."
+            )
+        return Passed("Your write keeps the list of keys, and finds its rows by it.")
 
 
-def _objection(table: str, index: str, counts: dict[str, int]) -> str:
-    """Why an index does not fit a table.
+Row = tuple[str, str, str, str]  # order, status, amount, and day of the folder
+
+
+@dataclass(frozen=True)
+class MovedOrders:
+    """A copy of the lesson's table after O-0017 and O-0018 were to move.
 
     Args:
-        table: clicks, ledger or customers.
-        index: the one that was chosen.
-        counts: its figures.
+        rows: of these two and their neighbour O-0016.
+        before: the same before the move.
+        opened: files that were opened.
+        files: files that the table had.
+        total: rows of the table.
+        expected: rows that it had before.
     """
-    opened, rewritten = counts["files opened"], counts["rewritten"]
-    if table == "customers":
-        if index == "GLOBAL_BLOOM":
-            return (
-                f"GLOBAL_BLOOM keeps one row, but it opened {opened} files to find it, in every "
-                "partition. On this table it would open every file, ten thousand."
+
+    rows: tuple[Row, ...]
+    before: tuple[Row, ...]
+    opened: int
+    files: int
+    total: int = 6000
+    expected: int = 6000
+
+
+@check_of("08.3")
+class MoveTheOrders:
+    """One row of each order, in its new partition, found by the record index."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> MovedOrders:
+        """Move the orders in a copy of the lesson's table, and watch which files are opened."""
+        path = scratch_copy(lab, lab.path("orders_indexed"), "moved")
+        newest = lab.xray(path).instants[-1].requested
+        before, expected = _rows_before(lab, newest)
+        with watch_lookup(lab, path) as found:
+            answer(path, list(MOVING), NEW)
+        rows, total = _rows_around(lab, path)
+        opened, files = found.figures["files opened"], len(found.files)
+        return MovedOrders(rows, before, opened, files, total, expected)
+
+    @staticmethod
+    def judge(facts: MovedOrders) -> Passed | NotYet:
+        """Each has one row, on 21 November, and nothing else changed."""
+        for order in MOVING:
+            mine = [row for row in facts.rows if row[0] == order]
+            was = next(row for row in facts.before if row[0] == order)
+            if len(mine) > 1:
+                return NotYet(
+                    f"Two rows of {order}: the index looked for it in the new partition only, did "
+                    "not find it, and inserted it. The old row stayed."
+                )
+            if [row[3] for row in mine] == [OLD]:
+                return NotYet(
+                    f"{order}: One row, still in the old partition. A global index finds the row "
+                    "there; whether it moves is an option of that index, and "
+                    "`hoodie.record.index.update.partition.path` defaults to false."
+                )
+            if mine != [(*was[:3], NEW)]:
+                return NotYet(
+                    f"{order} should have one row in {NEW}, else as it was ({was}); the table "
+                    f"shows {mine}."
+                )
+        neighbours = [
+            [row for row in rows if row[0] == NEIGHBOUR] for rows in (facts.rows, facts.before)
+        ]
+        if neighbours[0] != neighbours[1]:
+            return NotYet(f"Both orders are right, but {NEIGHBOUR} changed, too.")
+        if facts.total != facts.expected:
+            return NotYet(
+                f"Both orders are right, but the table has {facts.total} rows instead of "
+                f"{facts.expected}."
             )
-        return (
-            f"{index} looks only into the partition that the row names: a customer who moved has "
-            "two rows."
+        if facts.opened == facts.files:
+            return NotYet(
+                "One row each, in the new partition. But your function opened the files of every "
+                f"partition to find them, {facts.opened} of {facts.files}. This table has a list "
+                "of its keys, which knows where the rows are: use it."
+            )
+        return Passed(
+            f"One row each, in the new partition; {facts.opened} of {facts.files} files opened: "
+            "the record index found them, and your option moved them."
         )
-    if index == "RECORD_INDEX":
-        return (
-            f"RECORD_INDEX wrote {counts['metadata files written']} files to the metadata table "
-            "with one small commit, which this table must not have."
+
+
+def _orders(lab, which: str, status: str, day: str, at: str):
+    """Orders O-1 to O-5, those for which the condition on `id` holds."""
+    return lab.spark.sql(f"""
+        SELECT 'O-' || id AS order_id, CAST(5 AS DECIMAL(12, 2)) AS amount, '{status}' AS status,
+               to_timestamp('{OLD} {at}') AS order_ts, '{day}' AS partition_date
+        FROM range(1, 6) WHERE {which}
+    """)
+
+
+def _four_orders(lab, listed: bool = False) -> str:
+    """The path of a table with O-1 to O-4, two a day, written at the first call.
+
+    Args:
+        lab: of the lesson.
+        listed: whether it has a record index.
+    """
+    path = lab.path(f"exercise/four{'_listed' * listed}")
+    if not lab.files(path):
+        day = F.expr(f"IF(order_id IN ('O-1', 'O-3'), '{OLD}', '{NEW}')")
+        rows = _orders(lab, "id < 5", "new", OLD, "10:00").withColumn("partition_date", day)
+        options = KEYS | DEMO_OPTIONS | SMALL | {"hoodie.table.name": "orders"}
+        rows.write.format("hudi").options(**options | (RECORD_INDEX if listed else {})).mode(
+            "append"
+        ).save(path)
+    return path
+
+
+def _statuses(lab, path: str) -> dict[str, list[str]]:
+    """The statuses of each order in a table."""
+    found: dict[str, list[str]] = {}
+    table = lab.spark.read.format("hudi").load(path).select("order_id", "status")
+    for row in table.orderBy("order_id", "status").collect():
+        found.setdefault(row.order_id, []).append(row.status)
+    return found
+
+
+def _rows_around(lab, path: str) -> tuple[tuple[Row, ...], int]:
+    """The rows of both orders and their neighbour, and the number of all rows."""
+    rows = [
+        tuple(row)
+        for row in lab.spark.read.format("hudi")
+        .load(path)
+        .selectExpr(
+            "order_id",
+            "status",
+            "CAST(amount AS STRING)",
+            "substring_index(_hoodie_partition_path, '=', -1)",
         )
-    if table == "clicks":
-        return f"{index} opened {opened} files and rewrote {rewritten}: it opened the rest in vain."
-    if index == "BUCKET":
-        return (
-            f"BUCKET rewrote {rewritten} files for twenty neighbours that BLOOM finds in one: a "
-            "hash scatters neighbours."
-        )
-    if index == "SIMPLE":
-        return (
-            f"SIMPLE read rows in {counts['rows read in']} files. Another index reads only the "
-            "footers of most of them."
-        )
-    return f"{index} opened {opened} files: it also searches partitions that the rows never name."
+        .collect()
+    ]
+    return tuple(sorted(row for row in rows if row[0] in (*MOVING, NEIGHBOUR))), len(rows)
+
+
+@cache  # the same for every answer until somebody writes
+def _rows_before(lab, newest: str) -> tuple[tuple[Row, ...], int]:
+    """The same of the lesson's table.
+
+    Args:
+        lab: of the lesson.
+        newest: requested time of the table's newest instant, so that a write ends the caching.
+    """
+    return _rows_around(lab, lab.path("orders_indexed"))
 
 
 @cache  # the same for every answer until somebody writes
 def _slow_query(lab, newest: str) -> tuple[frozenset[str], int]:
-    """The orders that the dashboard shows, and the number of files that its own query reads.
+    """The orders that the board shows, and the number of files that its own query reads.
 
     Args:
         lab: of the lesson.
@@ -208,9 +328,9 @@ class FastQuery:
     slow: int
 
 
-@check_of("08.3")
+@check_of("08.4")
 class ProveThatAFilterSkips:
-    """The dashboard's rows, from fewer files, and the right number of them."""
+    """The board's rows, from fewer files, and the right number of them."""
 
     @staticmethod
     def observe(lab, answer) -> FastQuery:
@@ -239,13 +359,11 @@ class ProveThatAFilterSkips:
         """The same rows, fewer files, and a number that was measured."""
         if facts.missing:
             return NotYet(
-                f"{facts.missing} rows that the dashboard shows are missing. Which amounts below "
+                f"{facts.missing} rows that the board shows are missing. Which amounts below "
                 "990 are rounded up to it?"
             )
         if facts.extra:
-            return NotYet(
-                f"Your query returns {facts.extra} rows that the dashboard does not show."
-            )
+            return NotYet(f"Your query returns {facts.extra} rows that the board does not show.")
         if facts.read >= facts.slow:
             return NotYet(
                 f"The rows are right, but your query reads every file, {facts.read} of "

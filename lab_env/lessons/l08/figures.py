@@ -4,18 +4,24 @@ A Parquet file is read from its end. One request asks for the last eight bytes, 
 the footer is; another asks for the footer. Requests for other places are for rows.
 """
 
-from dataclasses import dataclass
+import io
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 from matplotlib.patches import Rectangle
 
 from lab_env import store
 from lab_env.display.chart import INK, new_panels, svg
 from lab_env.display.palette import AMBER, GREY, SKY
 from lab_env.hudi.table import Snapshot
-from lab_env.probes.reads import Reads
+from lab_env.lab import Lab
+from lab_env.probes.reads import Reads, watch
 
 FOOTER_PLACES = 2
 LABELS = {"rewritten": "rewritten", "rows": "rows read", "footer": "footer read", "none": "–"}
@@ -23,7 +29,7 @@ LABELS = {"rewritten": "rewritten", "rows": "rows read", "footer": "footer read"
 FILLS = {"rewritten": AMBER, "rows": SKY, "footer": "#CFE8F7", "none": "none"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lookup:
     """One write, and how it found its rows.
 
@@ -33,15 +39,21 @@ class Lookup:
         seconds: the duration of the write.
     """
 
-    picture: Snapshot
-    reads: Reads
-    seconds: float
+    picture: Snapshot | None = None
+    reads: Reads = field(default_factory=Reads)
+    seconds: float = 0.0
+
+    @property
+    def after(self) -> Snapshot:
+        """The table after the write."""
+        assert self.picture
+        return self.picture
 
     @property
     def before(self) -> Snapshot:
         """The table before the write."""
-        assert self.picture.since
-        return self.picture.since
+        assert self.after.since
+        return self.after.since
 
     @cached_property
     def files(self) -> pd.DataFrame:
@@ -52,8 +64,8 @@ class Lookup:
         partition the files with the most work come first.
         """
         read = self.reads.frame()
-        prefix = store.key_of(self.picture.path)
-        renewed = {(file.partition, file.group) for file in self.picture.new_files}
+        prefix = store.key_of(self.after.path)
+        renewed = {(file.partition, file.group) for file in self.after.new_files}
         rows = []
         for base in (found.base for found in self.before.current if found.base):
             key = f"{prefix}/{base.key}"
@@ -70,7 +82,7 @@ class Lookup:
         """Counts of files: opened, rows read in, rewritten; metadata files read and written."""
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())
-        written = self.picture - self.before
+        written = self.after - self.before
         return {
             "files opened": opened,
             "rows read in": opened - int(count.get("footer", 0)),
@@ -82,6 +94,58 @@ class Lookup:
                 ((written["part"] == "metadata") & (written["change"] == "new")).sum()
             ),
         }
+
+
+@contextmanager
+def watch_lookup(lab: Lab, path: str) -> Generator[Lookup]:
+    """Watch how a write in a `with` block finds its rows.
+
+    Args:
+        lab: the lab whose Spark writes.
+        path: of the table that is written.
+
+    Yields:
+        The look-up, complete after the block.
+    """
+    found = Lookup()
+    before = lab.xray(path)
+    began = time.perf_counter()
+    with watch(lab) as found.reads:
+        yield found
+    found.seconds = time.perf_counter() - began
+    found.picture = lab.xray(path, since=before)
+
+
+def metadata_parts(table: Snapshot) -> pd.Series:
+    """The parts of a table's metadata table, and the number of objects in each.
+
+    Args:
+        table: an X-ray of the table.
+    """
+    names = table.frame().query("part == 'metadata'")["name"]
+    parts = names.str.extract(r"\.hoodie/metadata/([a-z_]+)/")[0].dropna()
+    return parts.value_counts().sort_index().rename("objects").rename_axis("part")
+
+
+def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
+    """What the footers of a table's current base files say of the keys.
+
+    Args:
+        lab: the lab in whose store the table lies.
+        path: of a table whose keys end in a number, as in `O-0017`.
+
+    Returns:
+        One row per file, by the lowest key: low and high (the numbers of the lowest and the
+        highest key), and the bytes of the bloom filter.
+    """
+    rows = []
+    for base in (found.base for found in lab.xray(path).current if found.base):
+        content = io.BytesIO(store.read(lab.endpoints, f"{store.key_of(path)}/{base.key}"))
+        footer = pq.read_metadata(content).metadata
+        low, high = (int(footer[f"hoodie_{end}_record_key".encode()][2:]) for end in ("min", "max"))
+        rows.append((low, high, len(footer[b"org.apache.hudi.bloomfilter"])))
+    ranges = pd.DataFrame(rows, columns=["low", "high", "filter_bytes"])
+    return ranges.sort_values("low", ignore_index=True)
 
 
 def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:

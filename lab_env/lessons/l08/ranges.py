@@ -46,3 +46,28 @@ def range_chart(
         axes.set_ylabel("files", color=INK)
         axes.spines["left"].set_visible(False)
     return svg(figure)
+
+
+def draw_orders(found: pd.DataFrame, hours: tuple[float, float], large_amount: float) -> str:
+    """Draw the ranges of time and amount in each file, with a filter on each.
+
+    Args:
+        found: one row per file, with the columns `min(order_ts)`, `max(order_ts)`, `min(amount)`
+            and `max(amount)`.
+        hours: the first filter asks for the hours between these two, from the first order on.
+        large_amount: the second filter asks for this amount or more.
+
+    Returns:
+        SVG text.
+    """
+    times, amounts = "order_ts, in hours from the start", "amount"
+    ordered = found[["min(order_ts)", "max(order_ts)"]]
+    ordered = (ordered - ordered["min(order_ts)"].min()) / pd.Timedelta("1h")
+    panels = {times: ordered, amounts: found[["min(amount)", "max(amount)"]].astype(float)}
+    panels = {
+        title: ranges.set_axis(["low", "high"], axis=1).loc[
+            ordered["min(order_ts)"].sort_values().index
+        ]
+        for title, ranges in panels.items()
+    }
+    return range_chart(panels, {times: hours, amounts: (large_amount, 1000)})

@@ -1,4 +1,4 @@
-"""Shows answers of queries and the files they read, by table type, query type and moment."""
+"""Pictures of lesson 09: answers of queries with the files they read, and two sums over time."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,6 +8,8 @@ from html import escape
 import pandas as pd
 
 from lab_env.display import heat as shown
+from lab_env.display.chart import new_chart, svg
+from lab_env.display.palette import BLUE, VERMILION
 from lab_env.display.units import size_text
 from lab_env.hudi.timeline import parse_data_name
 from lab_env.lab import Lab
@@ -125,3 +127,29 @@ def _cell(answer: Answer, column: str, most: int) -> str:
     value = f"<b style='font-size:120%'>{escape(str(answer.row[column]))}</b>"
     cost = f"{answer.files}, {size_text(answer.bytes)}"
     return shown.cell(f"{value}<br><small>{escape(cost)}</small>", "center", answer.bytes / most)
+
+
+def draw_totals(totals: pd.DataFrame) -> str:
+    """What each query type says is the sum of all amounts, moment by moment.
+
+    Args:
+        totals: a row per moment, the columns `snapshot` and `read_optimized`.
+
+    Returns:
+        The chart as SVG.
+    """
+    figure, axes = new_chart("What each query says is the sum of all amounts", "", "", 6.8, 2.6)
+    lines = {
+        "snapshot": (BLUE, "-", "snapshot: what was committed"),
+        "read_optimized": (VERMILION, "--", "read-optimised"),
+    }
+    for query, (colour, dashes, label) in lines.items():
+        sums = [*map(float, totals[query]), float(totals[query].iloc[-1])]
+        places = range(len(sums))
+        axes.step(places, sums, dashes, where="post", color=colour, linewidth=2.5, label=label)
+    levels = sorted(set(totals.to_numpy().flat))
+    axes.set_yticks([float(level) for level in levels], [f"{level:,}" for level in levels])
+    axes.set_xticks([at + 0.5 for at in range(len(totals))], list(totals.index))
+    axes.margins(y=0.25)
+    axes.legend(loc="upper left")
+    return svg(figure)

@@ -1,120 +1,219 @@
-"""Checks of lesson 10: since when an amount was readable, what a replay brings into a table."""
+"""Checks of lesson 10: time travel, the board at a moment, a replay, and what a cleaning leaves."""
 
 import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
-from pyspark.sql import functions as F
-
-from lab_env.course.answers import Unreadable, as_text
+from lab_env.course.answers import Unreadable, as_number, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.hudi.timeline import Instant
+from lab_env.hudi.timeline import Instant, from_seconds, to_seconds
+from lab_env.lessons.boards import Board, Orders, as_board, board_of, board_text
+from lab_env.lessons.l10.shop import compare_rows
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.xray.captions import clock
 
-ASKED = ("O-12", "26.50")
 WITH_THE_BAD = ("O-21", "O-22")  # good orders that came in the bad batch
-EVENT = "order_id STRING, status STRING, amount DECIMAL(12,2), order_ts TIMESTAMP"
 
 
 @dataclass(frozen=True)
-class Since:
-    """The times that could be taken for the one since when an order has an amount; all as digits.
+class Travelled:
+    """What the learner's function returned as of one write of the table.
 
     Args:
-        order: for example `O-12`.
-        amount: for example `26.50`.
-        requested: requested time of the first write with this amount.
-        completed: completion time of the same write.
-        changed: the event's own time, to the second.
-        others: requested and completion times of the other writes.
-        row_says: `_hoodie_commit_time` of the last row with this amount.
-        answer: what the learner's function returned.
+        number: of the write, from 1.
+        moment: its requested time.
+        found: what was returned.
+        true: what the table says as of that moment.
+        newest: what it says now.
+        unchanged: the orders that no later write has changed.
     """
 
-    order: str
-    amount: str
-    requested: str
-    completed: str
-    changed: str
-    others: tuple[str, ...]
-    row_says: str = ""
-    answer: str = ""
+    number: int
+    moment: str
+    found: Orders
+    true: Orders
+    newest: Orders
+    unchanged: frozenset[str]
 
 
 @check_of("10.1")
-class SinceWhen:
-    """Since when readers could see an amount of an order."""
+class TravelsInTime:
+    """A function that opens a table as of a moment."""
 
     @staticmethod
-    def observe(lab, answer) -> Since:
-        """Ask the function for O-12, and if it is right, for an order of another write."""
-        if not callable(answer):
-            raise Unreadable("A function is expected: the check asks it for another order, too.")
-        writes = tuple(i for i in lab.xray(lab.path("orders")).instants if i.writes and i.completed)
-        amounts = _amounts(lab, writes)
-        asked = amounts[ASKED]
-        another = [found for found in amounts.values() if found.requested != asked.requested]
-        for facts in (asked, secrets.choice(another)):
-            facts = replace(facts, answer=_digits(answer(facts.order, facts.amount)))
-            if facts.answer != facts.completed:
+    def observe(lab, answer: Callable) -> Travelled:
+        """Ask for each write of the lesson's table, the newest first, until one is wrong."""
+        path = lab.path("orders")
+        writes = _writes(lab, path)
+        states = _states(lab, writes)
+        newest = states[-1]
+        last_written = {
+            row["order_id"]: row["_hoodie_commit_time"]
+            for row in lab.spark.read.format("hudi").load(path).collect()
+        }
+        for number, (write, true) in reversed(list(enumerate(zip(writes, states, strict=True), 1))):
+            rows = as_rows(answer(path, write.requested), ("order_id", "status", "amount"))
+            found = {as_text(key): (as_text(what), as_number(cost)) for key, what, cost in rows}
+            unchanged = frozenset(
+                order for order, last in last_written.items() if last <= write.requested
+            )
+            facts = Travelled(number, write.requested, found, true, newest, unchanged)
+            if found != true:
                 break
         return facts
 
     @staticmethod
-    def judge(facts: Since) -> Passed | NotYet:
-        """The completion time of the first write with the amount."""
-        given, value = clock(facts.answer), f"{facts.order} with {facts.amount}"
-        if facts.answer == facts.completed:
+    def judge(facts: Travelled) -> Passed | NotYet:
+        """The table's rows as of each write."""
+        when = f"As of write {facts.number}, {clock(facts.moment)},"
+        if facts.found == facts.true:
             return Passed(
-                "Right for every order. Take the last one: time travel shows "
-                f"{value} as of {clock(facts.requested)}, when the write was requested. "
-                f"Readers saw it from {given} on, when the write was complete."
+                f"{when} the table had {len(facts.true)} orders, each as it was then. No copy was "
+                "made for it: the files of that time are still there."
             )
-        if facts.answer == facts.requested:
+        lost = facts.true.keys() - facts.found.keys()
+        if lost and facts.found.keys() == facts.unchanged:
             return NotYet(
-                f"Right write, wrong time. {given} is when the write of {value} was requested. "
-                "Requested is not yet readable: until its completion no reader got it."
+                f"{when} the table had {len(facts.true)} orders; your function returns "
+                f"{len(facts.found)}. {_some(lost)} had rows then, too, and have been changed "
+                "since: a filter of today's rows finds no older version. Open the table as of the "
+                "moment."
             )
-        if facts.answer == facts.row_says:
-            return NotYet(
-                f"{given} is the row's _hoodie_commit_time, and that says when the row was last "
-                f"written, whatever changed in it. {facts.order} had {facts.amount} before."
+        if facts.found == facts.newest:
+            order = min(
+                (key for key in facts.true if facts.true[key] != facts.newest.get(key)),
+                default=None,
             )
-        if facts.answer.startswith(facts.changed):
+            if order is None:
+                return NotYet(f"{when} your function returns today's rows.")
             return NotYet(
-                f"{given} is when {facts.order} changed in the shop, the event's own order_ts. "
-                "The table got the event later, and your customer's page reads the table."
-            )
-        if facts.answer in facts.others:
-            return NotYet(
-                f"{given} belongs to another write. Read {facts.order} as of each write: which is "
-                f"the first that says {facts.amount}?"
+                f"{when} {order} cost {facts.true[order][1]}; your function says "
+                f"{facts.newest[order][1]}, which is what the table says now. Which option of the "
+                "reader takes the moment?"
             )
         return NotYet(
-            f"{facts.answer or 'Your answer'} is no time of a write of this table. Take it from "
-            "the instants of its X-ray, as 17 digits."
+            f"{when} the table had {len(facts.true)} orders; your function returns "
+            f"{len(facts.found)} rows, or others. Return the table as it was opened."
         )
 
 
+@dataclass(frozen=True)
+class Wall:
+    """What the board showed at a moment, and what the learner's function says of it.
+
+    Args:
+        moment: digits, year to millisecond.
+        going_on: whether a write was requested then and not yet complete.
+        found: what was returned.
+        true: of the last write that was complete at that moment.
+        as_of: of the last write that was requested by then.
+        newest: of the table now.
+        rows_then: of the rows whose `_hoodie_commit_time` is not after the moment.
+    """
+
+    moment: str
+    going_on: bool
+    found: Board
+    true: Board
+    as_of: Board
+    newest: Board
+    rows_then: Board
+
+
+@check_of("10.2")
+class BoardAtAMoment:
+    """Revenue by status as readers saw it at a moment."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Wall:
+        """Ask for four moments until one is wrong."""
+        path = lab.path("orders")
+        writes = _writes(lab, path)
+        states = _states(lab, writes)
+        boards = [board_of(state) for state in states]
+        rows = lab.spark.read.format("hudi").load(path).collect()
+        for moment in _moments(writes):
+            complete = max(n for n, write in enumerate(writes) if write.completed <= moment)
+            requested = max(n for n, write in enumerate(writes) if write.requested <= moment)
+            old = {
+                row["order_id"]: (row["status"], row["amount"])
+                for row in rows
+                if row["_hoodie_commit_time"] <= moment
+            }
+            facts = Wall(
+                moment=moment,
+                going_on=requested > complete,
+                found=as_board(answer(path, moment)),
+                true=boards[complete],
+                as_of=boards[requested],
+                newest=boards[-1],
+                rows_then=board_of(old),
+            )
+            if facts.found != facts.true:
+                break
+        return facts
+
+    @staticmethod
+    def judge(facts: Wall) -> Passed | NotYet:
+        """The board of the last write that was complete."""
+        if facts.found == facts.true:
+            return Passed(
+                "Right after a write, in the millisecond of its completion, and while it went on: "
+                f"at {clock(facts.moment)} the board said {board_text(facts.true)}, and a query "
+                f"as of that moment says {board_text(facts.as_of)}."
+            )
+        says = (
+            f"At {clock(facts.moment)} your board says {board_text(facts.found)}. The one on the "
+            f"wall said {board_text(facts.true)}. "
+        )
+        if facts.going_on and facts.found == facts.as_of:
+            return NotYet(
+                f"{says}A write was going on: requested, and not yet complete. Time travel to the "
+                "moment itself takes it; nobody could read it. Which write was the last to be "
+                "complete?"
+            )
+        if facts.found == facts.rows_then:
+            return NotYet(
+                f"{says}You added up the rows whose _hoodie_commit_time is not after the moment. "
+                "Of an order that was changed later today's table has only the later row."
+            )
+        if facts.found == facts.newest:
+            return NotYet(f"{says}Yours is the board of now, whatever the moment.")
+        return NotYet(
+            f"{says}Which write was the last to be complete then, and when was it requested?"
+        )
+
+
+def _moments(writes: tuple[Instant, ...]) -> list[str]:
+    """At the first completion, after the last, at one drawn by chance, and within its write."""
+    write = secrets.choice(writes[1:])
+    begin, end = to_seconds(write.requested), to_seconds(write.completed)
+    within = from_seconds(begin + (end - begin) * (0.2 + 0.6 * secrets.randbelow(100) / 100))
+    later = from_seconds(to_seconds(writes[-1].completed) + 60)
+    return [writes[0].completed, later, write.completed, within]
+
+
+def _some(orders) -> str:
+    named = sorted(orders, key=lambda key: (len(key), key))
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    return ", ".join(named[:3]) + more
+
+
+def _writes(lab, path: str) -> tuple[Instant, ...]:
+    """The complete writes of a table, in their order."""
+    return tuple(i for i in lab.xray(path).instants if i.writes and i.completed)
+
+
 @cache  # the same for every answer until somebody writes
-def _amounts(lab, writes: tuple[Instant, ...]) -> dict[tuple[str, str], Since]:
-    """The times of every order and amount, read as of each write in their order."""
-    found: dict[tuple[str, str], Since] = {}
+def _states(lab, writes: tuple[Instant, ...]) -> list[Orders]:
+    """The lesson's table as of each of its writes."""
+    reader = lab.spark.read.format("hudi")
+    states = []
     for write in writes:
-        times = write.requested, write.completed
-        others = tuple(t for i in writes if i != write for t in (i.requested, i.completed))
-        reader = lab.spark.read.format("hudi").option("as.of.instant", write.requested)
-        for row in reader.load(lab.path("orders")).collect():
-            value = row["order_id"], str(row["amount"])
-            first = found.get(value) or Since(*value, *times, _digits(row["order_ts"]), others)
-            found[value] = replace(first, row_says=row["_hoodie_commit_time"])
-    return found
-
-
-def _digits(moment: object) -> str:
-    """The digits of a time, down to the millisecond."""
-    return "".join(filter(str.isdigit, as_text(moment)))[:17]
+        rows = reader.option("as.of.instant", write.requested).load(lab.path("orders")).collect()
+        states.append({row["order_id"]: (row["status"], row["amount"]) for row in rows})
+    return states
 
 
 @dataclass(frozen=True)
@@ -138,24 +237,24 @@ class Replayed:
     elsewhere: bool = False
 
 
-@check_of("10.2")
+@check_of("10.3")
 class UndoneWithoutLoss:
     """A replay that brings every good event after the savepoint, and no bad one."""
 
     @staticmethod
-    def observe(lab, answer) -> Replayed:
+    def observe(lab, answer: Callable) -> Replayed:
         """Copy the lesson's table, call the function on the copy, and compare."""
         path = scratch_copy(lab, lab.path("orders"), "restored")
-        writes, checkpoints = _writes(lab, path), _checkpoints(lab)
+        writes, checkpoints = len(_writes(lab, path)), _checkpoints(lab)
         answer(path)
-        missing, stale, zero = _compare(lab, path)
+        missing, stale, zero = compare_rows(lab, path)
         return Replayed(
-            missing=missing,
+            missing=tuple(missing),
             stale=stale,
             zero=zero,
-            commits=_writes(lab, path) - writes,
+            commits=len(_writes(lab, path)) - writes,
             checkpoints=_checkpoints(lab) - checkpoints,
-            elsewhere=_writes(lab, lab.path("orders")) != writes,
+            elsewhere=len(_writes(lab, lab.path("orders"))) != writes,
         )
 
     @staticmethod
@@ -195,34 +294,103 @@ class UndoneWithoutLoss:
         return NotYet(f"After the replay {lost}. Where did the savepoint's batch end in the topic?")
 
 
-def _writes(lab, path: str) -> int:
-    """The number of writes on a table's timeline."""
-    return sum(instant.writes for instant in lab.xray(path).instants)
-
-
 def _checkpoints(lab) -> int:
     """The number of streams of this lesson that have a checkpoint."""
     return sum(found.key.endswith("/sources/0/0") for found in lab.files(lab.base))
 
 
-def _compare(lab, path: str) -> tuple[tuple[str, ...], int, int]:
-    """Compare a table with the topic's good events: missing orders, number of stale and zero."""
-    records = (
-        lab.spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", lab.endpoints.kafka_bootstrap)
-        .option("subscribe", lab.topic("orders"))
-        .load()
+@dataclass(frozen=True)
+class Kept:
+    """What time travel answers after the learner's cleaning.
+
+    Args:
+        asked: number of writes that were to stay readable.
+        writes: number of writes that the table had.
+        answered: numbers of the writes that are answered as before, from 1.
+        empty: those that are answered by no rows, without an error.
+        cleaned: number of clean actions on the timeline.
+    """
+
+    asked: int
+    writes: int
+    answered: frozenset[int]
+    empty: frozenset[int]
+    cleaned: int = 1
+
+    @property
+    def right(self) -> bool:
+        """Whether it answers as of the newest writes, as many as asked, and no other."""
+        newest = frozenset(range(self.writes - self.asked + 1, self.writes + 1))
+        return bool(self.cleaned) and not self.empty and self.answered == newest
+
+
+@check_of("10.4")
+class KeepsThePast:
+    """A cleaning that leaves as many readable writes as it was asked for."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Kept:
+        """Ask for two writes, and if that is right for one, each on a copy of the lesson's table.
+
+        For three of four there would be nothing to clean: the cleaner keeps the files of one commit
+        more than it retains.
+        """
+        if len(_writes(lab, lab.path("kept_cow"))) < 4:
+            raise Unreadable("Run the cells of this section first: they make the table to clean.")
+        facts = _after_cleaning(lab, answer, asked=2)
+        return _after_cleaning(lab, answer, asked=1) if facts.right else facts
+
+    @staticmethod
+    def judge(facts: Kept) -> Passed | NotYet:
+        """The newest writes, as many as asked, and no older one."""
+        asked = f"Asked to keep {facts.asked} of {facts.writes} writes readable"
+        left = len(facts.answered)
+        if facts.right:
+            return Passed(
+                f"{asked}: the table answers as of its last write, and refuses the older ones, "
+                "with an error that says why. So it did with two."
+            )
+        if not facts.cleaned:
+            return NotYet(f"{asked}, your function cleaned nothing: the timeline has no clean.")
+        if facts.empty:
+            return NotYet(
+                f"{asked}: as of write {min(facts.empty)} the table now answers with fewer rows, "
+                "and without an error. A policy that counts file versions leaves no note of what "
+                "it took. Count commits."
+            )
+        if left < facts.asked:
+            return NotYet(f"{asked}, it answers as of {left}: you retain too few commits.")
+        return NotYet(
+            f"{asked}, it answers as of {left}: you retain more commits than the promise needs, "
+            "and pay for their files."
+        )
+
+
+def _after_cleaning(lab, answer: Callable, asked: int) -> Kept:
+    """Call the function on a copy of the lesson's table, and read the copy as of each write."""
+    path, name = scratch_copy(lab, lab.path("kept_cow"), "cleaned"), f"c_{secrets.token_hex(3)}"
+    writes = _writes(lab, path)
+    lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    try:
+        answer(name, asked)
+        found = [_orders_as_of(lab, path, write.requested) for write in writes]
+    finally:
+        lab.spark.sql(f"DROP TABLE {name}")
+    return Kept(
+        asked=asked,
+        writes=len(writes),
+        answered=frozenset(number for number, rows in enumerate(found, 1) if rows),
+        empty=frozenset(number for number, rows in enumerate(found, 1) if rows == 0),
+        cleaned=sum(instant.action == "clean" for instant in lab.xray(path).instants),
     )
-    events = records.select(F.from_json(F.col("value").cast("string"), EVENT).alias("e"))
-    good = (
-        events.where("e.amount > 0").groupBy("e.order_id").agg(F.max("e.order_ts").alias("newest"))
-    )
-    table = lab.spark.read.format("hudi").load(path).select("order_id", "amount", "order_ts")
-    rows = good.join(table, "order_id", "left").collect()
-    missing = sorted(row["order_id"] for row in rows if row["order_ts"] is None)
-    present = [row for row in rows if row["order_ts"] is not None]
-    return (
-        tuple(missing),
-        sum(row["order_ts"] < row["newest"] for row in present),
-        sum(not row["amount"] for row in present),
-    )
+
+
+def _orders_as_of(lab, path: str, moment: str) -> int | None:
+    """1 if all of a table's first 25 orders are there as of a moment, 0 if not, None if refused."""
+    reader = lab.spark.read.format("hudi").option("as.of.instant", moment)
+    try:
+        return int(reader.load(path).count() >= 25)
+    except Exception as refusal:  # Hudi's own exception comes through Py4J
+        if "Cleaner" in str(refusal):
+            return None
+        raise

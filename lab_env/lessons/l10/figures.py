@@ -6,9 +6,14 @@ its completion the two differ.
 """
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+import pandas as pd
+from pyspark.sql import DataFrame
+
+from lab_env.display.card import styled
 from lab_env.display.chart import INK, new_chart, svg
 from lab_env.display.palette import AMBER, GREEN, PINK, SKY
 from lab_env.hudi.timeline import seconds_between
@@ -17,6 +22,32 @@ from lab_env.xray.captions import clock
 FILLS = (SKY, AMBER, GREEN, PINK)  # black letters read well on each
 LANES = {"readers saw": 1.0, "AS OF says": 0.0}
 WITHIN, BETWEEN = 1.0, 1.3  # widths: from request to completion, from there to the next request
+
+
+def amount_of(order: str, table: DataFrame) -> str | None:
+    """The amount of one order in a table; Hudi's own words if it refuses; None without a row.
+
+    Args:
+        order: for example `O-17`.
+        table: with the columns `order_id` and `amount`.
+    """
+    try:
+        row = table.where(table["order_id"] == order).select("amount").first()
+    except Exception as refusal:
+        java = getattr(refusal, "java_exception", None)
+        return (java.getMessage() if java else str(refusal)).partition(". ")[0]
+    return str(row["amount"]) if row else None
+
+
+def show_answers(answers: pd.DataFrame | Mapping[str, str]):
+    """A table of answers that may be whole sentences.
+
+    Args:
+        answers: a table, or one answer by the question.
+    """
+    frame = answers if isinstance(answers, pd.DataFrame) else pd.DataFrame({"answer": answers})
+    left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
+    return styled(frame).set_table_styles(left)
 
 
 @dataclass(frozen=True)

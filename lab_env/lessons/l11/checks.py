@@ -1,7 +1,8 @@
-"""Checks of lesson 11: what four runs of a job delivered, and which lost windows were foreseen.
+"""Checks of lesson 11: windows, what three runs of a job delivered, a commit with its bookmark, and
+which lost windows were foreseen.
 
-Both work on copies of one small table, which the first check writes. A copy shows as many of its
-commits as its timeline has, so a commit arrives when its timeline files are copied.
+They work on the lesson's own tables and on copies of them. A copy shows as many of its commits as
+its timeline has, so a commit arrives when its timeline files are copied.
 """
 
 import secrets
@@ -12,31 +13,155 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from unittest.mock import patch
 
-from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from lab_env.course.answers import Unreadable, as_bool, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.errors import LabError
 from lab_env.hudi.timeline import Instant
 from lab_env.lessons.table_copies import copy_table
-from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
-# The orders of each commit, by number. Commit 1 creates them all, the others change some.
-COMMITS = ((1, 2, 3, 4, 5), (4, 5), (1,), (4,))
-STATES = ("new", "paid", "packed", "shipped")
-# How many commits there are when each run of 11.1 begins. Commit 4 arrives during run 2.
-SHOWN = (2, 3, 4, 4)
-BUSY_RUN, LATE_COMMIT = 2, 4
-# In which runs each order's change may come, by order and commit.
-DUE = {
-    (1, 1): {1},
-    (2, 1): {1},
-    (3, 1): {1},
-    (4, 2): {1},
-    (5, 2): {1},
-    (1, 3): {2},
-    (4, LATE_COMMIT): {2, 3},
-}
+# How many commits there are when each run of 11.2 begins. Commit 3 arrives during run 2.
+SHOWN = (2, 2, 3)
+BUSY_RUN, LATE_COMMIT = 2, 3
 NEXT_MILLISECOND = 1
+FALLBACK = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
+# The windows of 11.1: after which commit they begin (0 is before everything), with which they end
+# (None is no end).
+WINDOWS = ((1, None), (0, 1))
+Rows = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Read:
+    """One window that the learner's function was asked for.
+
+    Args:
+        after: number of the commit whose completion is the begin; 0 is before everything.
+        upto: number of the commit whose completion is the end; None if no end was asked for.
+        rows: what it delivered, as orders with the number of their commit.
+        due: what the window holds.
+    """
+
+    after: int
+    upto: int | None
+    rows: Rows
+    due: Rows
+
+    @property
+    def name(self) -> str:
+        """The window in words."""
+        begin = f"after commit {self.after}" if self.after else "from the beginning"
+        return f"{begin} {f'to commit {self.upto}' if self.upto else 'without an end'}"
+
+
+@check_of("11.1")
+class ReadsAWindow:
+    """A function that reads the rows of a window, with an end and without."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> tuple[Read, ...] | str:
+        """Ask for a window without an end, and for one that ends before the newest commit.
+
+        Returns:
+            What came, up to the first wrong window, or the type of an answer that is no DataFrame
+            of Spark.
+        """
+        path = lab.path("orders")
+        commits = _commits(lab, path, 2)
+        number = {commit.requested: n for n, commit in enumerate(commits, start=1)}
+        found = []
+        for after, upto in WINDOWS:
+            begin = commits[after - 1].completed if after else "000"
+            end = commits[upto - 1].completed if upto else None
+            rows = answer(begin, end, path) if end else answer(begin, path=path)
+            if not isinstance(rows, DataFrame):
+                return _type_of(rows)
+            due = _numbers(_window(lab, path, begin, end or commits[-1].completed), number)
+            found.append(Read(after, upto, _numbers(rows, number), due))
+            if found[-1].rows != due:
+                break
+        return tuple(found)
+
+    @staticmethod
+    def judge(facts: tuple[Read, ...] | str) -> Passed | NotYet:
+        """Each window has the newest row of each order that changed in it."""
+        if isinstance(facts, str):
+            return NotYet(
+                f"Your function returns a {facts}. The lesson goes on with its rows in Spark, so "
+                "it needs a DataFrame of Spark."
+            )
+        for read in facts:
+            if read.rows != read.due:
+                return NotYet(
+                    f"The window {read.name} has {len(read.due):,} rows, you deliver "
+                    f"{len(read.rows):,}. {_why_other_rows(read)}"
+                )
+        counts = " and ".join(f"{len(read.rows):,}" for read in facts)
+        return Passed(f"Two windows, {counts} rows: the newest of each order that changed.")
+
+
+def _why_other_rows(read: Read) -> str:
+    """Which mistake makes a window's rows other than they are."""
+    too_many = sorted(set(read.rows) - set(read.due))
+    lacking = sorted(set(read.due) - set(read.rows))
+    if not read.upto and any(commit <= read.after for _, commit in read.rows):
+        return (
+            f"{too_many[0][0]} of commit {too_many[0][1]} is among them. That is the whole table: "
+            "which type of query is it?"
+        )
+    if read.upto and any(commit > read.upto for _, commit in read.rows):
+        order, commit = max(too_many, key=lambda row: row[1])
+        return f"{order} of commit {commit} is among them: it does not stop at its end."
+    if lacking and not too_many:
+        return (
+            f"You lack {lacking[0][0]}, which has changed since. A filter of the table as it is "
+            "now has no older rows; an incremental query reads the files that the commits wrote."
+        )
+    return "What lies between the begin and the end, and is the newest row of its order there?"
+
+
+def _numbers(rows: object, number: dict[str, int]) -> Rows:
+    """An answer's rows as sorted orders with the number of their commit."""
+    found = as_rows(rows, ("order_id", "_hoodie_commit_time"))
+    return tuple(sorted((order, number.get(commit, 0)) for order, commit in found))
+
+
+@cache  # the same for every answer
+def _window(lab, path: str, begin: str, end: str) -> DataFrame:
+    """The rows of a window, kept."""
+    return (
+        lab.spark.read.format("hudi")
+        .option("hoodie.datasource.query.type", "incremental")
+        .option("hoodie.datasource.read.begin.instanttime", begin)
+        .option("hoodie.datasource.read.end.instanttime", end)
+        .load(path)
+        .select("order_id", "_hoodie_commit_time")
+        .cache()
+    )
+
+
+def _commits(lab, path: str, count: int) -> list[Instant]:
+    """The commits of a table of the lesson, in order.
+
+    Raises:
+        LabError: there are fewer than `count`.
+    """
+    commits = (
+        [found for found in lab.xray(path).instants if found.writes] if lab.files(path) else []
+    )
+    if len(commits) < count:
+        raise LabError(
+            f"The table {path.rsplit('/', 1)[-1]} has {len(commits)} of the {count} commits that "
+            "this exercise needs.",
+            "run the cells above in their order, then this one again.",
+        )
+    return commits
+
+
+def _type_of(answer: object) -> str:
+    kind = type(answer)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
 @dataclass(frozen=True)
@@ -45,61 +170,79 @@ class Run:
 
     Args:
         begin: the bookmark that it got.
-        rows: what it delivered, as numbers of order and commit.
+        rows: what it delivered, as orders with the number of their commit.
         bookmark: what it returned for the next run; None if that was no text.
     """
 
     begin: str
-    rows: tuple[tuple[int, int], ...]
+    rows: Rows
     bookmark: str | None
 
 
 @dataclass(frozen=True)
-class FourRuns:
+class ThreeRuns:
     """What the job did.
 
     Args:
-        runs: up to four; the last one may have returned no bookmark, or delivered a row again.
+        runs: up to three; the last one may have returned no bookmark, or delivered a row again.
         requested: time of each commit.
         completed: time of each commit.
+        early: what the first two commits hold: the first run has to deliver it.
+        late: what the third commit changed: the second run or the third one delivers it.
     """
 
     runs: tuple[Run, ...]
     requested: tuple[str, ...]
     completed: tuple[str, ...]
+    early: Rows
+    late: Rows
 
 
-@check_of("11.1")
+@check_of("11.2")
 class ExactlyOnce:
-    """Each change is delivered once over four runs, also one that completes during a run."""
+    """Each change is delivered once over three runs, also one that completes during a run."""
 
     @staticmethod
-    def observe(lab, answer) -> FourRuns:
-        """Run the job four times on a growing copy, handing on nothing but its bookmark as text."""
-        source, commits = _small_table(lab)
+    def observe(lab, answer) -> ThreeRuns | str:
+        """Run the job three times on a growing copy, handing on nothing but its bookmark as text.
+
+        Returns:
+            The runs, or the type of rows that are no DataFrame of Spark.
+        """
+        source, commits = _uncleaned(lab)
         number = {commit.requested: n for n, commit in enumerate(commits, start=1)}
         path, begin, runs = lab.scratch("job"), "000", []
         for run, shown in enumerate(SHOWN, start=1):
             copy_table(lab, source, path, hidden=commits[shown:])
-            with _commit_arrives(lab, source, path) if run == BUSY_RUN else nullcontext():
+            arrival = _commit_arrives(lab, source, path, commits[LATE_COMMIT:])
+            with arrival if run == BUSY_RUN else nullcontext():
                 answered, bookmark = answer(path, begin)
-            rows = sorted(
-                (int(order.removeprefix("O-")), number[commit])
-                for order, commit in as_rows(answered, ("order_id", "_hoodie_commit_time"))
-            )
-            runs.append(Run(begin, tuple(rows), _text_or_none(bookmark)))
+                if not isinstance(answered, DataFrame):
+                    return _type_of(answered)
+                rows = _numbers(answered, number)
+            runs.append(Run(begin, rows, _text_or_none(bookmark)))
             begin = runs[-1].bookmark
             if begin is None or _delivered_twice(runs):
                 break  # it cannot become right any more
-        return FourRuns(
-            tuple(runs),
-            tuple(commit.requested for commit in commits),
-            tuple(commit.completed for commit in commits),
+        ends = [commit.completed for commit in commits]
+        early, late = (
+            _numbers(_window(lab, source, begin, end), number)
+            for begin, end in (
+                ("000", ends[SHOWN[0] - 1]),
+                (ends[SHOWN[0] - 1], ends[LATE_COMMIT - 1]),
+            )
         )
+        times = zip(*((commit.requested, commit.completed) for commit in commits), strict=True)
+        return ThreeRuns(tuple(runs), *times, early, late)
 
     @staticmethod
-    def judge(facts: FourRuns) -> Passed | NotYet:
+    def judge(facts: ThreeRuns | str) -> Passed | NotYet:
         """Nothing twice, nothing missing, nothing late."""
+        if isinstance(facts, str):
+            return NotYet(
+                f"Your rows are a {facts}. The job below writes them with Spark, so it needs a "
+                "DataFrame of Spark."
+            )
         last = facts.runs[-1]
         if last.bookmark is None:
             return NotYet(
@@ -111,21 +254,21 @@ class ExactlyOnce:
         if twice:
             return NotYet(_why_twice(facts, twice))
         run_of = {row: n for n, run in enumerate(facts.runs, start=1) for row in run.rows}
-        missing = DUE.keys() - run_of.keys()
+        missing = {*facts.early, *facts.late} - run_of.keys()
         if missing:
             return NotYet(_why_missing(missing))
-        if any(run_of[row] not in runs for row, runs in DUE.items()):
+        if any(run_of[row] > 1 for row in facts.early):
             return NotYet("Some rows came in a later run than the first one that could see them.")
-        counts = ", ".join(str(len(run.rows)) for run in facts.runs)
+        counts = ", ".join(f"{len(run.rows):,}" for run in facts.runs)
         return Passed(
-            f"Rows in the four runs: {counts}. Every change came once, and the job remembers one "
+            f"Rows in the three runs: {counts}. Every change came once, and the job remembers one "
             "completion time."
         )
 
 
 @contextmanager
-def _commit_arrives(lab, source: str, path: str) -> Generator[None]:
-    """Let the hidden commits arrive just before the second query of the body.
+def _commit_arrives(lab, source: str, path: str, hidden: Sequence[Instant]) -> Generator[None]:
+    """Let commits that are not hidden arrive just before the second query of the body.
 
     Queries are what reads the table or its timeline: a load, an SQL statement, an X-ray.
     """
@@ -137,7 +280,7 @@ def _commit_arrives(lab, source: str, path: str) -> Generator[None]:
             nonlocal asked
             asked += 1
             if asked == 2:
-                copy_table(lab, source, path)
+                copy_table(lab, source, path, hidden)
             return query(*arguments, **options)
 
         return run
@@ -155,16 +298,16 @@ def _text_or_none(bookmark: object) -> str | None:
         return None
 
 
-def _delivered_twice(runs: Sequence[Run]) -> list[tuple[int, int]]:
+def _delivered_twice(runs: Sequence[Run]) -> list[tuple[str, int]]:
     """The rows that were delivered more than once."""
     times = Counter(row for run in runs for row in run.rows)
     return sorted(row for row, count in times.items() if count > 1)
 
 
-def _why_missing(missing: set[tuple[int, int]]) -> str:
+def _why_missing(missing: set[tuple[str, int]]) -> str:
     """Which changes never came, and which mistake skips them."""
     order, commit = min(missing)
-    count = f"Changes that never came: {len(missing)}, such as O-{order} of commit {commit}."
+    count = f"Changes that never came: {len(missing):,}, such as {order} of commit {commit}."
     if commit == LATE_COMMIT:
         return (
             f"{count} It completed while run {BUSY_RUN} was at work: after the run had read, and "
@@ -176,14 +319,14 @@ def _why_missing(missing: set[tuple[int, int]]) -> str:
     )
 
 
-def _why_twice(facts: FourRuns, twice: list[tuple[int, int]]) -> str:
+def _why_twice(facts: ThreeRuns, twice: list[tuple[str, int]]) -> str:
     """What came twice, and which mistake makes it so."""
     commit = twice[0][1]
     requested, completed = facts.requested[commit - 1], facts.completed[commit - 1]
     if facts.runs[-1].begin == "000":
         return (
             f"The bookmark stays at 000: run {len(facts.runs)} delivered everything again, "
-            f"{sum(len(run.rows) for run in facts.runs)} rows so far."
+            f"{sum(len(run.rows) for run in facts.runs):,} rows so far."
         )
     marks = [run.begin for run in facts.runs if run.begin != "000"]
     count = f"Commit {commit} arrived twice, {sum(row[1] == commit for row in twice)} rows of it."
@@ -205,6 +348,99 @@ def _why_twice(facts: FourRuns, twice: list[tuple[int, int]]) -> str:
     return f"{count} It was completed at {completed}; your bookmarks were {', '.join(marks)}."
 
 
+BATCHES = ((("O-1", "new"), ("O-1", "paid")), (("O-1", "packed"), ("O-2", "new")))
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The table after one call of the learner's function, or after two.
+
+    Args:
+        commits: how many writes its timeline has.
+        rows: its orders and their statuses.
+        notes: of the newest commit.
+        bookmark: what the newest call was given.
+        calls: how often the function was called, each time with two rows.
+    """
+
+    commits: int
+    rows: tuple[tuple[str, str], ...]
+    notes: dict[str, str]
+    bookmark: str
+    calls: int
+
+
+@check_of("11.3")
+class RowsWithTheirBookmark:
+    """A function that appends rows, and keeps a bookmark in the same commit."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Audit | str:
+        """Append twice to a table of its own; stop after the first call if it was wrong."""
+        path = lab.scratch("audit")
+        for call, batch in enumerate(BATCHES, start=1):
+            bookmark = f"2026112012{secrets.randbelow(10**7):07}"
+            rows = lab.spark.createDataFrame(batch, "order_id string, status string").selectExpr(
+                "*",
+                "CAST(10 AS DECIMAL(12,2)) AS amount",
+                f"timestamp'2026-11-20 12:0{call}:00' AS order_ts",
+            )
+            answer(rows.coalesce(1), bookmark, path)
+            if not lab.files(path):
+                return "no file"
+            table = lab.xray(path)
+            stored = lab.spark.read.format("hudi").load(path).select("order_id", "status")
+            found = Audit(
+                sum(instant.writes for instant in table.instants),
+                tuple(sorted((row.order_id, row.status) for row in stored.collect())),
+                {name: str(value) for name, value in table.commit().extra.items()},
+                bookmark,
+                call,
+            )
+            if not isinstance(_judged(found), Passed):
+                break
+        return found
+
+    @staticmethod
+    def judge(facts: Audit | str) -> Passed | NotYet:
+        """Every row, and the bookmark in the newest commit."""
+        return _judged(facts)
+
+
+def _judged(facts: Audit | str) -> Passed | NotYet:
+    """Whether every row is there, and the bookmark in the newest commit."""
+    if isinstance(facts, str):
+        return NotYet(f"After the call there is {facts} at the path that your function got.")
+    written = [row for batch in BATCHES[: facts.calls] for row in batch]
+    has = f"Your function got {len(written)} rows, the table has {len(facts.rows)}"
+    if facts.calls > 1 and sorted(facts.rows) == sorted(BATCHES[1]):
+        return NotYet(f"{has}: the second call replaced the first one's rows.")
+    if sorted(facts.rows) != sorted(written):
+        return NotYet(
+            f"{has}: it keeps one row per order, or loses some. The audit "
+            "has no record key, and its operation keeps every row."
+        )
+    kept = facts.notes.get("bookmark.orders")
+    if kept is None:
+        names = [name for name in facts.notes if name != "schema"]
+        return NotYet(
+            "The rows are there, but the commit carries no note of that name. Its notes: "
+            f"{', '.join(names) or 'none'}. Only options that begin with "
+            "hoodie.datasource.write.commitmeta.key.prefix are kept."
+        )
+    if kept != facts.bookmark:
+        return NotYet(f"Call {facts.calls} was given {facts.bookmark}; its commit says {kept}.")
+    if facts.commits > facts.calls:
+        return NotYet(
+            f"{facts.calls} calls made {facts.commits} commits. A job that dies between two "
+            "commits has written one without the other."
+        )
+    return Passed(
+        f"{facts.calls} calls, {facts.commits} commits, {len(facts.rows)} rows, and the newest "
+        f"commit says bookmark.orders = {kept}."
+    )
+
+
 @dataclass(frozen=True)
 class Window:
     """What is known of one bookmark, and what the function answered.
@@ -213,7 +449,7 @@ class Window:
         cleaned: whether the table was cleaned.
         after: number of the commit whose completion is the bookmark.
         missed: commits after it.
-        short: whether one of their windows delivers fewer rows than before the cleaning.
+        short: whether files of one of them are gone, so that its window comes back short.
         kept: whether the cleaner promised to keep all of them.
         answer: what the function returned.
     """
@@ -226,26 +462,25 @@ class Window:
     answer: object
 
 
-@check_of("11.2")
+@check_of("11.4")
 class LostWindow:
     """A window that the cleaner took is foreseen."""
 
     @staticmethod
     def observe(lab, answer) -> tuple[Window, ...]:
-        """Call the function for a table and a cleaned copy of it, with several bookmarks."""
-        whole = [len(orders) for orders in COMMITS]
+        """Call the function for the cleaned orders and the uncleaned audit."""
         found = []
         for table in _with_and_without_cleaning(lab):
             commits = table.commits
-            for after in (1, len(commits) - 1, len(commits)):
-                missed = range(after, len(commits))
+            for after in (1, *([len(commits) - 1] if table.kept_from else []), len(commits)):
+                missed = commits[after:]
                 found.append(
                     Window(
                         bool(table.kept_from),
                         after,
                         len(missed),
-                        short=any(table.left[n] < whole[n] for n in missed),
-                        kept=all(commits[n].requested >= table.kept_from for n in missed),
+                        short=any(table.lacks.get(commit.requested, False) for commit in missed),
+                        kept=all(commit.requested >= table.kept_from for commit in missed),
                         answer=answer(table.name, commits[after - 1].completed),
                     )
                 )
@@ -262,7 +497,7 @@ class LostWindow:
             )
             if window.short and not alarm:
                 return NotYet(
-                    f"{where}, but windows of them come back with fewer rows than before. The "
+                    f"{where}, but files of one of them are gone: its window comes back short. The "
                     "timeline still lists these commits. Cleaning removes files, no instants; what "
                     "it kept stands in the clean."
                 )
@@ -290,73 +525,80 @@ def _why_safe(window: Window) -> str:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table that 11.2 asks about.
+    """A table that 11.4 asks about.
 
     Args:
         name: in Spark's catalogue.
         commits: in their order.
-        left: how many rows the window of each commit delivers.
         kept_from: what the clean promised to keep, a requested time; empty without a clean.
+        lacks: whether the strict reader failed, by the requested time of the commits it was asked.
     """
 
     name: str
     commits: list[Instant]
-    left: list[int]
-    kept_from: str = ""
+    kept_from: str
+    lacks: dict[str, bool]
 
 
 @cache  # an answer only asks, so all answers of a lesson get the same two tables
 def _with_and_without_cleaning(lab) -> tuple[_Table, _Table]:
-    """Two copies of the small table, the second one cleaned."""
-    source, commits = _small_table(lab)
-    names = []
-    for _ in range(2):
-        path = lab.scratch("missed")
-        names.append(f"missed_{secrets.token_hex(3)}")
-        copy_table(lab, source, path)
-        lab.spark.sql(f"CREATE TABLE {names[-1]} USING hudi LOCATION '{path}'")
-    clean = lab.spark.sql(
-        f"CALL run_clean(table => '{names[1]}', retain_commits => 1, "
-        "options => 'hoodie.metadata.enable=false')"
-    )
-    kept_from = clean.first()["earliest_commit_to_retain"]
+    """The audit, which was never cleaned, and the orders, which were.
+
+    Raises:
+        LabError: the orders were not cleaned yet.
+    """
+    tables = {}
+    for table in ("audit", "orders"):
+        tables[table] = f"{table}_{secrets.token_hex(3)}"
+        lab.spark.sql(f"CREATE TABLE {tables[table]} USING hudi LOCATION '{lab.path(table)}'")
+    audit, orders = _commits(lab, lab.path("audit"), 2), _commits(lab, lab.path("orders"), 3)
+    cleans = lab.spark.sql(f"CALL show_cleans(table => '{tables['orders']}')").collect()
+    if not cleans:
+        raise LabError(
+            "The table orders was not cleaned yet.",
+            "run the cells above in their order, then this one again.",
+        )
+    kept_from = max(row["earliest_commit_to_retain"] for row in cleans)
+    second = orders[1]
+    lacks = {second.requested: _lacks_files(lab, orders[0].completed, second.completed)}
     return (
-        _Table(names[0], commits, [len(orders) for orders in COMMITS]),
-        _Table(names[1], commits, _steps(lab, path, commits), kept_from),
+        _Table(tables["audit"], audit, "", {}),
+        _Table(tables["orders"], orders, kept_from, lacks),
     )
 
 
-def _small_table(lab) -> tuple[str, list[Instant]]:
-    """The path of the table of both checks, written at the first call, and its commits in order."""
-    path = lab.path("checks/small")
-    if not lab.files(path):
-        options = DEMO_OPTIONS | KEYS | {
-            "hoodie.table.name": "small",
-            "hoodie.index.bloom.num_entries": "1000",
-        }  # fmt: skip
-        for minute, (orders, status) in enumerate(zip(COMMITS, STATES, strict=True)):
-            ids = lab.spark.createDataFrame([(f"O-{n}",) for n in orders], "order_id string")
-            ids.coalesce(1).selectExpr(  # the columns of the lesson's own table
-                "order_id",
-                f"'{status}' AS status",
-                "CAST(10 AS DECIMAL(12,2)) AS amount",
-                "sha2(order_id, 256) AS tracking_code",
-                f"timestamp'2026-11-20 12:{minute:02}:00' AS order_ts",
-                "'2026-11-20' AS partition_date",
-            ).write.format("hudi").options(**options).mode("append").save(path)
-    return path, [instant for instant in lab.xray(path).instants if instant.writes]
-
-
-def _steps(lab, path: str, commits: list[Instant]) -> list[int]:
-    """How many rows the window of each commit delivers."""
-    ends = [commit.completed for commit in commits]
-    return [
+def _lacks_files(lab, begin: str, end: str) -> bool:
+    """Whether the strict reader finds that files of a window of the orders are gone."""
+    reader = (
         lab.spark.read.format("hudi")
         .option("hoodie.datasource.query.type", "incremental")
         .option("hoodie.datasource.read.begin.instanttime", begin)
         .option("hoodie.datasource.read.end.instanttime", end)
-        .load(path)
-        .select("order_id")
-        .count()
-        for begin, end in zip(["000", *ends], ends, strict=False)
-    ]
+        .option(FALLBACK, "false")
+    )
+    try:
+        reader.load(lab.path("orders")).select("order_id").count()
+    except Exception as error:
+        if "FileNotFoundException" not in str(error):
+            raise
+        return True
+    return False
+
+
+def _uncleaned(lab) -> tuple[str, list[Instant]]:
+    """A copy of the orders as they were before the lesson cleans them, and its commits in order.
+
+    Raises:
+        LabError: the orders lack commits, or were cleaned before the first call.
+    """
+    orders, copy = lab.path("orders"), lab.path("checks/orders")
+    _commits(lab, orders, LATE_COMMIT)
+    cleaned = any(instant.action == "clean" for instant in lab.xray(orders).instants)
+    if not lab.files(copy):
+        if cleaned:
+            raise LabError(
+                "The lesson's last section has cleaned files away that this exercise needs.",
+                "run the notebook again from its first cell.",
+            )
+        copy_table(lab, orders, copy)
+    return copy, _commits(lab, copy, LATE_COMMIT)

@@ -1,21 +1,82 @@
-"""Draws what two runs of one reader deliver, commit by commit; rows delivered twice are red.
+"""What lesson 11 measures, keeps and draws: the cost of queries, bookmarks, deliveries of two runs.
 
-A run's rows name their commit in `_hoodie_commit_time`, which is the commit's requested time. The
-axis shows requested and completion times in their order, without a scale.
+In the drawing, rows delivered twice are red. A run's rows name their commit in
+`_hoodie_commit_time`, which is the commit's requested time. The axis shows requested and completion
+times in their order, without a scale.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
+from lab_env import store
 from lab_env.display.chart import INK, new_panels, svg
 from lab_env.display.palette import BLUE, GREY, VERMILION
 from lab_env.hudi.timeline import Instant
+from lab_env.probes.scans import rows_and_files_read
 
 FIRST, SECOND, TWICE = GREY, BLUE, VERMILION
 KEY = "order_id"
 COMMIT = "_hoodie_commit_time"
+NOTE = "bookmark.orders"
+BEGINNING = "000"
+
+
+def cost_of(queries: Mapping) -> pd.DataFrame:
+    """Run queries, and count what their scans read.
+
+    Args:
+        queries: DataFrames by name.
+
+    Returns:
+        One line per query: `rows` that it delivers, and `files read`.
+    """
+    cost = {}
+    for name, query in queries.items():
+        rows, files = rows_and_files_read(query)
+        cost[name] = {"rows": len(rows), "files read": files}
+    return pd.DataFrame(cost).T
+
+
+def kept_bookmark(lab, path: str) -> str:
+    """The bookmark in the newest commit of a table that carries one; `000` without any.
+
+    Later commits may carry none: a clustering has no notes of the job.
+
+    Args:
+        lab: of the lesson.
+        path: of the table, which need not exist yet.
+    """
+    if not lab.files(path):
+        return BEGINNING
+    table = lab.xray(path)
+    for write in reversed((*table.history, *table.instants)):
+        if write.writes and write.completed:
+            kept = table.commit(write.requested).extra.get(NOTE)
+            if kept:
+                return kept
+    return BEGINNING
+
+
+def stream_offsets(lab, checkpoint: str) -> list[str]:
+    """How far a stream that reads a Hudi table has come, batch by batch, from its checkpoint.
+
+    Args:
+        lab: of the lesson.
+        checkpoint: its path.
+
+    Returns:
+        Hudi's completion times, in order.
+    """
+    s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
+    ends = []
+    for found in lab.files(f"{checkpoint}/offsets"):
+        text = s3.get_object(Bucket=bucket, Key=found.key)["Body"].read().decode()
+        lines = [line for line in text.splitlines() if '"offsetCommitTime"' in line]
+        ends += [json.loads(line)["offsetCommitTime"] for line in lines]
+    return sorted(ends)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Nothing is written to the lesson's tables, so each check takes a second or two. 
 feed from the table's first commit on, which the lesson's last section cleans away.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from lab_env.errors import LabError
 from lab_env.lessons.table_copies import copy_table
 
 IMAGE = "order_id STRING, customer_id STRING, status STRING, cents BIGINT"
-LIVES = {  # the states of each order in the lesson's first five commits
+LIVES = {  # the states of each order in the lesson's first four commits
     "O-12": ("new", "paid", "cancelled"),
     "O-17": ("new", "paid"),
     "O-13": ("new", "paid", None),
@@ -26,14 +26,82 @@ LIVES = {  # the states of each order in the lesson's first five commits
 }
 
 
+COLUMNS = ("op", "ts_ms", "before", "after")
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What the learner's function reads after the table's first commit.
+
+    Args:
+        columns: of its answer; those of a table where the query is no CDC query.
+        rows: how many rows it has.
+        agrees: whether they are the changes after the first commit, row by row.
+        due: how many changes there are.
+        inserts: how many of its rows are inserts of the first commit.
+    """
+
+    columns: tuple[str, ...]
+    rows: int
+    agrees: bool
+    due: int
+    inserts: int = 0
+
+
 @check_of("12.1")
+class ReadsTheFeed:
+    """A function that reads the changes after a commit."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Feed | str:
+        """Read the feed after the first commit of the lesson's Copy-on-Write table.
+
+        Returns:
+            What came, or the type of an answer that is no DataFrame of Spark.
+        """
+        commits = _first_commits(lab, 2)
+        answered = answer(lab.path("orders_cow"), commits[0])
+        if not isinstance(answered, DataFrame):
+            return _type_of(answered)
+        due = _feed_rows(lab, commits[0], lab.xray(lab.path("orders_cow")).instants[-1])
+        if not {*COLUMNS} <= {*answered.columns}:
+            return Feed(tuple(answered.columns), answered.count(), False, len(due))
+        rows = sorted(map(str, answered.select(*COLUMNS).collect()))
+        of_first = sum(f"ts_ms='{commits[0]}'" in row for row in rows)
+        return Feed(tuple(answered.columns), len(rows), rows == due, len(due), of_first)
+
+    @staticmethod
+    def judge(facts: Feed | str) -> Passed | NotYet:
+        """The changes after the first commit, and no other."""
+        if isinstance(facts, str):
+            return NotYet(
+                f"Your function returns a {facts}. The lesson goes on with the changes in Spark, "
+                "so it needs a DataFrame of Spark."
+            )
+        if not {*COLUMNS} <= {*facts.columns}:
+            return NotYet(
+                f"{facts.rows:,} rows with the columns of the table: newest rows, not changes. A "
+                "change has the columns op, ts_ms, before and after. Which format has the query?"
+            )
+        if facts.inserts:
+            return NotYet(
+                f"{facts.rows:,} changes, {facts.inserts:,} of them inserts of the first commit: "
+                f"you read from the very first commit on. After it there are {facts.due}."
+            )
+        if not facts.agrees:
+            return NotYet(f"{facts.rows:,} changes; after the first commit there are {facts.due}.")
+        return Passed(f"{facts.rows} changes after the first commit, each with its two images.")
+
+
+@check_of("12.2")
 class OneOrdersLife:
     """The states of four orders, put together from changes that come newest first."""
 
     @staticmethod
     def observe(lab, answer) -> dict[str, object]:
-        """Call the function for each order with the changes of the lesson's first five commits."""
-        changes = _newest_first(lab, *_first_commits(lab))
+        """Call the function for each order with the changes of the lesson's first four commits."""
+        first, *_, last = _first_commits(lab, 4)
+        changes = _newest_first(lab, first, last)
         return {order: answer(changes, order) for order in LIVES}
 
     @staticmethod
@@ -85,7 +153,7 @@ class Moves:
     erased: int
 
 
-@check_of("12.2")
+@check_of("12.3")
 class RevenueByChanges:
     """Old revenue and the answer make the revenue that a full recompute finds."""
 
@@ -96,13 +164,12 @@ class RevenueByChanges:
         Returns:
             The moves, or the type of an answer that Spark cannot join.
         """
-        first, _ = _first_commits(lab)
+        first, *_ = _first_commits(lab, 4)
         newest = lab.xray(lab.path("orders_cow")).instants[-1].requested
         changes, truth = _changes_and_truth(lab, first, newest)
         deltas = answer(changes)
         if not isinstance(deltas, DataFrame):
-            kind = type(deltas)
-            return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+            return _type_of(deltas)
         return replace(truth, answer=tuple(as_rows(deltas, ("customer_id", "cents"))))
 
     @staticmethod
@@ -190,7 +257,7 @@ class NextRun:
     earlier: bool = False
 
 
-@check_of("12.3")
+@check_of("12.4")
 class WhereTheNextRunBegins:
     """Every change that is not counted, and no other, for the totals now and one run earlier."""
 
@@ -251,17 +318,19 @@ def _why_wrong_begin(run: NextRun) -> str:
     return ""
 
 
-def _first_commits(lab) -> tuple[str, str]:
-    """Requested times of the orders' first commit and of the fifth, the erasures.
+def _first_commits(lab, count: int) -> list[str]:
+    """Requested times of the orders' first commits: the insert, the payments, the events, the
+    erasures.
 
     Raises:
         LabError: the commits are not there yet, or no longer.
     """
     instants = lab.xray(lab.path("orders_cow")).instants
     commits = [instant.requested for instant in instants if instant.action == "commit"]
-    if len(commits) < 5:
+    if len(commits) < count:
         raise LabError(
-            "The table orders_cow has not all of its first five commits yet.",
+            f"The table orders_cow has {len(commits)} of the {count} commits that this exercise "
+            "needs.",
             "run the cells above in their order, then this one again.",
         )
     if any(instant.action == "clean" for instant in instants):
@@ -269,7 +338,18 @@ def _first_commits(lab) -> tuple[str, str]:
             "The lesson's last section has cleaned the changes away that this exercise needs.",
             "run the notebook again from its first cell.",
         )
-    return commits[0], commits[4]
+    return commits[:count]
+
+
+def _type_of(answer: object) -> str:
+    kind = type(answer)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+
+
+@cache  # the same for every answer, as long as nobody writes
+def _feed_rows(lab, begin: str, newest) -> list[str]:
+    """The rows of the feed after a commit, as sorted text."""
+    return sorted(map(str, _feed(lab, begin).select(*COLUMNS).collect()))
 
 
 @cache  # the same for every answer
@@ -329,6 +409,15 @@ def _changes_and_truth(lab, first: str, newest: str) -> tuple[DataFrame, Moves]:
 
 def _changes(lab, begin: str, end: str | None = None) -> DataFrame:
     """The feed of the orders with parsed images, of commits requested after begin, up to end."""
+    changes = _feed(lab, begin, end)
+    for image in ("before", "after"):
+        row = F.from_json(image, IMAGE)
+        changes = changes.withColumn(image, F.when(row["order_id"].isNotNull(), row))
+    return changes
+
+
+def _feed(lab, begin: str, end: str | None = None) -> DataFrame:
+    """The feed of the orders as the CDC query returns it."""
     reader = (
         lab.spark.read.format("hudi")
         .option("hoodie.datasource.query.type", "incremental")
@@ -337,11 +426,7 @@ def _changes(lab, begin: str, end: str | None = None) -> DataFrame:
     )
     if end:
         reader = reader.option("hoodie.datasource.read.end.instanttime", end)
-    changes = reader.load(lab.path("orders_cow"))
-    for image in ("before", "after"):
-        row = F.from_json(image, IMAGE)
-        changes = changes.withColumn(image, F.when(row["order_id"].isNotNull(), row))
-    return changes
+    return reader.load(lab.path("orders_cow"))
 
 
 def _revenue(table: DataFrame) -> dict[str, int]:

@@ -1,15 +1,93 @@
-"""Draws a waterfall: an old total, what each kind of change did to it, and the new total."""
+"""What lesson 12 meters, compares and draws: costs, totals, stories, and a waterfall.
 
-from collections.abc import Mapping
+The waterfall leads from an old total by what each kind of change did to it to the new total.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from decimal import Decimal
 from itertools import accumulate
+
+import pandas as pd
 
 from lab_env.display.chart import INK, new_chart, svg
 from lab_env.display.palette import GREEN, VERMILION
 from lab_env.errors import LabError
+from lab_env.probes.inputs import InputBytes
+from lab_env.probes.s3_requests import count_requests
 
 UP, DOWN = GREEN, VERMILION
 HALF = 0.36  # of a bar's width, in steps
+ABSENT = "not there"
+
+
+class Cost:
+    """Counts what the queries inside a `with` block read: bytes of Spark's tasks, and requests.
+
+    Args:
+        spark: the session.
+        path: of the table.
+    """
+
+    def __init__(self, spark, path: str):
+        self._spark = spark
+        self._path = path
+        #: `bytes` and `requests`, known after the block.
+        self.numbers: dict[str, int] = {}
+
+    def __enter__(self) -> "Cost":
+        self._stack = ExitStack()
+        self._read = self._stack.enter_context(InputBytes(self._spark, self._path))
+        self._sent = self._stack.enter_context(count_requests(self._spark))
+        return self
+
+    def __exit__(self, *raised) -> None:
+        self._stack.__exit__(*raised)
+        self.numbers = {"bytes": self._read.bytes, "requests": self._sent.total}
+
+
+def euro(rows) -> Decimal:
+    """The sum of a DataFrame's column `cents`, in euro; 0 for no row."""
+    return Decimal(rows.agg({"cents": "sum"}).first()[0] or 0) / 100
+
+
+def differences(kept, truth) -> list[str]:
+    """Customers whose kept revenue is not the true one, or who are in one of the two only.
+
+    Args:
+        kept: DataFrame with `customer_id` and `cents`.
+        truth: the same from all orders.
+    """
+    old, new = ({row.customer_id: row.cents for row in rows.collect()} for rows in (kept, truth))
+    return sorted(name for name in old | new if old.get(name) != new.get(name))
+
+
+def tell(
+    stories: Mapping[str, str], increment: Mapping[str, str], lives: Mapping[str, Sequence]
+) -> pd.DataFrame:
+    """What happened to some orders, beside what the incremental query and the change feed say.
+
+    Args:
+        stories: what happened, by order.
+        increment: the status that the incremental query delivers, by order.
+        lives: the states in the change feed, by order; None where the order is not there.
+    """
+    states = {
+        order: " → ".join(ABSENT if pd.isna(state) else str(state) for state in life)
+        for order, life in lives.items()
+    }
+    return pd.DataFrame(
+        {
+            "what happened": dict(stories),
+            "incremental query": {order: increment.get(order, "no row") for order in stories},
+            "change feed": states,
+        }
+    )
+
+
+def first_words(refusal: Exception) -> str:
+    """A refusal of Spark's in one line, without its stack trace."""
+    return " ".join(str(refusal).split("\tat ")[0].split())
 
 
 def draw_waterfall(

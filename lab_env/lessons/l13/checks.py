@@ -1,20 +1,116 @@
-"""Checks of lesson 13: what the metastore knows after a repair, what was counted without Spark."""
+"""Checks of lesson 13: what the metastore knows, what is counted without Spark, what is merged."""
 
 import random
+import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 
+import pandas as pd
 from pyspark.sql import DataFrame
 
-from lab_env.course.answers import as_int, as_rows
+from lab_env.course.answers import as_int, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 RETURNS = "returns"
 WRITER = DEMO_OPTIONS | KEYS | {"hoodie.index.bloom.num_entries": "1000"}
-# 13.1 writes one of these days; the lesson writes none of them.
+MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+READ_OPTIMISED = {"hoodie.datasource.query.type": "read_optimized"}
+# 13.2 writes one of these days; the lesson writes none of them.
 NEW_DAYS = [str(date(2027, 1, 1) + timedelta(days=n)) for n in range(365)]
+
+Counts = Mapping[str, int]  # orders by status
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What two calls of the learner's function left on the store and in the metastore.
+
+    Args:
+        name: the table's name, as it was given.
+        sent: how many orders were given to the function, in two calls.
+        orders: how many the table at its path has; None if there is no table.
+        names: what the lesson's database lists that begins with the name.
+        in_default: whether the database `default` lists it.
+        written: the folders of the partitions that the function was given.
+        known: the partitions that the metastore knows.
+    """
+
+    name: str
+    sent: int
+    orders: int | None
+    names: frozenset[str]
+    in_default: bool
+    written: frozenset[str]
+    known: frozenset[str]
+
+
+@check_of("13.1")
+class IsRegistered:
+    """A write that registers its table in the metastore."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Registered:
+        """Write twice to a Merge-on-Read table of a random name, and ask the metastore."""
+        name = f"exercise_{secrets.token_hex(3)}"
+        sizes = [random.randint(20, 60), random.randint(2, 9)]
+        begin = 0
+        for size in sizes:
+            answer(_orders(lab, begin, size), name, MERGE_ON_READ)
+            begin += size
+        path, names = lab.path(name), _names(lab, lab.database, name)
+        table = lab.spark.read.format("hudi").load(path) if lab.files(path) else None
+        strays = _names(lab, "default", name)  # no reset of a lesson reaches them
+        for stray in sorted(strays):
+            lab.spark.sql(f"DROP TABLE IF EXISTS default.{stray}")
+        return Registered(
+            name,
+            sum(sizes),
+            None if table is None else table.count(),
+            names,
+            bool(strays),
+            frozenset({"partition_date=2026-11-20", "partition_date=2026-11-21"}),
+            frozenset(lab.known_partitions(name)) if name in names else frozenset(),
+        )
+
+    @staticmethod
+    def judge(facts: Registered) -> Passed | NotYet:
+        """All orders are there, and the lesson's database has the name with all partitions."""
+        if facts.orders is None:
+            return NotYet(f'There is no table at `lab.path("{facts.name}")`. Write it there.')
+        if facts.orders != facts.sent:
+            return NotYet(
+                f"Two calls brought {facts.sent} orders, and the table has {facts.orders}. The "
+                'second call must add to the table: an upsert with `mode("append")`.'
+            )
+        if facts.in_default and not facts.names:
+            return NotYet(
+                f"The table has its {facts.orders} orders, and its name is in the database "
+                "`default`, where no reader of this lesson looks. Name the database."
+            )
+        if facts.name not in facts.names:
+            return NotYet(
+                f"The table has its {facts.orders} orders, but the metastore knows no table of "
+                f"that name, {facts.name}. By default a write tells nobody: which option switches "
+                "the sync on, and which one says the name?"
+            )
+        if facts.names == {facts.name}:
+            return NotYet(
+                f"The metastore lists {facts.name} alone, as for a Copy-on-Write table. `more` "
+                "said MERGE_ON_READ: hand its options on."
+            )
+        if missing := facts.written - facts.known:
+            return NotYet(
+                f"The metastore knows {facts.name} without the partition "
+                f"{', '.join(sorted(missing))}."
+            )
+        return Passed(
+            f"{facts.orders} orders in {len(facts.known)} partitions, and the metastore has "
+            f"{len(facts.names)} names for them."
+        )
 
 
 @dataclass(frozen=True)
@@ -32,12 +128,12 @@ class Published:
     after: frozenset[str]
 
 
-@check_of("13.1")
+@check_of("13.2")
 class NewDayIsKnown:
     """A partition that a writer did not sync is known to the metastore."""
 
     @staticmethod
-    def observe(lab, answer) -> Published:
+    def observe(lab, answer: Callable) -> Published:
         """Write a random day without sync, run the answer, ask the metastore before and after."""
         before = frozenset(lab.known_partitions(RETURNS))
         folders = {file.partition for file in lab.xray(lab.path(RETURNS)).files}
@@ -71,78 +167,194 @@ class NewDayIsKnown:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What an answer counted, and what there is.
+class States:
+    """An uncompacted Merge-on-Read table: its orders by status, by the way of asking.
 
     Args:
-        answer: what the function returned.
-        orders: in the table, by a snapshot query of Spark.
-        paid: how many of them are paid.
+        now: by a snapshot query of Spark.
+        then: as of the first commit.
+        base: of the newest base files alone.
         parquet: rows in all Parquet files below the table.
-        base_paid: orders that are paid in the newest base files.
-        jobs: how many jobs Spark ran for the answer.
     """
 
-    answer: object
-    orders: int
-    paid: int
+    now: Counts
+    then: Counts
+    base: Counts
     parquet: int
-    base_paid: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the learner's function returned for three questions.
+
+    Args:
+        kind: the type of what it returned first.
+        now: orders by status, asked of the newest state.
+        then: the same, asked with the options of the first commit.
+        unchanged: number of orders that changed in a window in which none did.
+        states: what is true.
+        jobs: how many jobs Spark ran meanwhile.
+    """
+
+    kind: str
+    now: Counts
+    then: Counts
+    unchanged: int
+    states: States
     jobs: int
 
 
-@check_of("13.2")
+BY_STATUS = "SELECT status, count(*) AS orders FROM orders GROUP BY status"
+NUMBER = "SELECT count(*) AS orders FROM orders"
+
+
+@check_of("13.3")
 class WithoutJava:
-    """The orders of an uncompacted Merge-on-Read table, counted in Python."""
+    """SQL about an uncompacted Merge-on-Read table, answered in Python."""
 
     @staticmethod
-    def observe(lab, answer) -> Counted:
-        """Call the answer with a table that it does not know, and count Spark's jobs meanwhile."""
-        path, facts = _unknown_table(lab)
+    def observe(lab, answer: Callable) -> Asked:
+        """Ask about a table that it does not know, and count Spark's jobs meanwhile."""
+        from hudi import HudiQueryType, HudiReadOptions
+
+        path, states = _unknown_table(lab)
+        address = path.replace("s3a://", "s3://")
+        first, *_, last = lab.xray(path).instants
         before = _jobs(lab.spark)
-        counts = answer(path.replace("s3a://", "s3://"))
-        return Counted(counts, **facts, jobs=len(_jobs(lab.spark) - before))
+        now = answer(BY_STATUS, address)
+        if not isinstance(now, pd.DataFrame):
+            return Asked(type(now).__name__, {}, {}, 0, states, len(_jobs(lab.spark) - before))
+        then = answer(BY_STATUS, address, HudiReadOptions().with_as_of_timestamp(first.requested))
+        nothing = HudiReadOptions().with_query_type(HudiQueryType.Incremental)
+        ((unchanged,),) = as_rows(
+            answer(NUMBER, address, nothing.with_start_timestamp(last.completed)), ("orders",)
+        )
+        jobs = len(_jobs(lab.spark) - before)
+        return Asked(
+            "DataFrame", _by_status(now), _by_status(then), as_int(unchanged), states, jobs
+        )
 
     @staticmethod
-    def judge(facts: Counted) -> Passed | NotYet:
-        """Both numbers are right, and Spark did nothing."""
-        try:
-            ((orders, paid),) = as_rows(facts.answer, ("orders", "paid"))
-        except ValueError:
-            return NotYet('Return a dictionary with two numbers: {"orders": ..., "paid": ...}.')
-        orders, paid = as_int(orders), as_int(paid)
+    def judge(facts: Asked) -> Passed | NotYet:
+        """All three answers are right, and Spark did nothing."""
+        states = facts.states
+        orders, rows = sum(states.now.values()), sum(facts.now.values())
         if facts.jobs:
             return NotYet(
                 f"Spark ran {facts.jobs} jobs for it. Where there is no Java there is no Spark: "
                 "read the table with hudi-rs."
             )
-        if orders == facts.parquet != facts.orders:
+        if facts.kind != "DataFrame":
             return NotYet(
-                f"{orders:,} rows for {facts.orders:,} orders: old slices counted, logs ignored. "
-                "All Parquet files of a folder are not the table. A table is what its timeline "
-                "says."
+                f"Your function returns a {facts.kind}. Return DuckDB's answer as a pandas "
+                "DataFrame: `.df()`, or `.to_arrow_table().to_pandas()`."
             )
-        if orders != facts.orders:
+        if rows == states.parquet != orders:
             return NotYet(
-                f"You count {orders:,} orders; there are {facts.orders:,}. The numbers of rows "
-                "that hudi-rs gives for a file slice are estimates: read the rows."
+                f"{rows:,} rows for {orders:,} orders: old slices counted, logs ignored. All "
+                "Parquet files of a folder are not the table. A table is what its timeline says."
             )
-        if paid == facts.base_paid != facts.paid:
+        if facts.now == states.base != states.now:
             return NotYet(
-                f"{paid} paid orders: you read base files only. {facts.paid} are paid, and the "
-                "rest of them stands in logs."
+                f"You count {_words(facts.now)}: you read base files only. The table has "
+                f"{_words(states.now)}; the rest stands in logs."
             )
-        if paid != facts.paid:
-            return NotYet(f"You count {paid} paid orders; {facts.paid} are paid.")
+        if facts.now != states.now:
+            return NotYet(f"You count {_words(facts.now)}; the table has {_words(states.now)}.")
+        if facts.then == states.now != states.then:
+            return NotYet(
+                f"Asked for the state of the first commit, you count {_words(facts.then)}, as now. "
+                f"Then it was {_words(states.then)}. Your function does not hand on the options."
+            )
+        if facts.then != states.then:
+            return NotYet(
+                f"Asked for the state of the first commit, you count {_words(facts.then)}; it was "
+                f"{_words(states.then)}."
+            )
+        if facts.unchanged:
+            return NotYet(
+                f"Asked for what changed after the last commit, you count {facts.unchanged} "
+                "orders. Nothing has."
+            )
         return Passed(
-            f"{facts.orders:,} orders, {facts.paid} paid, and Spark ran no job. All Parquet files "
-            f"of the table together have {facts.parquet:,} rows."
+            f"Now {_words(states.now)}, at the first commit {_words(states.then)}, and Spark ran "
+            f"no job. All Parquet files of the table together have {states.parquet:,} rows."
         )
 
 
-@cache  # an answer only reads, so all answers get the same table
-def _unknown_table(lab) -> tuple[str, dict[str, int]]:
-    """The path of a table with random numbers of orders in three partitions, and its counts.
+@dataclass(frozen=True)
+class Compacted:
+    """What a read-optimised query says of a table before and after the answer.
+
+    Args:
+        states: what the table said before.
+        now: orders by status after it, by a snapshot query.
+        base: after it, by a read-optimised query.
+        planned: number of compactions that are planned and were not run.
+        kept: whether the earlier commits are still on the timeline.
+    """
+
+    states: States
+    now: Counts
+    base: Counts
+    planned: int
+    kept: bool
+
+
+@check_of("13.4")
+class LogsAreMerged:
+    """A table whose base files have the newest state."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Compacted:
+        """Let it compact a copy of a table with logs, and ask the copy."""
+        path, states = _unknown_table(lab)
+        copy = scratch_copy(lab, path, "logs")
+        before = {instant.requested for instant in lab.xray(copy).instants}
+        answer(copy)
+        instants = lab.xray(copy).instants
+        return Compacted(
+            states,
+            _counts(lab.spark, copy),
+            _counts(lab.spark, copy, READ_OPTIMISED),
+            sum(found.action == "compaction" and not found.completed for found in instants),
+            before <= {instant.requested for instant in instants},
+        )
+
+    @staticmethod
+    def judge(facts: Compacted) -> Passed | NotYet:
+        """The read-optimised answer is the newest state, which is what it was."""
+        states = facts.states
+        if facts.now != states.now or not facts.kept:
+            return NotYet(
+                f"The table had {_words(states.now)}, and now it has {_words(facts.now)} and "
+                f"{'its' if facts.kept else 'not all of its'} earlier commits. Only merge the "
+                "logs: a compaction changes no row, and keeps the timeline."
+            )
+        if facts.planned:
+            return NotYet(
+                f"The compaction is planned, and nobody has run it: read-optimised says "
+                f"{_words(facts.base)}, as before. `op` says what the procedure does."
+            )
+        if facts.base == states.base != states.now:
+            return NotYet(
+                f"Read-optimised says {_words(facts.base)}, as before; the snapshot says "
+                f"{_words(facts.now)}. Nothing was merged: the procedure waits for five "
+                "deltacommits, and this table has two."
+            )
+        if facts.base != facts.now:
+            return NotYet(
+                f"Read-optimised says {_words(facts.base)}; the snapshot says {_words(facts.now)}."
+            )
+        return Passed(
+            f"Before, a read-optimised query said {_words(states.base)}. Now it says "
+            f"{_words(facts.base)}, as the snapshot does."
+        )
+
+
+@cache  # answers read it, or a copy of it
+def _unknown_table(lab) -> tuple[str, States]:
+    """The path of a table with random numbers of orders in three partitions, and what it says.
 
     The second commit pays orders of two partitions, which makes logs, and adds orders to the third,
     which makes a new base file beside the old one.
@@ -165,15 +377,14 @@ def _unknown_table(lab) -> tuple[str, dict[str, int]]:
                    '2026-11-2' || (id % 3) AS partition_date
             FROM range(0, 300, 1, 1) WHERE {which}
         """)
-        _append(rows, path, {"hoodie.datasource.write.table.type": "MERGE_ON_READ"})
-    orders, paid = _orders_and_paid(lab.spark, path, "snapshot")
-    base_files = [file for file in lab.xray(path).files if file.kind == "base"]
-    return path, {
-        "orders": orders,
-        "paid": paid,
-        "parquet": sum(file.rows for file in base_files),
-        "base_paid": _orders_and_paid(lab.spark, path, "read_optimized")[1],
-    }
+        _append(rows, path, MERGE_ON_READ)
+    table = lab.xray(path)
+    return path, States(
+        now=_counts(lab.spark, path),
+        then=_counts(lab.spark, path, {"as.of.instant": table.instants[0].requested}),
+        base=_counts(lab.spark, path, READ_OPTIMISED),
+        parquet=sum(file.rows for file in table.files if file.kind == "base"),
+    )
 
 
 def _jobs(spark) -> set[int]:
@@ -181,17 +392,45 @@ def _jobs(spark) -> set[int]:
     return set(spark.sparkContext.statusTracker().getJobIdsForGroup())
 
 
-def _orders_and_paid(spark, path: str, query: str) -> tuple[int, int]:
-    """How many orders a query of that type finds, and how many of them are paid."""
-    table = spark.read.format("hudi").option("hoodie.datasource.query.type", query).load(path)
-    return tuple(table.selectExpr("count(*)", "count_if(status = 'paid')").first())
+def _counts(spark, path: str, options: Mapping[str, str] | None = None) -> Counts:
+    """Orders by status, as Spark reads a table."""
+    table = spark.read.format("hudi").options(**(options or {})).load(path)
+    return {row["status"]: row["count"] for row in table.groupBy("status").count().collect()}
+
+
+def _by_status(answer) -> Counts:
+    return {
+        as_text(status): as_int(orders) for status, orders in as_rows(answer, ("status", "orders"))
+    }
+
+
+def _words(counts: Counts) -> str:
+    """For example `180 new, 40 paid`."""
+    return ", ".join(f"{orders:,} {status}" for status, orders in sorted(counts.items())) or "none"
+
+
+def _names(lab, database: str, begin: str) -> frozenset[str]:
+    """The tables of a database whose names begin so."""
+    rows = lab.spark.sql(f"SHOW TABLES IN {database} LIKE '{begin}*'").collect()
+    return frozenset(row["tableName"] for row in rows)
+
+
+def _orders(lab, begin: int, size: int) -> DataFrame:
+    """New orders, half of them on each of two days."""
+    return lab.spark.sql(f"""
+        SELECT 'O-' || id AS order_id, 'C-1' AS customer_id, 'new' AS status,
+               CAST(id AS DECIMAL(12,2)) AS amount, TIMESTAMP '2026-11-20 12:00:00' AS order_ts,
+               '2026-11-2' || (id % 2) AS partition_date
+        FROM range({begin}, {begin + size}, 1, 1)
+    """)
 
 
 def _write_return(lab, day: str) -> None:
     """Write one return of a day, without sync."""
     rows = lab.spark.sql(f"""
-        SELECT 'R-O-1-{day}' AS order_id, CAST(10 AS DECIMAL(12,2)) AS amount,
-               TIMESTAMP '2026-11-20 12:00:00' AS order_ts, '{day}' AS partition_date
+        SELECT 'O-1-{day}' AS order_id, 'C-1' AS customer_id, 'returned' AS status,
+               CAST(10 AS DECIMAL(12,2)) AS amount, TIMESTAMP '2026-11-20 12:00:00' AS order_ts,
+               '{day}' AS partition_date
     """)
     _append(rows, lab.path(RETURNS))
 

@@ -1,12 +1,14 @@
 """Shows what several engines answer to the same questions: a matrix of rows and of errors.
 
-And a comparison of their times by the benchmark's rule, which allows for noise.
+Also deliveries that differ from what is new, and times compared by the benchmark's rule, which
+allows for noise.
 """
 
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from html import escape
 from itertools import combinations
 
@@ -29,12 +31,10 @@ class Reply:
     Args:
         rows: its rows, or None if it raised an error.
         error: the engine's own message, if it raised one.
-        seconds: how long it took.
     """
 
     rows: pd.DataFrame | None
     error: str = ""
-    seconds: float = 0.0
 
     def summary(self) -> str:
         """The reply in a few words: rows and how many are paid, changes by kind, or the error."""
@@ -48,18 +48,17 @@ class Reply:
         return f"{len(self.rows):,} rows, {paid:,} paid"
 
 
-def query_engine(question: Callable[[], pd.DataFrame]) -> Reply:
+def query_engine(ask: Callable[..., pd.DataFrame], *question) -> Reply:
     """Ask an engine, and keep its rows or its error.
 
     Args:
-        question: runs the query and returns its rows.
+        ask: runs a query and returns its rows.
+        question: what it is called with.
     """
-    began = time.perf_counter()
     try:
-        rows, error = question(), ""
+        return Reply(ask(*question))
     except Exception as refusal:
-        rows, error = None, message_of(refusal)
-    return Reply(rows, error, time.perf_counter() - began)
+        return Reply(None, message_of(refusal))
 
 
 def message_of(refusal: Exception) -> str:
@@ -148,7 +147,34 @@ def _in_order(rows: pd.DataFrame) -> list[tuple]:
     """The rows in one order, and without each engine's own types for one text or number."""
     rows = rows.drop(columns=[name for name in rows if name.startswith("_")])
     rows = rows.reindex(columns=sorted(rows))
-    return sorted(tuple(map(str, row)) for row in rows.itertuples(index=False))
+    return sorted(tuple(map(_as_text, row)) for row in rows.itertuples(index=False))
+
+
+def _as_text(value: object) -> str:
+    """A value as text; 12.30 is the same number as 12.3, a decimal the same as a float."""
+    if isinstance(value, float | Decimal) and Decimal(str(value)).is_finite():
+        return f"{Decimal(str(value)).normalize():f}"
+    return str(value)
+
+
+def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
+    """A table of numbers of rows, with what differs from one column of it in amber, as HTML.
+
+    Args:
+        deliveries: a row per reader, a column per engine; missing for an engine that was left out.
+        expected: the column with the right numbers.
+    """
+    rows = ["".join(map(shown.heading, ["", *deliveries.columns]))]
+    for reader, numbers in deliveries.iterrows():
+        row = shown.cell(escape(str(reader)), "left")
+        for number in numbers:
+            if pd.isna(number):
+                row += shown.cell("left out", "left")
+            else:
+                differs = number != numbers[expected]
+                row += shown.cell(f"{number:,.0f}", heat=0.4 if differs else None)
+        rows.append(row)
+    return shown.table(rows, f"Amber: not the rows that are {expected}.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,23 +182,16 @@ class Race:
     """Times of engines, taken in turns.
 
     Args:
-        first: seconds of each engine's first query of all, which opens connections and loads code.
-        rounds: seconds of each engine in the rounds after it.
+        rounds: seconds of each engine, round by round.
     """
 
-    first: Mapping[str, float]
     rounds: Mapping[str, list[float]]
 
     def frame(self) -> pd.DataFrame:
-        """Milliseconds: the first query, then the median, the least and the most of the rounds."""
+        """Milliseconds: the median, the least and the most of the rounds."""
         spreads = {engine: Spread.of(times) for engine, times in self.rounds.items()}
         rows = {
-            engine: {
-                "first": self.first[engine],
-                "median": spread.median,
-                "least": spread.low,
-                "most": spread.high,
-            }
+            engine: {"median": spread.median, "least": spread.low, "most": spread.high}
             for engine, spread in spreads.items()
         }
         return (pd.DataFrame(rows).T * 1000).round().astype(int)
@@ -187,20 +206,17 @@ class Race:
         return pd.Series(found, name="faster")
 
 
-def race(
-    questions: Mapping[str, Callable[[], object]], first: Mapping[str, float], rounds: int = 5
-) -> Race:
+def race(questions: Mapping[str, tuple], rounds: int = 5) -> Race:
     """Ask engines in turns, so that what else the machine does meets them all.
 
     Args:
-        questions: for each engine what asks it.
-        first: seconds of each engine's first query of all.
+        questions: for each engine the function that asks it, and what it is called with.
         rounds: how often each is asked.
     """
     times: dict[str, list[float]] = {engine: [] for engine in questions}
     for _ in range(rounds):
-        for engine, question in questions.items():
+        for engine, (ask, *question) in questions.items():
             began = time.perf_counter()
-            question()
+            ask(*question)
             times[engine].append(time.perf_counter() - began)
-    return Race(first, times)
+    return Race(times)

@@ -23,7 +23,7 @@ from lab_env.pipeline.failure import why_failed as why_failed
 from lab_env.pipeline.handle import lesson_environment
 from lab_env.processes import supervisor
 from lab_env.processes.environment import mark_of_lesson, programs_of_lesson
-from lab_env.processes.tree import kill_processes, process_tree
+from lab_env.processes.tree import jvm_below, kill_processes
 
 SLOW_LOOK = 0.5  # seconds between two looks before the first batch is done
 # Later the process runs in slices between two looks, and is frozen while it is looked at: a fast
@@ -50,8 +50,7 @@ class WriterProcess:
     def jvm(self) -> psutil.Process | None:
         """Its JVM, which does all the work on the table and the checkpoint; None without one."""
         if self._jvm is None:
-            jvms = (p for p in process_tree(self.process.pid) if "java" in _name(p))
-            self._jvm = next(jvms, None)
+            self._jvm = jvm_below(self.process.pid)
         return self._jvm
 
     def freeze_when(
@@ -217,9 +216,3 @@ def _settled(look: Callable[[], Any]) -> Any:
         equal = equal + 1 if now == before else 1
         before = now
     return before
-
-
-def _name(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        return process.name()
-    return ""

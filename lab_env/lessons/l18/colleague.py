@@ -27,7 +27,7 @@ from lab_env.lessons.l18.locks import Holding, LockWatch, lock_roots
 from lab_env.pipeline.handle import lesson_environment
 from lab_env.processes.environment import mark_of_lesson, programs_of_lesson
 from lab_env.processes.supervisor import log_path
-from lab_env.processes.tree import kill_processes, process_tree
+from lab_env.processes.tree import jvm_below, kill_processes
 
 YOU, COLLEAGUE = "you", "colleague"
 COMMITTED = "committed"
@@ -151,8 +151,7 @@ class Colleague:
     @property
     def jvm(self) -> psutil.Process | None:
         """The JVM of her Spark, which does all the work on tables; None without one."""
-        jvms = (p for p in process_tree(self.pid) if "java" in _name(p))
-        return next(jvms, None)
+        return jvm_below(self.pid)
 
     def share(self, **values: Any) -> None:
         """Set variables in her notebook: text, numbers, lists and dictionaries of these."""
@@ -368,9 +367,3 @@ def _pid_of(manager: KernelManager) -> int:
     if pid is None:
         raise LabError("The colleague's notebook did not start.", "run this cell again.")
     return pid
-
-
-def _name(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        return process.name()
-    return ""

@@ -124,8 +124,11 @@ lab.xray(path, since=before)
 # bookmark is the other one?
 
 # %%
+from lab_env.display.card import styled
+
 twice = since(first.requested)
-twice
+again = ~twice["order_id"].isin(changed["order_id"])
+styled(twice).apply(lambda column: again.map({True: "background: gold; color: black", False: ""}))
 
 # %% proof="By the requested time, D is delivered again."
 assert list(twice["order_id"]) == ["A", "D", "N"]

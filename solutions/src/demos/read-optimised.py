@@ -60,15 +60,16 @@ before
 # %% [markdown]
 # ## The question
 #
-# **One** commit, two partitions: A and B are paid, and C is new. C lies in B's partition.
+# **One** commit moves 15 from A to a new order C: A goes from 40 to 25, C is new with 15. C lies in another
+# partition. The total was 135, and it stays 135.
 #
-# **Which of the three changes does the cheap query see?**
+# **Which total does the cheap query give?**
 
 # %% [markdown] tags=["instructor"]
-# *0:00 to 1:00.* **Ask:** "One commit, two partitions: what does the cheap query see?" Hands for: all of
-# it; nothing of it; a part. Ask those who say "a part" which part. Hardly anybody will know.
+# *0:00 to 1:00.* **Ask:** "135 before, 135 after. What does the cheap query say?" Hands for 135 and for
+# something else. Ask those who say "something else" for a number. Hardly anybody has one.
 #
-# **Common error:** "the table as of the last compaction". There was no compaction here at all, and yet
+# **Common error:** "the table as of the last compaction, so 135". There was no compaction here at all, and yet
 # the query will see something new.
 
 # %% [markdown]
@@ -78,9 +79,8 @@ before
 
 # %%
 batch = orders("""
-    ('A', 40, 'paid', '11:00', '2026-11-20'),
-    ('B', 25, 'paid', '11:00', '2026-11-21'),
-    ('C', 15, 'new',  '11:00', '2026-11-21')
+    ('A', 25, 'new', '11:00', '2026-11-20'),
+    ('C', 15, 'new', '11:00', '2026-11-21')
 """)
 batch.write.format("hudi").options(**TABLE).mode("append").save(path)
 after = lab.xray(path, since=before)
@@ -89,32 +89,34 @@ after
 
 # %% name="decisive"
 def compare():
-    """The status of each order, by both queries."""
+    """The amount of each order and the total, by both queries."""
     rows = {
         "snapshot": spark.read.format("hudi").load(path),
         "read-optimised": spark.read.format("hudi")
         .option("hoodie.datasource.query.type", "read_optimized")
         .load(path),
     }
-    status = {
-        query: found.select("order_id", "status").toPandas().set_index("order_id")["status"]
+    amounts = {
+        query: found.select("order_id", "amount").toPandas().set_index("order_id")["amount"]
         for query, found in rows.items()
     }
-    return pd.DataFrame(status).sort_index()
+    table = pd.DataFrame(amounts).sort_index()
+    table.loc["total"] = table.sum()
+    return table
 
 
 answers = compare()
 answers
 
-# %% proof="The snapshot shows both payments, the read-optimised query one."
-assert list(answers["snapshot"]) == ["paid", "paid", "new", "new"]
-assert list(answers["read-optimised"]) == ["new", "paid", "new", "new"]
+# %% proof="The snapshot's total is 135; the read-optimised query counts 15 twice."
+assert list(answers["snapshot"]) == [25, 25, 15, 70, 135]
+assert list(answers["read-optimised"]) == [40, 25, 15, 70, 150]
 
 # %% [markdown] tags=["instructor"]
-# *1:00 to 3:00.* Run the write, then the comparison. Row A: the two answers differ. Row B: they agree,
-# and C is there. So the cheap query shows **half a commit**. Go back to the X-ray and ask why. On the
-# 20th the update is a log, which the cheap query does not open. On the 21st the new order C went into
-# the small base file, so that base file was written anew, and B's update with it.
+# *1:00 to 3:00.* Run the write, then the comparison. 150: the shop never had that. Row A shows the old amount,
+# row C is there: **half a commit**. Go back to the X-ray and ask why. On the 20th the update is a log, which the
+# cheap query does not open. On the 21st the new order C went into the small base file, so that file was written
+# anew.
 
 # %% [markdown]
 # ## The twist

@@ -54,29 +54,31 @@ created = orders("""
     ('D', 70, 'new', '10:00', '2026-11-20')
 """)
 created.write.format("hudi").options(**TABLE).mode("append").save(path)
+spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{path}'")
 before = lab.xray(path)
 before
 
 # %% [markdown]
 # ## The question
 #
-# A reader holds a DataFrame of this table. Then order **A is paid**.
+# Order **A is paid**.
 #
-# **Where is the new value, and who sees it?**
+# **Which file holds the new value?** A new Parquet file, the old one, or something else?
 
 # %% [markdown] tags=["instructor"]
 # *0:00 to 1:00.* **Ask:** "I update A. Which file holds the new value?" Hands for: a new Parquet file;
-# the old Parquet file, changed; something else. Most hands go up for a new Parquet file.
+# the old Parquet file, changed; something else. Most hands go up for a new Parquet file. Ask nothing about
+# readers yet.
 #
 # **Common error:** expecting a new Parquet file. That is Copy-on-Write. Here the update is a row in a log.
 
 # %% [markdown]
 # ## The decisive moment
 #
-# Watch the files of the table while A is paid.
+# Watch the files of the table while A is paid. Another reader has just opened it.
 
 # %% name="decisive"
-held = spark.read.format("hudi").load(path)  # a reader opens the table, and then A is paid
+held = spark.read.format("hudi").load(path)  # another reader
 
 paid = orders("('A', 40, 'paid', '11:00', '2026-11-20')")
 paid.write.format("hudi").options(**TABLE).mode("append").save(path)
@@ -87,33 +89,40 @@ after
 # %% proof="The write made one log and no base file."
 assert [file.kind for file in after.new_files] == ["log"]
 
+# %%
+(log,) = after.new_files
+in_the_log = spark.sql(f"""
+    CALL show_logfile_records(table => 'orders', limit => 10,
+                              log_file_path_pattern => '{path}/*/{log.name}')
+""")
+fields = [f"get_json_object(records, '$.{name}') AS {name}" for name in ("order_id", "status")]
+in_the_log.selectExpr(*fields).toPandas()
+
+# %% proof="The log holds one row, the paid A."
+assert in_the_log.selectExpr(*fields).collect() == [("A", "paid")]
+
+# %% [markdown] tags=["instructor"]
+# *1:00 to 3:00.* Run both cells. Point at the one new file in the X-ray: a log, beside a base file that
+# nobody touched. Then its one row. **Ask** the second question, and take the second vote: "Two readers, one
+# loads the table now, one has had it open since before. Who sees *paid*?"
+
+# %% [markdown]
+# ## The twist
+#
+# Two readers: one loads the table **now**, the other has held it since **before** the write. **Who sees the payment?**
+
 
 # %%
 def status(rows):
     return rows.select("order_id", "status").toPandas().set_index("order_id")["status"]
 
 
-snapshot = spark.read.format("hudi").load(path)
-seen = pd.DataFrame({"snapshot, loaded now": status(snapshot)}).sort_index()
+readers = {"loaded now": spark.read.format("hudi").load(path), "held since before": held}
+seen = pd.DataFrame({name: status(rows) for name, rows in readers.items()}).sort_index()
 seen
 
-# %% proof="The snapshot has the payment of A."
-assert list(seen["snapshot, loaded now"]) == ["paid", "new", "new"]
-
-# %% [markdown] tags=["instructor"]
-# *1:00 to 3:00.* Run both cells. Point at the one new file in the X-ray: a log, beside a base file that
-# nobody touched. The reader merged the two. Then stop, and ask about the reader that was there first.
-
-# %% [markdown]
-# ## The twist
-#
-# And the reader that opened the table **before** the write?
-
-# %%
-seen["held since before"] = status(held)
-seen
-
-# %% proof="The reader that was open before still sees A as new."
+# %% proof="The snapshot has the payment of A; the reader that was open before does not see it."
+assert list(seen["loaded now"]) == ["paid", "new", "new"]
 assert seen.loc["A", "held since before"] == "new"
 
 # %% [markdown]

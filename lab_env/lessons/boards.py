@@ -1,0 +1,38 @@
+"""The shop's board, revenue by status, as checks compare it."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+import pandas as pd
+
+from lab_env.course.answers import as_number, as_rows, as_text
+
+Orders = Mapping[str, tuple[str, Decimal]]  # status and amount by order_id
+Board = Mapping[str, Decimal]  # revenue by status
+
+
+def as_board(answer: object) -> Board:
+    """Revenue by status, of a table with the columns `status` and `revenue`, or a dictionary.
+
+    Raises:
+        Unreadable: the answer is none of these.
+    """
+    if isinstance(answer, pd.Series):
+        answer = answer.to_dict()
+    if isinstance(answer, Mapping) and "revenue" not in answer:
+        return {as_text(status): as_number(revenue) for status, revenue in answer.items()}
+    rows = as_rows(answer, ("status", "revenue"))
+    return {as_text(status): as_number(revenue) for status, revenue in rows}
+
+
+def board_of(orders: Orders) -> Board:
+    """The board of a table's rows."""
+    board: dict[str, Decimal] = {}
+    for status, amount in orders.values():
+        board[status] = board.get(status, Decimal(0)) + amount
+    return board
+
+
+def board_text(board: Board) -> str:
+    """The board in one line, for example `new 39.00, paid 10.00`."""
+    return ", ".join(f"{status} {revenue}" for status, revenue in sorted(board.items())) or "none"

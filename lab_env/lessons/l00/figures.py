@@ -1,0 +1,71 @@
+"""Draws the shop's board, and what the finished pipeline did in a recorded tour."""
+
+import json
+from decimal import Decimal
+from functools import cache
+from html import escape
+
+import pandas as pd
+
+from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
+from lab_env.display.palette import BLUE
+from lab_env.settings import REPOSITORY
+
+TOUR = REPOSITORY / "data" / "tour.json"
+DIFFERENCES = ("missing", "duplicate", "stale", "ghost")
+
+
+def draw_board(board: pd.DataFrame) -> str:
+    """The shop's board.
+
+    Args:
+        board: `revenue` in euros, by status (the index).
+
+    Returns:
+        An `<svg>` element: one bar per status, the amount beside it.
+    """
+    revenue = board["revenue"].sort_index(ascending=False)
+    figure, axes = new_chart("Revenue by status", "euro", "", height=0.9 + 0.36 * len(revenue))
+    bars = axes.barh(list(revenue.index), revenue.astype(float), color=BLUE)
+    axes.bar_label(bars, [f"{Decimal(amount):,.2f}" for amount in revenue], padding=4, color=INK)
+    axes.set_xlim(right=1.25 * float(revenue.max()))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(axis="y", visible=False)
+    return svg(figure)
+
+
+def draw_tour() -> str:
+    """How fresh each sink was in the recorded tour, and what the ledger said of it.
+
+    Returns:
+        An `<svg>` element: the share of events that readers could see, over the seconds since each
+        was sent.
+    """
+    tour = recorded_tour()
+    figure, axes = new_chart(summarize(tour), "seconds since the event was sent", "visible, %")
+    for sink, seconds in tour["freshness_quantiles"].items():
+        share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]
+        axes.plot(seconds, share, color=COLOURS[sink], label=NAMES[sink])
+    axes.set_xlim(left=0)
+    axes.legend(loc="lower right")
+    return svg(figure)
+
+
+def summarize(tour: dict) -> str:
+    """The load and the ledger's verdict in two lines.
+
+    Args:
+        tour: as `recorded_tour` returns it.
+    """
+    sinks = tour["sinks"].values()
+    wrong = {name: sum(sink[name] for sink in sinks) for name in DIFFERENCES}
+    found = ", ".join(f"{count:,} {name}" for name, count in wrong.items() if count)
+    load = f"{tour['events_acked']:,} events in {tour['load_seconds']} s"
+    nothing = "nothing missing, doubled, stale or back from the dead"
+    return escape(f"A recorded tour: {load}, three sinks:\n{found or nothing}", quote=False)
+
+
+@cache
+def recorded_tour() -> dict:
+    """The tour of `data/tour.json`: its load, verdicts, and freshness (seconds) by sink."""
+    return json.loads(TOUR.read_text(encoding="utf-8"))

@@ -1,0 +1,102 @@
+"""Draws the load of lesson 01: rates, users, and what a frozen broker does to them."""
+
+import pandas as pd
+
+from lab_env.display.chart import COLOURS, INK, new_chart, new_panels, svg
+
+GREY = "#999999"
+BIN_S = 0.5
+HEIGHT = 4.8
+
+
+def rate(reports: pd.DataFrame, seconds: float | None = None) -> pd.Series:
+    """Reports per second, in half seconds, by the middle of each.
+
+    Args:
+        reports: as `LocustRun.reports` gives them.
+        seconds: length of the run; up to the last report when left out.
+    """
+    end = reports["second"].max() if seconds is None else seconds
+    bins = range(int(end // BIN_S) + 1)
+    counts = (reports["second"] // BIN_S).astype(int).value_counts().reindex(bins, fill_value=0)
+    return counts.set_axis([(number + 0.5) * BIN_S for number in bins]) / BIN_S
+
+
+def draw_rate(reports: pd.DataFrame, requested: float) -> str:
+    """The rate of a run's acknowledged events, beside the one that was asked for.
+
+    Args:
+        reports: as `LocustRun.reports` gives them.
+        requested: events per second.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, axes = new_chart("The rate that we got", "seconds", "events per second")
+    answered = rate(reports[_is_acknowledged(reports)])
+    axes.plot(answered.iloc[:-1], color=COLOURS["cow"], linewidth=2, label="acknowledged")
+    axes.axhline(
+        requested, color=GREY, linestyle="--", linewidth=1, label=f"asked for: {requested:g}"
+    )
+    axes.set_ylim(0)
+    axes.legend(loc="lower right")
+    return svg(figure)
+
+
+def draw_sale(
+    reports: pd.DataFrame, user_counts: pd.Series, frozen_from: float, frozen_until: float
+) -> str:
+    """The users of a run, and below them what became of their events while the broker was frozen.
+
+    Args:
+        reports: as `LocustRun.reports` gives them.
+        user_counts: users, by seconds since the start.
+        frozen_from: seconds since the start.
+        frozen_until: seconds since the start.
+
+    Returns:
+        An `<svg>` element.
+    """
+    titles = ["Users", "HANDED reports no failures while the broker is frozen"]
+    figure, panels = new_panels(titles, rows=2, width=6.4, height=HEIGHT)
+    end = reports["second"].max()
+    panels[0].step(user_counts.index, user_counts, where="post", color=INK, linewidth=1.5)
+    panels[0].set_ylim(0)
+    lines = {
+        "handed over": ("json", reports["type"] == "HANDED"),
+        "acknowledged": ("cow", _is_acknowledged(reports)),
+        "failed": ("dead", (reports["type"] == "KAFKA") & reports["failed"].astype(bool)),
+    }
+    for label, (colour, chosen) in lines.items():
+        panels[1].plot(rate(reports[chosen], end), color=COLOURS[colour], linewidth=2, label=label)
+    for axes, label in zip(panels, (None, "broker frozen"), strict=True):
+        axes.axvspan(frozen_from, frozen_until, color=GREY, alpha=0.3, lw=0, label=label)
+    panels[0].set_ylabel("users")
+    panels[1].set(xlabel="seconds", ylabel="events per second")
+    panels[1].legend(loc="upper left")
+    return svg(figure)
+
+
+def draw_load(stats: pd.DataFrame) -> str:
+    """Rate and response time of the shop's own load.
+
+    Args:
+        stats: as `Load.stats` gives them.
+
+    Returns:
+        An `<svg>` element; the response time is dotted, with an axis of its own.
+    """
+    figure, axes = new_chart("The shop's load on two processes", "seconds", "events per second")
+    axes.plot(stats["seconds"], stats["rate"], color=COLOURS["cow"], linewidth=2)
+    axes.set_ylim(0)
+    times = axes.twinx()
+    times.plot(stats["seconds"], stats["p95_ms"], color=COLOURS["json"], linestyle=":", linewidth=2)
+    times.set_ylim(0, 1.2 * stats["p95_ms"].max())
+    times.set_ylabel("p95 of the answers, ms (dotted)", color=INK)
+    times.tick_params(colors=INK)
+    times.spines[:].set_visible(False)
+    return svg(figure)
+
+
+def _is_acknowledged(reports: pd.DataFrame) -> pd.Series:
+    return (reports["type"] == "KAFKA") & ~reports["failed"].astype(bool)

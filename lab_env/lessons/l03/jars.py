@@ -1,0 +1,50 @@
+"""Says what each jar of Spark's class path is for, and finds the telling line of a Java error."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from lab_env.display.card import styled
+
+# Beginning of a jar's name: what it is for, and what its version must fit.
+WHAT_FOR = {
+    "spark-sql-kafka": ("reads topics as tables and streams", "Spark and its Scala"),
+    "spark-token-provider": ("logins for spark-sql-kafka", "Spark and its Scala"),
+    "kafka-clients": ("speaks Kafka's protocol", "what spark-sql-kafka was built with"),
+    "commons-pool2": ("keeps connections to Kafka open", "what spark-sql-kafka was built with"),
+    "hadoop-aws": ("the file system behind s3a:// paths", "the Hadoop inside PySpark"),
+    "aws-java-sdk": ("speaks the S3 protocol", "what hadoop-aws was built with"),
+    "wildfly-openssl": ("faster encryption for hadoop-aws", "what hadoop-aws was built with"),
+    "hudi-spark": ("Hudi tables, from lesson 04 on", "Spark's minor version and its Scala"),
+}
+
+
+def jar_table(jars: Sequence[Path]):
+    """The jars of a session: name, megabytes, what for, what must fit.
+
+    Args:
+        jars: files; one that no name in `WHAT_FOR` begins is left out.
+
+    Returns:
+        A pandas Styler, one row per jar.
+    """
+    rows = [
+        (jar.name, f"{jar.stat().st_size / 1e6:.1f}", *words)
+        for start, words in WHAT_FOR.items()
+        for jar in jars
+        if jar.name.startswith(start)
+    ]
+    table = pd.DataFrame(rows, columns=["jar", "MB", "what for", "must fit"])
+    return styled(table).hide(axis="index").set_properties(**{"text-align": "left"})
+
+
+def first_java_error(log: str) -> str:
+    """The first line of a log that names an error of Java itself; empty without one.
+
+    Args:
+        log: what a JVM wrote.
+    """
+    found = re.search(r"java\.lang\.\w+: .*", log)
+    return found[0] if found else ""

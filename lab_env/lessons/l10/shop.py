@@ -1,0 +1,120 @@
+"""The shop of lesson 10: sends orders, knows what a table should say, writes slowly."""
+
+import json
+import time
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lab_env.shop.topics import ensure_topic
+
+TIMEOUT_S = 120
+EVENT = "order_id STRING, status STRING, amount DECIMAL(12,2), order_ts TIMESTAMP"
+
+
+def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFrame:
+    """Changed orders: O-1 to O-20 were created on 20 November, later ones on the 21st.
+
+    Args:
+        lab: whose session.
+        which: the condition on `id`, which goes from 1 to 99.
+        status: of all of them.
+        at: time of day of the change.
+        amount: the new amount, in SQL.
+    """
+    return lab.spark.sql(f"""
+        SELECT 'O-' || id AS order_id, '{status}' AS status,
+               CAST({amount} AS DECIMAL(12,2)) AS amount,
+               to_timestamp('2026-11-21 {at}') AS order_ts,
+               IF(id <= 20, '2026-11-20', '2026-11-21') AS partition_date
+        FROM range(1, 100) WHERE {which}
+    """)
+
+
+def send(lab, which: str, status: str, at: str, amount: str) -> None:
+    """Send changed orders to the lesson's topic, as JSON; the topic is made if need be.
+
+    The arguments are those of `make_changes`.
+    """
+    server, topic = lab.endpoints.kafka_bootstrap, lab.topic("orders")
+    ensure_topic(server, topic, partitions=1)
+    rows = make_changes(lab, which, status, at, amount).selectExpr(
+        "order_id AS key", "to_json(struct(*)) AS value"
+    )
+    writer = rows.write.format("kafka").option("kafka.bootstrap.servers", server)
+    writer.option("topic", topic).save()
+
+
+def topic_options(lab, offset: int = 0) -> dict[str, str]:
+    """The options with which Spark reads the lesson's topic, which has one partition.
+
+    Args:
+        lab: whose topic.
+        offset: the first to be read.
+    """
+    topic = lab.topic("orders")
+    return {
+        "kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap,
+        "subscribe": topic,
+        "startingOffsets": json.dumps({topic: {"0": offset}}),
+    }
+
+
+def compare_rows(lab, path: str) -> tuple[list[str], int, int]:
+    """Compare a table with the newest good event of each order in the topic; an amount of 0 is bad.
+
+    Args:
+        lab: whose topic.
+        path: of the table.
+
+    Returns:
+        The missing orders, the number of orders that show an older version, that of zero amounts.
+    """
+    records = lab.spark.read.format("kafka").options(**topic_options(lab)).load()
+    events = records.select(F.from_json(F.col("value").cast("string"), EVENT).alias("e"))
+    good = (
+        events.where("e.amount > 0").groupBy("e.order_id").agg(F.max("e.order_ts").alias("newest"))
+    )
+    table = lab.spark.read.format("hudi").load(path).select("order_id", "amount", "order_ts")
+    rows = good.join(table, "order_id", "left").collect()
+    missing = sorted(row["order_id"] for row in rows if row["order_ts"] is None)
+    present = [row for row in rows if row["order_ts"] is not None]
+    return (
+        missing,
+        sum(row["order_ts"] < row["newest"] for row in present),
+        sum(not row["amount"] for row in present),
+    )
+
+
+def compare(lab, path: str) -> dict[str, int]:
+    """The numbers of missing, stale and zero orders of a table, as in `compare_rows`."""
+    missing, stale, zero = compare_rows(lab, path)
+    return {"missing": len(missing), "stale": stale, "zero": zero}
+
+
+def slowly(rows: DataFrame) -> DataFrame:
+    """The same rows; each waits a second when it is read."""
+    return rows.where("coalesce(reflect('java.lang.Thread', 'sleep', 1000L), '') IS NOT NULL")
+
+
+def moment_of_a_write(lab, table: str, query) -> str:
+    """Wait until a stream's write is requested and not complete; the moment, as an instant has it.
+
+    Args:
+        lab: whose table.
+        table: its path.
+        query: the stream that writes it.
+
+    Returns:
+        Digits, year to millisecond, UTC.
+
+    Raises:
+        TimeoutError: no write began.
+    """
+    end = time.monotonic() + TIMEOUT_S
+    while all(instant.completed for instant in lab.xray(table).instants):
+        if not query.isActive or time.monotonic() > end:
+            raise TimeoutError("No write began: run the cell that sends the orders again, first.")
+        time.sleep(0.05)
+    return datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")[:17]

@@ -1,0 +1,157 @@
+"""Pictures and tables of lesson 20: bytes by commits, the bill, what was promised."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import pandas as pd
+
+from lab_env.display.card import styled
+from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
+
+SINKS = ("json", "cow", "mor")
+KB = 1024
+LATER = 3  # commits for which the chart continues the lines beyond those that were measured
+
+
+class Bill(Protocol):
+    """What one sink costs, in US dollars: the benchmark's `Bill`."""
+
+    write: float
+    storage: float
+    query: float
+
+
+def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> str:
+    """Bytes written since the last compaction, by the number of commits.
+
+    Args:
+        written: bytes of each batch of changes, a column each for `cow` and `mor`.
+        compaction: bytes of the compaction after them.
+        commits: where the lines of Copy-on-Write and of Merge-on-Read with its compaction meet.
+
+    Returns:
+        The chart as SVG: dots are measured, dashed lines continue with the mean commit.
+    """
+    figure, axes = new_chart(
+        "Bytes written since the last compaction", "commits since then", "KB in total"
+    )
+    lines = {
+        "cow": (written["cow"], 0, NAMES["cow"], "o-"),
+        "mor": (written["mor"], compaction, f"{NAMES['mor']} and a compaction now", "o-"),
+        "logs": (written["mor"], 0, f"{NAMES['mor']}, its logs alone", "o:"),
+    }
+    for name, (batches, extra, label, style) in lines.items():
+        total = (batches.cumsum() + extra) / KB
+        colour = COLOURS["cow" if name == "cow" else "mor"]
+        axes.plot(range(1, len(total) + 1), total, style, color=colour, label=label)
+        end, mean = len(total), batches.mean() / KB
+        later = [total.iloc[-1] + mean * more for more in range(LATER + 1)]
+        axes.plot(range(end, end + LATER + 1), later, "--", color=colour, alpha=0.6)
+    if 0 < commits <= len(written) + LATER:
+        meet = commits * written["cow"].mean() / KB
+        axes.plot([commits, commits], [0, meet], color=INK, linewidth=1, alpha=0.6)
+        axes.annotate(
+            f"break-even: {commits:.1f} commits", (commits, 0), (4, 6),
+            textcoords="offset points", fontsize=9, color=INK,
+        )  # fmt: skip
+    axes.set(ylim=(0, None), xticks=range(1, len(written) + LATER + 1))
+    axes.legend(fontsize=8, loc="upper left")
+    return svg(figure)
+
+
+def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
+    """What a recorded run would cost, in US cents, a column per sink.
+
+    Args:
+        bills: by sink.
+    """
+    rows = {
+        NAMES[sink]: {
+            "to write it, table services counted": 100 * bills[sink].write,
+            "to store it for a month": 100 * bills[sink].storage,
+            "a thousand sums over all orders, fresh": 100_000 * bills[sink].query,
+        }
+        for sink in SINKS
+    }
+    return pd.DataFrame(rows).round(3)
+
+
+def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
+    """What the articles left to future ones: what this lesson answers of it, and what is open.
+
+    Args:
+        sinks: a recorded run of the three sinks.
+        grown: a recorded run of the growing tables.
+        board: of the lesson's own Merge-on-Read table before its compaction: `bytes`, what a
+            read-optimised query read as a share of a snapshot query, and `missing`, the revenue by
+            which it was wrong.
+
+    Returns:
+        A styled table.
+    """
+    largest = max(row["factor"] for row in grown["rows"])
+    rows = [
+        (
+            "JSON files against Hudi, rows per second",
+            "of the rows per second of the files, services counted: Copy-on-Write "
+            f"{_share(sinks, 'ingest rows/s, services counted', 'cow against json')}, "
+            "Merge-on-Read "
+            f"{_share(sinks, 'ingest rows/s, services counted', 'mor against json')}",
+            "sinks of many cores, where files and tables spread",
+        ),
+        (
+            "JSON files against Hudi, cost",
+            "bytes written, services counted, times those of the files: Copy-on-Write "
+            f"{_times(sinks, 'write amplification, services counted', 'cow against json')}, "
+            "Merge-on-Read "
+            f"{_times(sinks, 'write amplification, services counted', 'mor against json')}",
+            "a bill from a cloud: ours has measured work at listed prices",
+        ),
+        (
+            "Copy-on-Write against Merge-on-Read, by type of query",
+            "snapshot, fresh: Merge-on-Read takes "
+            f"{_times(sinks, 'aggregate, fresh: warm s', 'mor against cow')} times as long; "
+            f"read-optimised reads {board['bytes']:.0%} of the bytes of a snapshot query, and "
+            f"misses the revenue by {board['missing']:,.2f} until the compaction",
+            "seconds of read-optimised queries on large tables",
+        ),
+        (
+            "Scalability",
+            f"a table of {largest} times the orders: a commit writes "
+            f"{_growth(grown, 'cow')} times the bytes on Copy-on-Write, {_growth(grown, 'mor')} on "
+            "Merge-on-Read",
+            "more load, more shards, more cores, more machines",
+        ),
+        (
+            "Other query engines",
+            "Trino, DuckDB and hudi-rs in lesson 13",
+            "Redshift, Pinot, Athena",
+        ),
+    ]
+    table = pd.DataFrame(rows, columns=["left to future articles", "answered here", "open"])
+    left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
+    return styled(table).hide(axis="index").set_table_styles(left)
+
+
+def _ratios(run: dict, metric: str, pair: str) -> list[float]:
+    """The ratio of the medians in each workload."""
+    return [row["verdicts"][pair]["ratio"] for row in run["metrics"] if row["metric"] == metric]
+
+
+def _share(run: dict, metric: str, pair: str) -> str:
+    found = _ratios(run, metric, pair)
+    return f"{min(found):.0%} to {max(found):.0%}"
+
+
+def _times(run: dict, metric: str, pair: str) -> str:
+    found = _ratios(run, metric, pair)
+    return f"{min(found):.1f} to {max(found):.1f}"
+
+
+def _growth(run: dict, kind: str) -> str:
+    """Bytes of a commit at the largest size over those at the smallest, of all indexes."""
+    rows = pd.DataFrame(run["rows"])
+    rows = rows[(rows["type"] == kind) & (rows["metric"] == "bytes written")]
+    sizes = rows.pivot(index="index", columns="factor", values="median")
+    found = sizes[sizes.columns.max()] / sizes[sizes.columns.min()]
+    return f"{found.min():.1f} to {found.max():.1f}"

@@ -1,0 +1,297 @@
+"""Draws lesson 21: its processes, what each core did and when, and the line through batches."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import pandas as pd
+import psutil
+from matplotlib.patches import Patch
+
+from lab_env import services
+from lab_env.display.chart import INK, new_chart, new_panels, svg
+from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
+from lab_env.lessons.l21.capacity import Fitted, serial_share, speedup_by_usl
+from lab_env.lessons.l21.tasks import SparkPages
+from lab_env.processes import supervisor
+
+READS, WRITES, OTHER = "reads and parses", "combines and writes", "bookkeeping"
+MANY = 20  # rows through a shuffle: more than the counts that a small step fetches
+COLOUR_OF = {READS: BLUE, WRITES: GREEN, OTHER: GREY}
+LOST = "lost with its executor"
+BOX, GAP, TOP = (190, 46), (40, 22), 10  # pixels: of a process, between two, above the first
+
+CORE_COUNTS = np.unique(np.geomspace(1, 64, 60).round(1))
+
+
+@dataclass(frozen=True)
+class ProcessBox:
+    """One process of the picture.
+
+    Args:
+        name: what it is.
+        does: what it is for, in a few words.
+        pid: its process id.
+        column: 0 for those that others start from, 1 for what they have started.
+        jvm: whether it is a JVM.
+        megabytes: memory that it uses.
+    """
+
+    name: str
+    does: str
+    pid: int
+    column: int
+    jvm: bool
+    megabytes: int
+
+
+def processes(spark) -> list[ProcessBox]:
+    """The processes behind a session on the lab's cluster, those of each parent after it.
+
+    Args:
+        spark: the session.
+    """
+    pages, cluster = SparkPages(spark), services.Cluster()
+    kernel = psutil.Process()
+    driver = next(child for child in kernel.children() if "java" in child.name())
+    found = [
+        _box("this notebook", "your Python code", kernel.pid, 0, jvm=False),
+        _box("driver", "plans, commits, hands out tasks", driver.pid, 1),
+        _box("master", "gives workers to applications", _pid_of(cluster.name), 0),
+    ]
+    for worker in cluster.workers():
+        found.append(_box(f"worker {worker.number}", "starts executors", worker.pid, 0))
+        for (application, executor), pid in worker.executors.items():
+            if application == pages.application:
+                found.append(_box(f"executor {executor}", "runs tasks, one at a time", pid, 1))
+    return found
+
+
+def _pid_of(program: str) -> int:
+    return supervisor.processes_of(program)[0].pid
+
+
+def _box(name: str, does: str, pid: int, column: int, jvm: bool = True) -> ProcessBox:
+    memory = psutil.Process(pid).memory_info().rss // 2**20
+    return ProcessBox(name, does, pid, column, jvm, memory)
+
+
+def draw_processes(boxes: Sequence[ProcessBox]) -> str:
+    """Draw the processes: who was started by whom, what each is for, and its memory.
+
+    Args:
+        boxes: those of `processes`, each parent followed by what it has started.
+
+    Returns:
+        An `<svg>` element in the page's colours; a JVM has a blue frame.
+    """
+    width, height = BOX
+    step, right = height + GAP[1], width + 2 * GAP[0]
+    parts, row = [], -1
+    for place, box in enumerate(boxes):
+        child = box.column > 0
+        row += not (child and place and boxes[place - 1].column == 0)
+        x, y = (right if child else 0) + 1, TOP + row * step
+        if child:
+            middle = y + height / 2
+            parts.append(f"<path d='M{width + 1} {middle}H{x}' stroke='{GREY}'/>")
+        colour = BLUE if box.jvm else AMBER
+        parts.append(
+            f"<rect x='{x}' y='{y}' width='{width}' height='{height}' rx='5' fill='none'"
+            f" stroke='{colour}' stroke-width='1.6'/>"
+            f"<text x='{x + 10}' y='{y + 19}' font-weight='bold'>{escape(box.name)}</text>"
+            f"<text x='{x + width - 10}' y='{y + 19}' text-anchor='end' opacity='.75'>"
+            f"{box.megabytes} MB</text>"
+            f"<text x='{x + 10}' y='{y + 36}' font-size='12'>{escape(box.does)}</text>"
+        )
+    total = TOP + (row + 1) * step
+    return (
+        f"<svg viewBox='0 0 {right + width + 4} {total}' width='{right + width + 4}'"
+        " style='max-width:100%' font-family='sans-serif' font-size='13'"
+        " fill='var(--jp-content-font-color1, #333)'"
+        f" xmlns='http://www.w3.org/2000/svg'>{''.join(parts)}</svg>"
+    )
+
+
+def kind_of(task) -> str:
+    """What a task of `SparkPages.tasks` does: read and parse, combine and write, or little."""
+    if task.rows_read and not task.bytes_cached:
+        return READS
+    return WRITES if task.rows_fetched >= MANY else OTHER
+
+
+def draw_tasks(runs: dict[str, pd.DataFrame]) -> str:
+    """Draw what each core did when: one row per executor, one bar per try of a task.
+
+    Args:
+        runs: lists of `SparkPages.tasks` by what they show; one chart each, below each other.
+
+    Returns:
+        An `<svg>` element. A try that was lost is hatched in red.
+    """
+    lanes = [max(1, tasks["executor"].nunique()) for tasks in runs.values()]
+    height = 0.6 * len(runs) + 0.36 * sum(lanes) + 0.9
+    figure, panels = new_panels(list(runs), rows=len(runs), width=8.0, height=height)
+    shown: dict[str, str] = {}
+    for axes, tasks in zip(panels, runs.values(), strict=True):
+        names = sorted(tasks["executor"].unique(), key=lambda name: int(name))
+        for task in tasks.itertuples():
+            lane, lost = names.index(task.executor), task.status != "SUCCESS"
+            label = LOST if lost else kind_of(task)
+            colour = VERMILION if lost else COLOUR_OF[label]
+            shown[label] = colour
+            axes.barh(
+                lane,
+                max(task.end - task.start, 0.01),
+                left=task.start,
+                height=0.7,
+                color="none" if lost else colour,
+                edgecolor=colour if lost else INK,
+                linewidth=1.2 if lost else 0.4,
+                hatch="////" if lost else None,
+            )
+        axes.set_yticks(range(len(names)), [f"executor {name}" for name in names])
+        axes.set_ylim(len(names) - 0.4, -0.6)
+    panels[-1].set_xlim(0, 1.02 * max(tasks["end"].max() for tasks in runs.values()))
+    panels[-1].set_xlabel("seconds since the first task")
+    _legend(figure, shown)
+    return svg(figure)
+
+
+def _legend(figure, shown: dict[str, str]) -> None:
+    patches = [
+        Patch(
+            facecolor="none" if label == LOST else colour,
+            edgecolor=colour,
+            hatch="////" if label == LOST else None,
+            label=label,
+        )
+        for label, colour in shown.items()
+    ]
+    legend = figure.legend(
+        handles=patches, ncols=len(patches), fontsize=9, loc="outside lower left", frameon=False
+    )
+    for text in legend.get_texts():
+        text.set_color(INK)
+
+
+def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
+    """Draw measured batches over rows per core, the line through them, and what the rounds allow.
+
+    Args:
+        runs: one row per batch with rows, cores and seconds.
+        fitted: the lines.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, axes = new_chart("How long a batch takes", "rows per core", "seconds", width=6.6)
+    places = np.linspace(0, 1.05 * (runs["rows"] / runs["cores"]).max(), 40)
+    every = np.array([[line.seconds(x, 1) for x in places] for line in fitted.allowed])
+    axes.fill_between(
+        places,
+        every.min(axis=0),
+        every.max(axis=0),
+        color=SKY,
+        alpha=0.3,
+        label="what rounds allow",
+    )
+    axes.plot(places, [fitted.line.seconds(x, 1) for x in places], color=BLUE, label="fitted")
+    for (cores, group), (marker, colour) in zip(
+        runs.groupby("cores"), (("o", AMBER), ("s", GREEN)), strict=False
+    ):
+        axes.plot(
+            group["rows"] / group["cores"],
+            group["seconds"],
+            marker,
+            color=colour,
+            label=f"{cores} core" + "s" * (cores > 1),
+        )
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8)
+    return svg(figure)
+
+
+def draw_reach(fitted: Fitted, sizes: Iterable[int]) -> str:
+    """Draw the speed-up that the line promises for batches of several sizes, up to 64 cores.
+
+    Args:
+        fitted: the lines.
+        sizes: rows of a batch.
+
+    Returns:
+        An `<svg>` element; a band is what the measured rounds allow.
+    """
+    figure, axes = new_chart(
+        "What more cores promise", "cores", "times as fast as one core", width=6.6
+    )
+    axes.plot(CORE_COUNTS, CORE_COUNTS, "--", color=GREY, linewidth=1, label="ideal")
+    for size, colour in zip(sizes, (AMBER, BLUE, GREEN, VERMILION), strict=False):
+        found = [fitted.speedup(size, cores) for cores in CORE_COUNTS]
+        axes.plot(CORE_COUNTS, [f.middle for f in found], color=colour, label=f"{size:,} rows")
+        axes.fill_between(
+            CORE_COUNTS, [f.low for f in found], [f.high for f in found], color=colour, alpha=0.2
+        )
+    axes.axvspan(1, 2, color=GREY, alpha=0.15)
+    _log_two(axes)
+    axes.set_ylim(0.5, 70)
+    axes.legend(fontsize=8)
+    return svg(figure)
+
+
+def draw_two_laws(at_two: float, talks: Sequence[float]) -> str:
+    """Draw laws that agree on one and two cores, and what each promises beyond.
+
+    Args:
+        at_two: the speed-up measured on two cores.
+        talks: for each law, what a pair of cores costs by agreeing; 0 is Amdahl's law.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, axes = new_chart(
+        "The same two measured points", "cores", "times as fast as one core", width=6.6
+    )
+    for talk, colour in zip(talks, (BLUE, AMBER, VERMILION, GREEN), strict=False):
+        serial = serial_share(at_two, talk)
+        name = "Amdahl" if not talk else f"each pair costs {talk:g}"
+        reached = [speedup_by_usl(cores, serial, talk) for cores in CORE_COUNTS]
+        axes.plot(CORE_COUNTS, reached, color=colour, label=name)
+    axes.plot([1, 2], [1, at_two], "o", color=INK, label="measured")
+    _log_two(axes, vertical=False)
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8)
+    return svg(figure)
+
+
+def _log_two(axes, vertical: bool = True) -> None:
+    ticks = [1, 2, 4, 8, 16, 32, 64]
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    if vertical:
+        axes.set_yscale("log", base=2)
+        axes.set_yticks(ticks, [str(tick) for tick in ticks])
+
+
+def draw_burst(seconds: Sequence[float], lag: Sequence[float], events: dict[str, float]) -> str:
+    """Draw the events that wait in a topic, and what happened when.
+
+    Args:
+        seconds: times.
+        lag: events that wait at each of them.
+        events: times of what to mark, by name.
+
+    Returns:
+        An `<svg>` element.
+    """
+    figure, axes = new_chart("Events that wait", "minutes", "events", width=6.6)
+    axes.plot(np.array(seconds) / 60, lag, color=VERMILION)
+    for name, at in events.items():
+        axes.axvline(at / 60, color=GREY, linestyle="--", linewidth=1)
+        axes.text(at / 60, axes.get_ylim()[1], f" {name}", fontsize=8, color=INK, va="top")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    axes.yaxis.set_major_formatter(lambda value, place: f"{value:,.0f}")
+    return svg(figure)

@@ -1,0 +1,173 @@
+"""Takes machines of the lab's cluster away and gives them back: what stands for a power failure."""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from lab_env import services
+from lab_env.errors import LabError
+from lab_env.faults.freeze import kill
+from lab_env.lessons.l21.tasks import RunningTask, SparkPages
+
+AT_WORK_S = 0.1  # a task that has run for so long is in the middle of its work
+POLL_S = 0.03
+WITHIN_S = 120.0  # for a machine to be back, or a task to begin
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A query that went on after an executor was killed.
+
+    Args:
+        query: the streaming query; it has ended.
+        attempt: which start of the query it is, from 1.
+        task: what the executor was working on.
+        first_stage: number of the newest stage before the query was started.
+    """
+
+    query: Any
+    attempt: int
+    task: RunningTask
+    first_stage: int
+
+
+def kill_while_it_works(
+    spark, start: Callable[[int], Any], batch: int = 1, tries: int = 3
+) -> Killed:
+    """Start a query, kill an executor in the middle of a task, and wait until the query has ended.
+
+    A task may be too short to be met; then the query is started anew.
+
+    Args:
+        spark: the session.
+        start: starts a query; gets the number of the attempt, from 1.
+        batch: the first batch in which an executor is killed, counted from 0.
+        tries: how often to start it.
+
+    Raises:
+        LabError: no task was met in any of the tries.
+        StreamingQueryException: the query failed.
+    """
+    pages = SparkPages(spark)
+    for attempt in range(1, tries + 1):
+        wait_for_executors(spark, len(alive_workers()))
+        first_stage, query = pages.newest_stage(), start(attempt)
+        task = _meet_task(pages, query, batch)
+        if task is not None:
+            kill(executor_pid(pages.application, task.executor))
+        query.awaitTermination()
+        if task is not None and _was_lost(pages, first_stage):
+            return Killed(query, attempt, task, first_stage)
+    raise LabError(
+        f"In {tries} tries no task of the query was met at work.", "run this cell again."
+    )
+
+
+def _meet_task(pages: SparkPages, query, batch: int) -> RunningTask | None:
+    """The first task of this batch or a later one that is at work; None if the query ends first."""
+    while query.isActive:
+        report = query.lastProgress
+        if report is not None and report["batchId"] >= batch - 1:
+            task = pages.running()
+            if task is not None and task.seconds >= AT_WORK_S:
+                return task
+        time.sleep(POLL_S)
+    return None
+
+
+def _was_lost(pages: SparkPages, after: int) -> bool:
+    """Whether Spark had to do something again since a stage."""
+    tasks = pages.tasks(after)
+    return bool(((tasks["status"] != "SUCCESS") | (tasks["stage_try"] > 0)).any())
+
+
+def executor_pid(application: str, executor: str) -> int:
+    """The process of an executor on one of the cluster's workers.
+
+    Raises:
+        LabError: no worker has it.
+    """
+    for worker in services.Cluster().workers():
+        if (application, executor) in worker.executors:
+            return worker.executors[application, executor]
+    raise LabError(f"No worker runs executor {executor}.", "look at `lab status`.")
+
+
+def alive_workers() -> list[int]:
+    """The numbers of the workers that the master counts on."""
+    return [worker.number for worker in services.Cluster().workers() if worker.alive]
+
+
+def stop_worker(spark, number: int) -> None:
+    """Take one machine away, with its executor, and wait until Spark knows.
+
+    Args:
+        spark: the session.
+        number: of the worker, 1 or 2.
+    """
+    services.Cluster().stop_worker(number)
+    wait_for_executors(spark, 1)
+
+
+def start_worker(number: int) -> None:
+    """Give the machine back; some seconds later it has an executor for the session.
+
+    Args:
+        number: of the worker, 1 or 2.
+    """
+    services.Cluster().start_worker(number)
+
+
+def wait_for_executors(spark, count: int) -> None:
+    """Wait until so many executors are alive, no more and no fewer.
+
+    Raises:
+        LabError: that takes more than two minutes.
+    """
+    pages, deadline = SparkPages(spark), time.monotonic() + WITHIN_S
+    while len(found := pages.working()) != count:
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"{len(found)} executors are alive after {WITHIN_S:.0f} s; {count} are expected.",
+                "look at `lab status` and `lab logs cluster`.",
+            )
+        time.sleep(0.1)
+
+
+@contextmanager
+def on_one_core(spark) -> Generator[bool]:
+    """Let all executors of a session share one core of this machine while the body runs.
+
+    Args:
+        spark: the session.
+
+    Yields:
+        Whether it was done: only Linux and Windows let a program choose its core.
+    """
+    pages = SparkPages(spark)
+    wait_for_executors(spark, len(services.Cluster().workers()))
+    found = [psutil.Process(executor_pid(pages.application, name)) for name in pages.working()]
+    if not hasattr(psutil.Process, "cpu_affinity"):
+        yield False
+        return
+    allowed = {process: process.cpu_affinity() for process in found}
+    try:
+        for process, cores in allowed.items():
+            _tie(process, cores[:1])
+        yield True
+    finally:
+        for process, cores in allowed.items():
+            with suppress(psutil.NoSuchProcess):
+                _tie(process, cores)
+
+
+def _tie(process: psutil.Process, cores: list[int]) -> None:
+    """Let every thread of a process run on these cores; a JVM has started its threads already."""
+    for thread in process.threads():
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(thread.id).cpu_affinity(cores)
+    process.cpu_affinity(cores)

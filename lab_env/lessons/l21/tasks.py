@@ -1,0 +1,228 @@
+"""Asks a running Spark for its executors, stages and tasks, over its monitoring REST interface.
+
+The driver serves it beside its web page (Spark's monitoring guide, "REST API"). One row per try of
+a task: a task that failed and ran again has two.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, build_opener
+
+import pandas as pd
+
+from lab_env.errors import LabError
+
+DRIVER = "driver"
+MARGIN_S = 0.02  # at both ends of a task, when it is asked whether two overlap
+SETTLE_S = 0.2  # between two looks at a list of tasks that still changes
+SETTLED_WITHIN_S = 5.0
+COLUMNS = (
+    *("stage", "stage_try", "doing", "task", "attempt", "status", "executor", "start", "end"),
+    *("cpu", "rows_read", "rows_fetched", "bytes_cached", "error"),
+)
+ENDED = ("SUCCESS", "FAILED", "KILLED")
+
+
+@dataclass(frozen=True)
+class RunningTask:
+    """A task that an executor was working on when Spark was asked.
+
+    Args:
+        stage: its stage's number.
+        task: its number in the stage.
+        executor: which executor runs it.
+        seconds: for how long it has been running.
+    """
+
+    stage: int
+    task: int
+    executor: str
+    seconds: float
+
+
+class SparkPages:
+    """The REST interface of one Spark session.
+
+    Args:
+        spark: the session.
+    """
+
+    def __init__(self, spark):
+        context = spark.sparkContext
+        self.application = context.applicationId
+        self._url = f"{context.uiWebUrl}/api/v1/applications/{self.application}"
+        self._open = build_opener(ProxyHandler({})).open  # the page is on this machine
+
+    def get(self, path: str):
+        """What the interface answers, for example to `/allexecutors`.
+
+        Raises:
+            LabError: the session has ended.
+        """
+        try:
+            with self._open(f"{self._url}{path}", timeout=60) as answer:
+                return json.load(answer)
+        except HTTPError:
+            raise
+        except (URLError, OSError) as error:
+            raise LabError(
+                f"Spark's pages at {self._url} do not answer: {error}.", "start the session again."
+            ) from None
+
+    def executors(self) -> pd.DataFrame:
+        """Driver and executors: number, cores, whether it is alive, and why it was removed."""
+        rows = [
+            {
+                "executor": found["id"],
+                "cores": found["totalCores"],
+                "alive": found["isActive"],
+                "tasks done": found["completedTasks"],
+                "removed because": found.get("removeReason", ""),
+            }
+            for found in self.get("/allexecutors")
+        ]
+        return pd.DataFrame(rows).sort_values("executor", key=_by_number, ignore_index=True)
+
+    def working(self) -> list[str]:
+        """The executors that are alive, without the driver."""
+        found = self.executors()
+        return [name for name in found[found["alive"]]["executor"] if name != DRIVER]
+
+    def newest_stage(self) -> int:
+        """The number of the newest stage; -1 before the first one."""
+        return max((stage["stageId"] for stage in self.get("/stages")), default=-1)
+
+    def tasks(self, after: int = -1) -> pd.DataFrame:
+        """Every try of every task of the stages that are newer than a given one.
+
+        Spark's list is a moment behind its work, so it is read until it no longer changes.
+
+        Args:
+            after: number of a stage, from `newest_stage()`.
+
+        Returns:
+            One row per try: stage, stage_try, doing (the stage's name), task, attempt, status
+            (SUCCESS, FAILED, KILLED, RUNNING), executor, start and end (seconds since the first
+            task here), cpu (seconds), rows_read (by a stream from its source, or of what Spark has
+            cached), rows_fetched (through a shuffle), bytes_cached (read of what Spark has cached)
+            and error.
+        """
+        deadline, before = time.monotonic() + SETTLED_WITHIN_S, self._tries(after)
+        while time.monotonic() < deadline:
+            time.sleep(SETTLE_S)
+            now = self._tries(after)
+            if now == before and all(row["status"] in ENDED for row in now):
+                break
+            before = now
+        return table_of(before)
+
+    def running(self) -> RunningTask | None:
+        """The task that has run for the longest; None if none runs."""
+        found = [
+            RunningTask(
+                stage=stage["stageId"],
+                task=task["index"],
+                executor=task["executorId"],
+                seconds=task.get("duration", 0) / 1000,
+            )
+            for stage in self.get("/stages?status=active")
+            for task in self._task_list(stage)
+            if task["status"] == "RUNNING"
+        ]
+        return max(found, key=lambda task: task.seconds, default=None)
+
+    def _tries(self, after: int) -> list[dict]:
+        stages = [s for s in self.get("/stages") if s["stageId"] > after]
+        return [
+            row_of(stage, task)
+            for stage in stages
+            if stage["status"] != "SKIPPED"
+            for task in self._task_list(stage)
+        ]
+
+    def _task_list(self, stage: dict) -> list[dict]:
+        path = f"/stages/{stage['stageId']}/{stage['attemptId']}/taskList?length=10000"
+        try:
+            return self.get(path)
+        except HTTPError:  # a stage that has not started yet has no list
+            return []
+
+
+def row_of(stage: dict, task: dict) -> dict:
+    """One try of a task as a row of `SparkPages.tasks`, from what the interface says of it.
+
+    Args:
+        stage: from `/stages`.
+        task: from `/stages/.../taskList`.
+    """
+    metrics = task.get("taskMetrics", {})
+    read, shuffled = metrics.get("inputMetrics", {}), metrics.get("shuffleReadMetrics", {})
+    start = _seconds(task["launchTime"])
+    return {
+        "stage": stage["stageId"],
+        "stage_try": stage["attemptId"],
+        "doing": stage.get("description") or stage["name"],
+        "task": task["index"],
+        "attempt": task["attempt"],
+        "status": task["status"],
+        "executor": task["executorId"],
+        "start": start,
+        "end": start + task.get("duration", 0) / 1000,
+        "cpu": metrics.get("executorCpuTime", 0) / 1e9,
+        "rows_read": read.get("recordsRead", 0),
+        "rows_fetched": shuffled.get("recordsRead", 0),
+        "bytes_cached": read.get("bytesRead", 0),
+        "error": task.get("errorMessage", ""),
+    }
+
+
+def table_of(rows: Iterable[dict]) -> pd.DataFrame:
+    """Rows of tries as a table in the order of their starts, times counted from the first one."""
+    found = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    found = found.sort_values(["start", "stage", "task"], ignore_index=True)
+    if len(found):
+        first = found["start"].min()
+        found[["start", "end"]] = found[["start", "end"]] - first
+    return found
+
+
+def at_once(tasks: pd.DataFrame) -> int:
+    """The largest number of executors that were at work at the same time.
+
+    Executors of one core run one task after the other. Two tasks that meet within a few hundredths
+    of a second do not count: Spark's times are rounded, and those of two processes.
+
+    Args:
+        tasks: of `SparkPages.tasks`, or a part of it.
+    """
+    changes = sorted(
+        change
+        for task in tasks.itertuples()
+        if task.end - task.start > 2 * MARGIN_S
+        for change in (
+            (task.start + MARGIN_S, 1, task.executor),
+            (task.end - MARGIN_S, -1, task.executor),
+        )
+    )
+    busy: Counter[str] = Counter()
+    most = 0
+    for _, change, executor in changes:
+        busy[executor] += change
+        most = max(most, sum(count > 0 for count in busy.values()))
+    return most
+
+
+def _seconds(text: str) -> float:
+    """Spark's `2026-11-23T05:17:44.123GMT` as seconds since 1970."""
+    moment = datetime.strptime(text.removesuffix("GMT"), "%Y-%m-%dT%H:%M:%S.%f")
+    return moment.replace(tzinfo=UTC).timestamp()
+
+
+def _by_number(names: pd.Series) -> pd.Series:
+    """Executors in the order of their numbers, the driver first."""
+    return names.map(lambda name: -1 if name == DRIVER else int(name))

@@ -1,0 +1,387 @@
+"""Reads a Kinesis stream exactly once: its records are landed as files, which Spark then streams.
+
+A micro-batch must have an end that is known before it is read, so that the same batch can be read
+again after a crash. Kinesis cannot say where a shard ends; only reading tells. So this reader reads
+each record once and writes down what it read: each landed file has the records of all shards since
+the file before, and in its footer the **position**, which is the sequence number of the last record
+of each shard. Records and position are one object, written by one request that refuses to replace
+another object. Whoever dies resumes after the newest file; of two readers, one is refused.
+
+From there on everything is as with Kafka: each query of the pipeline has its own checkpoint, which
+names landed files instead of offsets, and Hudi's commits name the batch.
+
+A shard that came out of a split or a merge is read once its parents are read to their ends.
+"""
+
+import io
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lab_env import store
+from lab_env.errors import LabError
+from lab_env.pipeline.checkpoint import batch_numbers
+from lab_env.settings import Endpoints
+from lab_env.shop import streams
+
+POSITION = b"kinesis.position"  # in the footer of a landed file
+MOST_RECORDS = 50_000  # per landed file, over all shards
+THROTTLED_S = 5.0  # after ten megabytes a shard refuses for so long
+# Kafka's columns; only the offset is the sequence number, which is too long for a number.
+SCHEMA = pa.schema(
+    {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.string(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }
+)
+LANDED_DDL = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset STRING, timestamp TIMESTAMP"
+)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a shard has been landed.
+
+    Args:
+        sequence: sequence number of its last landed record; empty before the first.
+        records: how many of its records have been landed.
+        ended: whether it was split or merged, and has been landed to its end.
+    """
+
+    sequence: str = ""
+    records: int = 0
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a stream has been landed.
+
+    Args:
+        stream: its name.
+        made_at: when it was made, by which it differs from a later one of the same name.
+        files: how many files hold it.
+        shards: by shard id.
+    """
+
+    stream: str
+    made_at: str
+    files: int
+    shards: dict[str, Reached]
+
+    def counts(self) -> dict[int, int]:
+        """How many records of each shard have been landed, by its number."""
+        return {streams.shard_number(name): at.records for name, at in self.shards.items()}
+
+    def to_json(self) -> bytes:
+        """For the footer."""
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def from_json(text: bytes) -> "Position":
+        """From the footer."""
+        raw = json.loads(text)
+        return Position(**raw | {"shards": {n: Reached(**at) for n, at in raw["shards"].items()}})
+
+
+class Landing:
+    """Lands one stream in one folder of the object store.
+
+    Args:
+        endpoints: where the store and Kinesis are.
+        stream: name of the stream.
+        folder: `s3a://...`; it belongs to this stream alone.
+
+    Raises:
+        LabError: the stream cannot be read, or is another one than the landed files are of.
+    """
+
+    def __init__(self, endpoints: Endpoints, stream: str, folder: str):
+        self._endpoints, self._stream, self._folder = endpoints, stream, folder
+        self._kinesis = streams.client(endpoints.kinesis)
+        self._iterators: dict[str, str] = {}
+        self._interrupted = False  # what was read, or even written, is not known
+        with streams.refusals(endpoints.kinesis, stream):
+            made_at = streams.made_at(self._kinesis, stream)
+        self.position = Position(stream, made_at, 0, {})
+        self._resume()
+        if self.position.made_at != made_at:
+            raise LabError(
+                f"The stream {stream} was made anew at {made_at}: it is not the one whose records"
+                f" are in {folder}.",
+                "start a pipeline in a new folder, or reset this one: the emulated Kinesis keeps"
+                " nothing over a restart.",
+            )
+        if not self.position.files:
+            self._write([], self.position.shards)  # Spark reads no folder that is not there
+
+    def _resume(self) -> None:
+        """Go back to the newest landed file; forget what was read after it."""
+        self._iterators.clear()
+        if files := landed_files(self._endpoints, self._folder):
+            self.position = position_in(store.read(self._endpoints, files[-1]))
+
+    def land(self) -> bool:
+        """Read each shard once, and land what is there as one file.
+
+        Returns:
+            Whether more is waiting.
+
+        Raises:
+            LabError: Kinesis does not answer or refuses, or lost records that were not landed.
+            ClientError, BotoCoreError: the store does. The next call goes back to the newest file.
+        """
+        if self._interrupted:
+            self._resume()
+        self._interrupted = True
+        waiting = self._land()
+        self._interrupted = False
+        return waiting
+
+    def _land(self) -> bool:
+        rows: list[dict] = []
+        shards, waiting = dict(self.position.shards), False
+        with streams.refusals(self._endpoints.kinesis, self._stream):
+            readable = self._readable()
+            for shard_id in readable:
+                most = max(1, MOST_RECORDS // len(readable))
+                found, at, more = self._read(shard_id, shards.get(shard_id, Reached()), most)
+                rows += found
+                shards[shard_id] = at
+                waiting = waiting or more or at.ended  # the children of one that ended
+        if shards != self.position.shards:  # there are records, or a shard has begun or ended
+            self._write(rows, shards)
+        return waiting
+
+    def land_all(self) -> int:
+        """Land until every shard is read to its tip or its end.
+
+        Returns:
+            How many records of the stream have been landed, in all.
+        """
+        while self.land():
+            pass
+        return sum(self.position.counts().values())
+
+    def _readable(self) -> list[str]:
+        """The shards to read now: those not ended whose parents are, as far as Kinesis has them."""
+        known = {s["ShardId"]: s for s in streams.list_shards(self._kinesis, self._stream)}
+        ended = {name for name, at in self.position.shards.items() if at.ended}
+        if lost := self.position.shards.keys() - known.keys() - ended:
+            raise LabError(
+                f"Kinesis no longer has {', '.join(sorted(lost))} of {self._stream}, which was not"
+                " read to its end: the stream's retention is over.",
+                "what was in it is lost here; load it again from its producer into a new stream.",
+            )
+        parents = ("ParentShardId", "AdjacentParentShardId")
+        return [
+            name
+            for name, shard in known.items()
+            if name not in ended
+            and all(shard.get(p) not in known or shard[p] in ended for p in parents)
+        ]
+
+    def _read(self, shard_id: str, at: Reached, most: int) -> tuple[list[dict], Reached, bool]:
+        """Read a shard from a position; returns rows, the new position, and whether more waits."""
+        limit = min(most, streams.PAGE)
+        rows: list[dict] = []
+        # An iterator that is kept goes on through stretches without records; one that begins at
+        # the last sequence number anew might never get beyond them.
+        iterator = self._iterators.pop(shard_id, None) or streams.iterator_after(
+            self._kinesis, self._stream, shard_id, at.sequence
+        )
+        while True:
+            page = self._get_records(shard_id, iterator, at, limit)
+            for record in page["Records"]:
+                rows.append(self._row(shard_id, record))
+            if page["Records"]:
+                last = page["Records"][-1]["SequenceNumber"]
+                at = Reached(last, at.records + len(page["Records"]))
+            iterator = page.get("NextShardIterator")
+            if not iterator:
+                return rows, replace(at, ended=True), False
+            more = streams.more_waits(page, limit)
+            if not more or len(rows) + limit > most:
+                self._iterators[shard_id] = iterator
+                return rows, at, more
+
+    def _get_records(self, shard_id: str, iterator: str, at: Reached, limit: int) -> dict:
+        refusal = self._kinesis.exceptions
+        try:
+            return self._kinesis.get_records(ShardIterator=iterator, Limit=limit)
+        except refusal.ExpiredIteratorException:  # after five minutes
+            iterator = streams.iterator_after(self._kinesis, self._stream, shard_id, at.sequence)
+        except refusal.ProvisionedThroughputExceededException:
+            time.sleep(THROTTLED_S)
+        return self._kinesis.get_records(ShardIterator=iterator, Limit=limit)
+
+    def _row(self, shard_id: str, record: dict) -> dict:
+        return {
+            "key": streams.split_partition_key(record["PartitionKey"])[0].encode(),
+            "value": record["Data"],
+            "topic": self._stream,
+            "partition": streams.shard_number(shard_id),
+            "offset": record["SequenceNumber"],
+            "timestamp": record["ApproximateArrivalTimestamp"],
+        }
+
+    def _write(self, rows: list[dict], shards: dict[str, Reached]) -> None:
+        """Write records and position as the next file, in one request that replaces nothing."""
+        number = self.position.files
+        position = replace(self.position, files=number + 1, shards=shards)
+        schema = SCHEMA.with_metadata({POSITION: position.to_json()})
+        file = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows, schema), file)
+        store.client(self._endpoints).put_object(
+            Bucket=self._endpoints.bucket,
+            Key=f"{store.key_of(self._folder)}/{number:09d}.parquet",
+            Body=file.getvalue(),
+            IfNoneMatch="*",
+        )
+        self.position = position
+
+
+class LandingThread(threading.Thread):
+    """Lands a stream until it is stopped; a failure that lasts ends it.
+
+    Args:
+        landing: what to do.
+        seconds: between two files.
+        patience: how long it may fail before it gives up, in seconds.
+
+    Attributes:
+        error: why it ended, None while it runs.
+    """
+
+    def __init__(self, landing: Landing, seconds: float, patience: float):
+        super().__init__(name="landing", daemon=True)
+        self._landing, self._seconds, self._patience = landing, seconds, patience
+        self._stopped = threading.Event()
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        """Land, wait, land again; whatever ends it is kept, so that nobody waits in vain."""
+        try:
+            self._land_and_wait()
+        except Exception as error:
+            self.error = error
+
+    def _land_and_wait(self) -> None:
+        succeeded = time.monotonic()
+        while not self._stopped.is_set():
+            began = time.monotonic()
+            try:
+                more = self._landing.land()
+                succeeded = began
+            except (LabError, ClientError, BotoCoreError):
+                if began - succeeded > self._patience:
+                    raise
+                more = False
+            self._stopped.wait(0.0 if more else self._seconds - (time.monotonic() - began))
+
+    def stop(self) -> None:
+        """End it after the file that is being landed."""
+        self._stopped.set()
+        self.join(timeout=30)
+
+
+def landing_path(base: str) -> str:
+    """Where a pipeline lands its stream."""
+    return f"{base}/landing"
+
+
+def read_landing(spark, folder: str, **options: str):
+    """The landed records as a stream, in Kafka's columns; `offset` is the sequence number.
+
+    Args:
+        spark: the session.
+        folder: of the landing; its first file must be there.
+        options: further options of the file source, for example `maxFilesPerTrigger="10"`.
+
+    Returns:
+        A streaming DataFrame.
+    """
+    return (
+        spark.readStream.schema(LANDED_DDL)
+        # By default the source ignores files a week older than the newest, without an error.
+        .option("maxFileAge", "3650d")
+        .options(**options)
+        .parquet(folder)
+    )
+
+
+def landed_files(endpoints: Endpoints, folder: str) -> list[str]:
+    """The keys of the landed files, in their order."""
+    found = store.list_objects(endpoints, store.key_of(folder).rstrip("/") + "/")
+    return sorted(entry.key for entry in found if entry.key.endswith(".parquet"))
+
+
+def position_in(file: bytes) -> Position:
+    """The position in a landed file.
+
+    Raises:
+        LabError: it has none.
+    """
+    metadata = pq.read_schema(io.BytesIO(file)).metadata or {}
+    if POSITION not in metadata:
+        raise LabError(
+            "A file among the landed ones has no position of Kinesis.",
+            "keep the folder of a landing free of other files.",
+        )
+    return Position.from_json(metadata[POSITION])
+
+
+def committed_position(endpoints: Endpoints, checkpoint: str, folder: str) -> Position | None:
+    """How far a query has committed a landed stream; None without a committed batch.
+
+    Args:
+        endpoints: where the store is.
+        checkpoint: the query's `checkpointLocation`.
+        folder: of the landing.
+    """
+    prefix = store.key_of(checkpoint).rstrip("/") + "/"
+    names = {
+        entry.key.removeprefix(prefix)
+        for part in ("commits/", "offsets/", "sources/0/")
+        for entry in store.list_objects(endpoints, prefix + part)
+    }
+    done = batch_numbers(names, "commits") & batch_numbers(names, "offsets")
+    if not done:
+        return None
+    last_line = store.read(endpoints, f"{prefix}offsets/{max(done)}").decode().splitlines()[-1]
+    log_offset = json.loads(last_line)["logOffset"]
+    read = files_in_log(
+        names, log_offset, lambda name: store.read(endpoints, prefix + name).decode()
+    )
+    if not read:
+        return None
+    return position_in(store.read(endpoints, landed_files(endpoints, folder)[read - 1]))
+
+
+def files_in_log(names: set[str], log_offset: int, read: Callable[[str], str]) -> int:
+    """How many files a query's file source had read at one of its log offsets.
+
+    Args:
+        names: the files of the checkpoint, relative to it.
+        log_offset: as the checkpoint's offsets have it.
+        read: gives a file's text by its name.
+    """
+    folder = "sources/0/"
+    log = {name.removeprefix(folder) for name in names if name.startswith(folder)}
+    compact = {int(name.removesuffix(".compact")) for name in log if name.endswith(".compact")}
+    begin = max((number for number in compact if number <= log_offset), default=-1)
+    parts = [f"{begin}.compact"] if begin >= 0 else []
+    parts += [str(number) for number in range(begin + 1, log_offset + 1) if str(number) in log]
+    entries = [json.loads(line) for name in parts for line in read(folder + name).splitlines()[1:]]
+    return len({entry["path"] for entry in entries})

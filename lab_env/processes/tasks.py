@@ -1,0 +1,35 @@
+"""A program that does tasks for the process that started it, one line of JSON each way."""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+
+def serve(start: Callable[[], Any], failure: Callable[[Exception], dict]) -> Any:
+    """Do the tasks of the standard input until it ends; what is printed meanwhile goes to the log.
+
+    The first reply, `{}`, says that the program is ready.
+
+    Args:
+        start: makes the object whose methods are the tasks; each returns its reply.
+        failure: the reply for a task that raised.
+
+    Returns:
+        What `start` has made.
+    """
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what the JVM and others' code print goes to the log
+    worker = start()
+    replies.write("{}\n")
+    for line in sys.stdin:
+        arguments = json.loads(line)
+        try:
+            reply = getattr(worker, arguments.pop("task"))(**arguments)
+        except Exception as error:
+            traceback.print_exc()
+            reply = failure(error)
+        replies.write(json.dumps(reply) + "\n")
+    return worker

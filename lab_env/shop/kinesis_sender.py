@@ -1,0 +1,161 @@
+"""Sends to a Kinesis stream and keeps the ledger; the same interface as `producer.Sender`.
+
+Kinesis has no idempotent producer: a request that timed out may have arrived, and sending it again
+would make duplicates. So such sends are unknown until the ledger is settled, as with Kafka. A
+record that Kinesis refused, for example because its shard is at its limit, is sent again.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lab_env.settings import settings
+from lab_env.shop import streams
+from lab_env.shop.ledger import LedgerWriter
+from lab_env.shop.model import Send
+
+MOST_RECORDS = 500  # per request, Kinesis's own limit; with our events they stay below 5 MB, too
+PAUSE_S = 0.1  # after a refusal
+
+Delivered = Callable[[Send, float, str | None], None]
+
+
+class KinesisSender:
+    """Sends events to one stream and records the outcome of each in the ledger.
+
+    One request is on its way at a time, so events of an order keep their order, unless Kinesis
+    refuses one of them.
+
+    Args:
+        address: URL of Kinesis.
+        topic: name of the stream; it must exist.
+        ledger_dir: the stream's ledger folder.
+        delivered: called with (send, milliseconds since it was handed over, error text or None).
+        pause: called with seconds while nothing can be done; `gevent.sleep` under Locust.
+        name: names this process's files in the ledger.
+
+    Attributes:
+        acked: number of sends that Kinesis acknowledged.
+        lost: number of sends that failed or are unknown.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        topic: str,
+        ledger_dir: Path,
+        delivered: Delivered | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        name: str = "sender",
+    ):
+        self._topic = topic
+        self._ledger = LedgerWriter(ledger_dir, name)
+        self._delivered = delivered
+        self._pause = pause
+        self._kinesis = streams.client(address)
+        self._queue: deque[tuple[Send, float]] = deque()
+        self._in_flight = 0
+        self._timeout_s = settings().send_timeout_seconds
+        self.acked = self.lost = 0
+
+    def send(self, send: Send) -> None:
+        """Take one send; its outcome is known after `poll` or `flush`."""
+        self.send_all((send,))
+
+    def send_all(self, sends: Sequence[Send]) -> None:
+        """Take several sends.
+
+        Args:
+            sends: in the order of sending.
+        """
+        self._ledger.handed(sends)
+        now = time.perf_counter()
+        self._queue.extend((send, now) for send in sends)
+
+    def poll(self, seconds: float = 0.0) -> None:
+        """Send what waits, one request of it, unless another greenlet is doing that.
+
+        Args:
+            seconds: pause for so long if there is nothing to do.
+        """
+        if self._queue and not self._in_flight:
+            self._send_some()
+        elif seconds:
+            self._pause(seconds)
+        self._ledger.tick()
+
+    def waiting(self) -> int:
+        """Number of sends whose outcome is not known yet."""
+        return len(self._queue) + self._in_flight
+
+    def flush(self) -> None:
+        """Wait until the outcome of every send is known."""
+        while self.waiting():
+            self.poll(0.005)
+        self._ledger.flush()
+
+    def close(self) -> None:
+        """Flush and close the ledger's files; nothing can be sent afterwards."""
+        self.flush()
+        self._ledger.close()
+
+    def _send_some(self) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
+
+        batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_RECORDS))]
+        self._in_flight = len(batch)
+        try:
+            answer = self._kinesis.put_records(
+                StreamName=self._topic, Records=[_record(send) for send, _ in batch]
+            )
+            self._note(batch, answer["Records"])
+        except EndpointConnectionError as error:  # nothing left this machine
+            self._again(batch, str(error))
+        except ClientError as error:
+            refused = error.response["ResponseMetadata"]["HTTPStatusCode"] < 500
+            self._give_up(batch, str(error), certain=refused)
+        except BotoCoreError as error:  # a timeout above all: it may have arrived
+            self._give_up(batch, str(error), certain=False)
+        finally:
+            self._in_flight = 0
+
+    def _note(self, batch: list[tuple[Send, float]], results: list[dict]) -> None:
+        """Record what Kinesis says of each record of a request."""
+        refused, why = [], ""
+        for (send, handed_at), result in zip(batch, results, strict=True):
+            if why_not := result.get("ErrorCode"):
+                refused.append((send, handed_at))
+                why = why_not
+                continue
+            self.acked += 1
+            place = streams.shard_number(result["ShardId"]), int(result["SequenceNumber"])
+            self._ledger.acked(send.send_id, *place)
+            self._report(send, handed_at, None)
+        if refused:
+            self._again(refused, why)
+
+    def _again(self, batch: list[tuple[Send, float]], why: str) -> None:
+        """Put back what did not arrive, at the front; what has waited too long has failed."""
+        last_call = time.perf_counter() - self._timeout_s
+        self._give_up([pair for pair in batch if pair[1] <= last_call], why, certain=True)
+        self._queue.extendleft(reversed([pair for pair in batch if pair[1] > last_call]))
+        self._pause(PAUSE_S)
+
+    def _give_up(self, batch: list[tuple[Send, float]], why: str, certain: bool) -> None:
+        for send, handed_at in batch:
+            self.lost += 1
+            (self._ledger.failed if certain else self._ledger.unknown)(send.send_id)
+            self._report(send, handed_at, why)
+
+    def _report(self, send: Send, handed_at: float, error: str | None) -> None:
+        if self._delivered:
+            self._delivered(send, (time.perf_counter() - handed_at) * 1000, error)
+
+
+def _record(send: Send) -> dict:
+    return {
+        "Data": send.value,
+        "PartitionKey": streams.partition_key(send.key, send.send_id),
+        "ExplicitHashKey": streams.hash_key(send.key),
+    }

@@ -1,0 +1,1096 @@
+# ---
+# title: "Two more machines: what becomes faster, what does not, and what does it cost?"
+# minutes: {teach: 35, do: 25}
+# needs: ["02", "03", "05", "17"]
+# services: [minio, kafka, kinesis, cluster]
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 21 · Two more machines: what becomes faster, what does not, and what does it cost?
+#
+# ## Questions
+#
+# - My stream runs with `local[2]`. What changes when it runs on a cluster?
+# - We added machines, and the stream is as slow as before. Why?
+# - A machine dies in the middle of a batch. What is done again?
+# - How many cores does a load need, and what is on the bill?
+#
+# ## Objectives
+#
+# At the end of this lesson you can
+#
+# - give every core work, and keep every order right (21.1),
+# - tell from Spark's list of tasks what was done twice after a machine died (21.2),
+# - compute the cores for a load from a measured line, and say when no number is enough (21.3),
+# - work out the bill of a managed service (21.4).
+#
+# You will also know how far two measured points carry, and what they do not say.
+#
+# ## What you need
+#
+# Lesson 02: a partition is read in its order; a shard has limits. Lesson 03: a stream and its batches. Lessons 04 and
+# 05: the ordering field, file groups. Lesson 17: a batch that was not committed is done again. A good hour, with a
+# resting place after the second section.
+
+# %% [markdown]
+# ## Start
+#
+# The lab starts a small Spark cluster: one [**master**](../docs/glossary.md#master) and two
+# [**workers**](../docs/glossary.md#worker). Each worker offers one core. They are processes of this machine, but to
+# Spark they are machines: they share no memory with your notebook, and they can die without it.
+
+# %%
+import math
+
+import pandas as pd
+
+from lab_env import Lab
+from lab_env.lessons.l21.load import events_in_order
+from lab_env.shop.topics import ensure_topic
+
+lab = Lab.start("21", "cluster", "kinesis")
+KAFKA = lab.endpoints.kafka_bootstrap
+
+# %% [markdown]
+# An hour of the shop goes into three topics. `orders` has one partition; `orders-4` has the same events in four, by the
+# order's id. `backlog` has one partition and eight hours: what waits after a long outage. In each of them no event is
+# late, doubled or malformed: today the machines are the subject.
+
+# %%
+orders, orders_4, backlog = lab.topic("orders"), lab.topic("orders-4"), lab.topic("backlog")
+for topic, partitions, hours in ((orders, 1, 1), (orders_4, 4, 1), (backlog, 1, 8)):
+    ensure_topic(KAFKA, topic, partitions)
+    lab.replay(topic, sends=events_in_order(hours))
+
+# %% [markdown]
+# ## The same code, another master
+#
+# One property decides where the work is done: `spark.master`. So far it was `local[2]`. Now it is the address of the
+# cluster.
+
+# %%
+spark = lab.start_spark({"spark.master": lab.address("cluster")})
+# Tables of a few thousand rows: to compile each query costs more than the compiled query saves.
+spark.conf.set("spark.sql.codegen.wholeStage", False)
+spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+
+# %% [markdown]
+# **Predict:** how many JVMs are at work for this one session?
+
+# %%
+lab.predict("21.p1", ..., tolerance=0)
+
+# %% [markdown]
+# Ask each task in which process it runs. `reflect` calls a static method of Java where the row is computed. Then ask
+# Spark whom it knows: beside its web page it has a [**REST interface**](../docs/glossary.md#rest-interface-of-spark),
+# which the rest of this lesson reads.
+
+# %%
+process = "reflect('java.lang.ProcessHandle', 'current') AS process"
+where = spark.range(0, 6, 1, numPartitions=6).selectExpr("id AS row", process).toPandas()
+where
+
+# %%
+from lab_env.lessons.l21.machines import wait_for_executors
+from lab_env.lessons.l21.tasks import SparkPages
+
+wait_for_executors(spark, 2)  # a JVM each: some seconds
+pages = SparkPages(spark)
+pages.executors()
+
+# %%
+from IPython.display import HTML
+
+from lab_env.lessons.l21.figures import draw_processes, processes
+
+boxes = processes(spark)
+HTML(draw_processes(boxes))
+
+# %%
+jvms = [box for box in boxes if box.jvm]
+lab.record_actual("21.p1", len(jvms))
+
+# %% name="where-tasks-run" proof="Tasks run in the executors' JVMs, in no other process of the session."
+executors = {str(box.pid) for box in boxes if box.name.startswith("executor")}
+assert set(where["process"]) <= executors
+assert len(executors) == 2 and len(jvms) == 6
+
+# %% [markdown]
+# Six: a master, two workers, two executors and the driver. Master and workers only arrange things. Your notebook talks
+# to the [**driver**](../docs/glossary.md#driver), which plans each batch, hands out tasks and commits. The rows are in
+# the [**executors**](../docs/glossary.md#executor), which the workers have started for this session. A variable of this
+# notebook does not exist there; on real machines a file of this one's disk does not, either.
+#
+# That is why more than one property changes on real machines. These did, for this session:
+
+# %%
+for name in ("master", "driver.host", "executor.memory", "authenticate"):
+    print(f"spark.{name:16}", spark.sparkContext.getConf().get(f"spark.{name}"))
+
+# %% [markdown]
+# - The **jars** (Kafka, S3, Hudi) must be on every machine. Here all machines share one disk, so a class path is
+#   enough; between machines `spark.jars` lets the driver hand them out.
+# - Executors call the driver back: `spark.driver.host` must be an address that *they* reach. Here it is this machine.
+# - The **keys** of the object store are in the environment of the workers, so no Spark page shows them.
+# - Whoever reaches a master may run code on its workers. So there is a secret (`spark.authenticate`), and it is in no
+#   cell.
+#
+# The guide [On your own cluster](../docs/cluster.md) has the settings for machines that are really apart.
+#
+# ## What decides how many cores work
+#
+# These three functions are the pipeline of the lesson. `parse` notes down which task parsed a row:
+# `spark_partition_id()` is the number of the task in its stage.
+
+# %%
+from pyspark.sql import functions as F
+
+from lab_env.shop.events import EVENT_DDL
+
+
+def read_topic(topic, **options):
+    """The messages of a topic as a stream, from its beginning."""
+    records = spark.readStream.format("kafka").option("kafka.bootstrap.servers", KAFKA)
+    records = records.option("subscribe", topic).option("startingOffsets", "earliest")
+    return records.options(**options).load()
+
+
+def parse(records):
+    """The events as typed rows, each with the task that parsed it; an erase event deletes."""
+    event = F.from_json(F.col("value").cast("string"), EVENT_DDL).alias("event")
+    rows = records.select(event, F.spark_partition_id().alias("parsed_by"))
+    rows = rows.select("event.*", "parsed_by")
+    return rows.withColumn("order_ts", F.to_timestamp("order_ts")).withColumn(
+        "_hoodie_is_deleted", F.expr("op = 'erase'")
+    )
+
+
+# %%
+from lab_env.pipeline.options import DEMO_OPTIONS
+
+ORDERS = DEMO_OPTIONS | {
+    "hoodie.table.name": "orders",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.datasource.compaction.async.enable": "false",
+    "hoodie.datasource.write.recordkey.field": "order_id",
+    "hoodie.datasource.write.partitionpath.field": "",  # not partitioned
+    "hoodie.table.ordering.fields": "order_ts",
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": "2",
+    "hoodie.upsert.shuffle.parallelism": "4",
+}
+
+
+def start_upsert(rows, table, checkpoint, options=ORDERS):
+    """Upsert a stream of rows into a Hudi table until all that is there now is read."""
+    writer = rows.writeStream.format("hudi").options(**options)
+    writer = writer.option("path", table).option("checkpointLocation", checkpoint)
+    return writer.trigger(availableNow=True).start()
+
+
+# %% [markdown]
+# First only reading and parsing, without a table. `noop` is a sink that throws everything away.
+#
+# **Predict:** the topic has one partition, and two cores are free. How many tasks parse at the same time?
+
+# %%
+lab.predict("21.p2", ..., tolerance=0)
+
+# %%
+from lab_env.lessons.l21.figures import draw_tasks
+from lab_env.lessons.l21.tasks import at_once
+
+
+def tasks_of(start):
+    """Run a stream to its end, and list the tasks that Spark ran for it."""
+    before = pages.newest_stage()
+    start().awaitTermination()
+    return pages.tasks(after=before)
+
+
+def parse_only(topic, **options):
+    rows = parse(read_topic(topic, **options))
+    return rows.writeStream.format("noop").trigger(availableNow=True).start()
+
+
+# %%
+tasks_of(lambda: parse_only(orders_4))  # the first time both executors load their classes
+parsing = {
+    "1 partition": tasks_of(lambda: parse_only(orders)),
+    "4 partitions": tasks_of(lambda: parse_only(orders_4)),
+}
+HTML(draw_tasks(parsing))
+
+# %%
+lab.record_actual("21.p2", at_once(parsing["1 partition"]))
+pd.DataFrame({name: tasks["rows_read"] for name, tasks in parsing.items()})
+
+# %% name="partitions-are-tasks" proof="Each partition of the topic is one task: one partition keeps one core busy."
+read = {name: tasks.query("rows_read > 0")["rows_read"] for name, tasks in parsing.items()}
+assert len(read["1 partition"]) == 1 and len(read["4 partitions"]) == 4
+assert read["1 partition"].sum() == read["4 partitions"].sum()
+assert at_once(parsing["1 partition"]) == 1
+
+# %% [markdown]
+# One. A task reads a partition, or a part of one, in its order, and a task runs on one core. The second machine is paid
+# for and idles. So the first bound is the topic: **its partitions**.
+#
+# The second bound is the table. A file group has one writer at a time, so **buckets** (or file groups) bound the tasks
+# that write. Here is the same hour into a table of one bucket and into one of four.
+#
+# **Predict:** how many tasks write the table of one bucket?
+
+# %%
+lab.predict("21.p3", ..., tolerance=0)
+
+
+# %%
+def upsert_into(buckets):
+    options = ORDERS | {"hoodie.bucket.index.num.buckets": str(buckets)}
+    table, checkpoint = lab.path(f"buckets_{buckets}"), lab.path(f"_checkpoints/buckets_{buckets}")
+    return start_upsert(parse(read_topic(orders_4)), table, checkpoint, options)
+
+
+writing = {f"{n} bucket{'s' * (n > 1)}": tasks_of(lambda n=n: upsert_into(n)) for n in (1, 4)}
+HTML(draw_tasks(writing))
+
+
+# %%
+def writers(tasks):
+    """The tasks of the last stage that got rows through a shuffle: those that wrote the table."""
+    fetched = tasks[tasks["rows_fetched"] > 20]
+    return fetched[fetched["stage"] == fetched["stage"].max()]
+
+
+written_by = {name: len(writers(tasks)) for name, tasks in writing.items()}
+lab.record_actual("21.p3", written_by["1 bucket"])
+written_by
+
+# %% name="buckets-are-tasks" proof="As many tasks write as the table has buckets."
+assert written_by == {"1 bucket": 1, "4 buckets": 4}
+assert all(at_once(tasks) <= 2 for tasks in writing.values())
+
+# %% [markdown]
+# Kafka's partitions bound who reads, buckets bound who writes, and cores bound how many of them work *at once*. Where
+# the middle of the job is one step of one process, as the plan and the commit are, no number of machines helps: those
+# are the white gaps in the picture.
+#
+# > **Declared cores are not cores.** A worker offers as many as its `--cores` says. Nothing checks that they exist. The
+# > last section comes back to that.
+#
+# ### More tasks than partitions
+#
+# Kafka's source can cut a partition into several ranges of offsets: `minPartitions`. Then several tasks read what one
+# partition holds. That is a promise broken: so far the events of one order came in their order.
+#
+# A colleague's table relies on it. It has no ordering field: the row that is written last wins
+# (`COMMIT_TIME_ORDERING`). With one task it was right for a year. Now it gets four.
+#
+# **Predict:** how does her table fare?
+
+# %%
+lab.predict("21.p4", ..., choices=("it is right", "orders are missing", "orders are old versions"))
+
+# %%
+from lab_env.lessons.l21.checks import read_table
+
+HERS = ORDERS | {"hoodie.write.record.merge.mode": "COMMIT_TIME_ORDERING"}
+del HERS["hoodie.table.ordering.fields"]
+compared = {}
+for name, options in {"1 task": {}, "4 tasks": {"minPartitions": 4}}.items():
+    table = lab.scratch("hers")
+    rows = parse(read_topic(orders, **options))
+    start_upsert(rows, table, lab.scratch("checkpoint"), HERS).awaitTermination()
+    compared[name] = lab.ledger(orders).reconcile_table(read_table(table))
+pd.DataFrame({name: vars(found) for name, found in compared.items()}).loc[
+    ["rows", "expected", "missing", "stale", "ghost"]
+]
+
+# %%
+four = compared["4 tasks"]
+lab.record_actual(
+    "21.p4",
+    "orders are missing" if four.missing
+    else "orders are old versions" if four.stale
+    else "it is right",
+)  # fmt: skip
+
+# %% name="split-order" proof="One partition in several tasks breaks its order: without an ordering field orders are stale."
+assert compared["1 task"].ok
+assert not four.missing and four.stale > 0
+
+# %% [markdown]
+# Nothing failed, and no row is missing. But orders are old versions, and where an erasure lost, the order is back
+# (*ghost*). Which of two rows is written last now depends on which machine was faster.
+#
+# The ordering field repairs that: with `order_ts` the newest event wins, whichever task comes first (lesson 04). So
+# decide by a field of the *event* before you scale out.
+#
+# ### Exercise 21.1 · Give every core work
+#
+# The topic `orders` has one partition, and you cannot change it: other teams rely on it. Write the function that brings
+# a topic's events into a table. Every core has to parse, and every order must be there in its newest version. It
+# returns the running query. `**options` go to the source; the rest of the lesson uses your function.
+#
+# `read_topic`, `parse` and `start_upsert` are yours to use. There is more than one way.
+
+
+# %% exercise="21.1"
+def ingest(topic, table, checkpoint, **options):
+    """Upsert a topic's events into a table; every core parses. Returns the running query."""
+    # BEGIN SOLUTION
+    records = spark.readStream.format("kafka").option("kafka.bootstrap.servers", KAFKA)
+    records = records.option("subscribe", topic).option("startingOffsets", "earliest")
+    records = records.option("minPartitions", 4).options(**options).load()
+    rows = parse(records)
+    writer = rows.writeStream.format("hudi").options(**ORDERS)
+    writer = writer.option("path", table).option("checkpointLocation", checkpoint)
+    return writer.trigger(availableNow=True).start()
+    # END SOLUTION
+
+
+lab.check("21.1", ingest)
+
+# %% [markdown] hint="21.1"
+# Two places can divide the rows: the source (`minPartitions`), or a shuffle between reading and parsing
+# (`repartition`).
+
+# %% [markdown] hint="21.1"
+# The shortest answer is `start_upsert(parse(read_topic(topic, minPartitions=4, **options)), table, checkpoint)`. A
+# shuffle after `parse` comes too late: one task has done the work by then.
+
+
+# %% right="21.1"
+def ingest(topic, table, checkpoint, **options):
+    records = read_topic(topic, **options).repartition(4, "key")
+    return start_upsert(parse(records), table, checkpoint)
+
+
+# %% right="21.1"
+def ingest(topic, table, checkpoint, **options):
+    rows = parse(read_topic(topic, minPartitions="2", **options))
+    return start_upsert(rows, table, checkpoint)
+
+
+# %% wrong="21.1"
+# expect: the source still had one task at a time, because the topic has 1 partition
+def ingest(topic, table, checkpoint, **options):
+    spark.conf.set("spark.sql.shuffle.partitions", 8)
+    return start_upsert(parse(read_topic(topic, **options)), table, checkpoint)
+
+
+# %% wrong="21.1"
+# expect: a shuffle *before* the parsing
+def ingest(topic, table, checkpoint, **options):
+    rows = parse(read_topic(topic, **options)).repartition(4, "order_id")
+    return start_upsert(rows, table, checkpoint)
+
+
+# %% wrong="21.1"
+# expect: Both cores work, and
+def ingest(topic, table, checkpoint, **options):
+    rows = parse(read_topic(topic, **options).repartition(4))
+    return start_upsert(rows, table, checkpoint, HERS)
+
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Twenty-five minutes to here. Most answer four or two to the first prediction: "there are two
+# cores". Draw partitions as lanes of a motorway before they see the picture. The usual wrong answer to 21.1 is
+# `spark.sql.shuffle.partitions`. *Short of time:* show the table of one bucket only.
+
+# %% [markdown]
+# **A resting place.** When you come back to a stopped kernel: run the cells of *Start* and of the first section, with
+# `Lab.resume("21", "cluster", "kinesis")` in place of `Lab.start` and without `lab.replay`; then the cells of the
+# second section that import something or define a function, and your answer to 21.1.
+#
+# ## A machine dies
+#
+# The backlog comes in batches of 26,000 messages at most. In the second batch or later, as soon as a task is in the
+# middle of its work, its executor is killed with SIGKILL: to Spark that is a machine without power.
+#
+# **Predict:** what is done again?
+
+# %%
+lab.predict("21.p5", ..., choices=("the whole batch", "what was lost of it", "nothing"))
+
+# %%
+from lab_env.lessons.l21.machines import kill_while_it_works
+
+lab.use_reference("21.1")
+BOUNDED = {"maxOffsetsPerTrigger": 26_000}
+
+
+def start(attempt):
+    """The stream of the backlog; a task that is too short to be met is tried again elsewhere."""
+    table, checkpoint = lab.path(f"orders_{attempt}"), lab.path(f"_checkpoints/orders_{attempt}")
+    return ingest(backlog, table, checkpoint, **BOUNDED)
+
+
+died = kill_while_it_works(spark, start)
+tasks = pages.tasks(after=died.first_stage)
+HTML(draw_tasks({"the backlog, and an executor that died": tasks}))
+
+# %%
+pages.executors()
+
+# %% [markdown]
+# The master noticed that the process had ended, and its worker started another executor. Spark asked somebody else for
+# what was lost. Look at the batches of the query, and at what the table knows of them:
+
+# %%
+orders_path = lab.path(f"orders_{died.attempt}")
+batches = pd.DataFrame(
+    {"batch": report["batchId"], "rows read": report["numInputRows"]}
+    for report in died.query.recentProgress
+)
+picture = lab.xray(orders_path)
+commits = [picture.commit(name) for name in picture.completed_writes]
+batches["commits that say so"] = [
+    sum(str(n) in (commit.checkpoint or {}).values() for commit in commits)
+    for n in batches["batch"]
+]
+batches
+
+# %%
+ledger = lab.ledger(backlog).reconcile_table(read_table(orders_path))
+ledger
+
+# %% [markdown]
+# Every batch is there once, with one commit. Where a task that reads was lost, Spark read its messages again: then
+# *rows read* is more than the batch got from the topic.
+#
+# ### Exercise 21.2 · What was done twice?
+#
+# `tasks` has one row per *try* of a task. Write the function that counts the tasks that ran more than once. Careful:
+# there are three ways to lose a task.
+#
+# - It was at work on the dead machine: its try has the status `FAILED`.
+# - It had *succeeded* there, and its result was still needed.
+# - A later stage missed such results, and Spark ran the stage again: `stage_try` is 1 and `attempt` 0 again.
+
+
+# %% exercise="21.2"
+def done_twice(tasks):
+    """How many tasks of a list of tries ran more than once."""
+    # BEGIN SOLUTION
+    tries = spark.createDataFrame(tasks[["stage", "task"]]).groupBy("stage", "task").count()
+    return tries.where("count > 1").count()
+    # END SOLUTION
+
+
+lab.check("21.2", done_twice)
+
+# %% [markdown] hint="21.2"
+# A task is a stage and a number in that stage. Count the rows of each.
+
+# %% [markdown] hint="21.2"
+# In pandas: `tasks.groupby(["stage", "task"]).size()`. How many of these counts are above 1?
+
+
+# %% right="21.2"
+def done_twice(tasks):
+    return (tasks.groupby(["stage", "task"]).size() > 1).sum()
+
+
+# %% right="21.2"
+def done_twice(tasks):
+    again = tasks[tasks.duplicated(["stage", "task"])]
+    return str(len(set(zip(again["stage"], again["task"], strict=True))))
+
+
+# %% wrong="21.2"
+# expect: `attempt` counts within one try of a stage
+def done_twice(tasks):
+    return (tasks["attempt"] > 0).sum()
+
+
+# %% wrong="21.2"
+# expect: A task may have succeeded before its executor died
+def done_twice(tasks):
+    return (tasks["status"] == "FAILED").sum()
+
+
+# %% wrong="21.2"
+# expect: that is every try
+def done_twice(tasks):
+    return len(tasks)
+
+
+# %%
+lab.use_reference("21.2")
+twice, in_all = int(done_twice(tasks)), len(tasks.groupby(["stage", "task"]))
+print(f"{twice} of {in_all} tasks ran more than once")
+again = "what was lost of it" if 0 < twice < in_all else "the whole batch" if twice else "nothing"
+lab.record_actual("21.p5", again)
+
+# %% name="only-what-was-lost" proof="A dead machine costs the tasks that were lost; the batch has one number and one commit."
+assert ledger.ok and 0 < twice < in_all
+assert list(batches["batch"]) == list(range(len(batches)))
+assert set(batches["commits that say so"]) == {1}
+
+# %% [markdown]
+# Only what was lost. Compare lesson 17: there the *driver* died, and the whole batch was done again. The driver knows
+# which results it still needs, and where they were, so an executor may die. The driver may not: on a cluster, too,
+# something has to restart it.
+#
+# - `numInputRows` counts what was *read*, the second time as well: it is no count of messages. Ask the ledger.
+# - What the dead task had begun to write is not in the table: its marker tells the commit that this file does not
+#   belong.
+#
+# > **Documented, not measured** (Spark 3.5, configuration page, read November 2026). Four failures of *one* task end
+# > the batch (`spark.task.maxFailures`); with `local[2]`, where driver and executor are one JVM, the first one does. A
+# > machine that is cut off without a word, such as a pulled cable, is noticed only after `spark.network.timeout`, two
+# > minutes by default. So long its tasks just seem slow.
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Fifteen minutes. Before the picture appears, let the group say what "the batch" is: the number in
+# the checkpoint, the commit, or the work. Common answer: the whole batch, from lesson 17. *Short of time:* skip the
+# table of batches.
+
+# %% [markdown]
+# ## How many cores do I need?
+#
+# Measure, fit, compute, and say how sure you are. The measurement: batches of two sizes, on two cores and on one. Each
+# query makes four batches; the first one creates the table, the other three are our rounds.
+
+# %%
+SIZES = {orders: 2_416, backlog: 19_326}  # messages per batch: a quarter of each topic
+
+
+def measure(cores):
+    """Rounds of both sizes on the cores that are there: rows, seconds, and work per row."""
+    found = []
+    for topic, size in SIZES.items():
+        before, table = pages.newest_stage(), lab.scratch("measured")
+        query = ingest(topic, table, lab.scratch("checkpoint"), maxOffsetsPerTrigger=size)
+        query.awaitTermination()
+        tasks, reports = pages.tasks(after=before), query.recentProgress
+        done = sum(report["numInputRows"] for report in reports)
+        work = {"cores": cores, "rows": size, "at once": at_once(tasks)}
+        work["core-ms per row"] = 1000 * tasks["cpu"].sum() / done
+        for report in reports[1:4]:
+            found.append(work | {"seconds": report["durationMs"]["triggerExecution"] / 1000})
+    return found
+
+
+on_two = measure(cores=2)
+
+# %% [markdown]
+# Now one machine goes: the lab stops the second worker, and its executor ends with it. The session goes on with what it
+# has.
+
+# %%
+from lab_env.lessons.l21.machines import start_worker, stop_worker
+
+stop_worker(spark, 2)
+on_one = measure(cores=1)
+start_worker(2)
+runs = pd.DataFrame(on_one + on_two)
+runs.groupby(["rows", "cores"]).agg(
+    {"seconds": ["min", "median", "max"], "core-ms per row": "first", "at once": "max"}
+)
+
+# %% name="work-does-not-shrink" proof="Two cores work at once and one does not; the work per row stays about the same."
+per_row = runs[runs["rows"] == max(SIZES.values())].groupby("cores")["core-ms per row"].first()
+assert runs.groupby("cores")["at once"].max().to_dict() == {1: 1, 2: 2}
+assert 0.5 < per_row[2] / per_row[1] < 2
+
+# %% [markdown]
+# *core-ms per row* is processor time of the tasks, which a busy machine hardly changes. More cores do not make the work
+# less; they share it. The seconds are the clock's. On this machine both "machines", the driver, Kafka and MinIO compete
+# for the same cores, so what you gain here by the second core is a **lower bound** of what you would gain elsewhere.
+#
+# A batch has a part that no core can share: its plan, the writes that wait for each other, the commit. So
+#
+# $$T(n, c) = a + b \cdot \frac{n}{c}$$
+#
+# for n rows on c cores: a seconds per batch, b core-seconds per row. Least squares finds both. To see how sure they
+# are, take one round of each setting, in every combination, and fit again: that is what the rounds *allow*.
+
+# %%
+from lab_env.lessons.l21.capacity import fit
+from lab_env.lessons.l21.figures import draw_line
+
+fitted = fit(runs)
+print("a:", fitted.a.shown(2), "seconds per batch")
+print("b:", fitted.b.shown(3, factor=1000), "core-milliseconds per row")
+HTML(draw_line(runs, fitted))
+
+# %% [markdown]
+# **Predict:** by this line, how many times as fast as on one core is a batch of 19,326 rows on 64 cores?
+
+# %%
+lab.predict("21.p6", ..., choices=("less than 10 times", "10 to 40 times", "more than 40 times"))
+
+# %%
+from lab_env.lessons.l21.figures import draw_reach
+
+reach = fitted.speedup(rows=19_326, cores=64)
+print("64 cores, 19,326 rows:", reach.shown(1), "times as fast")
+lab.record_actual(
+    "21.p6",
+    "less than 10 times" if reach.middle < 10
+    else "10 to 40 times" if reach.middle <= 40
+    else "more than 40 times",
+)  # fmt: skip
+HTML(draw_reach(fitted, sizes=(2_416, 19_326, 200_000, 2_000_000)))
+
+# %% name="the-commit-is-serial" proof="The part that cores cannot share bounds small batches; larger batches use more cores."
+small, large = (fitted.speedup(rows, 64).middle for rows in (2_416, 2_000_000))
+assert fitted.line.a > 0 and fitted.line.b > 0
+assert small < reach.middle < large < 64
+
+# %% [markdown]
+# In a micro-batch the part that cores do not share is what surrounds the rows: the plan, the listings, **the commit**.
+# So the way to use more cores is a longer batch: twice the interval, twice the rows, the same *a*. **A longer batch
+# buys throughput with freshness.** That is the trade of this whole lesson.
+#
+# How far may you trust that picture? Only the grey strip is measured. The line assumes that cores never get in each
+# other's way. Gunther's universal scalability law has one more number: what each *pair* of cores costs by agreeing.
+# Here are three laws that all go through your measured points:
+
+# %%
+from lab_env.lessons.l21.capacity import serial_share, speedup_by_usl
+from lab_env.lessons.l21.figures import draw_two_laws
+
+seconds = runs[runs["rows"] == 19_326].groupby("cores")["seconds"].median()
+at_two, talks = seconds[1] / seconds[2], (0, 0.001, 0.01)
+for talk in talks:
+    serial = serial_share(at_two, talk)
+    here, there = speedup_by_usl(2, serial, talk), speedup_by_usl(64, serial, talk)
+    print(f"each pair costs {talk:5}: {here:.2f} on 2 cores, {there:4.1f} on 64")
+HTML(draw_two_laws(at_two, talks))
+
+# %% name="two-points-carry-no-law" proof="Laws that agree on one and two cores promise different things for 64."
+serials = {talk: serial_share(at_two, talk) for talk in talks}
+on_2, on_64 = ([speedup_by_usl(c, serials[talk], talk) for talk in talks] for c in (2, 64))
+assert max(on_2) - min(on_2) < 1e-9 and max(on_64) > 1.1 * min(on_64)
+
+# %% [markdown]
+# A law of three unknowns cannot be fitted to two points. Use your line for "two cores or four?". For 64, measure on 8
+# and 16 first.
+#
+# ### Exercise 21.3 · How many cores?
+#
+# A stream gets `rate` events per second. Readers may see an event `freshness` seconds after it was sent at the latest.
+# It waits for its batch to begin, one interval at worst, and then for that batch to end: another interval, if the batch
+# just keeps up. So the interval is half of `freshness`. In it, `rate · interval` rows arrive, and the batch of them
+# must not last longer than it.
+#
+# Write the function that gives the smallest number of cores. More cores than `partitions` get no work. Return `None`
+# where no number of cores is enough.
+
+
+# %% exercise="21.3"
+def cores_for(rate, a, b, freshness, partitions):
+    """The smallest number of cores that keeps up; None if there is none."""
+    # BEGIN SOLUTION
+    interval = freshness / 2
+    if interval <= a:
+        return None
+    cores = max(1, math.ceil(b * rate * interval / (interval - a)))
+    return cores if cores <= partitions else None
+    # END SOLUTION
+
+
+lab.check("21.3", cores_for)
+
+# %% [markdown] hint="21.3"
+# `a + b · rate · interval / cores` must not be larger than `interval`. Solve that for `cores`. What if `a` alone is
+# larger?
+
+# %% [markdown] hint="21.3"
+# Or search: try 1, 2, 3, ... up to `partitions`, and return the first that keeps up. After the loop comes `None`.
+
+
+# %% right="21.3"
+def cores_for(rate, a, b, freshness, partitions):
+    interval = freshness / 2
+    for cores in range(1, partitions + 1):
+        if a + b * rate * interval / cores <= interval:
+            return cores
+    return None
+
+
+# %% right="21.3"
+def cores_for(rate, a, b, freshness, partitions):
+    left = freshness / 2 - a
+    cores = float("inf") if left <= 0 else max(1, math.ceil(b * rate * freshness / 2 / left))
+    return float("inf") if cores > partitions else float(cores)
+
+
+# %% wrong="21.3"
+# expect: nobody parses; the lag grows by
+def cores_for(rate, a, b, freshness, partitions):
+    return max(1, math.ceil(rate * b))
+
+
+# %% wrong="21.3"
+# expect: 24 cores for 6 partitions
+def cores_for(rate, a, b, freshness, partitions):
+    interval = freshness / 2
+    return max(1, math.ceil(b * rate * interval / (interval - a))) if interval > a else None
+
+
+# %% wrong="21.3"
+# expect: nothing is left for the rows
+def cores_for(rate, a, b, freshness, partitions):
+    cores = max(1, math.ceil(b * rate * freshness / 2 / abs(freshness / 2 - a)))
+    return cores if cores <= partitions else None
+
+
+# %% [markdown]
+# Your function and your line make a **capacity sheet** for a topic of 24 partitions: cores by rate and freshness, each
+# from the most favourable line that the rounds allow to the least favourable one. A dash is "no number of cores".
+
+# %%
+lab.use_reference("21.3")
+
+
+def cores_between(rate, freshness):
+    found = {cores_for(rate, line.a, line.b, freshness, 24) for line in fitted.allowed}
+    known = sorted(found - {None, math.inf})
+    if not known:
+        return "–"
+    most = "–" if found - set(known) else known[-1]
+    return f"{known[0]} to {most}" if most != known[0] else str(most)
+
+
+sheet = pd.DataFrame(
+    {f"{freshness} s": [cores_between(rate, freshness) for rate in (500, 5_000, 20_000, 100_000)]
+     for freshness in (2, 5, 10, 60)},
+    index=["500 events/s", "5,000", "20,000", "100,000"],
+)  # fmt: skip
+sheet
+
+# %% [markdown]
+# Read it by rows: freshness is what costs cores, and at some point no money buys it. A sheet with one number per cell
+# would look more exact and be less true.
+#
+# ### What is on the bill
+#
+# The service of the second article, Amazon's managed Flink, sells [**KPUs**](../docs/glossary.md#kpu): one core and 4
+# GB each. Its *parallelism* is the number of tasks at once, and *parallelism per KPU* says how many of them share a
+# KPU.
+#
+# > **Documented, not measured.** One KPU more is charged per application, for its orchestration. (Amazon: *Per second
+# > billing in Managed Service for Apache Flink*, read November 2026.) The price is an input, like all in
+# > `data/prices.csv`, which names date and source of each and says whether the source was read.
+#
+# ### Exercise 21.4 · The bill
+#
+# What does such an application cost, in dollars?
+
+
+# %% exercise="21.4"
+def bill(parallelism, per_kpu, hours, price):
+    """US dollars for an application that runs for some hours."""
+    return (math.ceil(parallelism / per_kpu) + 1) * hours * price  # SOLUTION
+
+
+lab.check("21.4", bill)
+
+# %% [markdown] hint="21.4"
+# KPUs are sold whole: five tasks at two per KPU need three. Then one more.
+
+
+# %% right="21.4"
+def bill(parallelism, per_kpu, hours, price):
+    kpus = 1
+    while parallelism > 0:
+        parallelism, kpus = parallelism - per_kpu, kpus + 1
+    return round(kpus * hours * price, 2)
+
+
+# %% wrong="21.4"
+# expect: one for the application itself
+def bill(parallelism, per_kpu, hours, price):
+    return math.ceil(parallelism / per_kpu) * hours * price
+
+
+# %% wrong="21.4"
+# expect: They are whole ones
+def bill(parallelism, per_kpu, hours, price):
+    return (parallelism / per_kpu + 1) * hours * price
+
+
+# %% [markdown]
+# A line of that bill: four times what two cores did with batches of 19,326 rows, events at most two minutes old. A
+# month has 730 hours.
+
+# %%
+from lab_env.prices import read_prices
+
+lab.use_reference("21.4")
+prices = read_prices({"kpu": "KPU-hour", "put": "1000 requests", "storage": "GB-month"})
+able = 19_326 / fitted.line.seconds(19_326, cores=2)  # rows per second on two cores
+rate = 4 * able
+tasks_needed = cores_for(rate, fitted.line.a, fitted.line.b, freshness=120, partitions=24)
+price = prices["kpu"]
+month = {per_kpu: bill(tasks_needed, per_kpu, hours=730, price=price) for per_kpu in (1, 2)}
+print(f"{rate:,.0f} events/s need {tasks_needed} tasks at once; USD by tasks per KPU: {month}")
+
+# %% name="kpus-on-the-bill" proof="The bill has one KPU more than the tasks need."
+assert round(month[1] / (730 * price)) == tasks_needed + 1
+
+# %% [markdown]
+# Does more *parallelism per KPU* give more throughput? It gives more tasks, not more core. Try it: tie both executors
+# to one core of this machine, two tasks at once, and read the backlog. (macOS lets no program do that; there the next
+# figure is that of two cores.)
+
+# %%
+from lab_env.lessons.l21.machines import on_one_core
+
+with on_one_core(spark) as tied:
+    shared = tasks_of(lambda: parse_only(backlog, minPartitions=4))
+used = shared["cpu"].sum() / shared["end"].max()
+print(f"{at_once(shared)} tasks at once, {used:.2f} core-seconds per second; tied: {tied}")
+
+# %% name="slots-are-not-cores" proof="Two slots on one core do the work of one core."
+assert not tied or used < 1.1
+
+# %% [markdown]
+# Two slots on one core, and together no more than one core-second per second. More slots per core pay where tasks
+# *wait*, for a slow store or another service. Parsing does not wait.
+#
+# ### Will autoscaling catch the burst?
+#
+# > **Documented, not measured.** The service doubles the parallelism when its processors have been at 75 % or more for
+# > 15 minutes in a row, and halves it after six hours below 10 %. (Amazon: *Use automatic scaling*, read November
+# > 2026.)
+#
+# The application can do twice the usual load, which is the rate from above. Then a campaign brings six times the usual
+# load for ten minutes.
+#
+# **Predict:** when does the first new core arrive?
+
+# %%
+lab.predict("21.p7", ..., choices=("in the burst", "when the burst is over", "never"))
+
+# %%
+BURST, MINUTE = (600, 1_200), 60  # from second 600 to 1,200
+capacity, hot, lag, scaled_at = 2 * rate, 0, [0.0], None
+for second in range(1, 3_600):
+    arriving = 6 * rate if BURST[0] <= second < BURST[1] else rate
+    done = min(lag[-1] + arriving, capacity)
+    hot = hot + 1 if done >= 0.75 * capacity else 0
+    if hot == 15 * MINUTE and scaled_at is None:
+        scaled_at, capacity = second, 2 * capacity
+    lag.append(lag[-1] + arriving - done)
+
+# %%
+from lab_env.lessons.l21.figures import draw_burst
+
+marks = {"burst begins": BURST[0], "ends": BURST[1], "new cores": scaled_at}
+print(f"{max(lag):,.0f} events wait at most; as much as {max(lag) / rate:,.0f} s bring usually")
+lab.record_actual("21.p7", "when the burst is over" if scaled_at > BURST[1] else "in the burst")
+HTML(draw_burst(range(len(lag)), lag, marks))
+
+# %% name="autoscaling-is-late" proof="By the documented rule new cores come after a burst of ten minutes."
+assert scaled_at > BURST[1] and lag[BURST[1]] > 1_000 * rate
+
+# %% [markdown]
+# After it. Autoscaling follows a load that stays. A burst is caught by what you already have: spare cores, or a topic
+# that holds it (its retention) and readers who may wait.
+#
+# ### The same hour from Kinesis
+#
+# Amazon's own stream obeys the same law under another name: a **shard** is what a partition is here, one ordered
+# sequence with a bound of its own. The lab emulates Kinesis, and the sender of the load knows it, so the same hour goes
+# into a stream of two shards.
+
+# %%
+stream = lab.topic("orders-kinesis")  # a topic or a stream: the same name for the ledger
+lab.replay(stream, source="kinesis", sends=events_in_order())
+
+# %%
+from lab_env.shop import streams
+
+kinesis = streams.client(lab.address("kinesis"))  # a client of boto3
+shards = kinesis.list_shards(StreamName=stream)["Shards"]
+first = {"StreamName": stream, "ShardId": shards[0]["ShardId"]}
+begin = kinesis.get_shard_iterator(ShardIteratorType="TRIM_HORIZON", **first)
+page = kinesis.get_records(ShardIterator=begin["ShardIterator"], Limit=2)
+pd.DataFrame(page["Records"])[["SequenceNumber", "PartitionKey"]]
+
+# %% [markdown]
+# Before a batch runs, Spark writes down where it will end, so that the same batch can be read again after a crash.
+# Kafka names the newest offset of each partition. A sequence number is no count: nobody can say how many records lie
+# between two of them.
+#
+# **Predict:** who tells the reader where a shard ends now?
+
+# %%
+lab.predict(
+    "21.p8", ..., choices=("the shard's description", "a page that it read", "nothing does")
+)
+
+# %%
+described = set(shards[0]["SequenceNumberRange"])  # a shard that is closed has an end, too
+print("a shard's description:", sorted(described))
+print("a page:", sorted(page), "·", page["MillisBehindLatest"], "ms behind the newest record")
+lab.record_actual(
+    "21.p8",
+    "the shard's description" if "EndingSequenceNumber" in described
+    else "a page that it read" if "MillisBehindLatest" in page
+    else "nothing does",
+)  # fmt: skip
+
+# %% [markdown]
+# Only reading tells. A source whose batch ends where its tasks happen to stop can lose records without an error; the
+# guide [Kinesis, end to end](../docs/kinesis.md) has the figures of one that did. So the pipeline reads each record
+# once and writes down what it read: each **landed** file has the records of all shards, and in its footer the sequence
+# number that each shard had reached. Spark then streams files, which have an end.
+
+# %%
+from lab_env.pipeline.landing import Landing, landed_files, read_landing
+
+landing = Landing(lab.endpoints, stream, lab.path("landing"))
+print(
+    landing.land_all(), "records in", len(landed_files(lab.endpoints, lab.path("landing"))), "files"
+)
+pd.DataFrame(vars(reached) for reached in landing.position.shards.values())
+
+# %% [markdown]
+# From here on everything is as with Kafka: the same `parse`, the same table, a checkpoint that names files instead of
+# offsets. All records of both shards are in one small file, which one task reads; so it takes the shuffle of
+# 21.1 to give every core work.
+
+# %%
+landed = read_landing(spark, lab.path("landing"))
+rows = parse(landed.repartition(4, "key"))
+table, checkpoint = lab.path("from_kinesis"), lab.path("_checkpoints/from_kinesis")
+from_kinesis = tasks_of(lambda: start_upsert(rows, table, checkpoint))
+by_source = {"from Kinesis": read_table(table), "from Kafka": read_table(lab.path("buckets_4"))}
+pd.DataFrame({n: found.groupby("status")["amount"].sum() for n, found in by_source.items()})
+
+# %%
+judged = lab.ledger(stream).reconcile_table(by_source["from Kinesis"])
+judged
+
+# %% name="kinesis-beside-kafka" proof="The same hour through Kinesis and through Kafka gives the same table."
+assert judged.ok and at_once(from_kinesis) == 2
+read = from_kinesis.query("rows_read > 0")
+assert len(read[read["stage"] == read["stage"].min()]) == 1
+same = [found.set_index("order_id")["amount"].sort_index() for found in by_source.values()]
+assert len(same[0]) > 1_000 and same[0].equals(same[1])
+assert "EndingSequenceNumber" not in described and page["MillisBehindLatest"] > 0
+
+# %% [markdown]
+# The ledger asks the stream, as it asks the topic: what was acknowledged is in the table, once and in its newest
+# version. `LAB_SOURCE=kinesis lab tour` runs the whole pipeline this way, on live load.
+#
+# How many shards does a load need? Each takes 1,000 records or 1 MB per second (lesson 02), and is billed by the hour:
+
+# %%
+each = sum(len(send.value) for send in events_in_order()) / sum(landing.position.counts().values())
+unit = read_prices({"kinesis_shard": "shard-hour", "kinesis_put": "million PUT units"})
+needed = {rate: math.ceil(max(rate / 1_000, rate * each / 1e6)) for rate in (500, 5_000, 20_000)}
+month = 730 * 3600 / 1e6  # from per second to millions a month; a record up to 25 kB is one unit
+pd.DataFrame(
+    {
+        "shards": needed,
+        "USD per month: shards": {r: 730 * unit["kinesis_shard"] * n for r, n in needed.items()},
+        "records": {r: r * month * unit["kinesis_put"] for r in needed},
+    }
+).round(0)
+
+# %% [markdown]
+# > **Documented, not measured.** What an account would add: a shard refuses what is over its limit, and five readings
+# > a second are all that its applications have together; a stream forgets after 24 hours, whether it was read or not;
+# > there is no idempotent producer, so a request that timed out may have arrived; each shard-hour costs money, so the
+# > lab makes no stream in an account. (Amazon: *Quotas and limits*, read November 2026; [the whole
+# > table](../docs/kinesis.md).)
+#
+# ### What a small batch costs at scale
+#
+# Last on the bill: the commits. Here is a table with Hudi's metadata table, as tables at work have it. The hour goes
+# into it in three batches; then we count what each commit left below `.hoodie`.
+
+# %%
+from lab_env.pipeline.options import METADATA
+
+AT_WORK = ORDERS | METADATA | {"hoodie.metadata.enable": "true"}
+kept = lab.path("with_metadata")
+rows = parse(read_topic(orders, minPartitions=4, maxOffsetsPerTrigger=3_300))
+start_upsert(rows, kept, lab.scratch("checkpoint"), AT_WORK).awaitTermination()
+
+instants = lab.xray(kept).completed_writes
+objects = [file for file in lab.files(kept) if "/.hoodie/" in file.key]
+per_commit = len(objects) / len(instants), sum(file.size for file in objects) / len(instants)
+print(f"per commit: {per_commit[0]:.0f} objects, {per_commit[1] / 1000:.0f} kB below .hoodie")
+
+# %% [markdown]
+# Objects that were written and deleted again, such as markers, are not among them, so this is a lower bound. One table
+# that commits every 30 s, then a thousand of them, at the prices of `data/prices.csv`:
+
+# %%
+commits = 24 * 3600 // 30
+day = pd.DataFrame(
+    {
+        "objects": [commits * per_commit[0] * tables for tables in (1, 1000)],
+        "GB": [commits * per_commit[1] * tables / 1e9 for tables in (1, 1000)],
+    },
+    index=["1 table, one day", "1,000 tables, one day"],
+)
+day["USD for writing them"] = day["objects"] / 1000 * prices["put"]
+day["USD per month to keep them"] = day["GB"] * prices["storage"]
+day.round(2)
+
+# %% name="commits-have-a-price" proof="A commit leaves several objects and kilobytes of bookkeeping, however few its rows."
+assert per_commit[0] >= 5 and per_commit[1] > 10_000
+assert day["USD for writing them"].iloc[1] > day["USD per month to keep them"].iloc[1]
+
+# %% [markdown]
+# Writing them costs more than keeping them: requests are the price of freshness. Cleaning and archiving bound what is
+# kept (lesson 07).
+#
+# > **From other people's clusters** (threads of the Hudi project, not measured here): each task asks the *timeline
+# > server* in the driver for its files. One driver of eight cores served 1,024 executors on 2,000 partitions only after
+# > tuning (#2495); time-outs at 1,200 tasks (#13356); S3 refusing too many requests with 7,000 paths (#6048). At that
+# > size the driver is the serial part.
+#
+# And the shop's board, from the table that lost a machine on the way, beside the events that were sent:
+
+# %%
+import json
+
+found = read_table(orders_path)
+sent = pd.DataFrame(json.loads(send.value) for send in events_in_order(8))
+as_sent = found[["event_id"]].merge(sent, on="event_id")
+board = pd.DataFrame(
+    {
+        "in the table": found.groupby("status")["amount"].sum().astype(float).round(2),
+        "as sent": as_sent.groupby("status")["amount"].sum().astype(float).round(2),
+    }
+)
+board
+
+# %% name="the-board-agrees" proof="The table that lost a machine is right to the cent."
+assert len(found) == len(as_sent) == ledger.rows
+assert (board["in the table"] == board["as sent"]).all() and board["as sent"].min() > 0
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* Twenty-five minutes. Ask for a number before each picture: everybody overestimates 64 cores. Let a
+# group defend the right column of the capacity sheet to a boss who wants one number. *Short of time:* leave out the
+# tied core and the metadata.
+
+# %% [markdown]
+# ## Key points
+#
+# - A partition of the topic is a task that reads, a bucket of the table is a task that writes; cores decide only how
+#   many of them work at once. The driver plans and commits alone.
+# - `minPartitions` or a shuffle before the work divides one partition. Then arrival means nothing: let a field of the
+#   event decide which version wins.
+# - A dead executor costs what was lost, not the batch. The driver is the part that must be restarted.
+# - `a + b · n / c`: the commit is the serial part of a micro-batch. Longer batches use more cores and cost freshness.
+# - Two points carry a line, not a law. Say the interval, and measure before you buy 64.
+#
+# ## What's next
+#
+# You have all parts. Lesson 22 gives you a stream and a requirement, and looks only at what your tables hold.

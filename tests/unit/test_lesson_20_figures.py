@@ -1,0 +1,33 @@
+"""Lesson 20 draws where two lines of bytes meet, and tells what a recorded run answers."""
+
+import pandas as pd
+import pytest
+
+from lab_env.bench import recorded
+from lab_env.bench.cost import Bill
+from lab_env.lessons.l20.figures import bill_table, draw_break_even, promises
+
+WRITTEN = pd.DataFrame({"cow": [100_000] * 3, "mor": [40_000] * 3}, index=[1, 2, 3])
+
+
+@pytest.mark.parametrize(("commits", "marked"), [(1.7, True), (50.0, False)])
+def test_the_break_even_is_marked_where_the_chart_reaches_it(commits, marked):
+    drawn = draw_break_even(WRITTEN, 100_000, commits)
+    assert (f"break-even: {commits:.1f} commits" in drawn) == marked
+    assert "Hudi COW" in drawn and "Hudi MOR and a compaction now" in drawn
+
+
+def test_a_bill_is_a_table_of_numbers_in_cents():
+    bills = {sink: Bill(0.02, 0.001, 0.00003) for sink in ("json", "cow", "mor")}
+    table = bill_table(bills)
+    assert list(table.columns) == ["JSON files", "Hudi COW", "Hudi MOR"]
+    assert table["Hudi COW"].tolist() == [2.0, 0.1, 3.0]
+
+
+def test_the_promises_are_answered_with_figures_of_the_delivered_runs():
+    sinks, grown = recorded.delivered("sinks"), recorded.delivered("growth")
+    text = promises(sinks, grown, {"bytes": 0.25, "missing": 1234.5}).to_html()
+    row = next(r for r in sinks["metrics"] if r["metric"] == "aggregate, fresh: warm s")
+    assert row["verdicts"]["mor against cow"]["ratio"]
+    assert "reads 25% of the bytes" in text and "1,234.50" in text
+    assert "a table of 16 times the orders" in text and "Redshift" in text

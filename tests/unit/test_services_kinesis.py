@@ -1,0 +1,66 @@
+"""On a Kinesis that somebody pays for, the lab lists and deletes nothing."""
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from lab_env.services import SERVICES
+from lab_env.services.base import NotReady
+from lab_env.settings import settings
+from lab_env.shop import streams
+
+ENDPOINT = "https://kinesis.eu-central-1.amazonaws.com"
+
+
+class Refusing:
+    """A client whose every call is refused with this code."""
+
+    def __init__(self, code: str):
+        self._code = code
+
+    def list_streams(self, **_):
+        response = {"Error": {"Code": self._code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+        raise ClientError(response, "ListStreams")
+
+
+@pytest.fixture
+def external(home, monkeypatch):
+    monkeypatch.setenv("LAB_KINESIS_ENDPOINT", ENDPOINT)
+    settings.cache_clear()
+    yield SERVICES["kinesis"]
+    settings.cache_clear()
+
+
+def test_an_external_one_has_its_own_address_and_keeps_its_streams(external, monkeypatch):
+    monkeypatch.setattr(streams, "client", lambda *_: pytest.fail("nothing may be asked"))
+    assert external.external and external.endpoints() == {"kinesis": ENDPOINT}
+    assert external.clear("lesson-02") == {}
+
+
+def test_whoever_may_not_list_all_streams_may_still_use_one(external, monkeypatch):
+    monkeypatch.setattr(streams, "client", lambda *_: Refusing("AccessDeniedException"))
+    external.check()
+
+
+def test_wrong_keys_are_told(external, monkeypatch):
+    monkeypatch.setattr(streams, "client", lambda *_: Refusing("UnrecognizedClientException"))
+    with pytest.raises(NotReady, match="UnrecognizedClient"):
+        external.check()
+
+
+def test_keys_of_the_machine_go_to_an_external_one_and_the_emulator_gets_none(
+    external, monkeypatch
+):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "machine")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+    earlier = boto3.Session(aws_access_key_id="of an earlier use", aws_secret_access_key="secret")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", earlier)
+
+    def access_key() -> str:
+        return streams.client(ENDPOINT)._request_signer._credentials.access_key
+
+    assert access_key() == "machine"
+    monkeypatch.delenv("LAB_KINESIS_ENDPOINT")
+    settings.cache_clear()
+    assert access_key() == streams.EMULATOR_KEY
