@@ -485,6 +485,21 @@ def author_stats() -> None:
     out.print(f"The learner writes {learner} of {uses} uses, {learner / uses:.0%}.")
 
 
+@author.command("pictures")
+def author_pictures(
+    record: Annotated[
+        bool, typer.Option("--record", help="first run lesson 05 anew, up to its update")
+    ] = False,
+) -> None:
+    """Draw the README's pictures from the recorded runs."""
+    from lab_env.publish import pictures, recording
+
+    if record:
+        out.print(escape(str(recording.record())))
+    for path in pictures.draw_all():
+        out.print(escape(str(path)))
+
+
 @cloud.command("template")
 def cloud_template() -> None:
     """Print the path of the CloudFormation template."""

@@ -34,15 +34,21 @@ def draw_board(board: pd.DataFrame) -> str:
     return svg(figure)
 
 
-def draw_tour() -> str:
+def draw_tour(width: float = 6.4, height: float = 3.0) -> str:
     """How fresh each sink was in the recorded tour, and what the ledger said of it.
+
+    Args:
+        width: inches.
+        height: inches.
 
     Returns:
         An `<svg>` element: the share of events that readers could see, over the seconds since each
         was sent.
     """
     tour = recorded_tour()
-    figure, axes = new_chart(summarize(tour), "seconds since the event was sent", "visible, %")
+    figure, axes = new_chart(
+        summarize(tour), "seconds since the event was sent", "visible, %", width, height
+    )
     for sink, seconds in tour["freshness_quantiles"].items():
         share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]
         axes.plot(seconds, share, color=COLOURS[sink], label=NAMES[sink])
