@@ -20,6 +20,12 @@ from lab_env.xray.drawing import as_html
 
 FOLDER = REPOSITORY / "docs" / "images"
 TYPES = {"COPY_ON_WRITE": "Copy-on-Write", "MERGE_ON_READ": "Merge-on-Read"}
+# Of the X-ray only the timeline and the files; a first screen has no room for its lists.
+FILES_ALONE = """
+.picture .xray { padding: 0; }
+.picture .xray .grid { margin: 0; }
+.picture .xray :is(.title, .row) { display: none; }
+"""
 
 
 @dataclass(frozen=True)
@@ -64,27 +70,28 @@ def pictures() -> list[Picture]:
     before = recorded_table("before")
     after = recorded_table("after", since=before)
     return [
-        xray("xray_before", "Before", before, source),
-        xray("xray_after", "After an update of ten orders", after, source),
+        xray("xray_before", f"Before: a {TYPES[before.table_type]} table", before, "", 330),
+        xray("xray_after", "After an update of ten orders", after, source, 500),
         tour_chart(),
         exercise_card(source),
     ]
 
 
-def xray(name: str, caption: str, table: Snapshot, source: str) -> Picture:
-    """The X-ray of a table."""
+def xray(name: str, caption: str, table: Snapshot, source: str, width: int) -> Picture:
+    """The timeline and the files of a table."""
     files = ", ".join(_described(table, file) for file in table.files)
-    alt = f"X-ray of a {TYPES[table.table_type]} table. {caption}: {files}."
-    return Picture(name, alt, caption, source, 410, 330, as_html(table))
+    alt = f"X-ray of a table's files. {caption}: {files}."
+    return Picture(name, alt, caption, source, width, 232, as_html(table), FILES_ALONE)
 
 
 def tour_chart() -> Picture:
     """How fresh each sink was in the recorded tour, and what the ledger said."""
     tour = recorded_tour()
-    alt = unescape(summarize(tour)).replace("\n", " ")
+    caption = unescape(summarize(tour)).partition(": ")[2].replace("\n", " ")
+    alt = f"A recorded tour, {caption}. A curve per sink: the share of events visible, by seconds since sent."
     source = f"{tour['recorded']}, {tour['machine']}"
-    body = draw_tour(width=4.9, height=2.1)
-    return Picture("tour", alt, "make tour", source, 490, 240, body)
+    body = draw_tour(width=3.5, height=1.2, titled=False)
+    return Picture("tour", alt, caption, source, 366, 184, body)
 
 
 def exercise_card(source: str) -> Picture:
@@ -96,10 +103,10 @@ def exercise_card(source: str) -> Picture:
             return recorded_facts()
 
     outcome = Exercises(None, checks=lambda _: {EXERCISE: Recorded}).judge(EXERCISE, "recorded")
-    code = registry.exercise(EXERCISE).wrong[0].code
+    code = registry.exercise(EXERCISE).wrong[0].code.splitlines()[-1].strip()
     body = render("publish/exercise.html.j2", code=code, card=outcome._repr_html_())
     alt = f"{outcome.title}. {outcome.text}"
-    return Picture("exercise", alt, "Your turn", source, 330, 240, body)
+    return Picture("exercise", alt, "Your turn", source, 464, 184, body)
 
 
 def _described(table: Snapshot, file: DataFile) -> str:

@@ -93,8 +93,8 @@ def test_the_first_screen_has_the_figures_that_were_measured():
     lessons = registry.lessons().values()
     minutes = sorted(lesson.teach + lesson.do for lesson in lessons)
     assert f"{len(lessons)} Jupyter notebooks" in FIRST_SCREEN
-    assert f"a lesson, {minutes[0]} to {minutes[-1]} minutes" in FIRST_SCREEN
+    assert f"{minutes[0]} to {minutes[-1]} minutes each" in FIRST_SCREEN
     setup = re.search(r"\| first set-up, .*\| (.*?),.*; (.*?) in", README)
-    assert f"first set-up takes {setup[1]} and {setup[2]} of" in FIRST_SCREEN
+    assert f"the first time {setup[1]} and {setup[2]};" in FIRST_SCREEN
     hour = int(re.search(r"the whole takes \*\*(\d+) minutes\*\*", CONTRIBUTING)[1])
     assert "about an hour" in FIRST_SCREEN and 50 <= hour <= 70

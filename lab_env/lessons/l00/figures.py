@@ -34,26 +34,26 @@ def draw_board(board: pd.DataFrame) -> str:
     return svg(figure)
 
 
-def draw_tour(width: float = 6.4, height: float = 3.0) -> str:
+def draw_tour(width: float = 6.4, height: float = 3.0, titled: bool = True) -> str:
     """How fresh each sink was in the recorded tour, and what the ledger said of it.
 
     Args:
         width: inches.
         height: inches.
+        titled: whether the summary stands above it.
 
     Returns:
         An `<svg>` element: the share of events that readers could see, over the seconds since each
         was sent.
     """
     tour = recorded_tour()
-    figure, axes = new_chart(
-        summarize(tour), "seconds since the event was sent", "visible, %", width, height
-    )
+    title = summarize(tour) if titled else ""
+    figure, axes = new_chart(title, "seconds since the event was sent", "visible, %", width, height)
     for sink, seconds in tour["freshness_quantiles"].items():
         share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]
         axes.plot(seconds, share, color=COLOURS[sink], label=NAMES[sink])
     axes.set_xlim(left=0)
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower right", fontsize="small")
     return svg(figure)
 
 
