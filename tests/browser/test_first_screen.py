@@ -27,6 +27,7 @@ STYLE = """
   a { color: light-dark(#0969da, #4493f8); }
   pre { padding: 16px; overflow: auto; border-radius: 6px; font-size: 85%; line-height: 1.45;
         background: light-dark(#f6f8fa, #151b23); }
+  table { display: block; overflow: auto; } p, li { overflow-wrap: break-word; }
   img { max-width: 100%; box-sizing: content-box; }
 """
 
