@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
-from lab_env.course import registry
+from lab_env.course.checking import checks_of_lesson
 from lab_env.course.exercises import Exercises
 from lab_env.display.html import render
 from lab_env.hudi.table import DataFile, Snapshot
 from lab_env.lessons.l00.figures import draw_tour, recorded_tour, summarize
-from lab_env.lessons.l05.checks import WritesUpserts
-from lab_env.publish.recording import EXERCISE, recorded_facts, recorded_run, recorded_table
+from lab_env.publish.recording import EXERCISE, LESSON, recorded_facts, recorded_run, recorded_table
 from lab_env.settings import REPOSITORY
 from lab_env.xray.drawing import as_html
 
@@ -80,7 +79,7 @@ def pictures() -> list[Picture]:
 def xray(name: str, caption: str, table: Snapshot, source: str, width: int) -> Picture:
     """The timeline and the files of a table."""
     files = ", ".join(_described(table, file) for file in table.files)
-    alt = f"X-ray of a table's files. {caption}: {files}."
+    alt = f"X-ray. {caption}. Its files: {files}."
     return Picture(name, alt, caption, source, width, 232, as_html(table), FILES_ALONE)
 
 
@@ -88,7 +87,8 @@ def tour_chart() -> Picture:
     """How fresh each sink was in the recorded tour, and what the ledger said."""
     tour = recorded_tour()
     caption = unescape(summarize(tour)).partition(": ")[2].replace("\n", " ")
-    alt = f"A recorded tour, {caption}. A curve per sink: the share of events visible, by seconds since sent."
+    curves = "A curve per sink: the share of events visible, by seconds since sent"
+    alt = f"A recorded tour, {caption}. {curves}."
     source = f"{tour['recorded']}, {tour['machine']}"
     body = draw_tour(width=3.5, height=1.2, titled=False)
     return Picture("tour", alt, caption, source, 366, 184, body)
@@ -97,21 +97,25 @@ def tour_chart() -> Picture:
 def exercise_card(source: str) -> Picture:
     """A wrong answer of an exercise, and what its check says of the facts that it observed."""
 
-    class Recorded(WritesUpserts):
+    check = checks_of_lesson(LESSON)[EXERCISE]
+
+    class Recorded:
+        judge = staticmethod(check.judge)
+
         @staticmethod
         def observe(lab, answer):
             return recorded_facts()
 
     outcome = Exercises(None, checks=lambda _: {EXERCISE: Recorded}).judge(EXERCISE, "recorded")
-    code = registry.exercise(EXERCISE).wrong[0].code.splitlines()[-1].strip()
+    code = recorded_run()["answer"].splitlines()[-1].strip()
     body = render("publish/exercise.html.j2", code=code, card=outcome._repr_html_())
     alt = f"{outcome.title}. {outcome.text}"
     return Picture("exercise", alt, "Your turn", source, 464, 184, body)
 
 
 def _described(table: Snapshot, file: DataFile) -> str:
-    new = "new: " if file in table.new_files else ""
-    return f"{new}a {file.kind} file of {file.rows:,} rows"
+    new = "new " if file in table.new_files else ""
+    return f"a {new}{file.kind} file of {file.rows:,} rows"
 
 
 def drift() -> list[str]:

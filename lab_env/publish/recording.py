@@ -14,18 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from lab_env.course import registry
+from lab_env.course.checking import checks_of_lesson
 from lab_env.course.exercises import run_cell
 from lab_env.hudi.files import TableFiles
 from lab_env.hudi.reader import read_table
 from lab_env.hudi.table import Snapshot
 from lab_env.lab import Lab
-from lab_env.lessons.l05.checks import TwoUpserts, WritesUpserts
+from lab_env.lessons.l05.checks import TwoUpserts
 from lab_env.settings import REPOSITORY
 from lab_env.store import StoredTable
 
 RECORDING = REPOSITORY / "data" / "update.json"
-LESSON = REPOSITORY / "solutions" / "05_cow_and_mor.ipynb"
-EXERCISE = "05.1"
+LESSON, EXERCISE = "05", "05.1"
+NOTEBOOK = REPOSITORY / "solutions" / "05_cow_and_mor.ipynb"
 TABLE = "orders_mor"
 # A table is recorded after the cell with this line.
 MOMENTS = {"before": 'look("insert")', "after": 'look("update")'}
@@ -84,17 +85,20 @@ def record(target: Path = RECORDING) -> Path:
     namespace: dict[str, Any] = {}
     tables = {}
     for source in _code_until(MOMENTS["after"]):
-        run_cell(source, f"<{LESSON.name}>", namespace)
+        run_cell(source, f"<{NOTEBOOK.name}>", namespace)
         for moment, line in MOMENTS.items():
             if line in source:
                 tables[moment] = _table_of(namespace["lab"])
     exercise = registry.exercise(EXERCISE)
-    run_cell(exercise.wrong[0].code, "<wrong answer>", namespace)
-    facts = WritesUpserts.observe(namespace["lab"], namespace[exercise.answer])
+    answer = exercise.wrong[0].code
+    run_cell(answer, "<wrong answer>", namespace)
+    check = checks_of_lesson(LESSON)[EXERCISE]
+    facts = check.observe(namespace["lab"], namespace[exercise.answer])
     run = {
         "recorded": f"{datetime.now(UTC):%Y-%m-%d}",
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         "tables": tables,
+        "answer": answer,
         "facts": asdict(facts),
     }
     target.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
@@ -102,7 +106,7 @@ def record(target: Path = RECORDING) -> Path:
 
 
 def recorded_run() -> dict[str, Any]:
-    """The recorded run: its day, machine, tables and facts."""
+    """The recorded run: its day, machine, tables, the wrong answer and its facts."""
     return json.loads(RECORDING.read_text(encoding="utf-8"))
 
 
@@ -127,7 +131,7 @@ def _table_of(lab: Lab) -> dict[str, Any]:
 
 def _code_until(line: str) -> list[str]:
     """The code cells of the worked lesson up to the one with that line."""
-    cells = json.loads(LESSON.read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     last = next(place for place, source in enumerate(code) if line in source)
     return code[: last + 1]
