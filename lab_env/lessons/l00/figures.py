@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
+from lab_env.display.chart import INK, new_chart, plot_freshness, svg
 from lab_env.display.palette import BLUE
 from lab_env.settings import REPOSITORY
 
@@ -49,11 +49,7 @@ def draw_tour(width: float = 6.4, height: float = 3.0, titled: bool = True) -> s
     tour = recorded_tour()
     title = summarize(tour) if titled else ""
     figure, axes = new_chart(title, "seconds since the event was sent", "visible, %", width, height)
-    for sink, seconds in tour["freshness_quantiles"].items():
-        share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]
-        axes.plot(seconds, share, color=COLOURS[sink], label=NAMES[sink])
-    axes.set_xlim(left=0)
-    axes.legend(loc="lower right", fontsize="small")
+    plot_freshness(axes, tour["freshness_quantiles"])
     return svg(figure)
 
 
