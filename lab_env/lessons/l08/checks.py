@@ -278,7 +278,7 @@ def _rows_around(lab, path: str) -> tuple[tuple[Row, ...], int]:
     rows, total = table.selectExpr(
         f"collect_list({row}) FILTER (WHERE {near})", "count(order_id)"
     ).first()
-    return tuple(sorted(map(tuple, rows))), total
+    return tuple(sorted(tuple(row) for row in rows)), total
 
 
 @cache  # the same for every answer until somebody writes
