@@ -69,11 +69,12 @@ def player(table: Snapshot, last: int = STEPS) -> Player:
 
 
 def heading(moment: Moment) -> str:
-    """A step's action and times, of which the completion decides the order."""
+    """A step's action, who says that they made it, and times; the completion decides the order."""
     instant = moment.instant
+    writer = moment.table.writers.get(instant.requested)
     took = duration_text(seconds_between(instant.requested, instant.completed))
     return (
-        f"{instant.action}, completed {_when(instant.completed)} UTC, "
+        f"{instant.action}{f' by {writer}' if writer else ''}, completed {_when(instant.completed)} UTC, "
         f"requested {captions.clock(instant.requested)} ({took} before)"
     )
 

@@ -135,7 +135,16 @@ def assert_slices_as_hudi_tells(lab: Lab, path: str, depth: int = 1):
     assert mine(picture.slices) == hudis("show_fsview_all", f", path_regex=>'{regex}', limit=>1000")
     assert mine(picture.current) == hudis("show_fsview_latest", ", limit=>1000")
     assert not any(found.group in replaced for found in picture.current)
+    assert_past_ends_with_what_is_stored(picture)
     return picture
+
+
+def assert_past_ends_with_what_is_stored(picture):
+    """The newest step of the player, which it has put together from the timeline alone."""
+    past = picture.play().past
+    last = past.moments[-1].table.files
+    assert last == tuple(file for file in picture.files if file.committed)
+    assert not (past.lost or past.unknown or past.older_files)
 
 
 def test_an_update_of_a_cow_table_adds_a_version_of_one_file(lab):
@@ -348,6 +357,9 @@ def test_archived_and_cleaned_history_is_still_shown(lab):
         if i.action == "commit"
     }
     assert {i.action for i in picture.history} == {"commit", "clean"}
+    moments = picture.play().past.moments
+    assert len(moments) == len(picture.history) + len(picture.instants)
+    assert [f.rows for f in moments[0].added] == [1] and not moments[0].table.gone_files
     first = picture.history[0]
     assert picture.commit(first.requested).inserted == 1
     assert len(picture.cleaned) == 7 - len(picture.files) > 2

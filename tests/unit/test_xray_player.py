@@ -75,6 +75,7 @@ def test_each_step_has_its_own_drawing_and_all_share_one_style(life):
 
 def test_the_names_of_writers_keep_their_colours():
     html = rivals().play()._repr_html_()
+    assert ": deltacommit by backfill, completed" in html
     assert ".xray .writer-0" in html and 'class="by writer-1"' in html
 
 
