@@ -72,9 +72,10 @@ def heading(moment: Moment) -> str:
     """A step's action, who says that they made it, and times; the completion decides the order."""
     instant = moment.instant
     writer = moment.table.writers.get(instant.requested)
+    by = f" by {writer}" if writer else ""
     took = duration_text(seconds_between(instant.requested, instant.completed))
     return (
-        f"{instant.action}{f' by {writer}' if writer else ''}, completed {_when(instant.completed)} UTC, "
+        f"{instant.action}{by}, completed {_when(instant.completed)} UTC, "
         f"requested {captions.clock(instant.requested)} ({took} before)"
     )
 
