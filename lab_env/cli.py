@@ -19,7 +19,6 @@ from lab_env.errors import LabError
 from lab_env.shop import RATE, USERS, default_topic
 
 app = typer.Typer(
-    help="The streaming lakehouse lab: its services, live load, tour and benchmark.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

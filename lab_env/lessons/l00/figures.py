@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
+from lab_env.display.chart import INK, new_chart, plot_freshness, svg
 from lab_env.display.palette import BLUE
 from lab_env.settings import REPOSITORY
 
@@ -43,11 +43,7 @@ def draw_tour() -> str:
     """
     tour = recorded_tour()
     figure, axes = new_chart(summarize(tour), "seconds since the event was sent", "visible, %")
-    for sink, seconds in tour["freshness_quantiles"].items():
-        share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]
-        axes.plot(seconds, share, color=COLOURS[sink], label=NAMES[sink])
-    axes.set_xlim(left=0)
-    axes.legend(loc="lower right")
+    plot_freshness(axes, tour["freshness_quantiles"])
     return svg(figure)
 
 
