@@ -17,7 +17,7 @@ from lab_env.xray import captions, colours
 from lab_env.xray.drawing import as_html
 
 STEPS = 30  # drawings that a notebook and a page carry without effort
-KINDS = {"base": "base file", "log": "log", "cdc": "change log"}
+KINDS = {"base": "base file", "log": "log", "cdc": "cdc log"}
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,15 @@ def test_a_replaced_file_group_is_stored_but_not_read():
     assert [file.group for file in after.superseded] == ["a-0", "b-0"]
 
 
+def test_a_change_log_is_added_but_never_replaced_because_no_query_of_the_newest_state_reads_it():
+    stats = stat(base(T2), written=3, cdcStats={log(T2) + ".cdc": 70})
+    second = {done(T2)[0]: committed("UPSERT", stats)}
+    stored = (base(T1), base(T2), log(T2) + ".cdc", base(T3))
+    _, update, third = past(*stored, **wrote(T1, base(T1)), **second, **wrote(T3, base(T3))).moments
+    assert [(f.kind, f.size) for f in update.added] == [("base", 1000), ("cdc", 70)]
+    assert [f.kind for f in third.superseded] == ["base"]
+
+
 def test_while_a_compaction_was_pending_both_slices_were_read():
     plan = plan_of(T2, "a-0")
     writes = wrote(T1, base(T1)) | wrote(T3, log(T3))
