@@ -57,8 +57,14 @@ def growth_config(full: bool) -> GrowthConfig:
     """A small run that shows that all works, or one to draw conclusions from."""
     if full:
         return GrowthConfig(20_000, 1_000, rounds=4)
-    short = {"java_options": session.LESSON_JAVA_OPTIONS, "spark": session.SHORT_LIFE}
-    return GrowthConfig(1_000, 100, rounds=1, factors=(FACTORS[0], FACTORS[-1]), **short)
+    return GrowthConfig(
+        1_000,
+        100,
+        rounds=1,
+        factors=(FACTORS[0], FACTORS[-1]),
+        java_options=session.LESSON_JAVA_OPTIONS,
+        spark=session.SHORT_LIFE,
+    )
 
 
 def grow(config: GrowthConfig, report_progress: Progress = print) -> dict:
