@@ -869,6 +869,17 @@ def merge_into(table, events):
     """)
 
 
+# %% wrong="04.4"
+# expect: your rule for unmatched events inserted it
+def merge_into(table, events):
+    spark.sql(f"""
+        MERGE INTO {table} AS t USING {events} AS s ON t.order_id = s.order_id
+        WHEN MATCHED AND s.op = 'erase' THEN DELETE
+        WHEN MATCHED AND s.op != 'erase' THEN UPDATE SET *
+        WHEN NOT MATCHED THEN INSERT *
+    """)
+
+
 # %%
 lab.use_reference("04.4")
 

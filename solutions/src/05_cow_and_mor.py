@@ -294,6 +294,14 @@ lab.check("05.2", erase)
 
 
 # %% right="05.2"
+from pyspark.sql import functions as F
+
+
+def erase(rows, path, table_type):
+    upsert(rows.withColumn("_hoodie_is_deleted", F.lit(True)), path, table_type)
+
+
+# %% right="05.2"
 def erase(rows, path, table_type):
     rows.createOrReplaceTempView("to_erase")
     name = "erased_" + path.rpartition("-")[2]
