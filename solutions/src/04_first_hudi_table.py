@@ -57,12 +57,15 @@ spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 # %%
 def changes(*events):
     """Changes of orders as a DataFrame, from (order_id, op, status, time of day)."""
-    rows = ", ".join(str(event) for event in events)  # Python writes tuples as SQL does
-    return spark.sql(f"""
-        SELECT order_id, op, status, to_timestamp('2026-11-20 ' || at) AS order_ts,
-               '2026-11-20' AS partition_date, op = 'erase' AS _hoodie_is_deleted
-        FROM VALUES {rows} AS events(order_id, op, status, at)
-    """)
+    rows = spark.createDataFrame(events, "order_id STRING, op STRING, status STRING, at STRING")
+    return rows.selectExpr(
+        "order_id",
+        "op",
+        "status",
+        "to_timestamp('2026-11-20 ' || at) AS order_ts",
+        "'2026-11-20' AS partition_date",
+        "op = 'erase' AS _hoodie_is_deleted",
+    )
 
 
 def rows_of(path):

@@ -116,12 +116,10 @@ FIRST_ONLY = (("e-9", "O-34", "create", "new", "20 11:00", "20 11:00", "20", "20
 
 def _events(lab, events: Iterable[tuple[str, ...]]):
     """Events as a Spark DataFrame with the columns of `COLUMNS`."""
+    texts = ", ".join(f"{name} STRING" for name in COLUMNS)
     times = {name: f"to_timestamp({name}) AS {name}" for name in ("order_ts", "sent_at")}
-    rows = ", ".join(str(event) for event in with_month(events))
-    return lab.spark.sql(f"""
-        SELECT {", ".join(times.get(name, name) for name in COLUMNS)}
-        FROM VALUES {rows} AS events({", ".join(COLUMNS)})
-    """)
+    rows = lab.spark.createDataFrame(list(with_month(events)), texts)
+    return rows.selectExpr(*(times.get(name, name) for name in COLUMNS))
 
 
 def _last_status(events: Iterable[tuple[str, ...]]) -> dict[str, str]:
