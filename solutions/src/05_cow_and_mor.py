@@ -45,10 +45,12 @@ import pandas as pd
 from lab_env import Lab
 
 lab = Lab.start("05")
-spark = lab.spark
 # Tables of a thousand rows: to compile each query costs more than the compiled query saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+interpreted = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+spark = lab.start_spark(interpreted)
 
 
 # %% [markdown]
