@@ -19,7 +19,6 @@ from lab_env.errors import LabError
 from lab_env.shop import RATE, USERS, default_topic
 
 app = typer.Typer(
-    help="The streaming lakehouse lab: its services, live load, tour and benchmark.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -483,6 +482,21 @@ def author_stats() -> None:
     out.print(table)
     uses, learner = sum(row.uses for row in rows), sum(row.learner for row in rows)
     out.print(f"The learner writes {learner} of {uses} uses, {learner / uses:.0%}.")
+
+
+@author.command("pictures")
+def author_pictures(
+    record: Annotated[
+        bool, typer.Option("--record", help="first run lesson 05 anew, up to its update")
+    ] = False,
+) -> None:
+    """Draw the README's pictures from the recorded runs."""
+    from lab_env.publish import pictures, recording
+
+    if record:
+        out.print(escape(str(recording.record())))
+    for path in pictures.draw_all():
+        out.print(escape(str(path)))
 
 
 @cloud.command("template")

@@ -43,6 +43,7 @@ class RunConfig:
         queries: queries before (`BEFORE_TABLE_SERVICES`) and after (`AFTER_TABLE_SERVICES`) the
             table services, which are skipped without the latter.
         java_options: of all three sinks' JVMs.
+        spark: further properties of their sessions.
         extra_options: Hudi options on top of the pipeline's, for both tables.
         warm_up: whether the processes first take a small stream that is not measured.
     """
@@ -53,6 +54,7 @@ class RunConfig:
     pace: Pace = field(default_factory=Pace)
     queries: dict[str, tuple[str, ...]] = field(default_factory=lambda: ALL_QUERIES)
     java_options: str = session.JAVA_OPTIONS
+    spark: dict[str, str] = field(default_factory=dict)
     extra_options: dict[str, str] = field(default_factory=dict)
     warm_up: bool = True
 
@@ -79,5 +81,6 @@ def sinks_config(full: bool) -> RunConfig:
         # As in a lesson: the quick compiler, because each JVM lives for a minute. Nor is anything
         # warmed up: counts do not need it, and times of so few rows say little anyway.
         java_options=session.LESSON_JAVA_OPTIONS,
+        spark=session.SHORT_LIFE,
         warm_up=False,
     )

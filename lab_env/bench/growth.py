@@ -6,7 +6,7 @@ changes of fixed size and is queried after each.
 
 import os
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from lab_env import services
@@ -40,20 +40,31 @@ class GrowthConfig:
         orders: number of orders in a table at its first size.
         changes: number of orders that a commit updates.
         rounds: number of such commits per table and size.
+        factors: the sizes of a table, as multiples of the first.
         java_options: of the JVM.
+        spark: further properties of its session.
     """
 
     orders: int
     changes: int
     rounds: int
+    factors: tuple[int, ...] = FACTORS
     java_options: str = session.JAVA_OPTIONS
+    spark: dict[str, str] = field(default_factory=dict)
 
 
 def growth_config(full: bool) -> GrowthConfig:
     """A small run that shows that all works, or one to draw conclusions from."""
     if full:
         return GrowthConfig(20_000, 1_000, rounds=4)
-    return GrowthConfig(1_000, 100, rounds=1, java_options=session.LESSON_JAVA_OPTIONS)
+    return GrowthConfig(
+        1_000,
+        100,
+        rounds=1,
+        factors=(FACTORS[0], FACTORS[-1]),
+        java_options=session.LESSON_JAVA_OPTIONS,
+        spark=session.SHORT_LIFE,
+    )
 
 
 def grow(config: GrowthConfig, report_progress: Progress = print) -> dict:
@@ -71,7 +82,7 @@ def grow(config: GrowthConfig, report_progress: Progress = print) -> dict:
     with ExitStack() as cleanup:
         cleanup.callback(bucket.remove)
         bucket.make()
-        worker = WorkerClient("growth", bucket, config.java_options)
+        worker = WorkerClient("growth", bucket, config.java_options, config.spark)
         cleanup.callback(worker.stop)
         worker.wait()
         return _Run(worker, bucket, config).all(report_progress)
@@ -94,12 +105,14 @@ class _Run:
                     self._worker.call("change", rows=50, size=100, version=version)
                     self._worker.call("run_query")
         size = 0
-        for factor in FACTORS:
+        for factor in self._config.factors:
             grown = factor * self._config.orders
             report_progress(f"{grown:,} orders: both table types, {' and '.join(INDEXES)} index")
             for variant in VARIANTS:
                 self._begin(variant)
                 self._worker.call("grow", first=size, end=grown)
+                # With the bucket index new orders go to logs: theirs are not the changes' to pay.
+                self._worker.call("compact")
             size = grown
             for number in range(self._config.rounds):
                 self._version += 1
@@ -111,7 +124,7 @@ class _Run:
         return {
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "cores": os.cpu_count(),
-            "size": {k: v for k, v in asdict(self._config).items() if k != "java_options"},
+            "size": {name: getattr(self._config, name) for name in ("orders", "changes", "rounds")},
             "problems": self._problems,
             "rows": [
                 {"type": kind, "index": index, "factor": factor, "metric": metric}
@@ -199,7 +212,8 @@ def growth_chart(run: dict) -> str:
     figure, panels = new_panels(
         [title for _, title, _ in PANELS], width=9.6, height=3.4, one_unit=False
     )
-    sizes = [factor * run["size"]["orders"] for factor in FACTORS]
+    factors = sorted({row["factor"] for row in run["rows"]})
+    sizes = [factor * run["size"]["orders"] for factor in factors]
     for panel, (metric, _, scale) in zip(panels, PANELS, strict=True):
         for kind, index in VARIANTS:
             rows = of(run, kind, index, metric)

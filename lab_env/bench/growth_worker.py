@@ -42,8 +42,8 @@ class GrowingTables:
         return self._write(self._orders(self.spark.range(first, end), 0), "insert")
 
     def change(self, rows: int, size: int, version: int) -> dict:
-        """Update `rows` orders, spread evenly over the table; returns `seconds`."""
-        spread = self.spark.range(rows).selectExpr(f"id * {size} div {rows} AS id")
+        """Update `rows` orders spread over the table and its partitions; returns `seconds`."""
+        spread = self.spark.range(rows).selectExpr(f"id * {size} div {rows} + id % 2 AS id")
         return self._write(self._orders(spread, version), "upsert")
 
     def compact(self) -> dict:

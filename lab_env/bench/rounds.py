@@ -99,7 +99,7 @@ class Bench:
         report_progress("three Spark sessions ...")
         workers = {}
         for sink, bucket in buckets.items():
-            workers[sink] = WorkerClient(sink, bucket, config.java_options)
+            workers[sink] = WorkerClient(sink, bucket, config.java_options, config.spark)
             self._cleanup.callback(workers[sink].stop)
         for worker in workers.values():  # called first, so that all end at the same time
             self._cleanup.callback(worker.ask_to_exit)

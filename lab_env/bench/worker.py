@@ -1,10 +1,11 @@
-"""The worker process of one sink: `python -m lab_env.bench.worker SINK`.
+"""The worker process of one sink: `python -m lab_env.bench.worker SINK SPARK`.
 
 Each sink has its own process, which stays warm for all rounds, so its processor time is its own; so
 does `growth`, whose tables grow. Each line of input is a task as a JSON object, each line of output
 its reply. What the JVM prints goes to the log.
 """
 
+import json
 import sys
 import time
 from functools import partial
@@ -116,18 +117,19 @@ class SinkWorker:
         return {"cold": cold, "warm": seconds, "answer": list(answers[0])}
 
 
-def main(name: str) -> None:
+def main(name: str, spark: str) -> None:
     """Do the tasks until the input ends.
 
     Args:
         name: a sink, `growth` or `tuning`.
+        spark: further properties of the session, as JSON.
     """
-    worker = serve(partial(_worker, name), _failure)
+    worker = serve(partial(_worker, name, json.loads(spark)), _failure)
     worker.spark.stop()
 
 
-def _worker(name: str) -> SinkWorker | GrowingTables | TunedStream:
-    spark = session.session_of_environment(f"bench {name}", SPARK)
+def _worker(name: str, extra: dict[str, str]) -> SinkWorker | GrowingTables | TunedStream:
+    spark = session.session_of_environment(f"bench {name}", SPARK | extra)
     others = {"growth": GrowingTables, "tuning": TunedStream}
     return others[name](spark) if name in others else SinkWorker(spark, name)
 
@@ -137,4 +139,4 @@ def _failure(error: Exception) -> dict:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

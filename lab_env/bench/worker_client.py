@@ -25,9 +25,16 @@ class WorkerClient:
         sink: its sink.
         bucket: the sink's bucket.
         java_options: of its JVM.
+        spark: further properties of its session.
     """
 
-    def __init__(self, sink: str, bucket: MeteredBucket, java_options: str):
+    def __init__(
+        self,
+        sink: str,
+        bucket: MeteredBucket,
+        java_options: str,
+        spark: dict[str, str] | None = None,
+    ):
         self.sink, self.bucket = sink, bucket
         self._log = supervisor.log_path(f"bench-{sink}")
         told = session.session_environment(
@@ -38,7 +45,7 @@ class WorkerClient:
         )
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "lab_env.bench.worker", sink],
+                [sys.executable, "-m", "lab_env.bench.worker", sink, json.dumps(spark or {})],
                 env=clean_environment() | mark() | told,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

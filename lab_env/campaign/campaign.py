@@ -132,6 +132,8 @@ class Campaign:
     def _cross_check(self, group: Group, results: list[Result]) -> dict:
         """Read the group's tables by Spark too, and plant losses that the judge must report."""
         facts: dict = {"spark": {}, "judge": {}}
+        if self.size == PLANTED:
+            return facts  # the ledger has the loss, not the tables
         ledger = group.feeder.ledger.frame()
         spark = self._spark()
 

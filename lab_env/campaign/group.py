@@ -20,6 +20,7 @@ from lab_env.install import java
 from lab_env.lab import namespace_of
 from lab_env.pipeline.guard import Checkpoint, read_state, table_receipt
 from lab_env.pipeline.handle import Writer
+from lab_env.pipeline.session import SHORT_LIFE
 from lab_env.pipeline.sinks import checkpoint_path, table_path
 from lab_env.processes import supervisor
 from lab_env.processes.tree import kill_processes
@@ -104,6 +105,7 @@ class Group:
         """What a writer of the campaign is told beside its topic and its folder."""
         return {
             "short": True,
+            "spark": SHORT_LIFE,
             "sinks": SINKS,
             "trigger_seconds": TRIGGER_SECONDS,
             "stall_seconds": STALL_SECONDS,

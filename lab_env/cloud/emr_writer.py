@@ -80,11 +80,7 @@ def _read_source(spark, endpoints: Endpoints, job: argparse.Namespace, base: str
     if job.source == "kafka":
         security = SECURITY[job.security]
         return parsing.read_topic(spark, job.brokers, job.topic, **security), None
-    folder = landing.landing_path(base)
-    stream = landing.Landing(endpoints, job.topic, folder)
-    lander = landing.LandingThread(stream, job.seconds, job.stall)
-    lander.start()
-    return landing.read_landing(spark, folder), lander
+    return landing.read_live(spark, endpoints, job.topic, base, job.seconds, job.stall)
 
 
 def _halt(spark, why: str) -> int:

@@ -75,6 +75,21 @@ def new_panels(
     return figure, panels
 
 
+def plot_freshness(axes, quantiles: dict[str, list[float]]) -> None:
+    """Draw how large a share of the events was visible, over the seconds since each was sent.
+
+    Args:
+        axes: of the chart.
+        quantiles: of each sink, the seconds at evenly spaced shares, from none to all.
+    """
+    for sink, seconds in quantiles.items():
+        share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]
+        axes.plot(seconds, share, color=COLOURS[sink], label=NAMES[sink])
+    axes.set_xlim(left=0)
+    if quantiles:
+        axes.legend(loc="lower right", fontsize="small")
+
+
 def svg(figure) -> str:
     """The chart as an `<svg>` element whose text follows the page's text colour."""
     for axes in figure.axes:

@@ -77,7 +77,7 @@ def read_table(files: TableFiles, since: Snapshot | None = None) -> Snapshot:
         version=version,
         instants=instants,
         files=data_files,
-        replaced=tuple(pair for pair in _replaced(records) if pair[0] in groups),
+        replaced=tuple(pair for pair in replaced_by(records) if pair[0] in groups),
         bookkeeping=tuple(
             sorted((_part(key), key, size) for key, size in sizes.items() if key not in data_keys)
         ),
@@ -177,7 +177,7 @@ def _commit_rule(instants: Iterable[Instant], history: Iterable[Instant]) -> Cal
     return is_committed
 
 
-def _replaced(records: Records) -> list[tuple[str, str]]:
+def replaced_by(records: Records) -> list[tuple[str, str]]:
     """Each replaced file group and the requested time of the action that replaced it."""
     replaced = {
         group: requested

@@ -124,6 +124,7 @@ class Snapshot:
         planned: file group, requested time and action of each pending compaction and clustering.
         records: decoded metadata of completed instants, by action and requested time.
         damage: what is wrong with a file, by its path below the table; empty if nobody has looked.
+        compared_with: what `since` is, in words.
     """
 
     path: str
@@ -140,6 +141,7 @@ class Snapshot:
     planned: tuple[tuple[str, str, str], ...] = ()
     records: Mapping[tuple[str, str], dict] = field(default_factory=dict, compare=False, repr=False)
     damage: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    compared_with: str = field(default="the last look", compare=False, repr=False)
 
     def commit(self, requested: str | None = None) -> Commit:
         """The metadata of a completed write.

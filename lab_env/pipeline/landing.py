@@ -301,6 +301,29 @@ def landing_path(base: str) -> str:
     return f"{base}/landing"
 
 
+def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: float, patience: float):
+    """A stream's records, landed by a thread while the queries run.
+
+    Args:
+        spark: the session.
+        endpoints: where Kinesis and the store are.
+        stream: name of the stream.
+        base: folder of the tables and checkpoints; the landing is in it.
+        seconds: between two landed files.
+        patience: how long landing may fail before it gives up, in seconds.
+
+    Returns:
+        The records as `read_landing` returns them, and the running `LandingThread`.
+
+    Raises:
+        LabError: Kinesis does not answer, or its stream cannot be continued.
+    """
+    folder = landing_path(base)
+    lander = LandingThread(Landing(endpoints, stream, folder), seconds, patience)
+    lander.start()
+    return read_landing(spark, folder), lander
+
+
 def read_landing(spark, folder: str, **options: str):
     """The landed records as a stream, in Kafka's columns; `offset` is the sequence number.
 

@@ -268,15 +268,12 @@ def read_source(spark, endpoints: Endpoints, job: Job):
     if job.source == "kafka":
         limits = {"maxOffsetsPerTrigger": str(job.max_offsets)} if job.max_offsets else {}
         return parsing.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits), None
-    folder = landing.landing_path(job.base)
-    stream = landing.Landing(endpoints, job.topic, folder)
-    lander = None
     if job.trigger_seconds:
-        lander = landing.LandingThread(stream, job.trigger_seconds, job.stall_seconds)
-        lander.start()
-    else:
-        stream.land_all()
-    return landing.read_landing(spark, folder), lander
+        times = job.trigger_seconds, job.stall_seconds
+        return landing.read_live(spark, endpoints, job.topic, job.base, *times)
+    folder = landing.landing_path(job.base)
+    landing.Landing(endpoints, job.topic, folder).land_all()
+    return landing.read_landing(spark, folder), None
 
 
 def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:

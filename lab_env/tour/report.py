@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from lab_env.display.chart import COLOURS, NAMES, new_chart, svg
+from lab_env.display.chart import COLOURS, NAMES, new_chart, plot_freshness, svg
 from lab_env.display.html import frame_table, render, table
 from lab_env.display.palette import VERMILION
 
@@ -86,12 +86,8 @@ def freshness_chart(tour) -> str:
     figure, axes = new_chart(
         "Freshness: event sent to commit completed", "seconds", "share of events visible, %"
     )
-    for sink, quantiles in tour.series.get("freshness_quantiles", {}).items():
-        share = [100 * i / (len(quantiles) - 1) for i in range(len(quantiles))]
-        axes.plot(quantiles, share, color=COLOURS[sink], label=NAMES[sink])
-    axes.set_xlim(left=0)
-    if axes.lines:  # of a stream of Kinesis nothing is measured
-        axes.legend(loc="lower right")
+    # Of a stream of Kinesis nothing is measured.
+    plot_freshness(axes, tour.series.get("freshness_quantiles", {}))
     return svg(figure)
 
 

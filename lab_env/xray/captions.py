@@ -29,8 +29,8 @@ def instant(table: Snapshot, which: Instant) -> str:
         words = f"requested {which.requested}  {which.state}, not complete"
     if which.requested in table.writers:
         words += f", by {table.writers[which.requested]}"
-    effect = _effect(table, which)
-    return f"{which.action}: {words}{f'; {effect}' if effect else ''}"
+    did = effect(table, which)
+    return f"{which.action}: {words}{f'; {did}' if did else ''}"
 
 
 def earlier(table: Snapshot, count: int) -> str:
@@ -49,7 +49,8 @@ def file(table: Snapshot, which: DataFile) -> str:
     rows = ""
     if which.rows is not None:
         rows = f", {counted(which.rows, 'change' if which.kind == 'log' else 'row')}"
-    new = f" · {change(table, which)} since the last look" if which in table.new_files else ""
+    mark = f" · {change(table, which)} since {table.compared_with}"
+    new = mark if which in table.new_files else ""
     state = "" if which.committed else " · not committed, no reader sees it"
     damage = f" · damaged: {table.damage[which.key]}" if which.key in table.damage else ""
     about = f"{which.size:,} bytes{rows}, of the instant {which.instant}"
@@ -62,9 +63,9 @@ def change(table: Snapshot, which: DataFile) -> str:
     return "rewritten" if which in table.rewritten_files else "new"
 
 
-def removed(which: DataFile) -> str:
+def removed(table: Snapshot, which: DataFile) -> str:
     """A file of the earlier snapshot that no longer exists."""
-    return f"{which.name}: {which.size:,} bytes, removed since the last look"
+    return f"{which.name}: {which.size:,} bytes, removed since {table.compared_with}"
 
 
 def cleaned(which: CleanedFile) -> str:
@@ -162,7 +163,8 @@ def short_group(group: str) -> str:
     return f"{group[:8]}…{group.rpartition('-')[2]}" if "-" in group else f"{group[:8]}…"
 
 
-def _effect(table: Snapshot, which: Instant) -> str:
+def effect(table: Snapshot, which: Instant) -> str:
+    """What a clean, rollback, savepoint or restore did; empty for other instants."""
     record = table.records.get((which.action, which.requested), {})
     if which.action == "clean":
         deleted = sum(file.cleaned == which.requested for file in table.cleaned)

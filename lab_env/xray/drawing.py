@@ -26,8 +26,13 @@ SHAPES = {
 }
 
 
-def as_html(table: Snapshot) -> str:
-    """A snapshot as a drawing. Up to 200 file groups are drawn; a line counts the others."""
+def as_html(table: Snapshot, styled: bool = True) -> str:
+    """A snapshot as a drawing. Up to 200 file groups are drawn; a line counts the others.
+
+    Args:
+        table: the snapshot.
+        styled: with its style sheet, which several drawings on one page can share.
+    """
     groups = groups_of(table)
     count = sum(map(len, groups.values()))
     tiled = count > CLOSE_ROWS
@@ -38,6 +43,7 @@ def as_html(table: Snapshot) -> str:
     return html.render(
         "xray/drawing.html.j2",
         table=table,
+        styled=styled,
         columns=columns,
         dates=sorted({captions.date(instant.requested) for instant in table.instants}),
         panels=panels,
@@ -98,8 +104,8 @@ def _legend(table: Snapshot, tiled: bool) -> list[tuple[str, str]]:
         ("cdc", "cdc log"): any(file.kind == "cdc" for file in table.files),
         ("file loose", "not committed: no reader sees it"): table.uncommitted,
         ("mark hollow", "hollow: not complete"): any(not i.completed for i in table.instants),
-        ("file new", "new since last look"): table.since,
-        ("file new removed", "removed since last look"): table.gone_files,
+        ("file new", f"new since {table.compared_with}"): table.since,
+        ("file new removed", f"removed since {table.compared_with}"): table.gone_files,
         ("file damaged", "damaged: named above"): table.damage,
     }
     by = [] if tiled else [(f"by writer-{n}", f"by {name}") for name, n in _writers(table).items()]

@@ -172,4 +172,4 @@ def _mark(table: Snapshot, look: str, files: list) -> str:
 def _hover(table: Snapshot, look: str, file: DataFile | CleanedFile) -> str:
     if isinstance(file, CleanedFile):
         return captions.cleaned(file)
-    return captions.removed(file) if look == "removed" else captions.file(table, file)
+    return captions.removed(table, file) if look == "removed" else captions.file(table, file)

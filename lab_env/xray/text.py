@@ -15,7 +15,7 @@ def as_text(table: Snapshot) -> str:
     if table.history:
         lines += [f"  archived {captions.instant(table, instant)}" for instant in table.history]
     for instant in table.instants:
-        mark = " · new since the last look" if instant in table.new_instants else ""
+        mark = f" · new since {table.compared_with}" if instant in table.new_instants else ""
         lines.append(f"  {captions.instant(table, instant)}{mark}")
     removed = table.gone_files
     for partition in sorted({*table.partitions, *(file.partition for file in removed)}):
@@ -28,7 +28,7 @@ def as_text(table: Snapshot) -> str:
                 lines.append(f"  file group {file.group}\n    {captions.file(table, file)}")
         for file in removed:
             if file.partition == partition:
-                lines.append(f"  file group {file.group}\n    {captions.removed(file)}")
+                lines.append(f"  file group {file.group}\n    {captions.removed(table, file)}")
     if table.cleaned:
         lines.append("deleted by cleans")
         lines += [f"  {captions.cleaned(file)}" for file in table.cleaned]

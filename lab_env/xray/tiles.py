@@ -51,7 +51,7 @@ class Tile:
         """Its slices and files with their full names."""
         lines = [captions.slice_of(table, part) for part in self.slices]
         lines += [captions.file(table, file) for file in self.loose]
-        lines += [captions.removed(file) for file in self.removed]
+        lines += [captions.removed(table, file) for file in self.removed]
         return "\n".join(lines)
 
 

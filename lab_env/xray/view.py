@@ -11,6 +11,7 @@ from lab_env.settings import Endpoints
 from lab_env.store import StoredTable
 from lab_env.xray.commit import commit_html, commit_text
 from lab_env.xray.drawing import as_html
+from lab_env.xray.player import STEPS, Player, player
 from lab_env.xray.text import as_text
 
 
@@ -39,6 +40,14 @@ class XRay(Snapshot):
             latest = ", ".join(sorted(self.completed_writes)[-5:])
             next_step = f"take one of: {latest}" if latest else "write to the table first."
             raise LabError(str(error), next_step) from None
+
+    def play(self, last: int = STEPS) -> Player:
+        """The table's past, to step through: one drawing per completed instant.
+
+        Args:
+            last: number of steps at most; the newest ones are shown.
+        """
+        return player(self, last)
 
 
 def xray(

@@ -46,6 +46,9 @@ from lab_env import Lab
 
 lab = Lab.start("04")
 spark = lab.spark
+# Tables of a few thousand rows: to compile each query costs more than the compiled query saves.
+spark.conf.set("spark.sql.codegen.wholeStage", False)
+spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 
 # %% [markdown]
 # `changes` makes events by hand, and `rows_of` reads a table.

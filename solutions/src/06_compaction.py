@@ -49,6 +49,9 @@ from lab_env import Lab
 
 lab = Lab.start("06")
 spark = lab.spark
+# Tables of a thousand rows: to compile each query costs more than the compiled query saves.
+spark.conf.set("spark.sql.codegen.wholeStage", False)
+spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 
 
 # %%
@@ -272,8 +275,8 @@ print("logs to merge:", logs_to_merge(picture))
 #
 # The shop writes one batch per minute, and its board asks read-optimised. When `save` has returned, the
 # board may be one batch behind, not two, using no more compactions than necessary. Complete the options
-# of the writer. The check writes up to five batches with them to a scratch table of its own, and looks
-# at it after each. The lesson goes on with your options.
+# of the writer. The check has a table of its own that has just been compacted. It writes up to three
+# batches to it with your options, and looks at it after each. The lesson goes on with your options.
 
 # %% exercise="06.2"
 inline_options = {

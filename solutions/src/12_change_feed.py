@@ -874,6 +874,18 @@ spark.sql("""
 cleaned = lab.xray(TABLES["cow"], since=tables["cow"])
 cleaned
 
+# %% [markdown]
+# The files are gone; the timeline still has who wrote them and which clean deleted them. So the table's
+# life can be played: one step per completed instant. Step back with the slider or the arrow keys, and
+# follow the first cdc log from its write to its end.
+
+# %%
+cleaned.play()
+
+# %% proof="Before the clean, the player shows every file that the clean deleted."
+before_the_clean = cleaned.play().past.moments[-2].table.files
+assert {file.key for file in cleaned.gone_files} <= {file.key for file in before_the_clean}
+
 # %% name="cleaned-window"
 gone = [file.kind for file in cleaned.gone_files]
 print("files that are gone:", {kind: gone.count(kind) for kind in ("base", "cdc")})

@@ -552,9 +552,9 @@ HTML(growth_chart(grown))
 # But a compaction follows the table as well, so both sides of the fraction grow, and the break-even
 # hardly moves: a few commits, at every size.
 #
-# (Where a compaction wrote clearly more than one Copy-on-Write commit, it merged more than these
-# changes. One reason: with a bucket index the new orders, by which the table grew, went to logs,
-# too. The break-even there is an upper bound.)
+# (Look at the column *compaction / cow commit* where it is far from 1: there the two types did not
+# lay out the same orders alike. How many file groups each has, and how large, would be the next
+# question to a run of your own.)
 #
 # Now look at the third panel. Who pays for the bytes that Merge-on-Read saves? Its readers: while
 # logs wait, the sum takes longer the larger the table is. That of Copy-on-Write hardly does.

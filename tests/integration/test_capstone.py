@@ -49,11 +49,6 @@ BAD = {
         },
         "each message has become a row",
     ),
-    "malformed messages are filtered away": (
-        ("deliver",),
-        {"F.coalesce(F.expr(valid), F.lit(False))": "F.expr(valid)"},
-        "are in neither the table nor the dead letters",
-    ),
     "forgotten once": (
         ("deliver", "late"),
         {"gone = table.where": "gone = rows.where"},

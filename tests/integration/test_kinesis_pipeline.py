@@ -15,6 +15,7 @@ from lab_env.campaign.judge import read_rows
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import landing
 from lab_env.pipeline.layout import checkpoint_path, table_path
+from lab_env.pipeline.session import SHORT_LIFE
 from lab_env.processes import supervisor
 from lab_env.services import SERVICES
 from lab_env.shop import broker
@@ -81,7 +82,8 @@ def split_fullest(lab: Lab) -> str:
 
 def test_live_load_on_kinesis_outlives_a_split_shard_and_a_killed_writer(lab):
     stream = lab.topic("orders")
-    job = {"source": "kinesis", "sinks": SINKS, "trigger_seconds": 2, "short": True}
+    job = {"source": "kinesis", "sinks": SINKS, "trigger_seconds": 2}
+    job |= {"short": True, "spark": SHORT_LIFE}
     shares = {"malformed": 0.03}
     writer = lab.writer()
     with lab.load(source="kinesis", rate=150, show=False, shares=shares) as load:

@@ -25,6 +25,7 @@ from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import options, parsing
 from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.pipeline.revenue import minutes_in_a_batch
+from lab_env.pipeline.session import SHORT_LIFE
 from lab_env.pipeline.sinks import FOLDERS, SINKS
 from lab_env.probes.sampling import is_compaction
 from lab_env.processes import supervisor
@@ -33,6 +34,7 @@ from lab_env.processes.tree import is_alive
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
+SHORT = {"short": True, "spark": SHORT_LIFE}
 KEYS = ("order_id", "event_id", "order_ts")
 META = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 
@@ -40,6 +42,9 @@ META = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_nam
 @pytest.fixture(scope="module")
 def spark(services):
     session = Lab("pytest", services).spark
+    for name, value in SHORT_LIFE.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
     yield session
     session.stop()
 
@@ -79,7 +84,7 @@ def ends(lab: Lab) -> dict[int, int]:
 def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(services, lab, spark):
     lab.replay(n=7000)
     every_sink = (*SINKS, "minutes")
-    job = {"trigger_seconds": 1, "max_offsets": 1000, "short": True, "sinks": every_sink}
+    job = SHORT | {"trigger_seconds": 1, "max_offsets": 1000, "sinks": every_sink}
     writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, **job)
 
     def cow_commits() -> int:
@@ -152,7 +157,7 @@ def test_a_backfill_beside_the_stream_loses_nothing_and_makes_the_stream_lose_no
     lab.replay(n=2500)
     tables = {"cow": options.COW, "mor": options.MOR}
     lock = lab.endpoints.zookeeper
-    job = {"short": True, "sinks": tuple(tables), "trigger_seconds": 0, "max_offsets": 300}
+    job = SHORT | {"sinks": tuple(tables), "trigger_seconds": 0, "max_offsets": 300}
     writer = lab.writer().start(lab.endpoints, lab.topic("orders"), lab.base, lock=lock, **job)
     writer.wait_until(lambda: {*writer.progress()["sink"]} == {*tables}, "a commit of each table")
     backfilled = {sink: [] for sink in tables}
@@ -204,7 +209,7 @@ def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) 
 
 def test_malformed_events_land_in_the_dead_letters_until_the_writer_is_killed_or_hangs(lab):
     writer = lab.writer()
-    job = {"short": True, "sinks": ("dead",), "trigger_seconds": 1, "stall_seconds": 12}
+    job = SHORT | {"sinks": ("dead",), "trigger_seconds": 1, "stall_seconds": 12}
     writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
     wait_until(lambda: supervisor.status_of(writer.name).state == "RUNNING")
     writer.kill()

@@ -1,20 +1,32 @@
-"""The X-ray of tables that Hudi wrote agrees with Hudi's own procedures and reader."""
+"""The X-ray of tables that Hudi wrote agrees with Hudi's own procedures and reader.
 
+Its player is held to the listings that were taken on the way, in Chromium.
+"""
+
+import os
 import re
+import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
 from lab_env import store
 from lab_env.errors import LabError
+from lab_env.hudi.timeline import parse_data_name
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
+from lab_env.settings import REPOSITORY
+
+sys.path.append(str(REPOSITORY / "tests" / "browser"))
+from test_jupyterlab import CHROMIUM, SWITCHES
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 ROWS = "SELECT * FROM VALUES {} AS t(order_id, status, order_ts, partition_date)"
 TWO_DAYS = ROWS.format("('A','new',1L,'d1'), ('B','new',1L,'d1'), ('C','new',1L,'d2')")
 OPERATION = "hoodie.datasource.write.operation"
 # Without a metadata table, as the writes: else the procedure makes one, which takes ten seconds.
+NO_METADATA = "options=>'hoodie.metadata.enable=false'"
 COMPACT_ALWAYS = "options=>'hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false'"
 
 
@@ -123,7 +135,16 @@ def assert_slices_as_hudi_tells(lab: Lab, path: str, depth: int = 1):
     assert mine(picture.slices) == hudis("show_fsview_all", f", path_regex=>'{regex}', limit=>1000")
     assert mine(picture.current) == hudis("show_fsview_latest", ", limit=>1000")
     assert not any(found.group in replaced for found in picture.current)
+    assert_past_ends_with_what_is_stored(picture)
     return picture
+
+
+def assert_past_ends_with_what_is_stored(picture):
+    """The newest step of the player, which it has put together from the timeline alone."""
+    past = picture.play().past
+    last = past.moments[-1].table.files
+    assert last == tuple(file for file in picture.files if file.committed)
+    assert not (past.lost or past.unknown or past.older_files)
 
 
 def test_an_update_of_a_cow_table_adds_a_version_of_one_file(lab):
@@ -336,6 +357,9 @@ def test_archived_and_cleaned_history_is_still_shown(lab):
         if i.action == "commit"
     }
     assert {i.action for i in picture.history} == {"commit", "clean"}
+    moments = picture.play().past.moments
+    assert len(moments) == len(picture.history) + len(picture.instants)
+    assert [f.rows for f in moments[0].added] == [1] and not moments[0].table.gone_files
     first = picture.history[0]
     assert picture.commit(first.requested).inserted == 1
     assert len(picture.cleaned) == 7 - len(picture.files) > 2
@@ -360,6 +384,110 @@ def test_nested_partitions_and_an_empty_table(lab):
     picture = lab.xray(empty)
     assert (picture.instants, picture.files, picture.rows) == ((), (), 0)
     assert "no write yet" in picture._repr_html_()
+
+
+def a_life(lab: Lab, path: str, table_type: str) -> dict[str, Callable[[], object]]:
+    """What happens to a table, one action each."""
+
+    def update(order_ts: int):
+        return lambda: write(lab, path, one("A", order_ts), table_type)
+
+    def procedure(name: str, arguments: str):
+        return lambda: call(lab, name, named(lab, path), f", {arguments}")
+
+    clean = procedure("run_clean", f"retain_commits=>1, {NO_METADATA}")
+    first = {"insert": lambda: write(lab, path, TWO_DAYS, table_type), "update": update(2)}
+    middle = {"another update": update(3), "clean": clean}
+    if table_type == MOR:
+        middle = {
+            "plan of a compaction": procedure(
+                "run_compaction", f"op=>'schedule', {COMPACT_ALWAYS}"
+            ),
+            "update meanwhile": update(3),
+            "compaction": procedure("run_compaction", f"op=>'run', {COMPACT_ALWAYS}"),
+        }
+    clustering = {"clustering": procedure("run_clustering", NO_METADATA)}
+    last = {"later update": update(4), "last update": update(5), "last clean": clean}
+    return first | middle | clustering | last
+
+
+def listed(lab: Lab, path: str) -> dict[str, int]:
+    """Bytes of each data file in the object store, by its name."""
+    files = {file.key.rpartition("/")[2]: file.size for file in lab.files(path)
+             if "/.hoodie/" not in file.key}  # fmt: skip
+    return {name: size for name, size in files.items() if parse_data_name(name)}
+
+
+def drawn(player) -> tuple[dict[str, int], set[str]]:
+    """Bytes of each stored file in a player's visible step, and the names that a query reads."""
+    boxes = player.locator(".step:not([hidden]) .file[title]")
+    assert all(box.is_visible() for box in boxes.all())
+    found = boxes.evaluate_all("all => all.map(box => [box.className, box.title])")
+    stored, read = {}, set()
+    for look, title in found:
+        names = dict(re.findall(r"^(\S+): ([\d,]+) bytes", title, re.M))
+        if {"current", "older"} & set(look.split()):
+            stored |= {name: int(size.replace(",", "")) for name, size in names.items()}
+        if "current" in look.split():
+            read |= set(names)
+    return stored, read
+
+
+@pytest.fixture(scope="module")
+def page():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield browser.new_page(viewport={"width": 390, "height": 800})
+        browser.close()
+
+
+@pytest.mark.skipif(
+    CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
+)
+@pytest.mark.parametrize("table_type", [COW, MOR])
+def test_each_step_of_a_player_is_the_listing_after_its_instant(lab, page, table_type):
+    path = lab.scratch("played")
+    after = {}  # completion time -> the listing, and what a query reads
+    for name, happen in a_life(lab, path, table_type).items():
+        happen()
+        picture = lab.xray(path)
+        newest = max(instant.completed for instant in picture.instants)
+        read = {f.name for part in picture.current for f in part.files}
+        assert newest not in after or name == "plan of a compaction", name
+        after[newest] = (listed(lab, path), read)
+    html = lab.xray(path).play()._repr_html_()
+    page.set_content(html + html)
+    player, other = page.locator(".xray-player").all()
+    slider = player.get_by_role("slider", name="Step")
+    instants = sorted((i for i in picture.instants if i.completed), key=lambda i: i.completed)
+    actions = [instant.action for instant in instants]
+    assert {"clean", "clustering"} < set(actions) and len(after) == len(actions)
+    assert ("compaction" in actions) == (table_type == MOR)
+    seen = {}
+    for instant in reversed(instants):  # the player begins with the newest one
+        words = player.locator(".step:not([hidden]) .told").inner_text()
+        assert f"{instant.action}, completed" in words
+        assert slider.get_attribute("aria-valuetext") == words
+        seen[instant.completed] = drawn(player)
+        if instant.action == "clean":
+            assert re.search(r"cleaned \d+ base file", words)
+        slider.press("ArrowLeft")
+    assert seen == after
+    assert drawn(other) == after[instants[-1].completed]
+    assert "Step 1 of" in player.locator(".step:not([hidden])").inner_text()
+    player.get_by_role("button", name="Step forward").click()
+    assert drawn(player) == after[instants[1].completed]
+    page.keyboard.press("End")
+    assert drawn(player) == after[instants[-1].completed]
+    player.get_by_role("button", name="Step back").click()
+    assert drawn(player) == after[instants[-2].completed]
+    slider.fill("1")
+    assert drawn(player) == after[instants[0].completed]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    rows = [moment.table.rows for moment in lab.xray(path).play().past.moments]
+    assert {count for count in rows if count is not None} == {3}
 
 
 def test_a_table_of_200_files_takes_a_processor_second_at_most(lab):

@@ -13,7 +13,7 @@ from lab_env.lab import Lab
 from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.processes import supervisor
-from lab_env.services import SERVICES, connect, doctor, kafka, postgres, trino
+from lab_env.services import SERVICES, connect, doctor, kafka, postgres, prometheus, trino
 from lab_env.settings import REPOSITORY, Endpoints, settings
 
 SOURCES = ("*.py", "*.ipynb", "*.txt", "*.sh")
@@ -46,6 +46,7 @@ def built(tmp_path, monkeypatch) -> dict[str, str]:
     monkeypatch.setattr(connect, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(connect, "jar_folder", lambda name: tmp_path)
     monkeypatch.setattr(postgres, "_server", lambda: tmp_path)
+    monkeypatch.setattr(prometheus, "_server", lambda: tmp_path)
     monkeypatch.setattr(postgres, "_create_data", lambda folder, initdb: None)
     monkeypatch.setattr(postgres, "without_root", lambda title: ())
     for name, service in SERVICES.items():

@@ -19,11 +19,11 @@ from lab_env.lessons.l05.checks import (
     WritesUpserts,
 )
 
-FIRST = {"O-1": ["new"], "O-2": ["new"], "O-3": ["new"]}
+UNCHANGED = {"O-1": ["new"], "O-2": ["new"], "O-3": ["new"]}
 UPSERTS = TwoUpserts(
     types={MOR: MOR, COW: COW},
-    first=FIRST,
-    second=FIRST | {"O-3": ["paid"], "O-4": ["paid"]},
+    first=3,
+    second=UNCHANGED | {"O-3": ["paid"], "O-4": ["paid"]},
 )
 FORGOTTEN = Forgotten(1, 0, True, frozenset({"O-1", "O-2", "O-4", "O-5", "O-6"}))
 CHOICE = {"archive": COW, "status feed": MOR, "repricing": COW}
@@ -52,13 +52,13 @@ def test_right_facts_pass():
     [
         (replace(UPSERTS, types={MOR: COW, COW: COW}), "Asked for MERGE_ON_READ"),
         (replace(UPSERTS, types={MOR: MOR, COW: MOR}), "Asked for COPY_ON_WRITE"),
-        (replace(UPSERTS, first={"O-1": ["new"]}), "the table has O-1"),
+        (replace(UPSERTS, first=1), "your function wrote 1 rows"),
         (replace(UPSERTS, second={"O-3": ["paid"], "O-4": ["paid"]}), "replaced what the first"),
         (
             replace(UPSERTS, second=UPSERTS.second | {"O-3": ["new", "paid"]}),
             "O-3 is there twice",
         ),
-        (replace(UPSERTS, second=FIRST), "the table says O-3 is ['new']"),
+        (replace(UPSERTS, second=UNCHANGED), "the table says O-3 is ['new']"),
     ],
 )
 def test_each_wrong_upsert_gets_its_reason(facts, reason):

@@ -118,7 +118,7 @@ def test_what_a_write_added_rewrote_and_removed_is_said():
     assert {f.group for f in picture.rewritten_files} == {"a-0", "c-0"}
     for word in ("new", "rewritten", "removed"):
         assert f"<em>{word}</em>" in html and f"{word} since the last look" in repr(picture)
-    assert "new since last look" in html and "removed since last look" in html
+    assert "new since the last look" in html and "removed since the last look" in html
     unmarked = many_groups(7)
     assert "since" not in unmarked._repr_html_() and "since" not in repr(unmarked)
 

@@ -139,7 +139,7 @@ def test_what_is_new_is_marked_and_only_that():
     before = table(*done(T1), base(T1))
     after = table(*done(T1), *done(T2), base(T1), log(T2), since=before)
     assert after._repr_html_().count("<em>new</em>") == 1
-    assert "new since last look" in after._repr_html_()
+    assert "new since the last look" in after._repr_html_()
     assert "<em>" not in before._repr_html_() and "since" not in before._repr_html_()
 
 

@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
+from lab_env.display.chart import INK, new_chart, plot_freshness, svg
 from lab_env.display.palette import BLUE
 from lab_env.settings import REPOSITORY
 
@@ -34,20 +34,22 @@ def draw_board(board: pd.DataFrame) -> str:
     return svg(figure)
 
 
-def draw_tour() -> str:
+def draw_tour(width: float = 6.4, height: float = 3.0, titled: bool = True) -> str:
     """How fresh each sink was in the recorded tour, and what the ledger said of it.
+
+    Args:
+        width: inches.
+        height: inches.
+        titled: whether the summary stands above it.
 
     Returns:
         An `<svg>` element: the share of events that readers could see, over the seconds since each
         was sent.
     """
     tour = recorded_tour()
-    figure, axes = new_chart(summarize(tour), "seconds since the event was sent", "visible, %")
-    for sink, seconds in tour["freshness_quantiles"].items():
-        share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]
-        axes.plot(seconds, share, color=COLOURS[sink], label=NAMES[sink])
-    axes.set_xlim(left=0)
-    axes.legend(loc="lower right")
+    title = summarize(tour) if titled else ""
+    figure, axes = new_chart(title, "seconds since the event was sent", "visible, %", width, height)
+    plot_freshness(axes, tour["freshness_quantiles"])
     return svg(figure)
 
 

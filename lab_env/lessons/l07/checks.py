@@ -24,6 +24,7 @@ BULK = (
 )
 MOST_FILES = 2
 STREAM_TIMEOUT_S = 120
+ORDER = "order_id STRING, status STRING, order_ts TIMESTAMP, partition_date STRING"
 # Minutes between commits, and of the longest query.
 WORKLOADS = ((3, 10), (4, 7))
 
@@ -54,12 +55,8 @@ class WritesTheStream:
     @staticmethod
     def observe(lab, answer: Callable) -> Streamed:
         """Stream three rows by bulk insert; an upsert would keep two of them."""
-        source, path = lab.scratch("stream-source"), lab.scratch("stream-table")
-        checkpoint = lab.scratch("stream-checkpoint")
-        one = _orders_of_two_days(lab, 1, 2, tasks=1)
-        rows = one.union(_orders_of_two_days(lab, 1, 3, tasks=1))
-        rows.coalesce(1).write.parquet(source)
-        stream = lab.spark.readStream.schema(rows.schema).parquet(source)
+        path, checkpoint = lab.scratch("stream-table"), lab.scratch("stream-checkpoint")
+        stream = lab.spark.readStream.schema(ORDER).parquet(_three_rows(lab))
         stopped = Event()
 
         def stop() -> None:
@@ -328,6 +325,15 @@ def _cleaned_copy(lab, answer: Callable, commit_minutes: int, query_minutes: int
     answer(name, commit_minutes, query_minutes)
     lab.spark.sql(f"DROP TABLE {name}")
     return Retention(commit_minutes, query_minutes, versions, _versions(lab.xray(path)))
+
+
+def _three_rows(lab) -> str:
+    """The path of a Parquet file of three rows, two of them of one order, written at first call."""
+    path = lab.path("exercise/three_rows")
+    if not lab.files(path):
+        one = _orders_of_two_days(lab, 1, 2, tasks=1)
+        one.union(_orders_of_two_days(lab, 1, 3, tasks=1)).coalesce(1).write.parquet(path)
+    return path
 
 
 def _orders_of_two_days(lab, begin: int, end: int, tasks: int):

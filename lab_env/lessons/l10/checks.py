@@ -49,8 +49,7 @@ class TravelsInTime:
         states = _states(lab, writes)
         newest = states[-1]
         last_written = {
-            row["order_id"]: row["_hoodie_commit_time"]
-            for row in lab.spark.read.format("hudi").load(path).collect()
+            row["order_id"]: row["_hoodie_commit_time"] for row in _rows(lab, writes[-1])
         }
         for number, (write, true) in reversed(list(enumerate(zip(writes, states, strict=True), 1))):
             rows = as_rows(answer(path, write.requested), ("order_id", "status", "amount"))
@@ -132,7 +131,7 @@ class BoardAtAMoment:
         writes = _writes(lab, path)
         states = _states(lab, writes)
         boards = [board_of(state) for state in states]
-        rows = lab.spark.read.format("hudi").load(path).collect()
+        rows = _rows(lab, writes[-1])
         for moment in _moments(writes):
             complete = max(n for n, write in enumerate(writes) if write.completed <= moment)
             requested = max(n for n, write in enumerate(writes) if write.requested <= moment)
@@ -205,15 +204,19 @@ def _writes(lab, path: str) -> tuple[Instant, ...]:
     return tuple(i for i in lab.xray(path).instants if i.writes and i.completed)
 
 
-@cache  # the same for every answer until somebody writes
 def _states(lab, writes: tuple[Instant, ...]) -> list[Orders]:
     """The lesson's table as of each of its writes."""
-    reader = lab.spark.read.format("hudi")
-    states = []
-    for write in writes:
-        rows = reader.option("as.of.instant", write.requested).load(lab.path("orders")).collect()
-        states.append({row["order_id"]: (row["status"], row["amount"]) for row in rows})
-    return states
+    return [
+        {row["order_id"]: (row["status"], row["amount"]) for row in _rows(lab, write)}
+        for write in writes
+    ]
+
+
+@cache  # no later write changes what the table was
+def _rows(lab, write: Instant) -> list:
+    """The rows of the lesson's table as of one of its writes; as of the newest, those of now."""
+    reader = lab.spark.read.format("hudi").option("as.of.instant", write.requested)
+    return reader.load(lab.path("orders")).collect()
 
 
 @dataclass(frozen=True)

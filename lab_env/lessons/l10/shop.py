@@ -5,12 +5,10 @@ import time
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from lab_env.shop.topics import ensure_topic
+from lab_env.shop.topics import ensure_topic, read_topic
 
 TIMEOUT_S = 120
-EVENT = "order_id STRING, status STRING, amount DECIMAL(12,2), order_ts TIMESTAMP"
 
 
 def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFrame:
@@ -71,19 +69,21 @@ def compare_rows(lab, path: str) -> tuple[list[str], int, int]:
     Returns:
         The missing orders, the number of orders that show an older version, that of zero amounts.
     """
-    records = lab.spark.read.format("kafka").options(**topic_options(lab)).load()
-    events = records.select(F.from_json(F.col("value").cast("string"), EVENT).alias("e"))
-    good = (
-        events.where("e.amount > 0").groupBy("e.order_id").agg(F.max("e.order_ts").alias("newest"))
-    )
-    table = lab.spark.read.format("hudi").load(path).select("order_id", "amount", "order_ts")
-    rows = good.join(table, "order_id", "left").collect()
-    missing = sorted(row["order_id"] for row in rows if row["order_ts"] is None)
-    present = [row for row in rows if row["order_ts"] is not None]
+    newest: dict[str, str] = {}
+    for message in read_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders")):
+        event = json.loads(message.value())
+        if event["amount"] > 0:
+            order = event["order_id"]
+            newest[order] = max(event["order_ts"], newest.get(order, ""))
+    table = lab.spark.read.format("hudi").load(path)
+    # As `send` writes it, so that times are compared as the same text.
+    found = table.selectExpr("to_json(struct(order_id, amount, order_ts)) AS value").collect()
+    rows = [json.loads(row["value"]) for row in found]
+    present = [row for row in rows if row["order_id"] in newest]
     return (
-        missing,
-        sum(row["order_ts"] < row["newest"] for row in present),
-        sum(not row["amount"] for row in present),
+        sorted(newest.keys() - {row["order_id"] for row in rows}),
+        sum(row.get("order_ts", "") < newest[row["order_id"]] for row in present),
+        sum(not row.get("amount") for row in present),
     )
 
 

@@ -17,7 +17,8 @@ from sphinx.util.osutil import relative_uri
 LESSONS, DEMOS = "solutions/", "notebooks/demos/"
 _LEARNERS = re.compile(r"(\]\((?:\.\./)*)notebooks/(\d\d_\w+\.ipynb)")
 _TO_NOTEBOOK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(\w[\w/]*\.ipynb)(?:#[^)]*)?\)")
-_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+\.svg)\)")
+# The README's pictures have colours of their own, and stay images.
+_PICTURE = re.compile(r"!\[[^\]]*\]\((?!docs/images/)([^)\s]+\.svg)\)")
 _MENTION = re.compile(r"\b[Ll]essons? \d\d(?:(?:,| and|, and| to| or) \d\d)*\b")
 _NUMBER = re.compile(r"(?:\b[Ll]essons? )?(\d\d)\b")
 _LOCAL_LINK = re.compile(

@@ -1,0 +1,137 @@
+"""The recorded run behind the README's pictures: lesson 05 up to its first update.
+
+It keeps what `lab_env.hudi` reads of a table, and the facts that a check observed of a wrong
+answer. So today's drawing and today's check make the pictures, without services.
+"""
+
+import base64
+import json
+import os
+import platform
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lab_env.course import registry
+from lab_env.course.checking import checks_of_lesson
+from lab_env.course.exercises import run_cell
+from lab_env.hudi.files import TableFiles
+from lab_env.hudi.reader import read_table
+from lab_env.hudi.table import Snapshot
+from lab_env.lab import Lab
+from lab_env.lessons.l05.checks import TwoUpserts
+from lab_env.settings import REPOSITORY
+from lab_env.store import StoredTable
+
+RECORDING = REPOSITORY / "data" / "update.json"
+LESSON, EXERCISE = "05", "05.1"
+NOTEBOOK = REPOSITORY / "solutions" / "05_cow_and_mor.ipynb"
+TABLE = "orders_mor"
+# A table is recorded after the cell with this line.
+MOMENTS = {"before": 'look("insert")', "after": 'look("update")'}
+
+
+class RecordedTable:
+    """A table's files as recorded: `lab_env.hudi.files.TableFiles` from a JSON object.
+
+    Args:
+        record: as `record_table` returns it.
+    """
+
+    def __init__(self, record: dict[str, Any]):
+        self.path = record["path"]
+        self._record = record
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each file, by its key."""
+        return self._record["sizes"]
+
+    def read(self, key: str) -> bytes:
+        """The content of one of the files that the reader has read."""
+        return base64.b64decode(self._record["contents"][key])
+
+
+def record_table(files: TableFiles) -> dict[str, Any]:
+    """A table's listing, and the content of the files that `read_table` reads, for JSON."""
+    contents: dict[str, str] = {}
+
+    class Watched:
+        path = files.path
+
+        def sizes(self) -> dict[str, int]:
+            return files.sizes()
+
+        def read(self, key: str) -> bytes:
+            content = files.read(key)
+            contents[key] = base64.b64encode(content).decode()
+            return content
+
+    read_table(Watched())
+    return {"path": files.path, "sizes": files.sizes(), "contents": dict(sorted(contents.items()))}
+
+
+def record(target: Path = RECORDING) -> Path:
+    """Run lesson 05 up to its update, in the lab, and keep what the pictures need.
+
+    The lesson's tables are made anew.
+
+    Args:
+        target: the file to write.
+
+    Returns:
+        The file.
+    """
+    namespace: dict[str, Any] = {}
+    tables = {}
+    for source in _code_until(MOMENTS["after"]):
+        run_cell(source, f"<{NOTEBOOK.name}>", namespace)
+        for moment, line in MOMENTS.items():
+            if line in source:
+                tables[moment] = _table_of(namespace["lab"])
+    exercise = registry.exercise(EXERCISE)
+    answer = exercise.wrong[0].code
+    run_cell(answer, "<wrong answer>", namespace)
+    check = checks_of_lesson(LESSON)[EXERCISE]
+    facts = check.observe(namespace["lab"], namespace[exercise.answer])
+    run = {
+        "recorded": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        "tables": tables,
+        "answer": answer,
+        "facts": asdict(facts),
+    }
+    target.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+    return target
+
+
+def recorded_run() -> dict[str, Any]:
+    """The recorded run: its day, machine, tables, the wrong answer and its facts."""
+    return json.loads(RECORDING.read_text(encoding="utf-8"))
+
+
+def recorded_table(moment: str, since: Snapshot | None = None) -> Snapshot:
+    """The table as it was `before` or `after` the update.
+
+    Args:
+        moment: one of `MOMENTS`.
+        since: an earlier snapshot; what is new since then is marked.
+    """
+    return read_table(RecordedTable(recorded_run()["tables"][moment]), since)
+
+
+def recorded_facts() -> TwoUpserts:
+    """What the check of exercise 05.1 observed of the exercise's first wrong answer."""
+    return TwoUpserts(**recorded_run()["facts"])
+
+
+def _table_of(lab: Lab) -> dict[str, Any]:
+    return record_table(StoredTable(lab.endpoints, lab.path(TABLE)))
+
+
+def _code_until(line: str) -> list[str]:
+    """The code cells of the worked lesson up to the one with that line."""
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    last = next(place for place, source in enumerate(code) if line in source)
+    return code[: last + 1]
