@@ -191,11 +191,9 @@ def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
     }
     if master == chosen.own_master:
         # Its executors run on this machine: they read the same jars, and the same archive of them.
-        java_options = conf["spark.driver.extraJavaOptions"]
         return shared | {
             "spark.executor.extraClassPath": f"{jars}/*",
-            # One core each: a collector with threads of its own would take from the others.
-            "spark.executor.extraJavaOptions": f"{java_options} -XX:+UseSerialGC",
+            "spark.executor.extraJavaOptions": conf["spark.driver.extraJavaOptions"],
             # A dead executor on this machine refuses at once; who fetches from it asks the driver
             # at the next try whether it is alive, by default five seconds later.
             "spark.shuffle.io.retryWait": "1s",

@@ -124,7 +124,7 @@ def test_the_labs_own_cluster_reads_the_jars_where_they_are(own, tmp_path):
     assert settings().own_master == master
     conf = cluster_conf({"spark.master": master} | CONF, tmp_path)
     assert conf["spark.executor.extraClassPath"] == f"{tmp_path}/*"
-    assert conf["spark.executor.extraJavaOptions"].startswith("-Dmine ")
+    assert conf["spark.executor.extraJavaOptions"] == "-Dmine"
     assert "spark.jars" not in conf
 
 
