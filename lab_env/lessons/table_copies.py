@@ -40,3 +40,24 @@ def scratch_copy(lab, source: str, name: str) -> str:
     target = lab.scratch(name)
     overlay_table(lab, source, target)
     return target
+
+
+def empty_copy(lab, source: str, name: str) -> str:
+    """Make a table with the properties of another and without a commit; returns its path.
+
+    A stream that finds no table looks for its properties five times, a second apart, before it
+    makes one (Hudi 1.1.1, `ConfigUtils.fetchConfigs`). A table that is there it just writes.
+
+    Args:
+        lab: the lesson's handle.
+        source: path of the other table.
+        name: of the new one, which is at a path of its own at each call.
+    """
+    s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
+    target = lab.scratch(name)
+    begin, folder = (f"{store.key_of(path)}/.hoodie/" for path in (source, target))
+    properties = {"Bucket": bucket, "Key": f"{begin}hoodie.properties"}
+    for empty in ("timeline/", "timeline/history/"):  # markers: folders without a file
+        s3.put_object(Bucket=bucket, Key=folder + empty, Body=b"")
+    s3.copy_object(Bucket=bucket, Key=f"{folder}hoodie.properties", CopySource=properties)
+    return target

@@ -194,6 +194,9 @@ def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
         return shared | {
             "spark.executor.extraClassPath": f"{jars}/*",
             "spark.executor.extraJavaOptions": conf["spark.driver.extraJavaOptions"],
+            # A dead executor on this machine refuses at once; who fetches from it asks the driver
+            # at the next try whether it is alive, by default five seconds later.
+            "spark.shuffle.io.retryWait": "1s",
         }
     # The driver hands the jars to executors on other machines.
     return shared | {"spark.jars": ",".join(map(str, sorted(jars.glob("*.jar"))))}

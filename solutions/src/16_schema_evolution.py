@@ -50,6 +50,9 @@ from lab_env.lessons.l16.figures import board_of, send_events
 
 lab = Lab.start("16")
 spark = lab.spark
+# Tables of a few hundred rows: to compile each query costs more than the compiled query saves.
+spark.conf.set("spark.sql.codegen.wholeStage", False)
+spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 
 # %% [markdown]
 # The app sends an order as one JSON object. O-1 to O-300 were placed on Thursday, 19 November,

@@ -8,13 +8,12 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
-from hudi import HudiTableBuilder
 from pyspark.sql.utils import AnalysisException
 
 from lab_env.course.answers import Unreadable, as_frame, plain
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l16.figures import counts_of
 from lab_env.lessons.table_copies import scratch_copy
 
@@ -136,9 +135,9 @@ class Backfill:
         path = scratch_copy(lab, lab.path("orders"), "backfill")
         checkpoint = scratch_copy(lab, lab.path("_checkpoints/orders"), "checkpoint")
         old = lab.xray(path).completed_writes.keys()
-        before, queries = coupons_in(lab, path), _first_batches(lab)
+        before, queries = coupons_in(path), _first_batches(lab)
         answer(path, checkpoint)
-        after, new = coupons_in(lab, path), lab.xray(path).completed_writes.keys()
+        after, new = coupons_in(path), lab.xray(path).completed_writes.keys()
         return Backfilled(
             expected=len(coupons),
             before=sum(value is not None for value in before.values()),
@@ -185,10 +184,10 @@ class Backfill:
         )
 
 
-def coupons_in(lab, path: str) -> dict[str, str | None]:
-    """Order id to coupon, as Spark reads the table now."""
-    rows = lab.spark.read.format("hudi").load(path).select("order_id", "coupon").collect()
-    return {row[0]: row[1] for row in rows}
+def coupons_in(path: str) -> dict[str, str | None]:
+    """Order id to coupon, as the table holds them now."""
+    rows = rows_of(path)
+    return dict(zip(*(rows[name].to_pylist() for name in ("order_id", "coupon")), strict=True))
 
 
 def _first_batches(lab) -> int:
@@ -256,7 +255,7 @@ class TwoAppVersions:
     def observe(lab, answer: Callable) -> Updated:
         """Update orders with and without coupon, from both versions of the app; add one order."""
         path = scratch_copy(lab, lab.path("orders"), "versions")
-        before = lab.spark.read.format("hudi").load(path).collect()
+        before = rows_of(path).to_pylist()
         rows = [row for row in before if row["partition_date"] == "2026-11-20"]
         chosen = random.Random()
         having = chosen.sample([row for row in rows if row["coupon"]], 4)
@@ -274,7 +273,7 @@ class TwoAppVersions:
         }
         frame = lab.spark.createDataFrame([tuple(c.values()) for c in changes], EVENT_V2)
         answer(frame, path)
-        after = lab.spark.read.format("hudi").load(path).collect()
+        after = rows_of(path).to_pylist()
         return Updated(
             expected,
             {
@@ -315,12 +314,12 @@ class TwoAppVersions:
         return Passed(f"{len(facts.old_app)} updates by the old app, and {kept} coupons survived.")
 
 
-def _changed(row, status: str, coupon: str | None, **more) -> dict:
+def _changed(row: Mapping, status: str, coupon: str | None, **more) -> dict:
     """An event about an order of the table, later than its row; keys as in EVENT_V2.
 
     The number of items and the amount change as well, so that a write of only a few columns shows.
     """
-    event = {name: row[name] for name in row.asDict() if not name.startswith("_hoodie_")}
+    event = {name: value for name, value in row.items() if not name.startswith("_hoodie_")}
     event |= {"status": status, "coupon": coupon, **more}
     event["amount"], event["items"] = row["amount"] + 1, row["items"] + 3
     event["order_ts"] = row["order_ts"].replace(hour=22)
@@ -363,13 +362,13 @@ class NewNameWithoutABreak:
     def observe(lab, answer: Callable) -> Renamed:
         """Let the function offer the new name on a copy of the table, and ask three readers."""
         path = scratch_copy(lab, lab.path("orders"), "renamed")
-        before = coupons_in(lab, path)
+        before = coupons_in(path)
         offered = answer(path)
         if not hasattr(offered, "groupBy"):
             raise Unreadable("The function must return the DataFrame that the new dashboard reads.")
         old_query, error = None, ""
         try:
-            old_query = sum(value is not None for value in coupons_in(lab, path).values())
+            old_query = _by_spark(lab, path)
         except AnalysisException as refusal:
             error = str(refusal).split("] ")[0].removeprefix("[")
         return Renamed(
@@ -377,7 +376,7 @@ class NewNameWithoutABreak:
             rows=len(before),
             old_query=old_query,
             # After an ALTER, hudi-rs waits many seconds for a file that Spark does not write.
-            hudi_rs=None if old_query is None else _by_hudi_rs(lab, path),
+            hudi_rs=None if old_query is None else _by_hudi_rs(path),
             offered=_same(before, offered),
             error=error,
         )
@@ -415,16 +414,14 @@ def _same(before: Mapping[str, str | None], offered) -> int | None:
     return sum(order in found and found[order] == coupon for order, coupon in before.items())
 
 
-def _by_hudi_rs(lab, path: str) -> int:
-    """Rows with a value in `coupon`, by hudi-rs; 0 if it knows no such column."""
-    store = {  # the keys are in the environment, as for Spark
-        "aws_endpoint": lab.endpoints.s3_endpoint,
-        "aws_region": lab.endpoints.s3_region,
-        "aws_allow_http": "true",
-    }
-    address = path.replace("s3a://", "s3://")
-    table = HudiTableBuilder.from_base_uri(address).with_storage_options(store).build()
-    rows = pa.Table.from_batches(table.read())
+def _by_spark(lab, path: str) -> int:
+    """Orders with a coupon, by yesterday's query."""
+    return lab.spark.read.format("hudi").load(path).where("coupon IS NOT NULL").count()
+
+
+def _by_hudi_rs(path: str) -> int:
+    """Orders with a coupon, by hudi-rs; 0 if it knows no such column."""
+    rows = rows_of(path)
     if "coupon" not in rows.column_names:
         return 0
     return rows.num_rows - rows.column("coupon").null_count

@@ -17,6 +17,7 @@ from lab_env import store
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.timeline import from_seconds, parse_data_name, parse_timeline_key, to_seconds
+from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l18.colleague import (
     COLLEAGUE,
     COMMITTED,
@@ -101,7 +102,7 @@ class OneLockForBoth:
         held = {who: frozenset(h.path for h in her_run.locks if h.writer == who) for who in wanted}
         return TwoJobs(
             outcomes={YOU: my_run.outcome, COLLEAGUE: her_run.outcome},
-            kept={who: _status(lab, table, key) == status for who, (key, status) in wanted.items()},
+            kept=_kept(lab, table, wanted),
             locks=held,
             modes=modes,
         )
@@ -159,10 +160,15 @@ def _mode(options: Mapping[str, str]) -> str:
     return options.get("hoodie.write.concurrency.mode", "").upper()
 
 
-def _status(lab, table: str, key: int) -> str:
-    rows = lab.spark.read.format("hudi").load(table).where(F.col("order_id") == f"O-{key}")
-    found = rows.select("status").collect()
-    return found[0]["status"] if found else ""
+def _kept(lab, table: str, wanted: Mapping[str, tuple[int, str]]) -> dict[str, bool]:
+    """By writer, whether its order has its status in the table, as Spark reads it now.
+
+    By Spark, because readers may differ where writers do not agree on a lock.
+    """
+    orders = [f"O-{key}" for key, _ in wanted.values()]
+    rows = lab.spark.read.format("hudi").load(table).where(F.col("order_id").isin(orders))
+    found = {tuple(row) for row in rows.select("order_id", "status").collect()}
+    return {who: (f"O-{key}", status) in found for who, (key, status) in wanted.items()}
 
 
 def _nothing_lost(facts: TwoJobs) -> bool:
@@ -233,7 +239,7 @@ class NoFileTwice:
             raise Unreadable("A function of two DataFrames is expected.")
         chosen = random.Random()
         corrections = sorted(chosen.sample(range(1, 301), 90))
-        rows, files = _orders(lab.spark, corrections), files_of(lab)
+        rows, files = _orders(lab.spark, corrections), files_of(lab.path("orders"))
         splits = []
         for batch in batches_of(chosen):
             given = answer(rows, _orders(lab.spark, batch))
@@ -303,22 +309,23 @@ def split_of(
 
 
 def _orders(spark: Any, keys: list[int]) -> Any:
-    keyed = spark.createDataFrame([(key,) for key in keys], "id int").coalesce(1)
-    return keyed.selectExpr(
-        "concat('O-', id) AS order_id",
-        "'corrected' AS status",
-        "CAST(10 + id AS DECIMAL(12,2)) AS amount",
-        "TIMESTAMP '2026-11-21 09:00:00' + make_interval(0, 0, 0, 0, 0, id) AS order_ts",
-        "concat('2026-11-', 19 + (id - 1) DIV 100) AS partition_date",
-    )
+    return spark.sql(f"""
+        SELECT concat('O-', id) AS order_id, 'corrected' AS status,
+               CAST(10 + id AS DECIMAL(12,2)) AS amount,
+               TIMESTAMP '2026-11-21 09:00:00' + make_interval(0, 0, 0, 0, 0, id) AS order_ts,
+               concat('2026-11-', 19 + (id - 1) DIV 100) AS partition_date
+        FROM VALUES {", ".join(f"({key})" for key in keys)} AS keys(id)
+    """).coalesce(1)
 
 
-def files_of(lab) -> dict[int, tuple[str, str]]:
+def files_of(table: str) -> dict[int, tuple[str, str]]:
     """Partition and file group of each order of the lesson's table, by its number."""
-    table = lab.spark.read.format("hudi").load(lab.path("orders"))
-    rows = table.select("order_id", "_hoodie_partition_path", "_hoodie_file_name").collect()
     return {
-        int(order.split("-")[1]): (partition, name.split("_")[0]) for order, partition, name in rows
+        int(row["order_id"].split("-")[1]): (
+            row["_hoodie_partition_path"],
+            row["_hoodie_file_name"].split("_")[0],
+        )
+        for row in rows_of(table).to_pylist()
     }
 
 
@@ -370,15 +377,15 @@ class NothingOfTheDead:
         forget_heartbeats(lab, table)  # copying would renew hers
         living = add_a_living_write(lab, table)
         others = [lab.path(DEAD), lab.path("orders")]
-        before, expected = lab.xray(table), _statuses(lab, table)
-        own = [lab.xray(path).instants for path in others]
+        before, expected = lab.xray(table), _statuses(table)
+        own = [lab.files(path) for path in others]
         with lab.zookeeper() as client, _heartbeat(lab, table, living):
             watch = LockWatch(client, lock_roots(lab), lambda: YOU)
             try:
                 answer(table)
             finally:
                 held = watch.stop()
-        after, statuses = lab.xray(table), _statuses(lab, table)
+        after, statuses = lab.xray(table), _statuses(table)
         known = {instant.requested for instant in before.instants}
         pending = [i.requested for i in after.instants if not i.completed]
         orphans = [file for file in after.uncommitted if file.instant != living]
@@ -393,7 +400,7 @@ class NothingOfTheDead:
             expected=expected.total(),
             changed=(expected - statuses).total(),
             commits=len(after.completed_writes) - len(before.completed_writes),
-            elsewhere=[lab.xray(path).instants for path in others] != own,
+            elsewhere=[lab.files(path) for path in others] != own,
             locked=bool(held),
             killed=living not in pending or len(orphans) == len(after.uncommitted),
         )
@@ -493,7 +500,7 @@ def _heartbeat(lab, table: str, instant: str) -> Generator[None]:
         heart.join(5)
 
 
-def _statuses(lab, table: str) -> Counter:
+def _statuses(table: str) -> Counter:
     """The orders of a table with their status."""
-    rows = lab.spark.read.format("hudi").load(table).select("order_id", "status").collect()
-    return Counter(tuple(row) for row in rows)
+    rows = rows_of(table)
+    return Counter(zip(*(rows[name].to_pylist() for name in ("order_id", "status")), strict=True))
