@@ -19,7 +19,8 @@ RULES = (
     "The sinks take turns: while one is measured, the others rest. Each round begins with"
     " another sink. Each sink has its own process and bucket, on the same cores, with the same"
     " memory and Spark settings.",
-    "All files are compressed with gzip. Both tables use the options of the course's pipeline:"
+    "Files of JSON and Parquet are compressed with gzip; Merge-on-Read's logs are Avro and not"
+    " compressed, as by default. Both tables use the options of the course's pipeline:"
     " a bucket index with two buckets per partition, the file listing in the metadata table, and"
     " no column statistics. Each base file carries a bloom filter of some 430 KB, a default that"
     " this index does not use and that is heavy in small tables.",

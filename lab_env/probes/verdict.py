@@ -1,7 +1,7 @@
 """Compares two ways by their rounds: lower, higher, equal or inconclusive.
 
 A difference counts only if it exceeds the noise: all rounds of one way lie on one side of all
-rounds of the other, and the medians are farther apart than either way varies. Exercise 20.1 teaches
+rounds of the other, and the medians are farther apart than either way varies. Exercise 20.4 teaches
 the rule.
 """
 

@@ -15,7 +15,7 @@
 #
 # ## Questions
 #
-# - An order was cancelled, another erased. How does a total further down hear of it?
+# - An order was cancelled, another erased. How does a total downstream hear of it?
 # - Which changes does an incremental query not tell?
 # - What does a change feed cost, who pays, and how long does it last?
 #
@@ -31,7 +31,7 @@
 # ## What you need
 #
 # Lesson 05: base files, log files and what a write does to them. Lesson 11: the incremental query. Sixty
-# minutes, with a good place to pause after the second section.
+# minutes, with good places to pause after the second section and in the third.
 
 # %% [markdown]
 # ## Start
@@ -141,7 +141,8 @@ assert made["cow"]["base"] > 4 * made["cow"]["cdc"]
 # %% [markdown]
 # Two: the base file, and beside it a small file whose name ends in `.cdc`. In the picture it is the
 # light blue strip. It holds the ten changes. A snapshot query does not read it. The Merge-on-Read table
-# made a log and nothing else: whoever reads its feed puts it together from base files and logs.
+# made a log and nothing else: whoever reads its feed has to put the changes together from base files and
+# logs.
 #
 # ### Exercise 12.1 · Read the change feed
 #
@@ -674,8 +675,12 @@ assert requests["change feed"] > requests["full recompute"]
 #
 # And on both tables the feed sent *more requests*. It opens files of every commit in its window, and our
 # table is tiny. So a feed pays when the table is large, the changes are few, and the commits in the
-# window are not many. For a small table, a full recompute is simpler, and not dearer.
+# window are not many. For a small table, a full recompute is simpler.
 #
+# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
+# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute.
+
+# %% [markdown]
 # ### Changes that surprise
 #
 # Two more things happen to the orders. O-40 was booked on the wrong customer and moves from C-0 to C-7.
@@ -859,7 +864,7 @@ assert "Config conflict" in refused["writing"]
 assert "cdc.enabled: true false" in refused["writing"]
 
 # %% [markdown]
-# Both refused: decide before the first write.
+# Both are refused: a later write cannot switch the feed on. Decide before the first one.
 #
 # And the feed does not last for ever. Its files belong to file slices, and
 # [**cleaning**](../docs/glossary.md#cleaning) removes them with their slice. We keep two commits. (The
@@ -877,7 +882,7 @@ cleaned
 # %% [markdown]
 # The files are gone; the timeline still has who wrote them and which clean deleted them. So the table's
 # life can be played: one step per completed instant. Step back with the slider or the arrow keys, and
-# follow the first cdc log from its write to its end.
+# follow the first `.cdc` file (*cdc log*) from its write to its end.
 
 # %%
 cleaned.play()

@@ -93,7 +93,7 @@ TYPES = {
 #
 # Until now we have called a table by its path. Other engines want a name. The
 # [**Hive Metastore**](../docs/glossary.md#hive-metastore) is a directory of names: for each table it keeps the
-# columns, the place, and the partitions. It is no part of Hive only; Trino, Presto and Spark all ask one.
+# columns, the place, and the partitions. Not only Hive asks one: Trino, Presto and Spark do, too.
 # (Amazon's Athena asks the AWS Glue Data Catalog, which has the same duty.)
 #
 # Hudi can register a table there after each commit. That is called
@@ -180,7 +180,7 @@ def save(rows, table, more):
 # Your function writes 1,200 orders into a table of each type. Then ten orders of the 20th are paid, O-17
 # among them, and ten orders of the 21st are new: one more commit for each table.
 #
-# **Predict:** after it, how many tables does the metastore list for the two that we have written? A number.
+# **Predict:** after that, how many tables does the metastore list for the two that we have written? A number.
 
 # %%
 lab.predict("13.p1", ..., tolerance=0)
@@ -223,7 +223,8 @@ lab.xray(lab.path("orders_mor"), since=created)
 # %% [markdown]
 # One commit, two kinds of change, as in lesson 05. The ten payments of the 20th stand in a log. The ten new
 # orders of the 21st stand in a base file, which was written anew for them. Nobody has compacted. (The
-# file that ends in `.cdc` belongs to the change feed.)
+# file that ends in `.cdc` belongs to the change feed: Merge-on-Read, too, writes one where it writes a
+# base file anew.)
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Twelve minutes to here. For 13.p1 most say two, or three. In 13.1 the database is
@@ -233,7 +234,7 @@ lab.xray(lab.path("orders_mor"), since=created)
 # ## What does the metastore not know?
 #
 # [**Trino**](../docs/glossary.md#trino) is a server of its own, a query engine for many kinds of tables. It
-# asks the same metastore and the same store, and shares no line with our Spark session. Its Hudi connector
+# asks the same metastore and the same store, and shares no code with our Spark session. Its Hudi connector
 # can only read.
 
 # %%
@@ -259,7 +260,8 @@ def in_trino(sql):
 SQL_ENGINES = {"Spark SQL": in_spark} | ({"Trino": in_trino} if with_trino else {})
 
 # %% [markdown]
-# The metastore keeps the columns of a table, too. Here is one on which the two do not agree:
+# The metastore keeps the columns of a table, too. Here is a column on whose type the two engines do not
+# agree:
 
 # %% name="types"
 types = {"Spark SQL": dict(spark.table("orders_cow").dtypes)["order_ts"]}
@@ -433,8 +435,8 @@ rows.slice(0, 2).select(["order_id", "status", "amount", "order_ts"]).to_pandas(
 # Complete the function. It reads the Hudi table at an address (`s3://...`) with hudi-rs, by the `options`
 # of the read, gives the rows to DuckDB under the name `orders`, and returns what DuckDB answers to `sql`,
 # as a pandas DataFrame. DuckDB's side has three steps: `duckdb.connect()` gives a connection, its
-# `register(name, rows)` makes an Arrow table known by a name, and its `sql(sql)` asks. It must not ask
-# Spark or Trino. The check calls it with an uncompacted Merge-on-Read table that you do not know, and
+# `register(name, rows)` makes an Arrow table known by a name, and its `sql(sql)` asks. Your function must
+# not ask Spark or Trino. The check calls it with an uncompacted Merge-on-Read table that you do not know, and
 # watches whether Spark ran a job.
 
 
@@ -671,7 +673,7 @@ if with_trino:
 # Read the amber cell twice. Asked for the snapshot of the Merge-on-Read table, **Trino gives the
 # read-optimised answer, and no error**. It has the ten new orders, which stand in a base file. It lacks
 # the ten payments of the same commit, which stand in the log. Such a state never existed: half a commit,
-# as in lesson 09. The name `orders_mor_rt` does not help; the proof above asked it, too. Trino's
+# as in lesson 09. The name `orders_mor_rt` does not help: the proof above asked it, too. Trino's
 # documentation says so: on Merge-on-Read its connector (version 476, with Hudi 1.0.2 inside) supports
 # read-optimised queries only. But nothing says so where the query stands. The
 # [wish for more](https://github.com/trinodb/trino/issues/14432) of 2022 was still open in November 2026.

@@ -98,7 +98,7 @@ def changes():
 # incremental demo most say two.
 #
 # **Common error:** switching CDC on after the table was created. The next write is then refused
-# ("Config conflict"): it is fixed by the first write.
+# ("Config conflict"): the first write decides.
 #
 # Amounts are whole numbers here. A decimal comes out of this feed as a list of bytes.
 
