@@ -228,8 +228,8 @@ for kind, row in change.items():
 # %% [markdown]
 # `op` is `i` for an insert, `u` for an update and `d` for a delete. `ts_ms` is the *requested* time of
 # the commit. `before` and `after` are called the [**images**](../docs/glossary.md#image) of the row: the
-# whole row before the change and after it, as JSON text. Such text needs care. Look at `amount`. The
-# table says:
+# whole row before the change and after it, as JSON text (on Merge-on-Read with Hudi's own columns). Such
+# text needs care. Look at `amount`. The table says:
 
 # %% name="money-in-the-feed"
 o17 = spark.read.format("hudi").load(TABLES["cow"]).where("order_id = 'O-17'").first()
@@ -867,8 +867,9 @@ assert "cdc.enabled: true false" in refused["writing"]
 # Both are refused: a later write cannot switch the feed on. Decide before the first one.
 #
 # And the feed does not last for ever. Its files belong to file slices, and
-# [**cleaning**](../docs/glossary.md#cleaning) removes them with their slice. We keep two commits. (The
-# procedure does not know the options of our writes: there is no metadata table.)
+# [**cleaning**](../docs/glossary.md#cleaning) removes them with their slice. We keep two commits, and with
+# them the version before. (The procedure does not know the options of our writes: there is no metadata
+# table.)
 
 # %%
 spark.sql(f"CREATE TABLE orders_cow USING hudi LOCATION '{TABLES['cow']}'")
