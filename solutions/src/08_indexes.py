@@ -470,8 +470,8 @@ for kind in ("cow", "mor"):
 # %% [markdown]
 # A table under `BLOOM` gets more files as it grows, and each commit asks all of them that may hold
 # a changed order. `BUCKET` computes the place at any size. It has its price, too: the number of
-# buckets is fixed, so its files grow with the table. (Copy-on-Write, blue in the middle, copies
-# whole files under either index: the changes lie in all of them.)
+# buckets is fixed, so its files grow with the table, and Copy-on-Write (solid blue, in the middle)
+# copies them.
 #
 # **A good place to pause.** To go on another day, write `lab = Lab.resume("08")` in place of `lab =
 # Lab.start("08")`. Run the cells of *Start*, but not those that write, X-ray and read the table.
