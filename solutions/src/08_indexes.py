@@ -892,8 +892,8 @@ assert by_day["orders"].sum() == true.total + true.doubled
 # - An index finds rows for writers. By default a table has column statistics, which skip files for
 #   readers, and no list of keys: the index is `SIMPLE`. The record index serves both, and so do buckets if
 #   the reader is told of them.
-# - `BLOOM` reads footers and leaves out rows; it likes keys that rise with time. `BUCKET` reads nothing
-#   and scatters. The record index knows each place, and pays at each write.
+# - `BLOOM` reads footers and rules out files; it works best with keys that rise with time. `BUCKET` looks
+#   nothing up, and scatters. The record index knows each place, and pays at each write.
 # - A row whose partition changes needs a global index *and* its option to move rows. Look where the row
 #   is, not only how many there are.
 # - Statistics skip files only when the values lie together. Clustering with `order` sorts; a table has

@@ -15,7 +15,7 @@
 #
 # ## Questions
 #
-# - A customer says that the price was another one this morning. What did the table say then?
+# - A customer says that the price was different this morning. What did the table say then?
 # - A job wrote nonsense into the table, and good orders came in after it. How do I undo the one and
 #   keep the other?
 # - How far back can I look?
@@ -212,7 +212,7 @@ assert "must be earlier than the first incomplete commit" in as_of_then
 # %% [markdown]
 # Nobody could read 29.50 at that moment: whoever looked saw 31.50. But asked afterwards, the table says
 # that it was 29.50. **Time travel compares requested times**: as of a moment means all writes that were
-# requested until then and are complete *now*. That is also why the same question was refused while
+# requested by then and are complete *now*. That is also why the same question was refused while
 # the write was going on. Its answer was about to change, and Hudi gives none until it is settled.
 #
 # The picture sets the two beside each other. Each commit is two ticks, requested (dotted) and completed.
@@ -605,7 +605,8 @@ assert done.first()[0]
 # the table of this name in SQL, so that it can still be read as of each of its last `writes` writes, and holds
 # no older files than that needs. The procedure is
 # [run_clean](https://hudi.apache.org/docs/procedures#run_clean), with the argument `retain_commits` (default:
-# ten). Give it `options => 'hoodie.metadata.enable=false'`: a procedure does not know the options of our writes.
+# ten). Give it `options => 'hoodie.metadata.enable=false'`, as in lesson 07: then it does not depend on what the
+# session has set.
 
 
 # %% exercise="10.4"
@@ -769,7 +770,7 @@ assert list(boards.values())[-1].sum() == sum(10 + n for n in range(1, 27)) + 7 
 # %% [markdown]
 # ## Key points
 #
-# - An instant has a requested and a completion time. As of a moment means: requested until then, and
+# - An instant has a requested and a completion time. As of a moment means: requested by then, and
 #   complete now. Readers saw what was complete then.
 # - A date is its midnight. Before the first commit there are no rows, and no error.
 # - A restore deletes commits and files after the savepoint. The stream's checkpoint stays where it is:

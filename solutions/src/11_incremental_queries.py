@@ -873,8 +873,8 @@ assert differ["new"] == erased and (differ.drop("new") == 0).all()
 # - Test on an append-only target. An upsert hides what came twice.
 # - An increment opens the files that the commits wrote, and no other. It saves files, not rows.
 # - On Merge-on-Read an increment may deliver an event that lost.
-# - A closed window whose files were cleaned comes back short, without an error, unless the fallback is
-#   off. `earliest_commit_to_retain` tells before.
+# - A window that ends before the newest commit may come back short if its files were cleaned, without an error
+#   unless the fallback is off. `earliest_commit_to_retain` tells you before you read.
 #
 # ## What's next
 #
