@@ -1,4 +1,4 @@
-"""Real mistakes with Spark, Hudi, Kafka and S3A raise errors that the troubleshooting page knows."""
+"""Real mistakes with Spark, Hudi, Kafka and S3A raise errors that the troubleshooting page has."""
 
 from pathlib import Path
 
