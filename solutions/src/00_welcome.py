@@ -342,7 +342,7 @@ def as_of(instant, path):
 lab.use_reference("00.2")
 
 # %%
-insert, update = after_update.instants
+insert, update = after_update.instants[:2]
 before = as_of(insert.requested, path)
 before.select("order_id", "status").orderBy("order_id").show()
 

@@ -705,7 +705,8 @@ LARGE = "amount >= 990"
 
 def ask(where):
     """A query of the table as it is now."""
-    return spark.read.format("hudi").load(indexed_path).where(where).select("order_id", "amount")
+    table = spark.read.format("hudi").load(indexed_path).where(where)
+    return table.select("order_id", "partition_date", "amount")
 
 
 def ranges():
@@ -829,6 +830,10 @@ fast = spark.sql(
     "SELECT * FROM orders_indexed WHERE amount BETWEEN 989.50 AND 1000 ORDER BY order_id"
 )
 number = str(files_read(fast))
+
+# %% right="08.4"
+fast = ask("amount >= 989.50")
+number = files_read(fast)
 
 # %% wrong="08.4"
 # expect: rows that the board shows are missing
