@@ -15,6 +15,7 @@ import pandas as pd
 
 from lab_env import services, store
 from lab_env.course.exercises import Exercises
+from lab_env.course.known_errors import explain_errors
 from lab_env.course.outcomes import Card, Outcome
 from lab_env.course.progress import CourseProgress
 from lab_env.course.proofs import proof
@@ -102,6 +103,7 @@ class Lab:
         self.namespace = namespace_of(lesson)
         self._session = None
         self.exercises = Exercises(self)
+        explain_errors()
 
     @classmethod
     def start(cls, lesson: str, *needs: str, optional: str = "") -> "Lab":

@@ -179,6 +179,7 @@ class Settings(BaseSettings):
     )
 
     # The course
+    error_cards: bool = Field(True, description="show below a traceback what is known of the error")
     strict: bool = Field(False, description="raise if an exercise or a proof does not pass (CI)")
     progress: Path | None = Field(
         None, description="a file for progress instead of progress.json in home"

@@ -138,7 +138,7 @@ path = lab.path("orders")
 orders.write.format("hudi").options(**table_options).mode("append").save(path)
 
 # %% [markdown]
-# `lab.xray` draws a table from the names of its objects alone, without Spark:
+# `lab.xray` draws a table without Spark, from the names of its objects and the small files of its timeline:
 
 # %%
 after_insert = lab.xray(path)
@@ -156,11 +156,12 @@ assert after_insert.objects > 10  # most people say 1, 2 or 3
 
 # %% [markdown]
 # Most people expect two or three objects. The rows do lie in just two Parquet files (`base`), one in
-# each partition. The other objects are the table's own bookkeeping under `.hoodie`: the
+# each partition. (Parquet is a file format that stores a table column by column.) The other objects are
+# the table's own bookkeeping, nearly all of it under `.hoodie`: the
 # [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
 # table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the
-# table's settings. The bookkeeping is what makes a folder of files a table. (And most of the bytes
-# of a file with one row are an empty filter for 60,000 keys, Hudi's default; lesson 05 makes it smaller.)
+# table's settings. The bookkeeping is what makes a folder of files a table. (Most of the bytes of a file
+# with one row are a nearly empty filter with room for 60,000 keys, Hudi's default; lesson 05 makes it smaller.)
 #
 # In the drawing, time goes from left to right. Each dot is an
 # [**instant**](../docs/glossary.md#instant): one write that the timeline names. Below it are the files
@@ -287,16 +288,16 @@ assert len(after_update.files) == 3
 #
 # Look at the timeline above the files. Each instant has **two times**. *Requested* is when the write was
 # begun; the files that it made, and the rows in them (`_hoodie_commit_time`), carry this time. *Completed*
-# is when it was done. In between, its files are on the store already, and no reader may use them:
+# is when it was done. In between, its files appear on the store, and no reader may use them:
 #
 # | moment | what a query shows of O-1 |
 # |---|---|
 # | before the update is requested | new |
-# | between requested and completed | new, although the paid row is on the store |
+# | between requested and completed | new, even if the paid row is on the store already |
 # | after it is completed | paid |
 #
-# This picture returns through the whole course. Nearly every riddle of a table is solved by asking which
-# of the two times a query compares.
+# This picture returns through the whole course. Most questions about a table come down to which of the two
+# times a query compares.
 #
 # ### Exercise 00.2 · What did the table say before?
 #
@@ -341,7 +342,7 @@ def as_of(instant, path):
 lab.use_reference("00.2")
 
 # %%
-insert, update = after_update.instants
+insert, update = after_update.instants[:2]
 before = as_of(insert.requested, path)
 before.select("order_id", "status").orderBy("order_id").show()
 
@@ -360,10 +361,10 @@ assert as_of(update.requested, path).where("status = 'paid'").count() == 1
 #
 # Three rows are easy to count by hand. A stream is not. So the load generator keeps a
 # [**ledger**](../docs/glossary.md#ledger): it writes down each event that it hands to Kafka, and what the
-# broker answered. The ledger lies outside Kafka and Spark. In every lesson it decides which rows a table
-# lacks, has twice, or shows in an old version.
+# broker answered. The ledger lies outside Kafka and Spark, so it can tell which rows a table lacks, has
+# twice, or shows in an old version.
 #
-# Six seconds of customers, 300 events a second:
+# Six seconds of customers, 300 events per second; the cell waits for the end:
 
 # %%
 topic = lab.topic("orders")
@@ -374,8 +375,9 @@ with lab.load(topic, rate=300, seconds=6) as load:
 lab.ledger(topic)
 
 # %% [markdown]
-# The shop makes trouble on purpose, as real ones do: some events arrive *late*, some twice (a *resend*),
-# and some are *malformed*. How many messages does Kafka hold? Spark can read the topic as a table:
+# The shop makes the trouble that real ones make: some events arrive *late*, some twice (a *resend*), and
+# some are *malformed*. How many messages does Kafka hold? Spark can read the
+# [**topic**](../docs/glossary.md#topic), Kafka's list of them, as a table:
 
 # %%
 in_kafka = (
@@ -436,8 +438,8 @@ lab.use_reference("00.3")
 
 # %% [markdown]
 # `parsing` is the finished pipeline's, and lesson 03 opens it: it makes typed rows of the valid messages.
-# You take these rows as they are, and write them into a Hudi table as well, with the options from above.
-# **Predict:** on which of the two boards is there more revenue?
+# One board is made of these rows as they are. For the other you first write them into a Hudi table, with the
+# options from above. **Predict:** on which of the two boards is there more revenue?
 
 # %%
 lab.predict("00.p3", ..., choices=("messages", "table", "the same"))

@@ -21,7 +21,7 @@
 # At the end of this lesson you can
 #
 # - read a topic as a stream, from its beginning and in bounded batches (03.1),
-# - part malformed messages from orders, so that none is lost and none slips through (03.2),
+# - separate malformed messages from orders, so that none is lost and none slips through (03.2),
 # - write a stream to files that goes on where it stopped (03.3),
 # - read in a checkpoint which messages a batch took, or will take (03.4).
 #
@@ -556,18 +556,18 @@ assert spark.read.json(json_path).count() > orders_in_files
 # %% [markdown]
 # The left bar of each pair is the rate at which rows came in since the last batch. The right bar is the rate
 # at which this batch got through them. As long as the right bars are higher, the stream keeps up. When they
-# stay below the left ones, each batch is larger than the one before, and the board shows data later and later.
+# stay below the left ones, each batch is larger than the one before, up to your bound, and the board shows data
+# later and later.
 #
 # Look at several batches, not at one. A batch costs some tenths of a second before its first row. So a small
 # one, at the beginning or the end, has a short right bar although nothing is wrong. Both rates also stand in
 # the Spark UI, under *Structured Streaming*.
 #
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("03")` in place of
-# `lab = Lab.start("03")`, leave out `lab.replay`, and run the other cells of *Start*, the cell of `parse_json`,
-# your three functions and the cells that define `orders` and `json_path`.
+# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose *Run All
+# Above Selected Cell*. Your answers stand in it, so everything to here runs again in about a minute.
 
 # %% [markdown]
-# ## After a crash, and after a resend
+# ## After a crash
 #
 # Here is the whole checkpoint of the orders as a picture. Each lane is a partition of the topic, from its first
 # offset on the left to its last on the right. Each block is what one batch read.
@@ -692,8 +692,8 @@ in_doubt = ranges_of(checkpoint, last)
 print(f"batch {last}:", in_doubt)
 
 # %% [markdown]
-# **Predict.** After a restart, how many rows too many does a reader of the files see? Below zero means too
-# few; a guess within 10 counts.
+# **Predict.** After a restart, how many rows too many does `spark.read.json(json_path)` see? Below zero means
+# too few; a guess within 10 counts.
 
 # %%
 lab.predict("03.p3", ..., tolerance=10)
@@ -750,8 +750,9 @@ assert all_files.count() > seen_by_list.count()  # the files of the batch lie th
 # of `_spark_metadata`. That is a Spark habit; most other engines just list the folder. A Hudi table has
 # such a list too, the timeline, and every engine that reads Hudi asks it. This is the first reason for
 # lesson 04.
-#
-# ### A resend is not a replay
+
+# %% [markdown]
+# ## A resend is not a replay
 #
 # The ledger calls some sends *resends*: the same event, with the same `event_id`, sent twice because the
 # sender was not sure. They are two messages with two offsets, so no checkpoint helps, and the files hold both.
@@ -789,7 +790,8 @@ assert max(batch["numRowsTotal"] for batch in state) < 0.7 * ids_read
 #
 # The price of state: it has to survive a crash, so it is part of the checkpoint. And rows with equal ids must
 # meet in one place, so Spark sends every row to the partition that its `event_id` hashes to, a
-# [**shuffle**](../docs/glossary.md#shuffle).
+# [**shuffle**](../docs/glossary.md#shuffle). (In how many places is a setting, `spark.sql.shuffle.partitions`: 200
+# by default, 2 here.)
 
 # %%
 for name in ("json", "once"):

@@ -31,7 +31,7 @@
 # ## What you need
 #
 # Lesson 03: it reads the order events from Kafka, and parts the malformed ones from the valid ones.
-# SQL and Python. Sixty-five minutes, with a good place to pause after the second section.
+# SQL and Python. Sixty-five minutes, with two good places to pause.
 
 # %% [markdown]
 # ## Start
@@ -79,8 +79,8 @@ def rows_of(path):
 # ## One order, by hand
 #
 # A stream is a list of *changes*: order O-17 is created, then paid, then shipped. A table is a list of
-# *things*: O-17 has one row, and the row says *shipped*. A Hudi table makes the one out of the other
-# when it is written. The least that it must be told is which thing a row is about: the
+# *things*: O-17 has one row, and the row says *shipped*. Each write to a Hudi table turns the one into
+# the other. For that, Hudi must know at least which thing a row is about: the
 # [**record key**](../docs/glossary.md#record-key). All else is left to Hudi's defaults here. Run the
 # cell and read on: a session's first write takes longer than all later ones.
 
@@ -134,7 +134,7 @@ assert list(rows["status"]) == ["paid", "new", "new"]
 # - The [**partition path**](../docs/glossary.md#partition-path) says in which folder the row lies. By
 #   default all rows lie in one. Option `hoodie.datasource.write.partitionpath.field`.
 #
-# Can we pass the ordering field from now on? The next event is of 12:01, older than all:
+# Is it enough to pass the ordering field from now on? The next event is of 12:01, older than the others:
 
 # %%
 older = changes(("O-17", "create", "new", "12:01"))
@@ -304,7 +304,7 @@ ledger
 from lab_env.pipeline import parsing
 
 server = lab.endpoints.kafka_bootstrap
-records = parsing.read_topic(spark, server, topic, maxOffsetsPerTrigger="2000")  # two batches
+records = parsing.read_topic(spark, server, topic, maxOffsetsPerTrigger="2000")  # per batch
 valid = parsing.valid_events(parsing.parse(records))
 valid
 
@@ -453,8 +453,8 @@ assert trace.marks("Hudi table") == ["", "newest", "", ""]
 # ## What breaks it
 #
 # Each of the following tables gets good events and goes wrong by one option or one column. None of
-# the writes raises an error. You will meet these tables at work, so learn their faces. First the whole
-# topic once more, this time as a batch:
+# the writes raises an error. You will meet these tables at work, so learn to recognise them. First the
+# whole topic once more, this time as a batch:
 
 # %%
 from lab_env.lessons.l04.figures import OrderTrace
@@ -502,9 +502,9 @@ event_ids = all_events.where("op != 'erase'").select("event_id").distinct()
 assert by_event_verdict.rows == event_ids.count()  # only the resends are gone
 
 # %% [markdown]
-# One row per event again: no event comes with the key of an earlier one, so nothing is updated and
-# nothing is deleted. Orders of customers who asked to be forgotten are still there, as *ghosts*. Only the
-# resends are gone, for they carry the same `event_id`.
+# One row per event again: each change of an order has a key of its own, so it updates nothing, and an
+# erasure deletes nothing. Orders of customers who asked to be forgotten are still there, as *ghosts*.
+# Only the resends are gone, for they carry the same `event_id`.
 #
 # Can we correct the option and write on? Try it:
 
@@ -621,6 +621,10 @@ broken_trace.add("repaired", repaired_table, repaired_verdict)
 assert by_day_verdict.duplicate == both_days > 0 and by_day_verdict.ghost > 0
 assert list(broken_trace.rows().values()) == [3, 2, 1] and repaired_verdict.ok
 
+# %% [markdown]
+# **Another good place to pause.** To go on another day, run the same cells as after the second section,
+# then the first code cell of *What breaks it*, and go on below.
+
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes. The usual first try repairs from a broken table, because it is
 # there; the ghosts tell them. The point to make: keep the events. A table that lost information
@@ -713,14 +717,15 @@ for rows in (on_cow, on_mor, again_on_mor):
     assert list(rows.loc[rows["order_id"] == "O-19", "status"]) == ["erased"]
 
 # %% [markdown]
-# One row, no row, one row. The compaction folded the log away, and with it the note of the delete. One
-# stream, two tables, two answers: remember this when somebody says that late events are taken care of.
+# O-18 has one row, no row, one row. The compaction folded the log away, and with it the note of the
+# delete. One stream, two tables, two answers: remember this when somebody says that late events are taken
+# care of.
 #
-# The repair is O-19. Keep the row, blank what is personal, and purge tombstones when they are older
-# than the latest event that may still come. This bound is the [**lateness
-# horizon**](../docs/glossary.md#lateness-horizon). The shop of this course works the other way round
-# with the same effect: it sends an `erase` only after an order has been quiet for longer than the
-# horizon. That is why the table of the stream reconciled.
+# O-19 shows the repair: keep the row, and blank what is personal. Purge a tombstone only when no older
+# event can still arrive, that is after the
+# [**lateness horizon**](../docs/glossary.md#lateness-horizon), the longest time by which an event may be
+# late. The shop of this course works the other way round with the same effect: it sends an `erase` only
+# after an order has been quiet for longer than the horizon. That is why the table of the stream reconciled.
 #
 # ### A gallery of broken tables
 #
@@ -745,9 +750,9 @@ upsert(paid, gallery, ORDERS | {"hoodie.datasource.write.operation": "bulk_inser
 rows_of(gallery)
 
 # %% [markdown]
-# Three orders, six rows. The same query finds all three, in any table of yours. And since these rows
-# hold all there is to know, the newest version of each order, in the partition of its creation, is one
-# query away, ready for an upsert into a new table:
+# Three orders, six rows. A count by key finds all three, in any table of yours. And here no version is
+# lost, so the same query gives the newest version of each order, in the partition of its creation, ready
+# for an upsert into a new table:
 
 # %%
 spark.read.format("hudi").load(gallery).createOrReplaceTempView("broken")
@@ -769,7 +774,7 @@ assert list(doubles["status"]) == ["new", "paid", "paid"]
 # | things are missing | the key is shared by several things | new table from the events |
 # | an old version, counts right | no ordering field, or one that follows arrival | new table from the events |
 # | two rows, two partitions | the partition value changed | fix it at creation, or a global index |
-# | two rows, one partition | `insert` or `bulk_insert` used as upsert | keep the newest, then upsert |
+# | two rows, one partition | `insert` or `bulk_insert` used as upsert | new table from the newest rows |
 # | an erased row is back | a late update after a delete | tombstone, purge after the horizon |
 
 # %% [markdown] tags=["instructor"]
@@ -780,11 +785,11 @@ assert list(doubles["status"]) == ["new", "paid", "paid"]
 # %% [markdown]
 # ## The same in SQL, and the board
 #
-# All of this has a SQL form. `primaryKey` is the record key, `orderingFields` the ordering field,
-# `PARTITIONED BY` the partition path, `LOCATION` the place on the store. The DataFrame options and
-# the table properties end up in the same settings file. A session of your own needs three settings for
-# this, which `lab.spark` has: Hudi's `spark.sql.extensions`, its `spark.sql.catalog.spark_catalog`, and Kryo as
-# `spark.serializer` (all in `lab_env/pipeline/session.py`).
+# The same kind of table can be made and changed in SQL. `primaryKey` is the record key, `orderingFields`
+# the ordering field, `PARTITIONED BY` the partition path, `LOCATION` the place on the store. The DataFrame
+# options and the table properties end up in the same settings file. A session of your own needs three
+# settings for this, which `lab.spark` has: Hudi's `spark.sql.extensions`, its
+# `spark.sql.catalog.spark_catalog`, and Kryo as `spark.serializer` (all in `lab_env/pipeline/session.py`).
 
 # %%
 spark.sql("SET hoodie.metadata.enable = false")  # as in DEMO_OPTIONS

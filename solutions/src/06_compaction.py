@@ -134,8 +134,8 @@ write_and_ask("never", 0, NEVER)
 # The writer of the table `never` has `hoodie.compact.inline` set to false, and nobody else looks after
 # it. It has a thousand orders now. Six more batches follow.
 #
-# **Predict:** the rows stay a thousand. How many times as many bytes as now will a query of `never` read
-# after the six batches?
+# **Predict:** the rows stay a thousand. By what factor will the bytes that a query of `never` reads have
+# grown after the six batches? A guess that is off by 1 or less counts.
 
 # %%
 lab.predict("06.p1", ..., tolerance=1)
@@ -162,7 +162,7 @@ assert never[1].written("log") > 0.7 * never[0].written("base")
 # the sizes: a log with 250 changed rows is nearly as large as the base file with all thousand. The
 # base file is Parquet, compressed column by column. A log keeps whole rows, as they came.
 #
-# The X-ray shows why nothing is ever left out. All logs stand on the first base file, in one
+# The X-ray shows why a query must read every log. All of them stand on the first base file, in one
 # **file slice**, and the newest slice is what a query reads.
 
 # %%
@@ -189,9 +189,11 @@ local = spark.sparkContext.master.startswith("local")  # on a cluster executors 
 assert read.sent > 1.5 * read.bytes or not local
 
 # %% [markdown]
-# The slice and the input agree but for a few percent, so the picture tells you what a query has to
-# read. The store sends about twice that. (From the source of Hudi and S3A, not measured here: the reader
-# opens each log twice, first for its header, and S3A asks for the whole rest of the file both times.)
+# The slice and the input agree but for a few percent, because nearly all of it is logs, and a log is read
+# whole. (Of a base file a query reads only the columns that it needs.) So the picture tells you what a
+# query has to read. The store sends about twice that. (From the source of Hudi and S3A, not measured here:
+# the reader opens each log twice, first for its header, and S3A asks for the whole rest of the file both
+# times.)
 # Below we keep to Spark's number.
 #
 # ### Exercise 06.1 · The metric to monitor
@@ -257,7 +259,8 @@ print("logs to merge:", logs_to_merge(picture))
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes to here. In 06.1 most people take the first current slice; ask for a
-# table of two partitions. Draw the slice that grows: one base file, and a log more after each write.
+# table of two partitions. Draw the slice that grows: one base file, and a log more after each write. Short
+# of time: leave out the cell of the three numbers.
 
 # %% [markdown]
 # ## The writer pays: inline
@@ -274,7 +277,7 @@ print("logs to merge:", logs_to_merge(picture))
 # ### Exercise 06.2 · As fresh as the board needs
 #
 # The shop writes one batch per minute, and its board asks read-optimised. When `save` has returned, the
-# board may be one batch behind, not two, using no more compactions than necessary. Complete the options
+# board may be one batch behind but not two, with no more compactions than necessary. Complete the options
 # of the writer. The check has a table of its own that has just been compacted. It writes up to three
 # batches to it with your options, and looks at it after each. The lesson goes on with your options.
 
@@ -351,8 +354,8 @@ assert written["inline"] > 1.15 * written["never"]
 # time many. And after every write both tables gave the same revenue.
 #
 # The lower row shows the seconds. They are drawn, not judged, because a busy laptop scatters them. What
-# is certain is *whose* seconds they are. The timeline tells it: each compaction began after a call of
-# `save` and ended before it returned.
+# is certain is *whose* seconds they are. The timeline tells it: each compaction began after `save` was
+# called and ended before it returned.
 
 # %%
 from lab_env.lessons.l06.figures import Work, compactions_of
@@ -398,8 +401,7 @@ assert tuple(on_the_board["inline"]) == (5, "packed")
 # *For instructors.* Ten minutes. Before the chart, draw an empty saw on the board and let people place
 # the teeth: "after which writes?" Most forget that the first write counts. In 06.2 the reflex is 1,
 # because "fresh is good"; ask what Merge-on-Read is for, then. Leaving the options out gives the default
-# of five: a good moment to say that a batch writer compacts inline unless told otherwise. Short of time:
-# leave out the cell of the three numbers.
+# of five: a good moment to say that a batch writer compacts inline unless told otherwise.
 
 # %% [markdown]
 # > **Documented, not measured here** ([Hudi's configuration reference](https://hudi.apache.org/docs/configurations/#Compaction-Configs), read November 2026).
@@ -524,7 +526,7 @@ assert during(batches, executed[0])  # which of them is a matter of moments
 # compaction ran.
 #
 # The work is not gone. It is done by the same cores, beside the stream. If they are busy, it slows the
-# stream; but the stream does not wait for its end. And nobody lost an update on the way:
+# stream; but the stream does not wait for its end. And no update was lost on the way:
 
 # %%
 beside_stream = lab.xray(async_path)
@@ -677,9 +679,10 @@ assert not with_plan.new_files
 # %% [markdown]
 # A plan, and no file yet. It may wait for the night. The writer need not wait for it: batch 7 comes
 # while the plan lies there. (Our writer rests while we schedule. **A job that schedules is a second writer**:
-# beside a live one both need a mode and a lock, which lesson 18 shows for writes. Without them let the writer
-# schedule, with `hoodie.compact.schedule.inline`, and let the job only run the plan. And start only one job per plan: two that run the same plan may damage the
-# table, [apache/hudi 18012](https://github.com/apache/hudi/pull/18012).)
+# beside a live one both need a concurrency mode and a lock, which lesson 18 shows for writes. Without them
+# let the writer schedule, with `hoodie.compact.schedule.inline`, and let the job only run the plan. And start
+# only one job per plan: two that run the same plan may damage the table,
+# [apache/hudi 18012](https://github.com/apache/hudi/pull/18012).)
 
 # %%
 write_and_ask("never", 7, NEVER)
@@ -796,6 +799,9 @@ assert waited["inline"] == [["1"], ["3"], ["5"]]
 assert waited["async in a stream"][0] and waited["scheduled and run apart"] == [[]]
 
 # %% [markdown]
+# Inline it is the write that waited for the compaction, in the stream a batch that did not wait. The job
+# ran when nothing was written.
+#
 # The stream of this lesson was stopped with one log in its table, and no writer will come to merge it.
 # Your two functions are the job that does. Then the board: the tables got nine, seven and three batches,
 # so their boards differ.
@@ -825,7 +831,7 @@ assert revenue_after == never[2].answer
 #
 # - Without compaction each write adds a log, and each query reads all of them.
 # - Compaction trades writing for reading: more bytes written, far fewer read. `max.delta.commits` sets
-#   the rate; inline, the worst lag of a read-optimised query between two writes is one less.
+#   the rate; inline, a read-optimised query between two writes lags by at most one batch less than that.
 # - Inline, the writer waits. Async, a thread beside the stream works while the next batch comes. Apart, a
 #   job of its own pays, at a time of its choosing; the writer schedules, or both need a lock.
 # - A snapshot query says the same before and after. A read-optimised one catches up, to the plan.

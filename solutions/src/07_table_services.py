@@ -190,10 +190,10 @@ assert len(small.current) == len(files) == PARTITIONS * days * batches == 240
 # Two hundred and forty. Each of the sixteen tasks had orders of all five days, and a task writes a
 # file of its own into each folder: 16 tasks × 5 days × 3 batches. Nobody asked for small files. The
 # number comes from three good decisions that *multiply*: work in parallel, partition the table,
-# commit often. (One option takes the first factor away: with
+# commit often. (One option, not tried here, takes the first factor away: with
 # `hoodie.bulkinsert.sort.mode=PARTITION_PATH_REPARTITION` Hudi brings the orders of a day together
-# before it writes, at the price of a shuffle, and a batch makes five files.) With one such batch a
-# minute there are a thousand files in less than a quarter of an hour:
+# before it writes, at the price of a shuffle, so that a batch makes five files.) With one such batch
+# per minute there are a thousand files in less than a quarter of an hour:
 
 # %%
 minutes_to_a_thousand = 1000 / per_batch.iloc[0]
@@ -245,8 +245,8 @@ assert min(requests_small.get, requests_small.head) >= len(small.current)
 # them: it asks for the size (HEAD), and for the footer at the end, which says what lies where in
 # the file (GET). Five requests a file and more, for files of twenty-five rows. Each request takes
 # its time, and on a cloud store each has a price. (`DEMO_OPTIONS` shape this number. With the
-# metadata table, as by default, column statistics rule out the two batches whose keys cannot
-# include O-17, and the 80 files of the first batch are opened all the same.)
+# metadata table, as by default, column statistics would rule out the two batches whose keys cannot
+# include O-17. The 80 files of the first batch would still be opened. This is not measured here.)
 #
 # > **Documented, not measured.** Amazon's list price for S3 Standard in US East is 0.0004 US dollars
 # > for a thousand GET or HEAD requests (as quoted in November 2026; other regions and classes differ).
@@ -281,7 +281,7 @@ assert int(small_file_limit) == 104857600
 # A hundred megabytes, and our files have twelve kilobytes. So the limit was set while the stream
 # wrote, and did nothing: bulk insert does not look at the files that are there. `insert` does, and
 # so does the `upsert` of lesson 05. A second stream, with a checkpoint of its own, reads the same
-# topic in the same three batches, with this one option changed. (The orders are all new, so it need
+# topic in the same three batches; only the operation differs. (The orders are all new, so it need
 # not look up their keys, as `upsert` would.)
 
 # %%
@@ -478,10 +478,12 @@ assert report.where("order_id = 'O-17'").count() == 1
 # clustering. (A streaming writer can also do it beside its batches,
 # `hoodie.clustering.async.enabled`. Take care: while a clustering is planned or runs, Hudi by
 # default *rejects* writes that update its file groups. A stream of new rows does not notice; a
-# stream of updates fails.) The check makes three bulk inserts of orders of two days, with three
-# tasks each, into a new table. That gives 18 files. Which options must the writer get in addition,
-# so that after the third write a query reads two files at most? One clustering must be enough for
-# it, because each one writes the rows anew. The write options of clustering begin with
+# stream of updates fails.)
+#
+# The check makes three bulk inserts of orders of two days, with three tasks each, into a new table.
+# That gives 18 files. Write `extra_options`, a dictionary of the options that the writer must get in
+# addition, so that after the third write a query reads two files at most. One clustering must be enough
+# for it, because each one writes the rows anew. The write options of clustering begin with
 # `hoodie.clustering.inline`.
 
 # %% exercise="07.3"
@@ -526,7 +528,7 @@ extra_options = {"hoodie.parquet.small.file.limit": "1073741824"}
 # Removing files that nobody should need any more is the work of another service,
 # [**cleaning**](../docs/glossary.md#cleaning). We do it by hand first, to see each step. The
 # procedure wants the table by name, so the table gets one. `retain_commits => 1` says: keep what a
-# reader needs that opened the table as of the last commit.
+# reader of the last commit or of the one before it needs.
 
 # %%
 spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders}'")
@@ -624,7 +626,7 @@ assert all_rows == 0
 # later, and the three batches have none left. A table of six thousand orders looks empty. This is the
 # more dangerous of the two: a report of zero is easily believed.
 #
-# Two things mend it. A program that queries again and again opens the table for each question:
+# There are two remedies. A program that queries again and again opens the table for each question:
 
 # %%
 fresh = spark.read.format("hudi").load(orders)
@@ -643,12 +645,11 @@ assert (row["order_id"], row["status"]) == ("O-17", "paid") and fresh.count() ==
 # ### Exercise 07.4 · Clean for the longest query
 #
 # Complete the function. A stream commits every `commit_minutes`, and the longest query on its table
-# takes `query_minutes`. It may start at any moment, and it must not lose a file; but no version of
-# a file is kept for longer than that. Clean the table `name` by `run_clean` with as many commits
-# retained as that needs. Its `options` are `CLEAN_OPTIONS`.
+# takes `query_minutes`. It may start at any moment, and it must not lose a file. Clean the table `name`
+# by `run_clean` with as few commits retained as that allows. Its `options` are `CLEAN_OPTIONS`.
 #
-# The check tries it on copies of the table `orders_sized`. There, O-17 goes on living for three
-# commits, so the file of its day has six versions:
+# The check tries it on copies of the table `orders_sized`. There, O-17 changes three more times, so
+# the file of its day has six versions:
 
 # %%
 for minutes, status in enumerate(["paid", "packed", "shipped"], start=1):
@@ -793,7 +794,7 @@ assert defaults["hoodie.clean.trigger.max.commits"] == "1"
 assert defaults["hoodie.clustering.inline"] == "false"
 
 # %% [markdown]
-# Read them with your own figures. Cleaning is on and keeps ten commits: at one commit every thirty
+# Compare them with your own figures. Cleaning is on and keeps ten commits: at one commit every thirty
 # seconds, a reader has five minutes. The cleaner looks for work after each commit. A clean that
 # finds something is an action of its own, with requests of its own, so the course's pipeline cleans
 # after every fifth commit (`lab_env/pipeline/options.py`). Clustering is off: a stream of bulk
@@ -833,8 +834,8 @@ for board in boards.values():
 #   does not do it. Clustering does the same afterwards.
 # - Clustering makes storage grow. It falls when the cleaner may remove what was replaced, which
 #   is after a later commit.
-# - A cleaned reader fails, or silently sees nothing. Open the table for each question, and retain at
-#   least as many commits as fall into your longest query.
+# - A reader whose files were cleaned fails, or silently sees nothing. Open the table for each question,
+#   and retain at least as many commits as fall into your longest query.
 #
 # ## What's next
 #

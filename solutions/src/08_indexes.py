@@ -182,8 +182,8 @@ def upsert(rows, path, index, options):
 
 
 # %% [markdown]
-# We measure in files. `watch_lookup` listens to what Spark's S3 client says about each request that it
-# sends, and sorts the requests by file: its footer, or its rows.
+# We measure in files. `watch_lookup` records every request that Spark's S3 client sends, and tells for
+# each file whether its footer was read, or its rows, too.
 #
 # `SIMPLE` is what Spark takes when no index is named. It reads the keys of the files and compares them
 # with the batch. Not of all six files: each order names its day, so the three files of that day are
@@ -194,10 +194,10 @@ def upsert(rows, path, index, options):
 # key, and a [**bloom filter**](../docs/glossary.md#bloom-filter), a bit pattern made of all keys.
 # It answers "is this key in the file?" with *certainly not* or *probably*.
 #
-# The cell writes with `DEMO_OPTIONS`, which take the metadata table away: a third of the time for each
-# write, and these two indexes do not ask it by default.
+# The cell writes with `DEMO_OPTIONS`, which take the metadata table away: each write gets faster, and by
+# default neither of these two indexes looks there for a key.
 #
-# **Predict:** with `SIMPLE`, rows of three files are looked at. With `BLOOM`, rows of how many?
+# **Predict:** with `SIMPLE`, the write reads rows in three files. With `BLOOM`, in how many?
 
 # %%
 lab.use_reference("08.1")
@@ -266,7 +266,7 @@ assert added.to_dict() == {"base": 1, "timeline": 3}  # and no index file
 #
 # `BUCKET` does not search. It computes: divide the hash of the key by the number of buckets, and the
 # remainder names the file group. The number is fixed when the table is created, so this needs a table
-# of its own. Ours has three buckets a day, so again six files.
+# of its own. Ours has three buckets per day, so again six files.
 
 # %%
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
@@ -400,10 +400,10 @@ assert "record_index" in metadata_parts(looked["RECORD INDEX"].after)
 # the first write of this kind pays for loading its code: do not rank by them. The counts are the
 # same in each run.
 #
-# Which one for which table? Strike out each index that breaks a sentence. `clicks`: a stream in
-# commits of a few seconds; keys are random, and a batch touches few of the many files of its day. A
-# look-up must open no file that is not rewritten, and must not read or write a list of keys.
-# **Predict:**
+# Which index for which table? For each of the next two tables, strike out every index that breaks a
+# condition; the counts above decide. `clicks`: a stream that commits every few seconds; keys are random,
+# and a batch touches few of the many files of its day. A look-up must open no file that is not
+# rewritten, and must not read or write a list of keys. **Predict:**
 
 # %%
 lab.predict("08.p3", ..., choices=tuple(looked))
@@ -439,7 +439,7 @@ assert ledger["rows read in"].idxmin() == "BLOOM"
 # > **Documented, not measured:** `RECORD_LEVEL_INDEX` is a list for each partition, not global.
 # > `BUCKET` with `CONSISTENT_HASHING` lets clustering change the number of buckets (Merge-on-Read
 # > only); partitions can also have different numbers. Building a record index reads all keys once;
-# > a running stream can have it built beside it, by the asynchronous indexer. Source: Hudi's page
+# > the asynchronous indexer can build it while a stream goes on writing. Source: Hudi's page
 # > "Indexes" and list of configurations, November 2026.
 
 # %% [markdown]
@@ -447,8 +447,8 @@ assert ledger["rows read in"].idxmin() == "BLOOM"
 #
 # Twenty orders in six files show how a look-up works, not what it costs. `lab bench growth --full`
 # writes one change again and again, 1,000 orders spread all over the table, while the table becomes
-# 4 and 16 times as large. That takes minutes, so here is a run that was recorded, or yours, once
-# you have made one.
+# 4 and 16 times as large. (Files are kept below 2 MB, so that even this small table gets more of them.)
+# That takes minutes, so here is a run that was recorded, or yours, once you have made one.
 
 # %% name="look-ups-grow"
 from lab_env.bench import growth, recorded
@@ -471,12 +471,13 @@ for kind in ("cow", "mor"):
 # A table under `BLOOM` gets more files as it grows, and each commit asks all of them that may hold
 # a changed order. `BUCKET` computes the place at any size. It has its price, too: the number of
 # buckets is fixed, so its files grow with the table, and Copy-on-Write (solid blue, in the middle)
-# copies them.
+# copies them. (`BLOOM`, dashed, saves nothing here: a change spread all over the table touches every
+# file.)
 #
 # **A good place to pause.** To go on another day, write `lab = Lab.resume("08")` in place of `lab =
 # Lab.start("08")`. Run the cells of *Start*, but not those that write, X-ray and read the table.
 # Then run those above that import or define something: your two functions, `BUCKETS` and `LISTS`,
-# the three paths, and `looked = {}`.
+# and the lines that set the three paths and `looked = {}`.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes. Expect "1" for 08.p2. Draw twenty dots in a row, then throw
@@ -489,9 +490,9 @@ for kind in ("cow", "mor"):
 # ## An order that changes its partition
 #
 # Two orders lie in the wrong day: the shop's clock was wrong, and O-0017 and O-0018 belong to
-# 21 November. A correction is an update with the new `partition_date`. Lesson 04 warned of this. Some
-# indexes look only into the partition that the row names; others are global. O-0018 goes first, with
-# `SIMPLE`. Then O-0017, with `GLOBAL_BLOOM`.
+# 21 November. A correction is an update with the new `partition_date`. Lesson 04 warned of this: it may
+# leave two rows. O-0018 is corrected with `SIMPLE`, which looks only into the partition that the row
+# names, then O-0017 with `GLOBAL_BLOOM`.
 
 
 # %%
@@ -536,8 +537,9 @@ assert found["files opened"] == 6 and found["rewritten"] == 2
 # inserted it here: two files rewritten. On this table "global" means six footers. On a table of ten
 # thousand files it means ten thousand.
 #
-# The record index knows the place of every key without opening a file. **Predict:** O-0018, in the
-# table that has the list, with `GLOBAL_RECORD_LEVEL_INDEX`. In which day will its row lie?
+# The record index knows the place of every key without opening a file. **Predict:** we send the same
+# correction of O-0018 to the table that has the list, with `GLOBAL_RECORD_LEVEL_INDEX`. In which day
+# will its row lie?
 
 # %%
 lab.predict("08.p5", ..., choices=("20", "21", "both"))
@@ -693,7 +695,7 @@ statistics = spark.sql("""
 statistics.select("min_value", "max_value", "null_number").orderBy("min_value").toPandas()
 
 # %% [markdown]
-# Two questions to this table. Who ordered in the last two hours of the second day? And who ordered
+# Two questions for this table. Who ordered in the last two hours of the second day? And who ordered
 # for 990 or more? A reader sets no option for it: skipping is on unless it is switched off.
 
 # %%
@@ -703,7 +705,8 @@ LARGE = "amount >= 990"
 
 def ask(where):
     """A query of the table as it is now."""
-    return spark.read.format("hudi").load(indexed_path).where(where).select("order_id", "amount")
+    table = spark.read.format("hudi").load(indexed_path).where(where)
+    return table.select("order_id", "partition_date", "amount")
 
 
 def ranges():
@@ -730,13 +733,15 @@ assert files_read(without.load(indexed_path).where(LATE)) == 6
 # %% [markdown]
 # A filter reads the files whose bar meets its line. Orders were written in the order of time, so the
 # bars of `order_ts` are narrow, and one file is enough. (With `hoodie.enable.data.skipping=false` the
-# same query reads all.) One bar is wide: its file took in the two orders that you moved. Each file holds
-# small amounts and large ones. The statistics are just as correct there, and skip nothing.
+# same query reads all.) One of them is wide: its file took in the two orders that you moved. For `amount`
+# every bar is wide, because each file holds small amounts and large ones: the statistics are just as
+# correct, and skip nothing.
 #
 # ### Sorting makes the bars narrow
 #
 # Clustering, which lesson 07 used against small files, can sort what it rewrites: `order` names the
-# columns. By default it would make one file per day; the option keeps them as small as ours are.
+# columns. By default it would make one file per day; `SIZE` keeps them about as small as ours are. (The
+# procedure takes its options as one text with commas, so the one option whose value has commas is left out.)
 #
 # **Predict:** the query for the late hours reads one file now. After sorting by `amount`, will it
 # read fewer files, the same number, or more?
@@ -794,8 +799,8 @@ assert read_keys["single"] == 1 < read_keys["range"]
 #
 # The board shows amounts in whole euros, and a colleague asks it for orders from 990 up: `SLOW`
 # below. It reads every file, because the statistics know the range of `amount`, not that of
-# `round(amount)`. Write a query `fast` of the table with the same rows that skips files, and say in
-# `number` how many files it read.
+# `round(amount)`. Write a query `fast` of the table that returns the same rows, with all columns, and
+# skips files. Say in `number` how many files it read.
 
 # %% name="slow-filter"
 SLOW = "round(amount) >= 990"
@@ -825,6 +830,10 @@ fast = spark.sql(
     "SELECT * FROM orders_indexed WHERE amount BETWEEN 989.50 AND 1000 ORDER BY order_id"
 )
 number = str(files_read(fast))
+
+# %% right="08.4"
+fast = ask("amount >= 989.50")
+number = files_read(fast)
 
 # %% wrong="08.4"
 # expect: rows that the board shows are missing
@@ -888,8 +897,8 @@ assert by_day["orders"].sum() == true.total + true.doubled
 # - An index finds rows for writers. By default a table has column statistics, which skip files for
 #   readers, and no list of keys: the index is `SIMPLE`. The record index serves both, and so do buckets if
 #   the reader is told of them.
-# - `BLOOM` reads footers and leaves out rows; it likes keys that rise with time. `BUCKET` reads nothing
-#   and scatters. The record index knows each place, and pays at each write.
+# - `BLOOM` reads footers and rules out files; it works best with keys that rise with time. `BUCKET` looks
+#   nothing up, and scatters. The record index knows each place, and pays at each write.
 # - A row whose partition changes needs a global index *and* its option to move rows. Look where the row
 #   is, not only how many there are.
 # - Statistics skip files only when the values lie together. Clustering with `order` sorts; a table has

@@ -66,9 +66,10 @@ def make_orders(which, status, at, amount=AMOUNT):
 
 # %% [markdown]
 # `KEYS` has the record key, the ordering field and the partition of lesson 04. `QUICK` departs from
-# Hudi's defaults: no metadata table, a bloom filter for 1,000 keys in place of 60,000, and no compaction
-# until we ask for one. (By default the fifth batch write to a Merge-on-Read table would compact it.)
-# Bytes are fewer with these options. The rows that a query returns are the same.
+# Hudi's defaults: no metadata table, no cleaning, a bloom filter for 1,000 keys in place of 60,000, and no
+# compaction until we ask for one. (By default the fifth batch write to a Merge-on-Read table would compact
+# it.) With these options files are smaller, and so are the bytes that we shall count. The rows that a
+# query returns are the same.
 
 # %%
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
@@ -238,7 +239,7 @@ lab.record_actual("09.p2", answers["updated", "mor", "read_optimized"].row["paid
 grid = QueryGrid(answers, "paid")
 grid
 
-# %% name="the-grid" proof="Read-optimised misses the 250 payments until compaction; a log costs 1.7 times the bytes."
+# %% name="the-grid" proof="Read-optimised misses the 250 payments until compaction; a log costs over 1.7 times the bytes."
 assert grid.told("cow") == {"snapshot": [0, 250, 250], "read_optimized": [0, 250, 250]}
 assert grid.told("mor") == {"snapshot": [0, 250, 250], "read_optimized": [0, 0, 250]}
 logs, size = grid.frame("logs"), grid.frame("bytes")
@@ -248,7 +249,8 @@ assert ratio["updated"] > 1.7 and 0.8 < ratio["compacted"] < 1.25
 
 # %% [markdown]
 # One of the twelve cells surprises most people: **read-optimised on Merge-on-Read, after the update,
-# says 0**. The 250 payments stand in a log, and it opens no log. The compaction put them into a base file.
+# says 0**. The 250 payments stand in a log, and this query opens no log. The compaction put them into a
+# base file.
 #
 # Look at the bytes, too. One of the articles that this course follows says that a snapshot query costs the
 # same on both table types. It does while there is no log. While there is one, Merge-on-Read pays for its
@@ -306,9 +308,9 @@ lab.record_actual("09.p3", seen["the DataFrame that was open before"])
 pd.Series(seen, name="paid orders").to_frame()
 
 # %% [markdown]
-# Nothing is wrong with the table. **When a reader opens it**, that fixes which commits it sees: those whose
-# completion time, the second of the two times on the X-ray's timeline, has come. (The files it lists only
-# when a query needs them; lesson 07 has a reader that listed too late.)
+# Nothing is wrong with the table. **Opening a table fixes which commits the reader sees**: those that are
+# complete by then. (Completion is the second of the two times on the X-ray's timeline. The reader lists the
+# files later, when a query needs them; lesson 07 has one that listed too late.)
 #
 # - The **DataFrame** is what was complete when it was loaded. That is good while one report runs: all its
 #   numbers fit together. A dashboard that stays open has to load again.
@@ -318,9 +320,9 @@ pd.Series(seen, name="paid orders").to_frame()
 #
 # ### Exercise 09.2 · A page for each minute
 #
-# The dashboard stays open for days. It is given the table's name, and calls this function each time that it
-# draws its page. Complete it: it returns all rows of the newest commit as a DataFrame. The check reads
-# a table by its name, lets a commit of another job arrive, and calls your function.
+# The dashboard stays open for days. It is given the table's name, and calls this function each time it
+# draws its page. Complete it: it returns all rows of the table as of its newest commit, as a DataFrame. The
+# check reads a table by its name, lets a commit of another job arrive, and calls your function.
 
 
 # %% exercise="09.2"
@@ -335,7 +337,7 @@ def newest_rows(name):
 lab.check("09.2", newest_rows)
 
 # %% [markdown] hint="09.2"
-# Which of the four lines above said 250? And what did the line with the name lack?
+# Two of the four lines above said 250. What does the third line, with the name, still remember?
 
 # %% [markdown] hint="09.2"
 # First make the session forget the name, then read it.
@@ -577,12 +579,12 @@ assert {file.kind for file in lab.xray(pipeline_path).files} == {"base", "log"}
 # ## The query that a dashboard needs
 #
 # A dashboard that must be right asks a snapshot query, and opens the table for each refresh of its page. Is
-# that not what everybody does who says nothing? Nearly. Here are three ways to get a read-optimised query
-# without a word about it where the query stands. The table is still the one with half a commit. We look how
-# far each sum is off.
+# that not what everybody gets who does not name a type? Nearly. Here are three ways to get a read-optimised
+# query without a word about it in the query itself. The table is still the one with half a commit. We look at
+# how far each sum is off.
 #
-# First, two names for the table; one of them is read right away. Then somebody sets the query type for the
-# whole session, perhaps for a quick look, and later resets it.
+# Besides `orders_mor_ro`, which we created above, the table gets two more names; one of them is read right
+# away. Then somebody sets the query type for the whole session, perhaps for a quick look, and later resets it.
 
 # %%
 for name in ("orders_mor", "orders_mor_too"):
@@ -617,11 +619,11 @@ assert list(off["after RESET"]) == [40, 0, 40, 0, 0]
 # %% [markdown]
 # - A **name that ends in `_ro`** stands for the read-optimised query. Those who register a Merge-on-Read table
 #   in a catalog often get such a name beside it (lesson 13). It looks like any other table.
-# - `SET` **changes what the session opens from now on**. A name that was read before keeps its meaning. A
-#   name first read while it was set keeps the cheap one, after the `RESET`, too: the memory of the second
-#   section again.
-# - Two lines are right both times. The name is so because it remembers, and would miss the next commit. So
-#   load the path, and **say the query type**.
+# - `SET` **changes what the session opens from now on**: a path that is loaded without a type, and a name
+#   that is read for the first time. A name that was read before keeps its meaning. A name first read while
+#   the type was set stays read-optimised, after the `RESET`, too: the memory of the second section again.
+# - Two lines are right both times. The name is right only because the session remembers it, so it would miss
+#   the next commit. So load the path, and **say the query type**.
 #
 # ### Exercise 09.4 · The board of a true state
 #

@@ -15,7 +15,7 @@
 #
 # ## Questions
 #
-# - A customer says that the price was another one this morning. What did the table say then?
+# - A customer says that the price was different this morning. What did the table say then?
 # - A job wrote nonsense into the table, and good orders came in after it. How do I undo the one and
 #   keep the other?
 # - How far back can I look?
@@ -53,10 +53,10 @@ lab = Lab.start("10")
 spark = lab.spark
 
 # %% [markdown]
-# `send` is the shop: it sends changed orders to the topic. `events` reads them, and each call of
-# `start_stream` is one batch and one commit, because the trigger `availableNow` takes what is there and ends.
-# Of Hudi's defaults `DEMO_OPTIONS` leaves out two: the metadata table, and cleaning after each write. So the
-# past stays here until the third section cleans it.
+# `send` is the shop: it sends changed orders to the topic. Its arguments say which orders, their status, the
+# time of the change, and their amount. `events` reads them, and each call of `start_stream` is one batch and
+# one commit, because the trigger `availableNow` takes what is there and ends. `DEMO_OPTIONS` switch off the
+# metadata table and the cleaning after each write, which are Hudi's defaults, so the past stays until we clean.
 
 
 # %%
@@ -169,14 +169,14 @@ assert list(history.values()) == ["27.00", "31.50"]
 # What is a moment to a table? Each [**instant**](../docs/glossary.md#instant) on the timeline carries
 # two times. The [**requested time**](../docs/glossary.md#requested-time) is when the write was
 # asked for. The [**completion time**](../docs/glossary.md#completion-time) is when it was done; from then
-# on readers see it. A large batch may lie minutes between the two. Which of them does time travel take?
+# on readers see it. For a large batch, minutes may lie between the two. Which of them does time travel take?
 #
 # Ours is a small batch, so `slowly` lets it take its time: each row waits a second. The customer of O-17
 # redeems a voucher of 2.00, so the amount falls from 31.50 to 29.50. While this write goes on, we note the
 # moment, and read the amount of O-17 as any reader does. When the write is complete, we ask the table what it
 # said at that moment.
 #
-# **Predict:** which amount will the table give, as of the moment at which the write was going on?
+# **Predict:** asked afterwards, which amount will the table give as of that moment?
 
 # %%
 lab.predict("10.p1", ..., choices=("27.00", "29.50", "31.50"))
@@ -212,7 +212,7 @@ assert "must be earlier than the first incomplete commit" in as_of_then
 # %% [markdown]
 # Nobody could read 29.50 at that moment: whoever looked saw 31.50. But asked afterwards, the table says
 # that it was 29.50. **Time travel compares requested times**: as of a moment means all writes that were
-# requested until then and are complete *now*. That is also why the same question was refused while
+# requested by then and are complete *now*. That is also why the same question was refused while
 # the write was going on. Its answer was about to change, and Hudi gives none until it is settled.
 #
 # The picture sets the two beside each other. Each commit is two ticks, requested (dotted) and completed.
@@ -305,7 +305,7 @@ lab.check("10.2", board_at)
 # Which write was the last to be *complete* at the moment? Its rows are what readers saw.
 
 # %% [markdown] hint="10.2"
-# Time travel compares requested times. So travel to the requested time of that write.
+# Time travel compares requested times. So travel to the requested time of the write that you found.
 
 
 # %% right="10.2"
@@ -366,7 +366,7 @@ saved
 assert saved.instants[-1].action == "savepoint" and saved.files == picture.files
 
 # %% [markdown]
-# No file was written but on the timeline. Now the bad batch. The job sends an amount of 0 for eight
+# Only the timeline got new files. Now the bad batch. The job sends an amount of 0 for eight
 # orders. In the same batch, two customers place new orders, O-21 and O-22. And before anybody
 # notices, a good batch comes: four more orders, and O-17 is shipped.
 
@@ -381,7 +381,8 @@ start_stream(events(spark.readStream)).awaitTermination()
 
 # %% [markdown]
 # How bad is it? The topic holds all events, good and bad. An event with an amount of 0 is bad. So we
-# know what the table should say. `compare` holds a table against the newest good event of each order.
+# know what the table should say. `compare` compares a table with the newest good event of each order: it
+# counts orders that are missing, orders that show an older version (stale), and amounts of 0.
 
 # %%
 from lab_env.lessons.l10.shop import compare
@@ -439,9 +440,9 @@ assert verdicts["restored, stream started again"] == {"missing": 6, "stale": 1, 
 # %% [markdown]
 # Six orders are missing, and the shipping of O-17. There is no error, and none will come. **A restore
 # moves the table, not the stream's checkpoint.** The table is back at the savepoint. The checkpoint still
-# says that all batches were read. Here it is, batch by batch, with the offsets of the topic. And which of the
-# batches is the savepoint? The streaming sink writes the number of the batch into the commit, under a name,
-# the *identifier* of the stream.
+# says that all batches were read. Here is the checkpoint, batch by batch, with the offsets of the topic. And
+# which of the batches is the savepoint? The streaming sink writes the number of the batch into the commit,
+# under a name, the *identifier* of the stream.
 
 # %%
 from lab_env.pipeline.checkpoint import read_checkpoint
@@ -604,7 +605,8 @@ assert done.first()[0]
 # the table of this name in SQL, so that it can still be read as of each of its last `writes` writes, and holds
 # no older files than that needs. The procedure is
 # [run_clean](https://hudi.apache.org/docs/procedures#run_clean), with the argument `retain_commits` (default:
-# ten). Give it `options => 'hoodie.metadata.enable=false'`, as for our writes: a procedure does not know them.
+# ten). Give it `options => 'hoodie.metadata.enable=false'`, as in lesson 07: then it does not depend on what the
+# session has set.
 
 
 # %% exercise="10.4"
@@ -756,7 +758,7 @@ assert list(boards.values())[-1].sum() == sum(10 + n for n in range(1, 27)) + 7 
 # %% [markdown]
 # The last line is right to the cent. But the wall showed six boards, and the table tells four: the one with
 # the zeros, and the one after it, went with the restore. **A table's past is what its timeline says today.**
-# Who must prove what was shown, not what was true, keeps a log of that.
+# Whoever must prove what was shown, not what was true, keeps a log of that.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* Fifteen minutes. Most predict "1, 1" or "2, 2". Let the group find the third
@@ -768,7 +770,7 @@ assert list(boards.values())[-1].sum() == sum(10 + n for n in range(1, 27)) + 7 
 # %% [markdown]
 # ## Key points
 #
-# - An instant has a requested and a completion time. As of a moment means: requested until then, and
+# - An instant has a requested and a completion time. As of a moment means: requested by then, and
 #   complete now. Readers saw what was complete then.
 # - A date is its midnight. Before the first commit there are no rows, and no error.
 # - A restore deletes commits and files after the savepoint. The stream's checkpoint stays where it is:

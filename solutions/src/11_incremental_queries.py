@@ -225,7 +225,7 @@ assert list(increment[["order_id", "status"]].itertuples(index=False, name=None)
 # What did we save? The table has five files with 200 orders each, one file for each day. A query of the
 # whole table reads five files.
 #
-# **Predict:** the two commits wrote two rows, and deleted two. How many of the five files does the
+# **Predict:** the two commits wrote three rows, and deleted two. How many of the five files does the
 # increment read? A number.
 
 # %%
@@ -301,7 +301,7 @@ assert list(holds.values()) == [True, False, False, True]
 # Back to the tempting column. A job has read up to commit 2, and takes the largest
 # `_hoodie_commit_time` that it saw as its bookmark. Then the commits 3 and 4 come, and it runs again.
 #
-# **Predict:** two changes are new. How many rows does it deliver? A number; one more or less counts, too.
+# **Predict:** two rows are new, as you have seen. How many does it deliver? A number; one more or less counts.
 
 # %%
 lab.predict("11.p3", ..., tolerance=1)
@@ -580,7 +580,7 @@ assert kept_bookmark(lab, audit) == read_timeline(orders_path)["completed"].max(
 #
 # ### Let Spark keep it
 #
-# Spark can keep the bookmark, too. A Hudi table is a source for a stream like Kafka in lesson 03, and
+# Spark can keep the bookmark, too. A Hudi table can be the source of a stream, like Kafka in lesson 03, and
 # the [**checkpoint**](../docs/glossary.md#checkpoint) remembers how far the stream is. We start the same
 # stream twice; before the second start one more order changes.
 
@@ -669,10 +669,10 @@ assert delivers == {"cow": [], "mor": ["paid (late)"]}
 lab.xray(tables["mor"], since=before)
 
 # %% [markdown]
-# On Copy-on-Write the writer compares: it read the row that is there, and the late event lost. On
+# On Copy-on-Write the writer compares: it reads the row that is there, and the late event loses. On
 # Merge-on-Read the writer puts the event into a log (amber) and compares nothing; readers do. But an
 # increment reads only the files that its commits wrote. The log is one of them, the base file with the
-# winner is not.
+# winner is not. (Known upstream: apache/hudi [18943](https://github.com/apache/hudi/issues/18943).)
 #
 # So check what an increment of a Merge-on-Read table says against the table. That costs one more read:
 
@@ -688,9 +688,9 @@ assert list(without_effect["status"]) == ["paid (late)"]
 # %% [markdown]
 # ### The window that the cleaner took
 #
-# A report reads one window a day, each with a begin and an end. It runs again for the window of commit
-# 2, in which ten orders were paid. In between the table is cleaned, and keeps no more than its newest
-# commit. (The procedure does not know the options of our writes: there is no metadata table.)
+# A report reads one window per day, each with a begin and an end. It runs again for the window of commit
+# 2, in which ten orders were paid. In between, the table is cleaned and retains only its newest commit.
+# (The procedure does not know the options of our writes, so we tell it that there is no metadata table.)
 #
 # **Predict:** before the cleaning this window has ten rows. And after it: `10`, `9`, `0`, or `error`?
 
@@ -718,8 +718,8 @@ assert len(early) == 10 and len(again) == 9 and lacking == {"O-17"}
 
 # %% [markdown]
 # No error, and one row fewer. The files that the window needs are gone. So Hudi reads the *newest* files
-# instead, and keeps the rows that commit 2 wrote last. O-17 has changed since then, so it is no such
-# row. Had all ten orders changed, the answer would be an empty one.
+# instead, and keeps the rows whose last write was commit 2. O-17 has changed since then, so its row is left
+# out. Had all ten orders changed, the answer would be empty.
 #
 # This is called a fallback. On tables of version 8 and later it is on unless you switch it off. A report
 # that must not be short switches it off:
@@ -738,7 +738,7 @@ strict
 assert strict == "FileNotFound"
 
 # %% [markdown]
-# A window that ends at the newest commit is not hurt. It asks for the newest row of each order that
+# A window that ends at the newest commit loses nothing. It asks for the newest row of each order that
 # changed, and the newest rows are never cleaned. So a job that was away may catch up in one go; yours will
 # do so below. It must not catch up commit by commit, and it must not repeat an old window.
 #
@@ -814,8 +814,8 @@ lab.use_reference("11.4")
 # %% [markdown]
 # ### The board
 #
-# The audit was away while three commits came, and the table was cleaned. Your function says whether it
-# may catch up commit by commit. It need not: its next run is one window up to the newest commit.
+# The audit was away while two commits came, and the table was cleaned. Your function says that it may not
+# catch up commit by commit. It need not: its next run is one window up to the newest commit.
 
 # %%
 may_lack = {"before": bool(lost("orders", kept_bookmark(lab, audit)))}
@@ -873,8 +873,8 @@ assert differ["new"] == erased and (differ.drop("new") == 0).all()
 # - Test on an append-only target. An upsert hides what came twice.
 # - An increment opens the files that the commits wrote, and no other. It saves files, not rows.
 # - On Merge-on-Read an increment may deliver an event that lost.
-# - A closed window whose files were cleaned comes back short, without an error, unless the fallback is
-#   off. `earliest_commit_to_retain` tells before.
+# - A window that ends before the newest commit may come back short if its files were cleaned, without an error
+#   unless the fallback is off. `earliest_commit_to_retain` tells you before you read.
 #
 # ## What's next
 #

@@ -10,7 +10,7 @@ from lab_env.settings import Endpoints
 
 
 @pytest.fixture(scope="package")
-def spark():
+def spark(tmp_path_factory):
     """A small local session in UTC."""
     # A JVM keeps its class path, options and environment, the keys of the store among them. Here
     # they are those of the lab's own sessions, so that both may run in one process, in any order.
@@ -22,16 +22,13 @@ def spark():
     prepare_environment(nowhere, java.java_home())
     from pyspark.sql import SparkSession
 
-    conf = spark_conf(nowhere, jar_folder("spark"))
-    jvm = {name: value for name, value in conf.items() if name.startswith("spark.driver.")}
-    jvm["spark.driver.extraJavaOptions"] = cds_archive.java_options(LESSON_JAVA_OPTIONS)
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config(map=jvm)
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
+    conf = spark_conf(nowhere, jar_folder("spark")) | {
+        "spark.master": "local[1]",
+        "spark.driver.extraJavaOptions": cds_archive.java_options(LESSON_JAVA_OPTIONS),
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.shuffle.partitions": "1",
+    }
+    session = SparkSession.builder.config(map=conf).getOrCreate()
     yield session
     session.stop()

@@ -1,0 +1,104 @@
+"""Known errors: what the troubleshooting page says of an exception, as a card below its traceback.
+
+The page is the one place for causes and fixes. A section whose error can be recognised has, below
+its heading, a comment with a regular expression of its text: `<!-- error: ... -->`.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from lab_env.display.card import card
+from lab_env.settings import REPOSITORY, settings
+
+GUIDE = REPOSITORY / "docs" / "troubleshooting.md"
+SECTION = re.compile(
+    r"^### (?P<heading>.+)\n+<!-- error: (?P<pattern>.+) -->\n+(?P<advice>(?:(?!###).+\n+)+)", re.M
+)
+MARKDOWN_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """A section of the troubleshooting page.
+
+    Args:
+        heading: in Markdown.
+        pattern: a regular expression of the exception's text.
+        advice: cause and fix in plain words, with `code`.
+    """
+
+    heading: str
+    pattern: re.Pattern
+    advice: str
+
+    @property
+    def address(self) -> str:
+        """The section, as a link from the notebook's folder."""
+        words = re.sub(r"[^\w\- ]", "", self.heading.lower())
+        return f"{os.path.relpath(GUIDE)}#{words.replace(' ', '-')}"
+
+
+@cache
+def known_errors() -> tuple[KnownError, ...]:
+    """The sections of the page whose error can be recognised, in their order."""
+    return tuple(
+        KnownError(
+            section["heading"],
+            re.compile(section["pattern"]),
+            MARKDOWN_LINK.sub(r"\1", section["advice"]).strip(),
+        )
+        for section in SECTION.finditer(GUIDE.read_text(encoding="utf-8"))
+    )
+
+
+def explain(error: BaseException) -> KnownError | None:
+    """What is known of an exception, or of what caused it.
+
+    Args:
+        error: as a cell raised it.
+
+    Returns:
+        The first known error whose pattern is in the text of the exception, of a cause, or of the
+        Java exception behind it; None where nothing is known.
+    """
+    text = "\n".join(_texts(error))
+    return next((known for known in known_errors() if known.pattern.search(text)), None)
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    """Name and message of an exception and its causes; PySpark keeps those of Java apart."""
+    while error is not None:
+        yield f"{type(error).__name__}: {error}"
+        yield str(getattr(error, "_stackTrace", ""))
+        error = error.__cause__ or getattr(error, "_cause", None)
+
+
+def as_card(known: KnownError) -> str:
+    """A known error as HTML."""
+    title = f"Known: {known.heading.replace('`', '')}"
+    return card(title, "warn", note=known.advice, link=known.address)
+
+
+def explain_errors() -> None:
+    """From now on, show a card below the traceback of a known error, where a notebook is there.
+
+    Calling it again changes nothing; `LAB_ERROR_CARDS=false` switches it off.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython and ipython.get_ipython()
+    if not shell or not settings().error_cards:
+        return
+    if _show_card not in shell.events.callbacks["post_run_cell"]:
+        shell.events.register("post_run_cell", _show_card)
+
+
+def _show_card(result) -> None:
+    """Show the card of a cell's exception; `result` is IPython's `ExecutionResult`."""
+    if result.error_in_exec and (known := explain(result.error_in_exec)):
+        from IPython.display import HTML, display
+
+        display(HTML(as_card(known)))

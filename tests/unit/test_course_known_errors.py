@@ -1,0 +1,95 @@
+"""Cards of known errors come from the troubleshooting page, and only for errors that it knows."""
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from lab_env.course import known_errors
+from lab_env.course.known_errors import GUIDE, as_card, explain
+from lab_env.settings import settings
+
+
+def test_every_pattern_of_the_page_belongs_to_a_section_with_advice():
+    page = GUIDE.read_text()
+    assert len(known_errors.known_errors()) == page.count("<!-- error:") >= 25
+    for known in known_errors.known_errors():
+        assert known.advice.endswith((".", ")")) and "###" not in known.advice
+        assert not known.pattern.search(""), known.heading
+
+
+def test_a_cause_is_found_behind_the_exception_that_a_cell_raised():
+    error = RuntimeError("the batch failed")
+    error.__cause__ = ValueError("...TableNotFoundException: Hoodie table not found in path /t")
+    assert explain(error).heading.startswith("`TableNotFoundException")
+    assert explain(error.__cause__) is explain(error)
+
+
+def test_a_card_has_cause_and_fix_as_text_and_leads_to_its_section():
+    known = explain(KeyError("Hoodie table not found in path <script>"))
+    html = as_card(known)
+    assert "<script>" not in html and "There is no <code" in html
+    assert "docs/troubleshooting.md#tablenotfoundexception-hoodie-table-not-found-in-path" in html
+
+
+UNRELATED = [
+    NameError("name 'orders' is not defined"),
+    SyntaxError("invalid syntax"),
+    KeyError("order_id"),
+    TypeError("'ellipsis' object is not callable"),
+    ValueError("could not convert string to float: 'abc'"),
+    ZeroDivisionError("division by zero"),
+    AttributeError("'DataFrame' object has no attribute 'ordr_id'"),
+    IndexError("list index out of range"),
+    FileNotFoundError(2, "No such file or directory", "orders.csv"),
+    ModuleNotFoundError("No module named 'polars'"),
+    AssertionError(),
+    TimeoutError("timed out"),
+    KeyboardInterrupt(),
+    RuntimeError(
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `amout` cannot be resolved. Did you"
+        " mean one of the following? [`amount`, `status`]"
+    ),
+    RuntimeError("[PARSE_SYNTAX_ERROR] Syntax error at or near 'FORM'.(line 1, pos 9)"),
+    RuntimeError("[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0"),
+    RuntimeError("[PATH_NOT_FOUND] Path does not exist: file:/data/orders.json"),
+]
+
+
+@pytest.mark.parametrize("error", UNRELATED, ids=repr)
+def test_nothing_is_said_of_other_errors(error):
+    assert explain(error) is None
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    """A shell of IPython in which cells run, and the HTML that it displays."""
+    shell = InteractiveShell.instance()
+    shown = []
+    monkeypatch.setattr(
+        "IPython.display.display", lambda item: shown.append(getattr(item, "data", item))
+    )
+    yield shell, shown
+    while known_errors._show_card in shell.events.callbacks["post_run_cell"]:
+        shell.events.unregister("post_run_cell", known_errors._show_card)
+    InteractiveShell.clear_instance()
+    settings.cache_clear()
+
+
+def test_a_cell_that_fails_shows_one_card_and_one_that_does_not_shows_none(shell, capsys):
+    shell, shown = shell
+    known_errors.explain_errors()
+    known_errors.explain_errors()
+    shell.run_cell("raise RuntimeError('Hoodie table not found in path s3a://b/t')")
+    assert len(shown) == 1 and "Known: TableNotFoundException" in shown[0]
+    shell.run_cell("1 / 0")
+    shell.run_cell("1 + 1")
+    assert len(shown) == 1
+    assert "Hoodie table not found" in capsys.readouterr().out  # the traceback stays
+
+
+def test_a_setting_switches_the_cards_off(shell, monkeypatch):
+    shell, shown = shell
+    monkeypatch.setenv("LAB_ERROR_CARDS", "false")
+    settings.cache_clear()
+    known_errors.explain_errors()
+    shell.run_cell("raise RuntimeError('Hoodie table not found in path s3a://b/t')")
+    assert shown == []
