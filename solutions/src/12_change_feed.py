@@ -858,7 +858,7 @@ except Exception as refusal:
     refused["writing"] = first_words(refusal)
 refused
 
-# %% proof="A table made without a change feed has none, and cannot be given one."
+# %% proof="A table made without a change feed has none, and a later write cannot switch it on."
 assert "isn't a CDC hudi table" in refused["reading"]
 assert "Config conflict" in refused["writing"]
 assert "cdc.enabled: true false" in refused["writing"]
