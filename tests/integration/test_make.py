@@ -174,7 +174,7 @@ def test_reset_without_consent_keeps_the_work_and_clears_nothing(clone, worked_o
     assert status != 0
     assert QUESTION in output
     assert ("lab reset 01 --yes" in output) == (answer is None)
-    assert "42" in worked_on.read_text()
+    assert "answer = 42" in worked_on.read_text()
     assert (folder("ledger") / "lesson-01.orders").exists()
 
 
@@ -185,5 +185,5 @@ def test_reset_with_consent_gives_a_fresh_copy(clone, worked_on, options, answer
     assert status == 0, output
     assert (QUESTION in output) == (answer == "y")
     assert re.search(r"lesson-01: removed .*1 ledger\.", output), output
-    assert "42" not in worked_on.read_text()
+    assert "answer = 42" not in worked_on.read_text()
     assert not (folder("ledger") / "lesson-01.orders").exists()
