@@ -363,10 +363,12 @@ class Lab:
         return HTML(architecture_svg(self.endpoints.kafka_bootstrap, self.endpoints.s3_endpoint))
 
     def links(self) -> dict[str, str]:
-        """The lab's web pages: name and URL."""
+        """The lab's web pages: name and URL, for a browser."""
         pages = services.links()
         if self._session is not None:
-            pages["Spark"] = self._session.sparkContext.uiWebUrl
+            # "/" would redirect to the address that this machine has, which a browser may not.
+            page = f"{self._session.sparkContext.uiWebUrl}/jobs/"
+            pages["Spark"] = settings().browser_url(page)
         return pages
 
     def __repr__(self) -> str:

@@ -29,10 +29,10 @@ def browser():
 
 
 def test_a_term_is_found_and_its_link_leads_to_the_lesson(browser, index):
-    page = browser.new_page(viewport={"width": 1300, "height": 900})
+    page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(index)
-    page.wait_for_url("**/README.html")
-    page.get_by_placeholder("Search").first.fill("zebrafish")
+    page.wait_for_url("**/docs/README.html")
+    page.get_by_label("Search all lessons and guides").fill("zebrafish")
     page.keyboard.press("Enter")
     page.locator("#search-results").get_by_role("link", name="02 · Two?").first.click()
     page.wait_for_url("**/solutions/02_two.html*")
@@ -44,7 +44,7 @@ def test_a_term_is_found_and_its_link_leads_to_the_lesson(browser, index):
     assert page.locator("#file-group").get_by_role("heading").is_visible()
 
 
-@pytest.mark.parametrize("name", ["README", "docs/glossary", "solutions/01_one", "search"])
+@pytest.mark.parametrize("name", ["docs/README", "docs/glossary", "solutions/01_one", "search"])
 def test_no_page_scrolls_sideways_from_a_phone_to_a_wide_screen(browser, index, name):
     page = browser.new_page()
     for width in (360, 800, 1200, 1400, 1600, 1660, 1900):

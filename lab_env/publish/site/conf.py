@@ -4,7 +4,7 @@ project = "The streaming lakehouse, hands on"
 html_title = project
 author = "the course's authors"
 language = "en"
-root_doc = "README"
+root_doc = "docs/README"
 extensions = ["myst_nb", "lab_env.publish.site.pages"]
 
 # The tests have executed the notebooks already.
