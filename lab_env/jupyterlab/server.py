@@ -34,7 +34,7 @@ class Server:
     token: str
 
     def address(self, notebook: str) -> str:
-        """The page of a notebook for a browser, given its path below the folder that JupyterLab shows."""
+        """The page of a notebook for a browser, given its path below the folder of JupyterLab."""
         return settings().browser_url(f"{self.url}/lab/tree/{notebook}?token={self.token}")
 
 

@@ -125,5 +125,5 @@ def _refuse_secrets(site: Path) -> None:
 def _redirect_to_the_front_page(site: Path) -> None:
     link = f'<a href="{FRONT_PAGE}">{TITLE}</a>'
     refresh = f'<meta http-equiv="refresh" content="0; url={FRONT_PAGE}">'
-        page = f'<!doctype html><html lang="en"><title>{TITLE}</title>{refresh}{link}</html>\n'
+    page = f'<!doctype html><html lang="en"><title>{TITLE}</title>{refresh}{link}</html>\n'
     (site / "index.html").write_text(page, encoding="utf-8")

@@ -51,7 +51,13 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
     if page == app.config.root_doc:
         title, _, rest = text.partition("\n")
         text = "\n\n".join(
-            [title, _note(app.config.lacks), _raw(_SEARCH), rest, contents(app.env.found_docs - {page})]
+            [
+                title,
+                _note(app.config.lacks),
+                _raw(_SEARCH),
+                rest,
+                contents(app.env.found_docs - {page}),
+            ]
         )
     # An inline drawing takes the page's colours; an image could not.
     content[0] = _PICTURE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)

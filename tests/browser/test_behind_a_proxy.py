@@ -1,0 +1,138 @@
+"""The lab in a cloud workspace: its pages have other host names, and its links lead there.
+
+Needs Chromium on PATH. The workspace is a proxy on this machine; no real one was asked.
+"""
+
+import contextlib
+import os
+import re
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from own_lab import free_ports
+from reverse_proxy import DOMAIN, ReverseProxy
+from test_jupyterlab import CHROMIUM, SCREENSHOTS, SWITCHES, running_jupyterlab, wait_for
+
+from lab_env.settings import settings
+from lab_env.store import client
+
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
+    ),
+]
+CELLS = [
+    "from lab_env import Lab\nlab = Lab.start('00')\nspark = lab.spark\nlab",
+    "load = lab.load(rate=20, users=2, seconds=120, web_port=8089, show=False).start()\nload",
+]
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory):
+    """The proxy."""
+    with ReverseProxy(*free_ports(1)).running(tmp_path_factory.mktemp("tls")) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def notebook(services, proxy, tmp_path_factory):
+    """The address of a notebook, as the proxy has it."""
+    path = settings().work / "pages.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(new_notebook(cells=[new_code_cell(cell) for cell in CELLS]), path)
+    workspaces = tmp_path_factory.mktemp("workspaces")
+    with running_jupyterlab(workspaces, LAB_PUBLIC_URL=proxy.url) as address:
+        port = re.match(rf"https://(\d+)\.{DOMAIN}:{proxy.port}/lab/tree/work/00_", address)[1]
+        wait_for(f"http://127.0.0.1:{port}/login")
+        yield re.sub(r"00_\w+\.ipynb", path.name, address)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser that knows the proxy's names and accepts its certificate."""
+    from playwright.sync_api import sync_playwright
+
+    names = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*SWITCHES, names])
+        context = browser.new_context(ignore_https_errors=True)
+        context.set_default_timeout(60_000)
+        yield context
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        for number, page in enumerate(context.pages):
+            page.screenshot(path=SCREENSHOTS / f"proxy-{number}.png")
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser, notebook):
+    """The notebook with its cells run."""
+    page = browser.new_page()
+    page.goto(notebook)
+    page.get_by_text("| Idle").wait_for()
+    page.locator(".jp-CodeCell").first.click()
+    page.keyboard.press("Control+Enter")
+    link(page, "Spark").wait_for()
+    return page
+
+
+def link(page, row: str):
+    """The link in a row of the lab's table."""
+    return page.locator(".jp-OutputArea-output tr", has_text=row).get_by_role("link").first
+
+
+def opened(link):
+    """The page behind a link of the notebook, opened as a learner does."""
+    with link.page.context.expect_page() as popup:
+        link.click()
+    return popup.value
+
+
+def test_jupyterlab_runs_a_cell_and_its_links_lead_through_the_proxy(page, proxy):
+    links = page.locator(".jp-OutputArea-output").get_by_role("link").all()
+    found = [link.get_attribute("href") for link in links]
+    assert len(found) == 2  # the MinIO console, Spark
+    assert all(re.match(rf"https://\d+\.{DOMAIN}:{proxy.port}(/|$)", link) for link in found)
+
+
+def test_the_minio_console_lists_objects(page, services):
+    client(services).put_object(Bucket=services.bucket, Key="proxied/here.txt", Body=b"")
+    console = opened(link(page, "MinIO console"))
+    console.locator("#accessKey").fill(services.s3_access_key)
+    console.locator("#secretKey").fill(services.s3_secret_key)
+    console.keyboard.press("Enter")
+    console.goto(f"{console.url.partition('/browser')[0]}/browser/{services.bucket}/proxied%2F")
+    console.get_by_text("here.txt").wait_for()  # it comes by a websocket
+
+
+def test_the_spark_page_leads_on(page):
+    spark = opened(link(page, "Spark"))
+    spark.get_by_role("link", name="Environment").click()
+    spark.get_by_text("spark.app.name").wait_for()
+    assert DOMAIN in spark.url
+
+
+def test_locust_shows_the_load(page):
+    page.locator(".jp-CodeCell").nth(1).click()
+    page.keyboard.press("Control+Enter")
+    card = page.locator(".jp-OutputArea-output", has_text="load on")
+    locust = opened(card.get_by_role("link"))
+    locust.get_by_text("KAFKA").first.wait_for()
+
+
+def test_jupyterlab_answers_its_own_name_and_no_other(notebook, proxy):
+    """A proxy that keeps the host: a page that claims another one is not answered."""
+    port = re.match(r"https://(\d+)", notebook)[1]
+
+    def status(host: str) -> int:
+        request = Request(f"http://127.0.0.1:{port}/login", headers={"Host": host})
+        with contextlib.suppress(HTTPError), urlopen(request, timeout=10) as answer:
+            return answer.status
+        return 403
+
+    assert status(f"{port}.{DOMAIN}:{proxy.port}") == 200
+    assert status("elsewhere.test") == 403
