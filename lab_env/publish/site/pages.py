@@ -1,8 +1,7 @@
 """A Sphinx extension that prepares the repository's pages for the site.
 
-Notebooks are read as executed. The page of `docs/` becomes the front page, with a search field and a
-list of all lessons.
-"Lesson 04" in any text becomes a link to that lesson.
+Notebooks are read as executed. `docs/README.md` becomes the front page, with a search field and a
+list of all lessons. "Lesson 04" in any text becomes a link to that lesson.
 """
 
 import re
@@ -20,7 +19,7 @@ LESSONS, DEMOS = "solutions/", "notebooks/demos/"
 _LEARNERS = re.compile(r"(\]\((?:\.\./)*)notebooks/(\d\d_\w+\.ipynb)")
 _TO_NOTEBOOK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(\w[\w/]*\.ipynb)(?:#[^)]*)?\)")
 # The README's pictures have colours of their own, and stay images.
-_PICTURE = re.compile(r"!\[[^\]]*\]\((?!docs/images/)([^)\s]+\.svg)\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\((?!(?:docs/)?images/)([^)\s]+\.svg)\)")
 _MENTION = re.compile(r"\b[Ll]essons? \d\d(?:(?:,| and|, and| to| or) \d\d)*\b")
 _NUMBER = re.compile(r"(?:\b[Ll]essons? )?(\d\d)\b")
 _LOCAL_LINK = re.compile(
@@ -50,15 +49,8 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
     text = linked(content[0], app.config.lacks)
     if page == app.config.root_doc:
         title, _, rest = text.partition("\n")
-        text = "\n\n".join(
-            [
-                title,
-                _note(app.config.lacks),
-                _raw(_SEARCH),
-                rest,
-                contents(app.env.found_docs - {page}),
-            ]
-        )
+        lists = contents(app.env.found_docs - {page})
+        text = "\n\n".join([title, _note(app.config.lacks), _raw(_SEARCH), rest, lists])
     # An inline drawing takes the page's colours; an image could not.
     content[0] = _PICTURE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)
 
