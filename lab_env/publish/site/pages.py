@@ -17,7 +17,7 @@ from sphinx.util.osutil import relative_uri
 TITLES = {"README": "Set-up and commands"}  # its own title is that of the front page
 LESSONS, DEMOS = "solutions/", "notebooks/demos/"
 _LEARNERS = re.compile(r"(\]\((?:\.\./)*)notebooks/(\d\d_\w+\.ipynb)")
-_TO_NOTEBOOK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(\w[\w/]*\.ipynb)(?:#[^)]*)?\)")
+_TO_NOTEBOOK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(\w[\w/-]*\.ipynb)(?:#[^)]*)?\)")
 # The README's pictures have colours of their own, and stay images.
 _PICTURE = re.compile(r"!\[[^\]]*\]\((?!(?:docs/)?images/)([^)\s]+\.svg)\)")
 _MENTION = re.compile(r"\b[Ll]essons? \d\d(?:(?:,| and|, and| to| or) \d\d)*\b")
