@@ -25,6 +25,7 @@ pytestmark = [
         CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
     ),
 ]
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 CELLS = [
     "from lab_env import Lab\nlab = Lab.start('00')\nspark = lab.spark\nlab",
     "load = lab.load(rate=20, users=2, seconds=120, web_port=8089, show=False).start()\nload",
@@ -43,7 +44,8 @@ def notebook(services, proxy, tmp_path_factory):
     """The address of a notebook, as the proxy has it."""
     path = settings().work / "pages.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(new_notebook(cells=[new_code_cell(cell) for cell in CELLS]), path)
+    cells = [new_code_cell(cell) for cell in CELLS]
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": KERNEL}), path)
     workspaces = tmp_path_factory.mktemp("workspaces")
     with running_jupyterlab(workspaces, LAB_PUBLIC_URL=proxy.url) as address:
         port = re.match(rf"https://(\d+)\.{DOMAIN}:{proxy.port}/lab/tree/work/00_", address)[1]
@@ -100,19 +102,20 @@ def test_jupyterlab_runs_a_cell_and_its_links_lead_through_the_proxy(page, proxy
 
 
 def test_the_minio_console_lists_objects(page, services):
-    client(services).put_object(Bucket=services.bucket, Key="proxied/here.txt", Body=b"")
+    client(services).put_object(Bucket=services.bucket, Key="proxied.txt", Body=b"")
     console = opened(link(page, "MinIO console"))
     console.locator("#accessKey").fill(services.s3_access_key)
     console.locator("#secretKey").fill(services.s3_secret_key)
     console.keyboard.press("Enter")
-    console.goto(f"{console.url.partition('/browser')[0]}/browser/{services.bucket}/proxied%2F")
-    console.get_by_text("here.txt").wait_for()  # it comes by a websocket
+    console.get_by_text(services.bucket).first.click()
+    console.get_by_text("proxied.txt").first.wait_for()  # it comes by a websocket
+    client(services).delete_object(Bucket=services.bucket, Key="proxied.txt")
 
 
 def test_the_spark_page_leads_on(page):
     spark = opened(link(page, "Spark"))
     spark.get_by_role("link", name="Environment").click()
-    spark.get_by_text("spark.app.name").wait_for()
+    spark.get_by_text("spark.app.name").first.wait_for()
     assert DOMAIN in spark.url
 
 
