@@ -30,7 +30,7 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
     style = STYLE.format(align) + ";white-space:nowrap"
     if heat is not None:
         # Stronger, the text of the dark theme would not stand out from it.
-        style += f";{tint(AMBER, 0.06 + 0.34 * heat)}"
+        style += f";{tint(AMBER, 0.04 + 0.36 * heat)}"
     return f"<td style='{style}'>{inside}</td>"
 
 
