@@ -96,7 +96,8 @@ def opened(link):
 
 def test_jupyterlab_runs_a_cell_and_its_links_lead_through_the_proxy(page, proxy):
     links = page.locator(".jp-OutputArea-output").get_by_role("link").all()
-    found = [link.get_attribute("href") for link in links]
+    # JupyterLab makes a link of the store's address, too, which is for programs.
+    found = [at for link in links if "127.0.0.1" not in (at := link.get_attribute("href"))]
     assert len(found) == 2  # the MinIO console, Spark
     assert all(re.match(rf"https://\d+\.{DOMAIN}:{proxy.port}(/|$)", link) for link in found)
 
