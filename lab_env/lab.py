@@ -33,6 +33,7 @@ from lab_env.processes import supervisor
 from lab_env.processes.environment import mark, programs_of_lesson
 from lab_env.processes.state import folder
 from lab_env.processes.tree import kill_processes
+from lab_env.room.seat import SEAT
 from lab_env.settings import REPOSITORY, Endpoints, settings
 from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.load import Load
@@ -126,6 +127,7 @@ class Lab:
         lab = cls(lesson, services.endpoints(), needs)
         if removed := summarize(reset_lesson(lesson)):
             print(f"Removed what an earlier run of {lab.namespace} left: {removed}.")
+        SEAT.enter(lesson)
         return lab
 
     @classmethod
@@ -134,6 +136,7 @@ class Lab:
         check_lesson(lesson)
         services.check_for_lesson(needs)
         services.up([*services.DEFAULT, *needs])
+        SEAT.enter(lesson)
         return cls(lesson, services.endpoints(), needs)
 
     @property
