@@ -19,7 +19,7 @@ HOLE = "…"
 LEAST = 12  # characters of its own that make a template's match more than chance
 
 # Beside those of Python, the exceptions that a learner's code raises.
-KNOWN_ERRORS = {name for name, value in vars(builtins).items() if isinstance(value, type)} | {
+KNOWN_ERRORS = {name for name in vars(builtins) if name.endswith(("Error", "Exception"))} | {
     "AnalysisException",
     "ArrowInvalid",
     "CatalogException",

@@ -1,6 +1,7 @@
 """The room takes reports and nothing else; a seat's report has no answer in it, and costs nothing."""
 
 import json
+import re
 import socket
 import time
 from contextlib import contextmanager
@@ -16,10 +17,11 @@ from lab_env.errors import LabError
 from lab_env.room import command, seat
 from lab_env.room.board import MAX_SEATS, Board, RoomFull
 from lab_env.room.messages import error_name, message_id, message_text
-from lab_env.room.report import MAX_BODY_BYTES, SILENT_AFTER_S, Report
+from lab_env.room.report import MAX_BODY_BYTES, SILENT_AFTER_S, Report, parse_report
 from lab_env.room.seat import Membership, Seat
 from lab_env.room.server import RoomServer, page
 from lab_env.services.base import Finding
+from lab_env.settings import REPOSITORY
 
 CODE, KEY = "abcd-2345", "the-key-of-the-page"
 SEAT = "0123456789abcdef"
@@ -193,6 +195,15 @@ def test_a_room_that_never_answers_costs_a_check_no_time_and_is_named_once(capsy
             wait_until(lambda: own._lost, seconds=10, every=0.02)
     assert slowest < allowed(0.2)
     assert capsys.readouterr().out.count("The room does not answer.") == 1
+
+
+def test_the_guide_names_every_field_that_is_sent():
+    guide = (REPOSITORY / "docs" / "instructors.md").read_text(encoding="utf-8")
+    shown = re.search(r"```json\n(.*?)```", guide, re.DOTALL)[1]
+    assert list(json.loads(shown)) == list(Report.model_fields)
+    assert parse_report(shown.encode())
+    named = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", guide, re.MULTILINE)))
+    assert set(Report.model_fields) <= set(named)
 
 
 @pytest.mark.parametrize(
