@@ -120,23 +120,23 @@ class Lab:
             The handle, which displays what runs where.
         """
         check_lesson(lesson)
-        services.check_for_lesson(needs)
-        services.up([*services.DEFAULT, *needs])
+        with SEAT.entering(lesson):
+            services.check_for_lesson(needs)
+            services.up([*services.DEFAULT, *needs])
         if optional:
             services.start_optional(optional)
         lab = cls(lesson, services.endpoints(), needs)
         if removed := summarize(reset_lesson(lesson)):
             print(f"Removed what an earlier run of {lab.namespace} left: {removed}.")
-        SEAT.enter(lesson)
         return lab
 
     @classmethod
     def resume(cls, lesson: str, *needs: str) -> "Lab":
         """Continue a lesson: like `start`, but nothing is cleared."""
         check_lesson(lesson)
-        services.check_for_lesson(needs)
-        services.up([*services.DEFAULT, *needs])
-        SEAT.enter(lesson)
+        with SEAT.entering(lesson):
+            services.check_for_lesson(needs)
+            services.up([*services.DEFAULT, *needs])
         return cls(lesson, services.endpoints(), needs)
 
     @property

@@ -1,5 +1,6 @@
 """What the room knows of its seats: in memory only, and gone when the room closes."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ class SeatState:
         report: its newest report of an activity.
         heard: when the newest report came.
         active: when its newest activity was.
-        failing: when each exercise that is not passed was first seen.
+        failing: when each exercise (or lesson that did not start) was first seen not passed.
     """
 
     number: int
@@ -39,7 +40,7 @@ class SeatState:
     @property
     def stuck_since(self) -> float | None:
         """When the exercise of the last check was first seen not passed; None if it is passed."""
-        return self.failing.get(self.report.exercise)
+        return self.failing.get(_place(self.report))
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,7 @@ class Board:
             raise RoomFull
         self._came += 1
         who = report.model_copy(update={"lesson": "", "exercise": "", "outcome": ""})
-        active = now - report.idle_seconds
-        self._seats[report.seat] = SeatState(self._came, who, heard=now, active=active)
+        self._seats[report.seat] = SeatState(self._came, who, heard=now, active=-math.inf)
         return self._seats[report.seat]
 
     def rows(self) -> list[Row]:
@@ -138,7 +138,8 @@ class Board:
         with self._lock:
             for seat in self._seats.values():
                 if seat.stuck_since is not None:
-                    counts[seat.report.exercise] = counts.get(seat.report.exercise, 0) + 1
+                    place = _place(seat.report)
+                    counts[place] = counts.get(place, 0) + 1
         return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
     def _row(self, seat: SeatState, now: float) -> Row:
@@ -173,10 +174,14 @@ def duration(seconds: float) -> str:
 
 def _take_activity(seat: SeatState, report: Report, active: float) -> None:
     seat.report, seat.active = report, active
-    if report.outcome == "passed":
-        seat.failing.pop(report.exercise, None)
-    elif report.exercise:
-        seat.failing.setdefault(report.exercise, active)
+    if report.outcome in ("", "passed"):
+        seat.failing.pop(_place(report), None)
+    else:
+        seat.failing.setdefault(_place(report), active)
+
+
+def _place(report: Report) -> str:
+    return report.exercise or report.lesson
 
 
 def _order(seat: SeatState) -> tuple[bool, float]:

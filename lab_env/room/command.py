@@ -50,9 +50,9 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
         ) from None
     if not ipaddress.IPv4Address(host).is_loopback:
         warn(EXPOSED)
-    for address, join in zip(shown, joins, strict=True):
+    for address, typed in zip(shown, joins, strict=True):
         say(f"The page, for you alone: {address}/?key={key}")
-        say(f"A seat joins with: {join}")
+        say(f"A seat joins with: {typed}")
     say("Ctrl-C closes the room. The page and what it knows are then gone; the code stays.")
     with server:
         try:

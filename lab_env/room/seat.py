@@ -8,7 +8,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from threading import Event, Lock, Thread
@@ -164,14 +165,20 @@ class Seat:
         self._doctor: subprocess.Popen | None = None
         self._examined_at = -DOCTOR_EVERY_S
 
-    def enter(self, lesson: str) -> None:
-        """Report that a lesson begins, and tell the learner that this is reported.
+    @contextmanager
+    def entering(self, lesson: str) -> Generator[None]:
+        """Report that the lesson whose start is the body of the `with` begins, or cannot begin.
 
         Args:
             lesson: two digits; what is no lesson, such as a demo, is not reported.
         """
+        try:
+            yield
+        except LabError:
+            self.trouble(lesson)
+            raise
         joined = self._joined()
-        if joined and len(lesson) == 2:
+        if joined and lesson.isdigit():
             print(f"This seat reports to the room {joined.address}; to end that: lab room leave")
             self._report(Activity(time.monotonic(), lesson))
 
@@ -188,10 +195,16 @@ class Seat:
             now = time.monotonic()
             self._report(Activity(now, exercise[:2], exercise, outcome, attempts, text))
 
-    def trouble(self, exercise: str) -> None:
-        """Report that the lab itself failed in a check, and have the doctor look at it."""
-        if self._joined():
-            self._report(Activity(time.monotonic(), exercise[:2], exercise, "lab in trouble"))
+    def trouble(self, place: str) -> None:
+        """Report that the lab itself failed, and have the doctor look at it.
+
+        Args:
+            place: the exercise that was checked, or the lesson that should begin.
+        """
+        lesson, dot, _ = place.partition(".")
+        if lesson.isdigit() and self._joined():
+            exercise = place if dot else ""
+            self._report(Activity(time.monotonic(), lesson, exercise, "lab in trouble"))
             self._call_doctor()
 
     def _report(self, activity: Activity) -> None:

@@ -99,11 +99,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, page(self.server.board, self.server.join), "text/html")
 
     def do_POST(self) -> None:
+        body = self._body()  # first, because a client may not read an answer while it still sends
+        if body is None:
+            return
         if self.path != "/seats":
             self._answer(404, "Reports go to /seats.")
         elif not _equal(self.headers.get("Authorization", ""), f"Bearer {self.server.code}"):
             self._answer(403, "That is not the code of this room.")
-        elif (body := self._body()) is not None:
+        else:
             self._take(body)
 
     def _body(self) -> bytes | None:

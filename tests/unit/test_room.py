@@ -136,9 +136,12 @@ def joined(home, room, monkeypatch):
     home.mkdir()
     member = Membership(address=f"http://127.0.0.1:{port}", code=CODE, seat=SEAT, doctor="ok")
     (home / seat.FILE).write_text(member.model_dump_json())
-    monkeypatch.setattr("lab_env.course.exercises.SEAT", Seat())
+    here = [True]  # the seat's thread outlives the test, but reports nothing then
+    own = Seat(lambda: seat.membership() if here else None)
+    monkeypatch.setattr("lab_env.course.exercises.SEAT", own)
     board.received.clear()
-    return board
+    yield board
+    here.clear()
 
 
 def test_a_check_sends_no_value_that_the_learner_typed(joined):
@@ -170,9 +173,26 @@ def test_trouble_of_the_lab_is_reported_and_the_doctor_is_called_once(joined, mo
     for _ in range(2):
         with pytest.raises(LabError, match="no check"):
             exercises.check("02.4", 1)
-    wait_until(lambda: joined.received and called.exists(), seconds=10, every=0.02)
+    wait_until(lambda: joined.received and called.exists() and called.read_text(), seconds=10)
     assert joined.received[-1].outcome == "lab in trouble"
     assert called.read_text() == "x\n"
+
+
+def test_a_lesson_that_cannot_start_is_reported_and_a_demo_is_not(joined, monkeypatch, capsys):
+    monkeypatch.setattr(seat, "DOCTOR", ("true",))
+    from lab_env.course.exercises import SEAT as own
+
+    for lesson in ("demo-cdc", "07"):
+        with pytest.raises(LabError), own.entering(lesson):
+            raise LabError("The services are not running.")
+    wait_until(lambda: joined.received, seconds=10, every=0.02)
+    assert [(sent.lesson, sent.outcome) for sent in joined.received] == [("07", "lab in trouble")]
+    assert ("07", 1) in joined.stuck_at()
+    with own.entering("07"):
+        pass
+    assert "lab room leave" in capsys.readouterr().out
+    wait_until(lambda: len(joined.received) > 1, seconds=10, every=0.02)
+    assert ("07", 1) not in joined.stuck_at()
 
 
 def test_who_left_sends_nothing(joined, home):
@@ -186,13 +206,15 @@ def test_a_room_that_never_answers_costs_a_check_no_time_and_is_named_once(capsy
     with socket.create_server(("127.0.0.1", 0)) as mute:  # it accepts, and says nothing
         address = f"http://127.0.0.1:{mute.getsockname()[1]}"
         member = Membership(address=address, code=CODE, seat=SEAT)
-        own = Seat(lambda: member)
+        members = [member]
+        own = Seat(lambda: members[0] if members else None)
         slowest = 0.0
         for attempt in range(3):
             started = time.monotonic()
             own.checked("04.1", "not yet", attempt, "You say 3.")
             slowest = max(slowest, time.monotonic() - started)
             wait_until(lambda: own._lost, seconds=10, every=0.02)
+        members.clear()
     assert slowest < allowed(0.2)
     assert capsys.readouterr().out.count("The room does not answer.") == 1
 
