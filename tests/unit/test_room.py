@@ -17,9 +17,9 @@ from lab_env.errors import LabError
 from lab_env.room import command, seat
 from lab_env.room.board import MAX_SEATS, Board, RoomFull
 from lab_env.room.messages import error_name, message_id, message_text
-from lab_env.room.report import MAX_BODY_BYTES, SILENT_AFTER_S, Report, parse_report
+from lab_env.room.report import BEAT_S, MAX_BODY_BYTES, SILENT_AFTER_S, Report, parse_report
 from lab_env.room.seat import Membership, Seat
-from lab_env.room.server import RoomServer, page
+from lab_env.room.server import REFRESH_S, RoomServer, page
 from lab_env.services.base import Finding
 from lab_env.settings import REPOSITORY
 
@@ -226,6 +226,9 @@ def test_the_guide_names_every_field_that_is_sent():
     assert parse_report(shown.encode())
     named = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", guide, re.MULTILINE)))
     assert set(Report.model_fields) <= set(named)
+    words = " ".join(guide.split())
+    assert f"every {BEAT_S:g} seconds while" in words and f"every {REFRESH_S} seconds and" in words
+    assert f"not been heard of for {SILENT_AFTER_S:g} seconds is *silent*" in words
 
 
 @pytest.mark.parametrize(
