@@ -42,6 +42,11 @@ member = Membership(address=sys.argv[1], code=sys.argv[2], seat="f" * 16, name="
 Seat(lambda: member).checked("05.1", "not yet", 2)
 time.sleep(600)
 """
+FETCH = """
+import sys
+from urllib.request import ProxyHandler, build_opener
+print(build_opener(ProxyHandler({})).open(sys.argv[1], timeout=5).read().decode())
+"""
 
 
 class Kernel:
@@ -112,10 +117,10 @@ def test_a_seat_joins_from_another_machine_in_a_room_without_internet(tmp_path):
             assert url.startswith(f"http://{teachers.address}:")
             done = there.lab("room", *typed, "--name", "Grace")
             assert done.returncode == 0, done.stdout + done.stderr
-            fetch = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())"
-            assert "<td>Grace</td>" in teachers.run(sys.executable, "-I", "-c", fetch, url)
+            fetch = (sys.executable, "-I", "-c", FETCH, url)
+            assert "<td>Grace</td>" in teachers.run(*fetch)
             assert there.lab("room", "leave").returncode == 0
-            assert "Grace" not in teachers.run(sys.executable, "-I", "-c", fetch, url)
+            assert "Grace" not in teachers.run(*fetch)
         finally:
             server.kill()
             server.wait()
