@@ -460,7 +460,9 @@ def join_room(
     number, report = join(address, code, name, run_checks())
     out.print(escape(f"You are {name or f'seat {number}'} in the room. This was sent:"))
     out.print(escape(report.model_dump_json()))
-    out.print("Each check of an exercise sends the same fields, filled in. To end it: lab room leave")
+    out.print(
+        "Each check of an exercise sends the same fields, filled in. To end it: lab room leave"
+    )
 
 
 @room.command("leave")

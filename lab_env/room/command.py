@@ -3,6 +3,7 @@
 import ipaddress
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
@@ -105,10 +106,8 @@ def leave() -> bool:
     joined = membership()
     (home() / FILE).unlink(missing_ok=True)
     if joined:
-        try:
+        with suppress(OSError, HTTPException, Refused):  # a room that is gone shows nobody
             send(joined, about(joined, leaving=True))
-        except (OSError, HTTPException, Refused):
-            pass  # a room that is gone shows nobody
     return joined is not None
 
 
@@ -118,10 +117,8 @@ def tell_verdict(findings: Sequence[Finding]) -> None:
         verdict, subjects = verdict_of(findings)
         joined = joined.model_copy(update={"doctor": verdict, "doctor_about": subjects})
         _keep(joined)
-        try:
+        with suppress(OSError, HTTPException, Refused):  # the lesson's next report has it, too
             send(joined, about(joined))
-        except (OSError, HTTPException, Refused):
-            pass  # the next report of a lesson has it too
 
 
 def verdict_of(findings: Sequence[Finding]) -> tuple[str, tuple[str, ...]]:
@@ -165,7 +162,8 @@ def _ipv4(address: str) -> str:
         return str(ipaddress.IPv4Address(address))
     except ValueError:
         raise LabError(
-            f"{address!r} is no IPv4 address.", "use --bind 0.0.0.0 for all networks of this machine."
+            f"{address!r} is no IPv4 address.",
+            "use --bind 0.0.0.0 for all networks of this machine.",
         ) from None
 
 
@@ -196,6 +194,7 @@ def _address(text: str) -> str:
         usable = False
     if not usable or parts.path or parts.query or parts.fragment or parts.username:
         raise LabError(
-            f"{text!r} is no room's address.", "type it as the page shows it: http://192.168.1.7:8790"
+            f"{text!r} is no room's address.",
+            "type it as the page shows it: http://192.168.1.7:8790",
         )
     return f"http://{parts.netloc}"

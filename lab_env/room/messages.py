@@ -11,6 +11,7 @@ import hashlib
 import re
 import string
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -81,10 +82,8 @@ def _templates_in(tree: ast.AST) -> Iterator[Parts]:
         if parts := _parts(node):
             yield parts
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "{" in node.value:
-            try:
+            with suppress(ValueError):  # its braces are text
                 yield _closed(text for text, *_ in string.Formatter().parse(node.value))
-            except ValueError:
-                pass  # its braces are text
 
 
 def _parts(node: ast.AST) -> Parts | None:

@@ -1,4 +1,4 @@
-"""The room takes reports and nothing else; a seat's report has no answer in it, and costs nothing."""
+"""The room takes reports and nothing else; a report has no answer in it, and costs no time."""
 
 import json
 import re
@@ -166,7 +166,9 @@ def test_an_exception_sends_its_name_and_neither_its_text_nor_the_code(joined):
     assert "my_own_key" not in sent.model_dump_json()
 
 
-def test_trouble_of_the_lab_is_reported_and_the_doctor_is_called_once(joined, monkeypatch, tmp_path):
+def test_trouble_of_the_lab_is_reported_and_the_doctor_is_called_once(
+    joined, monkeypatch, tmp_path
+):
     called = tmp_path / "called"
     monkeypatch.setattr(seat, "DOCTOR", ("sh", "-c", f"echo x >> '{called}'"))
     exercises = Exercises(lab=None, checks=lambda number: {})  # so that the lab raises its error
@@ -232,7 +234,8 @@ def test_the_guide_names_every_field_that_is_sent():
 
 
 @pytest.mark.parametrize(
-    ("lesson", "typed"), [("05", "'O-17; DROP TABLE'"), ("11", "'s3://my-own-bucket'"), ("20", "{}")]
+    ("lesson", "typed"),
+    [("05", "'O-17; DROP TABLE'"), ("11", "'s3://my-own-bucket'"), ("20", "{}")],
 )
 def test_a_message_is_known_by_its_template(lesson, typed):
     with pytest.raises(Unreadable) as unreadable:
