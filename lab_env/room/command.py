@@ -13,7 +13,7 @@ from lab_env.errors import LabError
 from lab_env.processes.state import home, read_state, update_state, write_private
 from lab_env.room.report import MAX_NAME, Report, is_code, is_name
 from lab_env.room.seat import FILE, Membership, Refused, about, membership, send
-from lab_env.services.base import Finding
+from lab_env.services import Finding
 from lab_env.settings import settings
 
 ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no letter that looks like a digit

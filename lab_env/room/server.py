@@ -8,6 +8,7 @@ from datetime import datetime
 from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import BoundedSemaphore
+from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 from lab_env.display.html import render
@@ -86,17 +87,21 @@ def page(board: Board, join: str) -> str:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: RoomServer
     timeout = PATIENCE_S
+
+    @property
+    def room(self) -> RoomServer:
+        """The server, whose class the library does not know."""
+        return cast(RoomServer, self.server)
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         if url.path != "/":
             self._answer(404, "There is no such page.")
-        elif not _equal(parse_qs(url.query).get("key", [""])[0], self.server.key):
+        elif not _equal(parse_qs(url.query).get("key", [""])[0], self.room.key):
             self._answer(403, "This page needs the key that `lab room` printed with its address.")
         else:
-            self._answer(200, page(self.server.board, self.server.join), "text/html")
+            self._answer(200, page(self.room.board, self.room.join), "text/html")
 
     def do_POST(self) -> None:
         body = self._body()  # first, because a client may not read an answer while it still sends
@@ -104,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.path != "/seats":
             self._answer(404, "Reports go to /seats.")
-        elif not _equal(self.headers.get("Authorization", ""), f"Bearer {self.server.code}"):
+        elif not _equal(self.headers.get("Authorization", ""), f"Bearer {self.room.code}"):
             self._answer(403, "That is not the code of this room.")
         else:
             self._take(body)
@@ -126,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(400, "That is no report.")
             return
         try:
-            number = self.server.board.receive(report)
+            number = self.room.board.receive(report)
         except RoomFull:
             self._answer(503, "The room is full.")
         else:

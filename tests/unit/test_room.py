@@ -20,7 +20,7 @@ from lab_env.room.messages import error_name, message_id, message_text
 from lab_env.room.report import BEAT_S, MAX_BODY_BYTES, SILENT_AFTER_S, Report, parse_report
 from lab_env.room.seat import Membership, Seat
 from lab_env.room.server import REFRESH_S, RoomServer, page
-from lab_env.services.base import Finding
+from lab_env.services import Finding
 from lab_env.settings import REPOSITORY
 
 CODE, KEY = "abcd-2345", "the-key-of-the-page"
