@@ -25,7 +25,7 @@ from lab_env.settings import settings
 
 TIMEOUT_S = 1.0
 FILE = "room.json"  # in LAB_HOME; whoever has it takes part, and removing it ends that
-DOCTOR = (sys.executable, "-m", "lab_env.cli", "doctor")
+DOCTOR = (sys.executable, "-I", "-m", "lab_env.cli", "doctor")
 DOCTOR_EVERY_S = 60.0
 
 
@@ -163,6 +163,7 @@ class Seat:
         self._thread: Thread | None = None
         self._lost = self._told = False
         self._doctor: subprocess.Popen | None = None
+        self._needs_doctor = False
         self._examined_at = -DOCTOR_EVERY_S
 
     @contextmanager
@@ -204,8 +205,8 @@ class Seat:
         lesson, dot, _ = place.partition(".")
         if lesson.isdigit() and self._joined():
             exercise = place if dot else ""
+            self._needs_doctor = True
             self._report(Activity(time.monotonic(), lesson, exercise, "lab in trouble"))
-            self._call_doctor()
 
     def _report(self, activity: Activity) -> None:
         with self._lock:
@@ -228,15 +229,16 @@ class Seat:
             try:
                 send(joined, about(joined, **self._activity.fields()))
                 self._lost = False
+                self._call_doctor()
             except Exception:  # whatever it is, the lesson has nothing to do with it
                 self._lost = True
-            if self._doctor:
-                self._doctor.poll()  # so that it does not stay as a zombie
 
     def _call_doctor(self) -> None:
-        """Start `lab doctor`, which reports its verdict itself; at most once a minute."""
-        if time.monotonic() - self._examined_at >= DOCTOR_EVERY_S:
-            self._examined_at = time.monotonic()
+        """Start `lab doctor` if it is needed; it reports its verdict itself. Once a minute."""
+        if self._doctor:
+            self._doctor.poll()  # so that it does not stay as a zombie
+        if self._needs_doctor and time.monotonic() - self._examined_at >= DOCTOR_EVERY_S:
+            self._needs_doctor, self._examined_at = False, time.monotonic()
             nowhere = subprocess.DEVNULL
             self._doctor = subprocess.Popen(DOCTOR, stdin=nowhere, stdout=nowhere, stderr=nowhere)
 
