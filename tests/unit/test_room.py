@@ -97,6 +97,7 @@ def report(**fields) -> bytes:
         (400, b""),
         (413, report(name="x" * MAX_BODY_BYTES)),
     ],
+    ids=lambda value: str(value)[:70],
 )
 def test_the_room_takes_reports_and_nothing_else(room, status, body):
     board, port = room
