@@ -34,7 +34,7 @@ class Server:
 
     def address(self, notebook: str) -> str:
         """The page of a notebook, given its path below the folder that JupyterLab shows."""
-        return f"{self.url}/lab/tree/{notebook}?token={self.token}"
+        return page(self.url, notebook, self.token)
 
 
 def run_jupyterlab(notebook: str, browser: bool = True) -> None:
@@ -52,13 +52,13 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         notebook: what to open, as a path below the folder that JupyterLab shows.
         browser: open one if there is a display.
     """
-    port, token = free_port(settings().jupyter_port), _token()
+    port, opened_by = free_port(settings().jupyter_port), token()
     # Kernels run in their notebook's folder, where a relative LAB_HOME would name another folder.
     environment = clean_environment() | settings().places
     environment |= {
         # The lessons' kernel is that of this environment, whatever other kernels the user has.
         "JUPYTER_PREFER_ENV_PATH": "1",
-        "JUPYTER_TOKEN": token,
+        "JUPYTER_TOKEN": opened_by,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     }
     command = [
@@ -77,10 +77,21 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         command.append("--allow-root")
     if not (browser and has_display()):
         command.append("--no-browser")
-    return Server(command, environment, f"http://{settings().client_host}:{port}", token)
+    return Server(command, environment, f"http://{settings().client_host}:{port}", opened_by)
 
 
-def _token() -> str:
+def page(url: str, notebook: str, opened_by: str) -> str:
+    """The address of a notebook's page.
+
+    Args:
+        url: of JupyterLab, without a path.
+        notebook: its path below the folder that JupyterLab shows.
+        opened_by: the token.
+    """
+    return f"{url}/lab/tree/{notebook}?token={opened_by}"
+
+
+def token() -> str:
     """This lab's token: the same at each start, so that an open page stays valid."""
     if "token" not in read_state().get("jupyter", {}):
         update_state("jupyter", token=token_urlsafe(24))
