@@ -378,7 +378,8 @@ def goto(
 ) -> None:
     """Enter a section of a lesson, with its tables, topics and variables ready.
 
-    The cells above it run in a fresh kernel, with reference answers. Your copy keeps what you wrote.
+    The cells above it run in a fresh kernel, with reference answers. Your copy keeps what you
+    wrote.
     """
     from lab_env.course import sections
 
@@ -427,8 +428,8 @@ def _enter(section, yes: bool, browser: bool) -> None:
             say("JupyterLab starts")
             with started_jupyterlab(entry.page_of(section)) as server:
                 entered = entry.enter(section, server, say)
-    cells, seconds = entered.cells, entered.seconds
-    out.print(escape(f"{section.name} {section.title}: {cells} cells above it ran in {seconds:.0f} s."))
+    ran = f"{entered.cells} cells above it ran in {entered.seconds:.0f} s."
+    out.print(escape(f"{section.name} {section.title}: {ran}"))
     if not entered.outputs_shown:
         out.print("Your copy is as it was; the exercises above took their reference answers.")
     print(f"Ready: {entered.address}", flush=True)

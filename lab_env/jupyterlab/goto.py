@@ -1,7 +1,7 @@
 """`lab goto`: enters a section of a lesson, with its tables, topics and variables ready.
 
-It runs the cells above the section, as the course has them, in a fresh kernel of the learner's copy.
-The exercises among them take their reference answers; what the learner wrote is not touched.
+It runs the cells above the section, as the course has them, in a fresh kernel of the learner's
+copy. The exercises among them take their reference answers; what the learner wrote is not touched.
 """
 
 import time
@@ -48,11 +48,11 @@ def at_stake(section: Section, server: RunningJupyterLab | None) -> str:
         section: to be entered.
         server: the JupyterLab that runs, if any.
     """
-    lesson = section.lesson
+    lesson, anew = section.lesson, "tables and topics are made anew."
     if server and server.kernel_of(page_of(section)):
-        return f"The kernel of lesson {lesson} runs: its variables, tables and topics are made anew."
+        return f"The kernel of lesson {lesson} runs: its variables, {anew}"
     if copies.was_worked_on(copies.name_of(lesson)):
-        return f"You have begun lesson {lesson}: its tables and topics are made anew."
+        return f"You have begun lesson {lesson}: its {anew}"
     return ""
 
 

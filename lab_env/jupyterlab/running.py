@@ -178,4 +178,5 @@ def _wait_until_it_answers(client: BlockingKernelClient) -> None:
             return client.wait_for_ready(timeout=KERNEL_TIMEOUT_S)
         except RuntimeError:  # also raised while the kernel is still starting
             if time.monotonic() > deadline:
-                raise LabError("The notebook's kernel does not answer.", "run: lab doctor") from None
+                what = "The notebook's kernel does not answer."
+                raise LabError(what, "run: lab doctor") from None
