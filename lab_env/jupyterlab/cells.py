@@ -38,4 +38,3 @@ def run_cell(client: Any, cell: nbformat.NotebookNode, timeout_s: float) -> None
     if reply["content"]["status"] != "ok":
         error = f"{reply['content']['ename']}: {reply['content']['evalue']}"
         raise LabError(f"A cell fails: {first_line}", "run: lab doctor", error)
-

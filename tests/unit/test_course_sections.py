@@ -48,7 +48,7 @@ def test_the_state_is_made_without_proofs():
 
 
 def test_what_is_no_section_is_refused_with_those_there_are():
-    with pytest.raises(LabError, match="no section '06.9'") as refused:
+    with pytest.raises(LabError, match=r"no section '06\.9'") as refused:
         section("06.9")
     assert "06.1, 06.2, 06.3, 06.4" in refused.value.next_step
     with pytest.raises(LabError, match="no lesson '66'"):
