@@ -412,6 +412,7 @@ def _enter(section, yes: bool, browser: bool) -> None:
     import webbrowser
 
     from lab_env import services
+    from lab_env.course import copies
     from lab_env.jupyterlab import goto as entry
     from lab_env.jupyterlab.running import running_jupyterlab, started_jupyterlab
     from lab_env.jupyterlab.server import ENDING
@@ -425,6 +426,7 @@ def _enter(section, yes: bool, browser: bool) -> None:
         if server:
             entered = entry.enter(section, server, say)
         else:
+            copies.make_copies()  # JupyterLab shows their folder, which must be there
             say("JupyterLab starts")
             with started_jupyterlab(entry.page_of(section)) as server:
                 entered = entry.enter(section, server, say)

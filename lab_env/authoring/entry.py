@@ -11,6 +11,7 @@ import tempfile
 import time
 from datetime import date
 from pathlib import Path
+from subprocess import DEVNULL
 
 import nbformat
 from jupyter_client.manager import start_new_kernel
@@ -43,7 +44,7 @@ def enter_all(lesson: str) -> dict[str, float]:
         own = {"LAB_OUTCOMES": str(outcomes), "LAB_PROGRESS": str(Path(folder) / "progress.json")}
         environment = os.environ | own | {"JUPYTER_PREFER_ENV_PATH": "1"}
         began = time.monotonic()
-        manager, client = start_new_kernel(env=environment, cwd=str(LESSONS))
+        manager, client = start_new_kernel(env=environment, cwd=str(LESSONS), stderr=DEVNULL)
         try:
             seconds: dict[str, float] = {}
             done = 0
