@@ -231,8 +231,13 @@ def reset(
 
 def _ask_to_discard(lesson: str) -> None:
     question = f"Your copy of lesson {lesson} has work of yours in it. Discard it?"
-    if not sys.stdin.isatty():
-        raise LabError(question, f"to discard it: lab reset {lesson} --yes")
+    _ask(question, f"to discard it: lab reset {lesson} --yes")
+
+
+def _ask(question: str, next_step: str) -> None:
+    """Go on only if the user says yes; where nobody can be asked, the next step has the option."""
+    if not _at_terminal():
+        raise LabError(question, next_step)
     typer.confirm(question, abort=True)
 
 
@@ -366,7 +371,79 @@ def demo(
     print(ENDING, flush=True)
     if browser and has_display():
         webbrowser.open(shown.address)
-    raise typer.Exit(shown.wait())
+    raise typer.Exit(shown.jupyterlab.wait())
+
+
+@app.command()
+def goto(
+    section: Annotated[str, typer.Argument(help="for example 06.2; 06 lists those of lesson 06")],
+    yes: Annotated[bool, typer.Option("--yes", help="start a kernel anew without asking")] = False,
+    browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
+) -> None:
+    """Enter a section of a lesson, with its tables, topics and variables ready.
+
+    The cells above it run in a fresh kernel, with reference answers. Your copy keeps what you
+    wrote.
+    """
+    from lab_env.course import sections
+
+    if "." not in section:
+        out.print(_section_table(section))
+        return
+    chosen = sections.section(section)
+    for other in sections.sections(chosen.lesson):
+        if other != chosen and section in other.exercises:
+            out.print(f"Exercise {section} is in section {other.name}: lab goto {other.name}")
+    _enter(chosen, yes, browser)
+
+
+def _section_table(lesson: str):
+    from rich.table import Table
+
+    from lab_env.course import sections
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("section", "", "exercises", "ready after"):
+        table.add_column(title)
+    recorded = sections.recorded_seconds()
+    for found in sections.sections(lesson):
+        ready = f"{recorded[found.name]:.0f} s" if found.name in recorded else "not measured"
+        table.add_row(found.name, escape(found.title), ", ".join(found.exercises), ready)
+    return table
+
+
+def _enter(section, yes: bool, browser: bool) -> None:
+    import webbrowser
+
+    from lab_env import services
+    from lab_env.course import copies
+    from lab_env.jupyterlab import goto as entry
+    from lab_env.jupyterlab.running import running_jupyterlab, started_jupyterlab
+    from lab_env.jupyterlab.server import ENDING
+    from lab_env.processes.system import has_display
+
+    server = running_jupyterlab()
+    if not yes and (lost := entry.at_stake(section, server)):
+        _ask(f"{lost} Go on?", f"to go on: lab goto {section.name} --yes")
+    with _progress() as say:
+        services.up(progress=say)
+        if server:
+            entered = entry.enter(section, server, say)
+        else:
+            copies.make_copies()  # JupyterLab shows their folder, which must be there
+            say("JupyterLab starts")
+            with started_jupyterlab(entry.page_of(section)) as server:
+                entered = entry.enter(section, server, say)
+    ran = f"{entered.cells} cells above it ran in {entered.seconds:.0f} s."
+    out.print(escape(f"{section.name} {section.title}: {ran}"))
+    if not entered.outputs_shown:
+        out.print("Your copy is as it was; the exercises above took their reference answers.")
+    print(f"Ready: {entered.address}", flush=True)
+    if browser and has_display():
+        webbrowser.open(entered.address)
+    if server.process:
+        print(ENDING, flush=True)
+        raise typer.Exit(server.wait())
 
 
 @app.command()
@@ -517,6 +594,36 @@ def author_run(number: Annotated[str, typer.Argument(help="two digits")]) -> Non
     raise typer.Exit(run(number))
 
 
+@author.command("enter")
+def author_enter(
+    numbers: Annotated[list[str] | None, typer.Argument(help="lessons, two digits each")] = None,
+    every: Annotated[bool, typer.Option("--all", help="all lessons: half an hour")] = False,
+) -> None:
+    """Enter every section of lessons in a fresh kernel, and record the seconds that it takes."""
+    from lab_env import services
+    from lab_env.authoring.entry import LIMIT_S, enter_all, record
+    from lab_env.lab import known_lessons
+
+    chosen = known_lessons() if every else numbers or []
+    if not chosen:
+        raise LabError("Which lessons?", "name some, or run: lab author enter --all")
+    with _progress() as say:
+        services.up(progress=say)
+    failed = []
+    for lesson in chosen:
+        try:
+            seconds = enter_all(lesson)
+        except LabError as error:  # the other lessons are still worth knowing
+            failed.append(f"{lesson}: {error.what} {error.log}".strip())
+            continue
+        record(lesson, seconds)
+        for name, value in seconds.items():
+            late = f"   more than {LIMIT_S} s" if value > LIMIT_S else ""
+            out.print(f"{name}  {value:5.1f} s{late}")
+    if failed:
+        raise LabError("\n".join(failed), "run: lab author run, with the number of the lesson")
+
+
 @author.command("stats")
 def author_stats() -> None:
     """How much of each lesson the learner writes: uses of Spark, Hudi, Kafka and SQL."""
@@ -662,9 +769,7 @@ def _ask_to_take_apart(name: str, region: str) -> None:
         f"Take apart {name} in {region}? What is on its notebook host and messages that no table"
         " holds yet are lost."
     )
-    if not _at_terminal():
-        raise LabError(question, f"to do it: lab cloud down {name} --region {region} --yes")
-    typer.confirm(question, abort=True)
+    _ask(question, f"to do it: lab cloud down {name} --region {region} --yes")
 
 
 def _ask_for_bucket(kept, name: str, region: str) -> str:

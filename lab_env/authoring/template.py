@@ -21,10 +21,9 @@ from lab_env.authoring.source import (
     check_call,
 )
 from lab_env.course.checking import checks_of_lesson
+from lab_env.course.sections import CLOSING, OPENING
 from lab_env.errors import LabError
 
-OPENING = ("Questions", "Objectives", "What you need", "Start")
-CLOSING = ("Key points", "What's next")
 SECTIONS = range(2, 5)
 EXERCISES = range(2, 5)
 DEFAULT_SERVICES = {"minio", "kafka"}  # a test compares them with what `Lab.start` starts

@@ -35,7 +35,7 @@ class Server:
 
     def address(self, notebook: str) -> str:
         """The page of a notebook for a browser, given its path below the folder of JupyterLab."""
-        return settings().browser_url(f"{self.url}/lab/tree/{notebook}?token={self.token}")
+        return page(self.url, notebook, self.token)
 
 
 def run_jupyterlab(notebook: str, browser: bool = True) -> None:
@@ -53,14 +53,14 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         notebook: what to open, as a path below the folder that JupyterLab shows.
         browser: open one if there is a display.
     """
-    port, token = free_port(settings().jupyter_port), _token()
+    port, opened_by = free_port(settings().jupyter_port), token()
     url = f"http://{settings().client_host}:{port}"
     # Kernels run in their notebook's folder, where a relative LAB_HOME would name another folder.
     environment = clean_environment() | settings().places
     environment |= {
         # The lessons' kernel is that of this environment, whatever other kernels the user has.
         "JUPYTER_PREFER_ENV_PATH": "1",
-        "JUPYTER_TOKEN": token,
+        "JUPYTER_TOKEN": opened_by,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     }
     command = [
@@ -80,7 +80,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         command.append("--allow-root")
     if not (browser and has_display()):
         command.append("--no-browser")
-    return Server(command, environment, url, token)
+    return Server(command, environment, url, opened_by)
 
 
 def _accepted(page: str) -> list[str]:
@@ -95,7 +95,18 @@ def _accepted(page: str) -> list[str]:
     return [f"--ServerApp.allow_origin={origin}", f"--ServerApp.local_hostnames={hosts}"]
 
 
-def _token() -> str:
+def page(url: str, notebook: str, opened_by: str) -> str:
+    """The address of a notebook's page for a browser.
+
+    Args:
+        url: of JupyterLab, without a path.
+        notebook: its path below the folder that JupyterLab shows.
+        opened_by: the token.
+    """
+    return settings().browser_url(f"{url}/lab/tree/{notebook}?token={opened_by}")
+
+
+def token() -> str:
     """This lab's token: the same at each start, so that an open page stays valid."""
     if "token" not in read_state().get("jupyter", {}):
         update_state("jupyter", token=token_urlsafe(24))

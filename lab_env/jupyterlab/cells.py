@@ -1,0 +1,40 @@
+"""Runs a notebook's cell in a kernel, and stores its outputs in it."""
+
+from typing import Any
+
+import nbformat
+
+from lab_env.errors import LabError
+
+SHOWN = ("stream", "display_data", "execute_result", "error")
+
+
+def run_cell(client: Any, cell: nbformat.NotebookNode, timeout_s: float) -> None:
+    """Run one cell and store its outputs in it.
+
+    Args:
+        client: a connected, blocking client of the kernel.
+        cell: a code cell.
+        timeout_s: how long it may take.
+
+    Raises:
+        LabError: it raises an error, or takes longer.
+    """
+    cell.outputs = []
+
+    def keep(message) -> None:
+        if message["msg_type"] in SHOWN:
+            cell.outputs.append(nbformat.v4.output_from_msg(message))
+
+    first_line = cell.source.strip().partition("\n")[0]
+    try:
+        reply = client.execute_interactive(
+            cell.source, timeout=timeout_s, allow_stdin=False, output_hook=keep
+        )
+    except TimeoutError:
+        what = f"A cell takes longer than {timeout_s:g} s: {first_line}"
+        raise LabError(what, "run: lab doctor") from None
+    cell.execution_count = reply["content"]["execution_count"]
+    if reply["content"]["status"] != "ok":
+        error = f"{reply['content']['ename']}: {reply['content']['evalue']}"
+        raise LabError(f"A cell fails: {first_line}", "run: lab doctor", error)

@@ -1,0 +1,182 @@
+"""A JupyterLab that runs: its API, and the kernels of its notebooks."""
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+from jupyter_client import BlockingKernelClient
+from jupyter_core.paths import jupyter_runtime_dir
+from jupyter_server.serverapp import list_running_servers
+
+from lab_env.errors import LabError
+from lab_env.jupyterlab.server import jupyterlab, page, token
+from lab_env.settings import settings
+
+START_TIMEOUT_S = 90
+KERNEL_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class RunningJupyterLab:
+    """A JupyterLab of this lab that answers.
+
+    Args:
+        url: its address, without a path.
+        token: what opens its pages.
+        process: it, if this program has started it.
+    """
+
+    url: str
+    token: str
+    process: subprocess.Popen | None = None
+
+    def page(self, notebook: str) -> str:
+        """The page of a notebook, given its path below the folder that JupyterLab shows."""
+        return page(self.url, notebook, self.token)
+
+    def request(self, path: str, body: dict | None = None):
+        """Call its API.
+
+        Args:
+            path: for example `/api/sessions`.
+            body: what to post; without it the call reads.
+
+        Returns:
+            The answer's JSON.
+
+        Raises:
+            OSError: it does not answer, or refuses.
+        """
+        request = Request(
+            self.url + path,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {self.token}", "Content-Type": "application/json"},
+        )
+        with urlopen(request, timeout=KERNEL_TIMEOUT_S) as answer:
+            return json.loads(answer.read() or "null")
+
+    def kernel_of(self, notebook: str) -> str | None:
+        """The id of the kernel that runs for a notebook, given its path; None if none runs."""
+        running = self.request("/api/sessions")
+        return next((s["kernel"]["id"] for s in running if s["path"] == notebook), None)
+
+    def fresh_kernel(self, notebook: str) -> str:
+        """Start a notebook's kernel, anew if it runs; the page of the notebook takes this one.
+
+        Args:
+            notebook: its path below the folder that JupyterLab shows.
+
+        Returns:
+            The kernel's id.
+        """
+        if kernel := self.kernel_of(notebook):
+            self.request(f"/api/kernels/{kernel}/restart", {})
+            return kernel
+        name = notebook.rpartition("/")[2]
+        session = {"path": notebook, "name": name, "type": "notebook"}
+        answer = self.request("/api/sessions", session | {"kernel": {"name": "python3"}})
+        return answer["kernel"]["id"]
+
+    def interrupt(self, kernel: str) -> None:
+        """Interrupt what a kernel runs, given its id."""
+        self.request(f"/api/kernels/{kernel}/interrupt", {})
+
+    def wait(self) -> int:
+        """Wait until the started one ends, by Ctrl-C, its own menu or SIGTERM to this process.
+
+        Returns:
+            Its exit status.
+        """
+        process = self.process
+        assert process  # only whoever has started it waits
+        previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        try:
+            while True:
+                try:
+                    return process.wait()
+                except KeyboardInterrupt:
+                    continue  # JupyterLab received it too, and asks for confirmation
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+
+
+def running_jupyterlab() -> RunningJupyterLab | None:
+    """The JupyterLab of this lab that runs already, for example by `lab jupyter`."""
+    shown, own = settings().work.parent.resolve(), token()
+    for found in list_running_servers():
+        if Path(found["root_dir"]).resolve() == shown and found["token"] == own:
+            return RunningJupyterLab(found["url"].rstrip("/"), own)
+    return None
+
+
+@contextmanager
+def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
+    """A JupyterLab that answers; no browser is opened. It goes on unless the body fails.
+
+    Args:
+        notebook: what its address opens, as a path below the folder that it shows.
+
+    Raises:
+        LabError: it does not answer.
+    """
+    server = jupyterlab(notebook, browser=False)
+    process = subprocess.Popen(server.command, env=server.environment)
+    try:
+        started = RunningJupyterLab(server.url, server.token, process)
+        _wait_for(started, process)
+        yield started
+    except BaseException:
+        process.terminate()
+        process.wait(30)
+        raise
+
+
+def _wait_for(server: RunningJupyterLab, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            server.request("/api/status")
+            return
+        except (URLError, ConnectionError, TimeoutError):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise LabError("JupyterLab does not answer.", "run: lab doctor") from None
+            time.sleep(0.3)
+
+
+@contextmanager
+def kernel_client(kernel: str) -> Generator[BlockingKernelClient]:
+    """A client of a kernel that runs on this machine.
+
+    Args:
+        kernel: its id in JupyterLab's API.
+
+    Raises:
+        LabError: it does not answer.
+    """
+    connection = Path(jupyter_runtime_dir()) / f"kernel-{kernel}.json"
+    client = BlockingKernelClient(connection_file=str(connection))
+    client.load_connection_file()
+    client.start_channels()
+    try:
+        _wait_until_it_answers(client)
+        yield client
+    finally:
+        client.stop_channels()
+
+
+def _wait_until_it_answers(client: BlockingKernelClient) -> None:
+    deadline = time.monotonic() + KERNEL_TIMEOUT_S
+    while True:
+        try:
+            return client.wait_for_ready(timeout=KERNEL_TIMEOUT_S)
+        except RuntimeError:  # also raised while the kernel is still starting
+            if time.monotonic() > deadline:
+                what = "The notebook's kernel does not answer."
+                raise LabError(what, "run: lab doctor") from None

@@ -1,0 +1,70 @@
+"""Sections of lessons: their numbers, and the cells that `lab goto` runs before each of them."""
+
+import re
+
+import pytest
+
+from lab_env.authoring.source import Lesson, read_lesson, sources
+from lab_env.course.sections import notebook_of, recorded_seconds, section, sections
+from lab_env.errors import LabError
+
+LESSONS = {path.name[:2]: read_lesson(path) for path in sources()}
+
+
+def source_cells_above(lesson: Lesson, title: str) -> list[str]:
+    """The learner's code above a heading, taken from the source: all but the proofs."""
+    heading = re.compile(rf"^## {re.escape(title)}$", re.MULTILINE)
+    end = next(n for n, cell in enumerate(lesson.cells) if heading.search(cell.text))
+    return [
+        cell.versions.stub
+        for cell in lesson.cells[:end]
+        if cell.kind == "code" and cell.shown and not cell.instructor and not cell.proof
+    ]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_section_is_entered_with_the_code_that_its_lesson_has_above_it(lesson):
+    # In that order CI runs it, in a fresh kernel, as the learner's notebook.
+    notebook = notebook_of(lesson)
+    for found in sections(lesson):
+        above = [cell.source for cell in found.cells_above(notebook)]
+        assert above == source_cells_above(LESSONS[lesson], found.title) != []
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_sections_are_numbered_and_have_each_exercise_once(lesson):
+    known = sections(lesson)
+    assert [found.name for found in known] == [f"{lesson}.{n + 1}" for n in range(len(known))]
+    exercises = [exercise for found in known for exercise in found.exercises]
+    assert exercises == [cell.exercise for cell in LESSONS[lesson].cells if cell.exercise]
+    assert {"Start", "Key points"}.isdisjoint(found.title for found in known)
+
+
+def test_the_state_is_made_without_proofs():
+    notebook = notebook_of("06")
+    proofs = [cell.source for cell in notebook.cells if "with lab.proof(" in cell.source]
+    above = [cell.source for cell in section("06.4").cells_above(notebook)]
+    assert proofs and set(above).isdisjoint(proofs)
+
+
+def test_what_is_no_section_is_refused_with_those_there_are():
+    with pytest.raises(LabError, match=r"no section '06\.9'") as refused:
+        section("06.9")
+    assert "06.1, 06.2, 06.3, 06.4" in refused.value.next_step
+    with pytest.raises(LabError, match="no lesson '66'"):
+        section("66.1")
+
+
+def test_recorded_seconds_are_those_of_sections_that_there_are():
+    recorded = recorded_seconds()
+    assert recorded
+    assert recorded.keys() <= {found.name for lesson in LESSONS for found in sections(lesson)}
+    for lesson in LESSONS:
+        own = [recorded[name] for name in sorted(recorded) if name.startswith(lesson)]
+        assert own == sorted(own)  # each section begins later than the one before it
+
+
+def test_lab_goto_lists_the_sections_of_a_lesson_with_their_exercises(lab_command):
+    listed = lab_command("goto", "07").stdout
+    assert re.search(r"07\.2 +Sized while writing +(\d+ s|not measured)", listed)
+    assert re.search(r"07\.3 +Clustering.* 07\.2, 07\.3 ", listed)
