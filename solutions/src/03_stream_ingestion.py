@@ -601,7 +601,7 @@ assert reached == {"orders": 5200, "dead letters": 4000}
 #
 # A crash cannot be ordered to the millisecond, so we make the state that it leaves. Suppose the power
 # failed in the last batch between step 2 and step 3: the plan is on the store and the data files are
-# written, but neither the sink's list nor the commit. We delete just these two objects. (In lesson 17
+# written, but neither the sink's list nor the commit. We delete just these two. (In lesson 17
 # processes are killed for real.)
 
 # %%
@@ -609,7 +609,9 @@ from lab_env.store import client
 
 last = before_crash[-1].number
 store = client(lab.endpoints)
-for receipt in (f"{checkpoint}/commits/{last}", f"{json_path}/_spark_metadata/{last}"):
+sink_list = f"{json_path}/_spark_metadata/{last}"
+# The list of each tenth batch repeats all earlier ones and is called `9.compact`, `19.compact`, ...
+for receipt in (f"{checkpoint}/commits/{last}", sink_list, f"{sink_list}.compact"):
     store.delete_object(Bucket=lab.endpoints.bucket, Key=key_of(receipt))
 
 HTML(draw_batches(read_checkpoint(lab.endpoints, checkpoint), "After the crash"))

@@ -605,18 +605,14 @@ assert done.first()[0]
 # the table of this name in SQL, so that it can still be read as of each of its last `writes` writes, and holds
 # no older files than that needs. The procedure is
 # [run_clean](https://hudi.apache.org/docs/procedures#run_clean), with the argument `retain_commits` (default:
-# ten). Give it `options => 'hoodie.metadata.enable=false'`, as in lesson 07: then it does not depend on what the
-# session has set.
+# ten). It follows what the session has set: the first cell of *Start* has switched the metadata table off.
 
 
 # %% exercise="10.4"
 def clean(name, writes):
     """Clean the table so that its last `writes` writes can still be read."""
     # BEGIN SOLUTION
-    spark.sql(f"""
-        CALL run_clean(table => '{name}', retain_commits => {writes},
-                       options => 'hoodie.metadata.enable=false')
-    """)
+    spark.sql(f"CALL run_clean(table => '{name}', retain_commits => {writes})")
     # END SOLUTION
 
 
@@ -643,8 +639,7 @@ def clean(name, writes):
 def clean(name, writes):
     spark.sql(f"""
         CALL run_clean(table => '{name}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS',
-                       file_versions_retained => {writes},
-                       options => 'hoodie.metadata.enable=false')
+                       file_versions_retained => {writes})
     """)
 
 

@@ -335,16 +335,16 @@ assert len(wrong.second) == 11
 # Many never notice. Count what both runs delivered, as rows and as different orders:
 
 # %% name="upsert-hides"
-delivered = {name: pd.concat([run.first, run.second]) for name, run in readers.items()}
+both_runs = {name: pd.concat([run.first, run.second]) for name, run in readers.items()}
 pd.DataFrame(
     {
-        "rows": {name: len(rows) for name, rows in delivered.items()},
-        "different orders": {name: rows["order_id"].nunique() for name, rows in delivered.items()},
+        "rows": {name: len(rows) for name, rows in both_runs.items()},
+        "different orders": {name: rows["order_id"].nunique() for name, rows in both_runs.items()},
     }
 )
 
 # %% proof="An upsert absorbs the repeated rows; a target that only appends keeps nine too many."
-by_time, by_column = delivered["completion time"], delivered["_hoodie_commit_time"]
+by_time, by_column = both_runs["completion time"], both_runs["_hoodie_commit_time"]
 assert set(by_time["order_id"]) == set(by_column["order_id"])
 assert len(by_column) - len(by_time) == 9
 
@@ -819,12 +819,12 @@ lab.use_reference("11.4")
 
 # %%
 may_lack = {"before": bool(lost("orders", kept_bookmark(lab, audit)))}
-delivered = keep_audit()
+caught_up = keep_audit()
 may_lack["after"] = bool(lost("orders", kept_bookmark(lab, audit)))
-print(f"{delivered} row delivered; commits that may lack files, before and after: {may_lack}")
+print(f"{caught_up} row delivered; commits that may lack files, before and after: {may_lack}")
 
 # %% proof="The audit was too far behind to read commit by commit, and one run catches up."
-assert may_lack == {"before": True, "after": False} and delivered == 1
+assert may_lack == {"before": True, "after": False} and caught_up == 1
 
 # %% [markdown]
 # From the rows of the audit alone the board can be kept: of each order the newest status, and of each
