@@ -30,7 +30,7 @@
 #
 # ## What you need
 #
-# Lessons 05 and 06: base files, log files, compaction. SQL and Python. An hour, with good places to
+# Lessons 05 and 06: base files, log files, compaction. SQL and Python. 60 minutes, with good places to
 # pause in the first section and after the second.
 
 # %% [markdown]
@@ -245,6 +245,10 @@ assert (written["mor"] > written["json"]).all()
 # choose *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again
 # in a minute.
 
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 13 minutes. Most expect Merge-on-Read to win from the first commit. Short of time:
+# give 20.1 away.
+
 # %% [markdown]
 # ### Exercise 20.2 · Two ways to ask, and a compaction
 #
@@ -407,10 +411,8 @@ assert 1 < with_filters < break_even_here
 # shaped it.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty-five minutes to here, with a rest before 20.2. Most people expect
-# Merge-on-Read to win from the first commit: draw the two lines before the chart, and ask where the
-# second one begins. In 20.2 most leave out the trigger, and wonder why nothing happens and no error
-# says so. Short of time: give 20.1 away.
+# *For instructors.* 11 minutes. Draw the two lines before the chart, and ask where the second one
+# begins. In 20.2 most leave out the trigger, and wonder why nothing happens and no error says so.
 
 # %% [markdown]
 # ## When the table grows
@@ -592,7 +594,7 @@ for index in ("bucket", "bloom"):
 # in a minute or two.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. The common guess is that the break-even grows with the table.
+# *For instructors.* 12 minutes. The common guess is that the break-even grows with the table.
 # Let people say what happens to both sides of the fraction. Short of time: do 20.3 together, in
 # SQL.
 
@@ -822,7 +824,7 @@ assert requests.loc["json", "fresh"] < requests.loc["cow", "fresh"]
 assert look_ups.min() > 0.05
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Draw the rounds as dots on two lines before anybody writes
+# *For instructors.* 14 minutes. Draw the rounds as dots on two lines before anybody writes
 # 20.4. Ask: "which of these verdicts would one more round change?" Most expect the files to lose
 # every question; let them say why they do not at this size, and what would have to grow.
 
@@ -943,7 +945,7 @@ assert sum(board["JSON, all lines"].values()) > sum(right.values())
 # the query. Between the two tables, count the commits per compaction.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. Ask for the table of promises: "which of the open ones would
+# *For instructors.* 10 minutes. Ask for the table of promises: "which of the open ones would
 # change your choice?" Let people change `options` of 20.1, or the share of changes, and find a
 # table for which Merge-on-Read never pays.
 
