@@ -412,6 +412,8 @@ assert tuple(on_the_board["inline"]) == (5, "packed")
 # > *Which* file groups go into a plan is the compaction strategy, `hoodie.compaction.strategy`. The
 # > default takes those with the most log bytes first, up to a limit of bytes to read and write
 # > (`hoodie.compaction.target.io`); others prefer recent day partitions, or take everything.
+# > *Log compaction* (`hoodie.log.compaction.inline`) is another service: it merges many small log blocks
+# > into larger ones, and leaves the base file as it is.
 
 # %% [markdown]
 # **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
