@@ -774,8 +774,9 @@ five.rename(workloads).T
 # %% name="five-workloads" proof="Merge-on-Read's batches write less everywhere; with services, only past the break-even."
 assert compare("write amplification", "mor", "cow") == ["lower"] * 5
 counted = compare("write amplification, services counted", "mor", "cow")
-assert counted != ["lower"] * 5
-assert [v == "lower" for v in counted] == list((commits > break_evens)[list(workloads)])
+paid_back = (commits > break_evens)[list(workloads)]
+assert all(paid_back[[v == "lower" for v in counted]])
+assert not any(paid_back[[v == "higher" for v in counted]])
 
 # %% name="reads-of-both" proof="Fresh, the sum mostly takes longer on Merge-on-Read; tidy, most is inconclusive."
 assert compare("aggregate, fresh: warm s", "mor", "cow").count("higher") >= 3
@@ -788,7 +789,7 @@ assert sinks["problems"] == [] and len(tidy) == 30 and tidy.count("lower") <= 6
 # Read the rows as the rule allows. Merge-on-Read's batches write less, everywhere. With table
 # services counted they do so only where more commits came before them than the break-even of the
 # last row. (Its compaction is what its table services wrote more than those of Copy-on-Write.) Why
-# is it so much higher than the one or two commits above? There a commit changed 1,000 of 20,000
+# is it mostly so much higher than one or two commits, as above? There a commit changed 1,000 of 20,000
 # orders or more. Here a batch has 10,000 events for a table of 20,000 orders, so the logs mostly
 # weigh nearly as much as the files that Copy-on-Write writes anew, and a commit saves little. With
 # hot keys a batch has fewer different orders, smaller logs, and saves more. **A benchmark that does
