@@ -146,7 +146,7 @@ def _pauses(lesson: Lesson) -> Iterator[Problem]:
             stretch = 0
         stretch += timings.get(cell.line, 0)
         if cell.line in timings and stretch > STRETCH_MINUTES:
-            what = f"{stretch} minutes without '**... place to pause.**'; {STRETCH_MINUTES} at most."
+            what = f"{stretch} minutes without '**... place to pause**'; {STRETCH_MINUTES} at most."
             yield lesson.problem(cell.line, what)
 
 
