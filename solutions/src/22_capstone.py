@@ -396,7 +396,7 @@ def answers(spark, base):
 
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 35 minutes. Ask which question needs what a delete has removed.
+# *For instructors.* 35 minutes. *Short of time:* run the reference answer, and read the questions aloud.
 
 # %% [markdown]
 # **A third good place to pause.** To go on another day, run the first code cell with `Lab.resume("22")`, then the
