@@ -546,7 +546,7 @@ table["compaction / cow commit"] = (compacted / commit["cow"]).round(2)
 table["break-even, commits"] = even.round(1)
 table
 
-# %% name="break-even" proof="After one commit no compaction is paid for, by 2 % or more; after two each is, by 10 % or more."
+# %% name="break-even" proof="After one commit no compaction is paid for, by 2 % at least; after two each is, by 10 %."
 assert len(even) == 6
 assert even.min() > 1.02 and even.max() < 2 / 1.1 < FIVE
 
