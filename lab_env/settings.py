@@ -40,6 +40,14 @@ TAKEN = ("lesson", "demo", "tour", "bench", "campaign", "lab", "warehouse")
 
 # The driver, its blocks, and Hudi's timeline server: each tries up to sixteen ports.
 DRIVER_PORTS = 60
+# What a GitHub codespace says of itself: its name, and the domain of its forwarded ports.
+CODESPACE = ("CODESPACE_NAME", "GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN")
+
+
+def codespace_url() -> str:
+    """Where a browser finds the ports of this codespace; empty elsewhere."""
+    name, domain = (os.environ.get(variable) for variable in CODESPACE)
+    return f"https://{name}-{{port}}.{domain}" if name and domain else ""
 
 
 class Settings(BaseSettings):
@@ -79,8 +87,14 @@ class Settings(BaseSettings):
     jupyter_port: Port = Field(8888, description="JupyterLab")
     spark_ui_port: Port = Field(4040, description="Spark UI of a lesson's session")
     locust_port: Port = Field(8089, description="web UI of the load generator")
+    room_port: Port = Field(8790, description="page of lab room; no other is taken instead")
     bind: str = Field(
         "127.0.0.1", description="address that every server listens on", examples=["127.0.0.1"]
+    )
+    public_url: str = Field(
+        default_factory=codespace_url,
+        description="where a browser finds a port of this machine, if a proxy stands before it",
+        examples=["https://{port}.example.org"],
     )
 
     # Instead of the lab's own servers
@@ -230,6 +244,23 @@ class Settings(BaseSettings):
         """The host by which clients on this machine reach the lab's servers."""
         return "127.0.0.1" if self.bind == "0.0.0.0" else self.bind
 
+    def browser_url(self, url: str) -> str:
+        """A web page's address for a browser, which may be elsewhere than this machine.
+
+        Args:
+            url: as programs on this machine reach the page, with a port.
+
+        Returns:
+            The page behind the proxy of `public_url`; the same without one, or if the page is
+            another machine's.
+        """
+        parts = urlsplit(url)
+        own = {"127.0.0.1", self.client_host, self.spark_driver_host}
+        if not self.public_url or parts.hostname not in own:
+            return url
+        public = self.public_url.replace("{port}", str(parts.port))
+        return public + url.removeprefix(f"{parts.scheme}://{parts.netloc}")
+
     @property
     def reachable_from_outside(self) -> bool:
         """Whether other machines can reach the lab's servers."""
@@ -302,6 +333,13 @@ class Settings(BaseSettings):
         if parts.port == 0 or re.search(r"\s", url):
             raise ValueError("the host or port is invalid")
         return parts.geturl()
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, url: str) -> str:
+        if url and url.count("{port}") != 1:
+            raise ValueError("it must have {port} once, where the port's number belongs")
+        return cls._check_url(url.replace("{port}", "1")) and url.rstrip("/")
 
     @field_validator("s3_bucket")
     @classmethod

@@ -16,8 +16,9 @@ DRAWING = (
 TABLE = f"<table class='dataframe'><tr>{'<td>a_long_column_name</td>' * 12}</tr></table>"
 SERVER = "<a href='http://127.0.0.1:9001' target='_blank'>MinIO</a>"
 FILES = {
-    "README.md": "# The course\n\n"
+    "README.md": "# Set-up\n\n"
     "Begin: [one](notebooks/01_one.ipynb), [two](notebooks/02_two.ipynb).\n",
+    "docs/README.md": "# The course\n\nFor you.\n\n## Learn\n\n[Set-up](../README.md)\n",
     "CONTRIBUTING.md": "# Contributing\n\nSee the [front page](README.md).\n",
     "docs/glossary.md": "# Glossary\n\n### file group\n\nLessons 01 and 02 have 03 of it.\n",
 }

@@ -29,7 +29,8 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
     """
     style = STYLE.format(align) + ";white-space:nowrap"
     if heat is not None:
-        style += f";{tint(AMBER, 0.08 + 0.62 * heat)}"
+        # Stronger, the text of the dark theme would not stand out from it.
+        style += f";{tint(AMBER, 0.04 + 0.36 * heat)}"
     return f"<td style='{style}'>{inside}</td>"
 
 

@@ -5,6 +5,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_urlsafe
+from urllib.parse import urlsplit
 
 from lab_env.processes.environment import clean_environment
 from lab_env.processes.ports import free_port
@@ -23,7 +24,7 @@ class Server:
     Args:
         command: the program and its arguments.
         environment: all its variables.
-        url: its address, without a path.
+        url: its address for programs on this machine, without a path.
         token: what opens its pages.
     """
 
@@ -33,8 +34,8 @@ class Server:
     token: str
 
     def address(self, notebook: str) -> str:
-        """The page of a notebook, given its path below the folder that JupyterLab shows."""
-        return f"{self.url}/lab/tree/{notebook}?token={self.token}"
+        """The page of a notebook for a browser, given its path below the folder of JupyterLab."""
+        return settings().browser_url(f"{self.url}/lab/tree/{notebook}?token={self.token}")
 
 
 def run_jupyterlab(notebook: str, browser: bool = True) -> None:
@@ -53,6 +54,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         browser: open one if there is a display.
     """
     port, token = free_port(settings().jupyter_port), _token()
+    url = f"http://{settings().client_host}:{port}"
     # Kernels run in their notebook's folder, where a relative LAB_HOME would name another folder.
     environment = clean_environment() | settings().places
     environment |= {
@@ -72,12 +74,25 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         f"--LabApp.default_url=/lab/tree/{notebook}",
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--LabApp.extension_manager=readonly",
+        *_accepted(settings().browser_url(url)),
     ]
     if os.getuid() == 0:
         command.append("--allow-root")
     if not (browser and has_display()):
         command.append("--no-browser")
-    return Server(command, environment, f"http://{settings().client_host}:{port}", token)
+    return Server(command, environment, url, token)
+
+
+def _accepted(page: str) -> list[str]:
+    """Options by which JupyterLab answers a browser that has its page from there, and no other.
+
+    A proxy may keep the page's host in its requests or put this machine's there.
+    """
+    if not settings().public_url:
+        return []
+    origin = page.lower()  # as a browser sends it
+    hosts = ["localhost", urlsplit(origin).hostname]
+    return [f"--ServerApp.allow_origin={origin}", f"--ServerApp.local_hostnames={hosts}"]
 
 
 def _token() -> str:

@@ -14,6 +14,7 @@ import yaml
 
 from lab_env.errors import LabError
 from lab_env.monitor import client
+from lab_env.settings import settings
 
 GONE = "gone"
 
@@ -71,7 +72,7 @@ class PrometheusHandle:
     @property
     def console(self) -> str:
         """The page that shows the pipelines while they run."""
-        return f"{self.url}/consoles/pipeline.html"
+        return settings().browser_url(f"{self.url}/consoles/pipeline.html")
 
     def scrape(self, text: str) -> None:
         """Add scrape jobs, in place of those that this lesson gave before.

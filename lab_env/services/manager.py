@@ -190,8 +190,8 @@ def endpoints() -> Endpoints:
 
 
 def links() -> dict[str, str]:
-    """The web pages of the services: name and URL."""
-    return {name: url for service in SERVICES.values() for name, url in service.links().items()}
+    """The web pages of the services: name and URL, for a browser."""
+    return {name: url for service in SERVICES.values() for name, url in _links(service).items()}
 
 
 def exposure() -> str:
@@ -300,8 +300,12 @@ def _service_status(service: Service, program: supervisor.ProgramStatus | None) 
     except NotReady as why:
         state = f"not ready: {why}"
     if program is None:
-        return ServiceStatus(service.name, state, service.address(), links=service.links())
-    return _program_status(program, state, service.address(), service.links())
+        return ServiceStatus(service.name, state, service.address(), links=_links(service))
+    return _program_status(program, state, service.address(), _links(service))
+
+
+def _links(service: Service) -> dict[str, str]:
+    return {name: settings().browser_url(url) for name, url in service.links().items()}
 
 
 def _program_status(

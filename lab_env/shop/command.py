@@ -45,8 +45,8 @@ def load(
         environment=environment,
     )
     run.start()
-    if run.url:
-        print(f"Locust's web UI: {run.url}")
+    if run.page:
+        print(f"Locust's web UI: {run.page}")
     try:
         lost = run.wait()
     except KeyboardInterrupt:

@@ -190,8 +190,13 @@ class Load:
 
     @property
     def url(self) -> str | None:
-        """Address of Locust's web page, if it has one."""
+        """Address of Locust's web page for programs on this machine, if it has one."""
         return f"http://127.0.0.1:{self.web_port}" if self.web_port else None
+
+    @property
+    def page(self) -> str | None:
+        """Address of Locust's web page for a browser, if it has one."""
+        return settings().browser_url(self.url) if self.url else None
 
     @property
     def acked(self) -> int:
@@ -272,7 +277,7 @@ class Load:
     def _repr_html_(self) -> str:
         last = self.stats.tail(1)
         figures = last.astype(object).set_axis([""]) if len(last) else None
-        return card(self._title(), self.failures == 0, figures, link=self.url)
+        return card(self._title(), self.failures == 0, figures, link=self.page)
 
     def __str__(self) -> str:
         stats = self.stats

@@ -97,7 +97,7 @@ HTML(draw_tour())
 
 # %%
 spark = lab.spark
-print("Spark", spark.version, "· its own page:", spark.sparkContext.uiWebUrl)
+print("Spark", spark.version, "· its own page:", lab.links()["Spark"])
 orders = spark.sql("""
     SELECT * FROM VALUES
         ('O-1', 'C-17', 'new', CAST(129.90 AS DECIMAL(12,2)),

@@ -732,7 +732,7 @@ from lab_env.settings import settings
 
 page_port = settings().locust_port
 load = lab.load(rate=400, users=20, processes=2, web_port=page_port, show=False).start()
-print("Locust's page:", load.url)
+print("Locust's page:", load.page)
 
 # %% [markdown]
 # The page asks Locust for its numbers at an address of its own, `/stats/requests`. So can we. The request type is

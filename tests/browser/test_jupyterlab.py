@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -50,21 +51,32 @@ ANSWERS = {
 @pytest.fixture(scope="module")
 def jupyterlab(services, tmp_path_factory):
     """The address of JupyterLab, started as `make lab` does."""
-    workspaces = tmp_path_factory.mktemp("workspaces")  # no tabs of earlier sessions
+    with running_jupyterlab(tmp_path_factory.mktemp("workspaces")) as address:
+        wait_for(address)
+        yield address
+
+
+@contextlib.contextmanager
+def running_jupyterlab(workspaces: Path, **variables: str) -> Iterator[str]:
+    """A JupyterLab that `lab jupyter` starts; yields the address that it prints.
+
+    Args:
+        workspaces: an empty folder, so that no tabs of earlier sessions open.
+        variables: of its environment.
+    """
     process = subprocess.Popen(
         [REPOSITORY / ".venv" / "bin" / "lab", "jupyter", "--no-browser"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=clean_environment() | {"JUPYTERLAB_WORKSPACES_DIR": str(workspaces)},
+        env=clean_environment() | {"JUPYTERLAB_WORKSPACES_DIR": str(workspaces)} | variables,
     )
     try:
         for line in process.stdout:
-            if address := re.search(r"http://\S+token=\S+", line):
+            if address := re.search(r"https?://\S+token=\S+", line):
                 break
         else:
             pytest.fail("JupyterLab did not say its address")
-        wait_for(address[0])
         yield address[0]
     finally:
         family = process_tree(process.pid)[1:]

@@ -1,11 +1,23 @@
-"""A reader's browser on the site, straight from its files: search, links, a phone, both themes."""
+"""A reader's browser on the site, straight from its files: search, links, a phone, both themes.
+
+Accessibility is axe-core's judgement, on pages of the course with drawings of the lab in them.
+"""
 
 import os
 
+import nbformat
 import pytest
+from nbformat.v4 import new_output
 from small_site import course
 from test_jupyterlab import CHROMIUM, SWITCHES, contrast
 
+from lab_env.authoring.build import COURSE, Tree
+from lab_env.authoring.executed import keep
+from lab_env.errors import LabError
+from lab_env.install.cache import cache
+from lab_env.install.versions import versions
+from lab_env.install.wheels import fetch_wheel
+from lab_env.publish.pictures import pictures
 from lab_env.publish.site.build import build_site
 
 pytestmark = pytest.mark.skipif(
@@ -29,10 +41,10 @@ def browser():
 
 
 def test_a_term_is_found_and_its_link_leads_to_the_lesson(browser, index):
-    page = browser.new_page(viewport={"width": 1300, "height": 900})
+    page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(index)
-    page.wait_for_url("**/README.html")
-    page.get_by_placeholder("Search").first.fill("zebrafish")
+    page.wait_for_url("**/docs/README.html")
+    page.get_by_label("Search all lessons and guides").fill("zebrafish")
     page.keyboard.press("Enter")
     page.locator("#search-results").get_by_role("link", name="02 · Two?").first.click()
     page.wait_for_url("**/solutions/02_two.html*")
@@ -44,7 +56,7 @@ def test_a_term_is_found_and_its_link_leads_to_the_lesson(browser, index):
     assert page.locator("#file-group").get_by_role("heading").is_visible()
 
 
-@pytest.mark.parametrize("name", ["README", "docs/glossary", "solutions/01_one", "search"])
+@pytest.mark.parametrize("name", ["docs/README", "docs/glossary", "solutions/01_one", "search"])
 def test_no_page_scrolls_sideways_from_a_phone_to_a_wide_screen(browser, index, name):
     page = browser.new_page()
     for width in (360, 800, 1200, 1400, 1600, 1660, 1900):
@@ -80,3 +92,58 @@ def test_outputs_read_in_both_themes_and_follow_the_switch(browser, index, wish)
         if colours() != by_wish:
             break
     assert colours() != by_wish
+
+
+LESSON = "solutions/05_cow_and_mor"
+GRAVE = {"serious", "critical"}
+
+
+@pytest.fixture(scope="module")
+def course_index(tmp_path_factory) -> str:
+    """The address of the course's site with one lesson, whose outputs are the README's pictures."""
+
+    class OneLesson(Tree):
+        executed = property(lambda self: folder / "executed")
+        site = property(lambda self: folder / "site")
+
+    folder = tmp_path_factory.mktemp("the course")
+    path = COURSE.root / f"{LESSON}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    bodies = [picture.body for picture in pictures()]
+    for cell, body in zip(code, bodies, strict=False):
+        cell.outputs = [new_output("display_data", {"text/html": body})]
+    keep(notebook, path, tree := OneLesson(COURSE.root))
+    return build_site(tree, partial=True).index.as_uri()
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The source of axe-core, fetched once."""
+    pin = versions()["wheels"]["axe"]
+    folder = cache() / f"axe-{pin['version']}"
+    try:
+        fetch_wheel("axe", folder)
+    except LabError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"NOT RUN: {error.what}")
+    return (folder / "axe_playwright_python" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["docs/README", LESSON, "docs/query_sheet"])
+def test_axe_finds_nothing_grave_on_a_phone_and_on_a_desk(browser, course_index, axe, name, theme):
+    page = browser.new_page(color_scheme=theme)
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.goto(course_index.replace("index", name))
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.evaluate(axe)
+        assert grave(page) == []
+
+
+def grave(page) -> list[tuple[str, str]]:
+    """What axe-core finds serious or critical on a page: the rule, and the first element."""
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+    return [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in GRAVE]

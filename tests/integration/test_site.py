@@ -72,7 +72,7 @@ def text_of(site: Path, page: str) -> str:
 def test_it_has_a_page_for_each_lesson_and_guide_and_no_other(site):
     made = {str(path.relative_to(site)) for path in site.rglob("*.html")}
     own = {"index.html", "search.html", "genindex.html"}
-    guides = {"README.html", "CONTRIBUTING.html", "docs/glossary.html"}
+    guides = {f"{name}.html" for name in ("README", "CONTRIBUTING", "docs/README", "docs/glossary")}
     assert made - own == guides | {f"solutions/{name}.html" for name in CELLS}
 
 
@@ -164,7 +164,7 @@ def test_a_partial_site_says_what_it_lacks_and_links_to_no_page_that_is_not_ther
     built = build_site(tree, partial=True)
     site = built.index.parent
     assert set(built.lacks) == {"solutions/02_two.ipynb"}
-    front = text_of(site, "README.html")
+    front = text_of(site, "docs/README.html")
     assert "This site is not complete" in front
     assert "solutions/02_two.ipynb" in front
     assert not (site / "solutions" / "02_two.html").exists()

@@ -1,6 +1,8 @@
 """A setting is right, or named with what it may be; paths mean the same in every program."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +74,8 @@ def test_set_up_and_the_lab_have_the_same_cache(read, monkeypatch, tmp_path):
         ("LAB_S3_ENDPOINT", "ftp://store", "no URL", "something like https://"),
         ("LAB_S3_ENDPOINT", "http://store:99999", "Port out of range", "something like https://"),
         ("LAB_S3_ENDPOINT", "http://store/bucket", "more than a host", "something like https://"),
+        ("LAB_PUBLIC_URL", "https://lab.example", "{port} once", "something like https://{port}."),
+        ("LAB_PUBLIC_URL", "https://{port}.example/lab", "more than a host", "something like"),
         ("LAB_S3_BUCKET", "Bad Bucket", "a-z", "something like lakehouse"),
         ("LAB_KAFKA_BOOTSTRAP", "nohost", "'nohost' is no host:port", "something like broker-1:"),
         ("LAB_KAFKA_BOOTSTRAP", "a:1,b:99999", "'b:99999' is no host:port", "something like"),
@@ -102,6 +106,30 @@ def test_several_brokers_and_a_store_with_a_slash_are_fine(read):
     chosen = read(LAB_KAFKA_BOOTSTRAP="a.b:9092, [::1]:9093", LAB_S3_ENDPOINT="https://store:9000/")
     assert chosen.kafka_bootstrap == "a.b:9092,[::1]:9093"
     assert chosen.s3_endpoint == "https://store:9000"
+
+
+def test_a_page_has_its_address_behind_a_proxy_and_another_machines_keeps_its_own(read):
+    page = "http://127.0.0.1:4040/jobs/?id=1"
+    assert read().browser_url(page) == page
+    proxied = read(LAB_PUBLIC_URL="https://p{port}.example/")
+    assert proxied.browser_url(page) == "https://p4040.example/jobs/?id=1"
+    assert proxied.browser_url("http://other:9090/graph") == "http://other:9090/graph"
+
+
+def test_a_codespace_says_by_itself_where_its_ports_are(read, monkeypatch):
+    monkeypatch.setenv("CODESPACE_NAME", "a-b")
+    monkeypatch.setenv("GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN", "app.github.dev")
+    assert read().browser_url("http://127.0.0.1:8888/lab") == "https://a-b-8888.app.github.dev/lab"
+
+
+def test_the_devcontainer_forwards_the_pages_that_a_lesson_opens():
+    text = (REPOSITORY / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8")
+    container = json.loads(re.sub(r"^//.*\n", "", text, flags=re.M))
+    named = ("jupyter_port", "minio_console_port", "spark_ui_port", "locust_port")
+    pages = [Settings.model_fields[name].default for name in named]
+    assert container["forwardPorts"] == pages
+    assert list(container["portsAttributes"]) == [str(port) for port in pages]
+    assert container["onCreateCommand"] == "make setup"
 
 
 def test_shares_above_all_events_are_refused(read):

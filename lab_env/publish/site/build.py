@@ -13,7 +13,8 @@ from lab_env.errors import LabError
 
 SETTINGS = Path(__file__).parent
 GUIDES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "data/README.md")
-FRONT_PAGE = "README.html"
+TITLE = "The streaming lakehouse, hands on"
+FRONT_PAGE = "docs/README.html"
 _CELL = re.compile(r"\.ipynb:(\d+)\d{4}:")  # so MyST-NB names the lines of a cell
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -122,6 +123,7 @@ def _refuse_secrets(site: Path) -> None:
 
 
 def _redirect_to_the_front_page(site: Path) -> None:
-    link = f'<a href="{FRONT_PAGE}">The streaming lakehouse</a>'
+    link = f'<a href="{FRONT_PAGE}">{TITLE}</a>'
     refresh = f'<meta http-equiv="refresh" content="0; url={FRONT_PAGE}">'
-    (site / "index.html").write_text(f"<!doctype html>{refresh}{link}\n", encoding="utf-8")
+    page = f'<!doctype html><html lang="en"><title>{TITLE}</title>{refresh}{link}</html>\n'
+    (site / "index.html").write_text(page, encoding="utf-8")

@@ -4,7 +4,7 @@ project = "The streaming lakehouse, hands on"
 html_title = project
 author = "the course's authors"
 language = "en"
-root_doc = "README"
+root_doc = "docs/README"
 extensions = ["myst_nb", "lab_env.publish.site.pages"]
 
 # The tests have executed the notebooks already.
@@ -22,6 +22,7 @@ myst_enable_extensions = ["colon_fence"]
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

@@ -1,7 +1,7 @@
 """A Sphinx extension that prepares the repository's pages for the site.
 
-Notebooks are read as executed. The README becomes the front page, with a list of all others.
-"Lesson 04" in any text becomes a link to that lesson.
+Notebooks are read as executed. `docs/README.md` becomes the front page, with a search field and a
+list of all lessons. "Lesson 04" in any text becomes a link to that lesson.
 """
 
 import re
@@ -14,16 +14,18 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.osutil import relative_uri
 
+TITLES = {"README": "Set-up and commands"}  # its own title is that of the front page
 LESSONS, DEMOS = "solutions/", "notebooks/demos/"
 _LEARNERS = re.compile(r"(\]\((?:\.\./)*)notebooks/(\d\d_\w+\.ipynb)")
-_TO_NOTEBOOK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(\w[\w/]*\.ipynb)(?:#[^)]*)?\)")
+_TO_NOTEBOOK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(\w[\w/-]*\.ipynb)(?:#[^)]*)?\)")
 # The README's pictures have colours of their own, and stay images.
-_PICTURE = re.compile(r"!\[[^\]]*\]\((?!docs/images/)([^)\s]+\.svg)\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\((?!(?:docs/)?images/)([^)\s]+\.svg)\)")
 _MENTION = re.compile(r"\b[Ll]essons? \d\d(?:(?:,| and|, and| to| or) \d\d)*\b")
 _NUMBER = re.compile(r"(?:\b[Ll]essons? )?(\d\d)\b")
 _LOCAL_LINK = re.compile(
     r"<a\b[^>]*\bhref=(['\"]?)https?://(?:127\.0\.0\.1|localhost)\b[^>]*>(.*?)</a>", re.DOTALL
 )
+_SEARCH = Path(__file__).with_name("search.html").read_text(encoding="utf-8")
 _NO_LINKS_IN = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.raw)
 
 
@@ -47,9 +49,8 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
     text = linked(content[0], app.config.lacks)
     if page == app.config.root_doc:
         title, _, rest = text.partition("\n")
-        text = "\n\n".join(
-            [title, _note(app.config.lacks), rest, contents(app.env.found_docs - {page})]
-        )
+        lists = contents(app.env.found_docs - {page})
+        text = "\n\n".join([title, _note(app.config.lacks), _raw(_SEARCH), rest, lists])
     # An inline drawing takes the page's colours; an image could not.
     content[0] = _PICTURE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)
 
@@ -97,8 +98,12 @@ def linked(text: str, lacks: dict[str, str]) -> str:
     return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
 
 
+def _raw(html: str) -> str:
+    return f"```{{raw}} html\n{html}```"
+
+
 def contents(pages: set[str]) -> str:
-    """The lists of pages for the sidebar, as MyST Markdown.
+    """The lists of pages, as MyST Markdown: all for the sidebar, the lessons also for the page.
 
     Args:
         pages: all pages but the front page.
@@ -108,11 +113,14 @@ def contents(pages: set[str]) -> str:
     guides = sorted(page for page in pages - {*lessons, *demos} if page.startswith("docs/"))
     more = sorted(pages - {*lessons, *demos, *guides})
     lists = {"Lessons": lessons, "Demos": demos, "Guides": guides + more}
-    return "\n\n".join(
-        "\n".join(["```{toctree}", ":hidden:", f":caption: {title}", "", *found, "```"])
-        for title, found in lists.items()
-        if found
-    )
+    shown = [_toctree(title, found) for title, found in lists.items() if found]
+    return "\n\n".join(["## All lessons, as executed", *shown])
+
+
+def _toctree(caption: str, pages: list[str]) -> str:
+    option = ":maxdepth: 1" if caption == "Lessons" else ":hidden:"
+    entries = [f"{TITLES[page]} </{page}>" if page in TITLES else f"/{page}" for page in pages]
+    return "\n".join(["```{toctree}", f":caption: {caption}", option, "", *entries, "```"])
 
 
 def _note(lacks: dict[str, str]) -> str:

@@ -1,0 +1,98 @@
+"""A reverse proxy as a cloud workspace has it: HTTPS, and a host name per port."""
+
+import asyncio
+import contextlib
+import re
+import ssl
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+DOMAIN = "workspace.test"
+
+
+class ReverseProxy:
+    """Passes what comes for `https://PORT.workspace.test` to that port of this machine.
+
+    A server sees `localhost` as the host that was asked for, and the browser's own origin.
+
+    Args:
+        port: its own, which every address has.
+    """
+
+    def __init__(self, port: int):
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        """What LAB_PUBLIC_URL says of it."""
+        return f"https://{{port}}.{DOMAIN}:{self.port}"
+
+    @contextlib.contextmanager
+    def running(self, folder: Path) -> Iterator["ReverseProxy"]:
+        """Serve in a thread; the certificate is kept in a folder."""
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        serving = asyncio.start_server(self._pass, "127.0.0.1", self.port, ssl=_tls(folder))
+        server = asyncio.run_coroutine_threadsafe(serving, loop).result(10)
+        try:
+            yield self
+        finally:
+            loop.call_soon_threadsafe(server.close)
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(10)
+
+    async def _pass(self, browser: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        """One request; a websocket keeps its connection."""
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            head = await browser.readuntil(b"\r\n\r\n")
+            port = re.search(rb"\r\nHost: (\d+)\." + DOMAIN.encode(), head, re.I)
+            if port:
+                server, requests = await asyncio.open_connection("127.0.0.1", int(port[1]))
+                requests.write(_passed_on(head, port[1]))
+                await asyncio.gather(_copy(browser, requests), _copy(server, answers))
+        answers.close()
+
+
+def _passed_on(head: bytes, port: bytes) -> bytes:
+    """The head of a request as the server gets it."""
+    head = re.sub(rb"\r\nHost: [^\r]+", rb"\r\nHost: localhost:" + port, head, flags=re.I)
+    if re.search(rb"\r\nUpgrade: websocket", head, re.I):
+        return head
+    return re.sub(rb"\r\nConnection: [^\r]+", b"\r\nConnection: close", head, flags=re.I)
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while part := await source.read(65536):
+            target.write(part)
+            await target.drain()
+    target.close()
+
+
+def _tls(folder: Path) -> ssl.SSLContext:
+    """A certificate of its own making, which a browser must be told to accept."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"*.{DOMAIN}")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    both = folder / "proxy.pem"
+    both.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+        + certificate.public_bytes(pem)
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(both)
+    return context

@@ -1,0 +1,105 @@
+"""The lab in a cloud workspace: its pages have other host names, and its links lead there.
+
+Needs Chromium on PATH. The workspace is a proxy on this machine; no real one was asked.
+"""
+
+import contextlib
+import os
+import re
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from own_lab import free_ports
+from reverse_proxy import DOMAIN, ReverseProxy
+from test_jupyterlab import CHROMIUM, SCREENSHOTS, SWITCHES, running_jupyterlab, wait_for
+
+from lab_env.settings import settings
+
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
+    ),
+]
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+CELL = "from lab_env import Lab\nlab = Lab.start('00')\nspark = lab.spark\nlab"
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory):
+    """The proxy."""
+    with ReverseProxy(*free_ports(1)).running(tmp_path_factory.mktemp("tls")) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def notebook(services, proxy, tmp_path_factory):
+    """The address of a notebook, as the proxy has it."""
+    path = settings().work / "pages.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    notebook = new_notebook(cells=[new_code_cell(CELL)], metadata={"kernelspec": KERNEL})
+    nbformat.write(notebook, path)
+    workspaces = tmp_path_factory.mktemp("workspaces")
+    with running_jupyterlab(workspaces, LAB_PUBLIC_URL=proxy.url) as address:
+        port = re.match(rf"https://(\d+)\.{DOMAIN}:{proxy.port}/lab/tree/work/00_", address)[1]
+        wait_for(f"http://127.0.0.1:{port}/login")
+        yield re.sub(r"00_\w+\.ipynb", path.name, address)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser that knows the proxy's names and accepts its certificate."""
+    from playwright.sync_api import sync_playwright
+
+    names = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*SWITCHES, names])
+        context = browser.new_context(ignore_https_errors=True)
+        context.set_default_timeout(60_000)
+        yield context
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        for number, page in enumerate(context.pages):
+            page.screenshot(path=SCREENSHOTS / f"proxy-{number}.png")
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser, notebook):
+    """The notebook with its cell run."""
+    page = browser.new_page()
+    page.goto(notebook)
+    page.get_by_text("| Idle").wait_for()
+    page.locator(".jp-CodeCell").first.click()
+    page.keyboard.press("Control+Enter")
+    link(page, "Spark").wait_for()
+    return page
+
+
+def link(page, row: str):
+    """The link in a row of the lab's table."""
+    return page.locator(".jp-OutputArea-output tr", has_text=row).get_by_role("link").first
+
+
+def test_jupyterlab_runs_a_cell_and_its_links_lead_through_the_proxy(page, proxy):
+    links = page.locator(".jp-OutputArea-output").get_by_role("link").all()
+    # JupyterLab makes a link of the store's address, too, which is for programs.
+    found = [at for link in links if "127.0.0.1" not in (at := link.get_attribute("href"))]
+    assert len(found) == 2  # the MinIO console, Spark
+    assert all(re.match(rf"https://\d+\.{DOMAIN}:{proxy.port}(/|$)", link) for link in found)
+
+
+def test_jupyterlab_answers_its_own_name_and_no_other(notebook, proxy):
+    """A proxy that keeps the host: a page that claims another one is not answered."""
+    port = re.match(r"https://(\d+)", notebook)[1]
+
+    def status(host: str) -> int:
+        request = Request(f"http://127.0.0.1:{port}/login", headers={"Host": host})
+        with contextlib.suppress(HTTPError), urlopen(request, timeout=10) as answer:
+            return answer.status
+        return 403
+
+    assert status(f"{port}.{DOMAIN}:{proxy.port}") == 200
+    assert status("elsewhere.test") == 403
