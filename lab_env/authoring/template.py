@@ -8,6 +8,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from lab_env.authoring.problems import Problem
 from lab_env.authoring.proof_rules import parsed, problems_of_proofs
@@ -24,9 +25,12 @@ from lab_env.course.checking import checks_of_lesson
 from lab_env.course.sections import CLOSING, OPENING
 from lab_env.errors import LabError
 
-SECTIONS = range(2, 5)
+SECTIONS = range(2, 6)
 EXERCISES = range(2, 5)
 DEFAULT_SERVICES = {"minio", "kafka"}  # a test compares them with what `Lab.start` starts
+STRETCH_MINUTES = 45  # at most, from one place to pause to the next
+_TIMING = re.compile(r"\*For instructors\.\* (\d+) minutes\b")
+_PAUSE = re.compile(r"^\*\*[^*\n]*\bplace to pause\b[^*\n]*\*\*", re.MULTILINE)
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _ITEM = re.compile(r"^- .*(?:\n(?: {2,}).*)*", re.MULTILINE)
 _IDS = re.compile(r"\((\d\d\.\d(?:, \d\d\.\d)*)\)[,.;]?\s*$")
@@ -37,6 +41,9 @@ def problems_of(lesson: Lesson) -> list[Problem]:
     rules = (
         _front,
         _headings,
+        _minutes,
+        _timed_sections,
+        _pauses,
         _objectives,
         _exercises,
         _predictions,
@@ -97,12 +104,66 @@ def _headings(lesson: Lesson) -> Iterator[Problem]:
     if sections not in SECTIONS:
         yield lesson.problem(
             found[len(OPENING)][1],
-            f"Between Start and Key points stand two to four sections, not {sections}.",
+            f"Between Start and Key points stand two to five sections, not {sections}.",
         )
     for name, line, cell in found:
         body = cell.text.split(f"## {name}", 1)[1].split("\n## ")[0]
         if name in (*OPENING, *CLOSING) and not body.strip():
             yield lesson.problem(line, f"'## {name}' has no text.")
+
+
+def _minutes(lesson: Lesson) -> Iterator[Problem]:
+    """The minutes of the notes for instructors add up to what the lesson says of itself."""
+    minutes = lesson.front.get("minutes")
+    if not isinstance(minutes, dict) or not all(isinstance(n, int) for n in minutes.values()):
+        return  # another rule reports it
+    stated = sum(minutes.values())
+    total = sum(minutes for _, minutes in _timings(lesson))
+    if total != stated:
+        what = f"The notes' minutes add up to {total}; the front matter says {stated}."
+        yield lesson.problem(1, what)
+    for name, line, cell in _second_level(lesson):
+        if name == OPENING[2] and f"{stated} minutes" not in " ".join(cell.text.split()):
+            yield lesson.problem(line, f"'## {name}' does not say '{stated} minutes'.")
+
+
+def _timed_sections(lesson: Lesson) -> Iterator[Problem]:
+    """A note for instructors times each section."""
+    noted = [cell.line for cell, _ in _timings(lesson)]
+    sections = list(_second_level(lesson))[len(OPENING) :]
+    for (name, line, _), (_, end, _) in pairwise(sections[: 1 - len(CLOSING)]):
+        if not any(line < at < end for at in noted):
+            what = f"'## {name}' ends without a note '*For instructors.* 15 minutes.'"
+            yield lesson.problem(line, what)
+
+
+def _pauses(lesson: Lesson) -> Iterator[Problem]:
+    """Nobody has to work for longer than `STRETCH_MINUTES` without a place to pause."""
+    timings, stretch = {cell.line: n for cell, n in _timings(lesson)}, 0
+    for cell in _notes_before_pauses(lesson):
+        if cell.kind == "markdown" and not cell.instructor and _PAUSE.search(cell.text):
+            stretch = 0
+        stretch += timings.get(cell.line, 0)
+        if cell.line in timings and stretch > STRETCH_MINUTES:
+            what = f"{stretch} minutes without '**... place to pause**'; {STRETCH_MINUTES} at most."
+            yield lesson.problem(cell.line, what)
+
+
+def _timings(lesson: Lesson) -> Iterator[tuple[Cell, int]]:
+    """The notes for instructors that say how many minutes have passed since the note before."""
+    for cell in lesson.cells:
+        if cell.instructor and (found := _TIMING.match(cell.text)):
+            yield cell, int(found[1])
+
+
+def _notes_before_pauses(lesson: Lesson) -> list[Cell]:
+    """The cells; a note that directly follows a place to pause counts as before it."""
+    cells = list(lesson.cells)
+    for position in range(1, len(cells)):
+        before, cell = cells[position - 1 : position + 1]
+        if cell.instructor and _PAUSE.search(before.text):
+            cells[position - 1 : position + 1] = cell, before
+    return cells
 
 
 def _objectives(lesson: Lesson) -> Iterator[Problem]:

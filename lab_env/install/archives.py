@@ -40,7 +40,13 @@ def fetch_archive(name: str, report_progress: Progress = print) -> None:
     partial = partial_folder(target.name)
     extension, coordinates = pin["extension"], pin["coordinates"]
     maven.fetch_files(
-        [coordinates], partial, name, report_progress, extension, pin.get("classifier", "")
+        [coordinates],
+        partial,
+        name,
+        report_progress,
+        extension,
+        pin.get("classifier", ""),
+        pin["megabytes"],
     )
     maven.verify(coordinates, partial, pin["sha256"], extension)
     maven.forget_copies(partial)

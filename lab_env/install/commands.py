@@ -10,6 +10,8 @@ from lab_env.errors import LabError
 from lab_env.install.bootstrap import OFFLINE
 from lab_env.install.cache import Progress
 
+SILENT_S = 30  # a line at least this often says that the program still runs
+
 
 def run_logged(
     command: Sequence[object],
@@ -23,7 +25,8 @@ def run_logged(
     Args:
         command: the program and its arguments.
         log: the file for its output; what is there is replaced.
-        report_progress: receives a line each second.
+        report_progress: receives a line when the description has changed, looked at each second,
+            and else after half a minute.
         describe: the progress so far; the seconds are added to it.
         options: for `subprocess.Popen`.
 
@@ -34,13 +37,17 @@ def run_logged(
         process = subprocess.Popen(
             [str(part) for part in command], stdout=output, stderr=subprocess.STDOUT, **options
         )
-        started = time.monotonic()
+        started = reported_at = time.monotonic()
+        reported = ""
         try:
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(1)
                     break
-                report_progress(f"{describe()}, {time.monotonic() - started:.0f} s")
+                now, description = time.monotonic(), describe()
+                if description != reported or now - reported_at >= SILENT_S:
+                    report_progress(f"{description}, {now - started:.0f} s")
+                    reported, reported_at = description, now
         except BaseException:
             process.terminate()
             process.wait()

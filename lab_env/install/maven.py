@@ -30,6 +30,7 @@ def fetch_files(
     report_progress: Progress,
     extension: str = "jar",
     classifier: str = "",
+    megabytes: float = 0,
 ) -> None:
     """Fetch files into a folder; Ivy keeps its own copies until `forget_copies`.
 
@@ -37,9 +38,10 @@ def fetch_files(
         wanted: their coordinates.
         target: the folder.
         title: what they are, for progress and errors.
-        report_progress: receives a line each second.
+        report_progress: receives a line at a time.
         extension: of all the files.
         classifier: which of a module's files of that kind, for example `plugin`.
+        megabytes: the size of all, if it is known: then a line is reported for each tenth of it.
 
     Raises:
         LabError: one of them cannot be fetched.
@@ -49,9 +51,10 @@ def fetch_files(
     copies, files = work_dir / "cache", f"*.{extension}"
 
     def describe() -> str:
-        return (
-            f"{title}: {_count(copies, files)} of {len(wanted)}, {disk_used(copies) / 1e6:.0f} MB"
-        )
+        fetched = disk_used(copies) / 1e6
+        if megabytes:
+            return f"{title}: {min(int(10 * fetched / megabytes), 10) * 10} % of {megabytes:.0f} MB"
+        return f"{title}: {_count(copies, files)} of {len(wanted)}, {fetched:.0f} MB"
 
     command = [
         find_java().program,

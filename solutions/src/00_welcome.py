@@ -1,6 +1,6 @@
 # ---
 # title: What is a streaming lakehouse, and what will I build?
-# minutes: {teach: 12, do: 13}
+# minutes: {teach: 14, do: 16}
 # needs: []
 # services: [minio, kafka]
 # jupyter:
@@ -31,7 +31,7 @@
 #
 # ## What you need
 #
-# Python and a little SQL. Twenty-five minutes.
+# Python and a little SQL. 30 minutes.
 
 # %% [markdown]
 # ## Start
@@ -173,6 +173,9 @@ assert after_insert.objects > 10  # most people say 1, 2 or 3
 table = spark.read.format("hudi").load(path)
 columns = ["_hoodie_commit_time", "order_id", "status", "amount", "partition_date"]
 table.select(columns).orderBy("order_id").show()
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 8 minutes. Ask what each folder of the listing is for before anybody reads the text.
 
 # %% [markdown]
 # ## An update
@@ -351,7 +354,7 @@ assert before.where("status = 'paid'").count() == 0
 assert as_of(update.requested, path).where("status = 'paid'").count() == 1
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes for this section. In 00.1 half of the room forgets `where`, and pays for
+# *For instructors.* 12 minutes. In 00.1 half of the room forgets `where`, and pays for
 # everybody: let the card tell them. For 00.p2 most people say two files. Draw two boxes for the two file
 # groups and put the old and the new version into the first one. Ask what a reader would see that opened
 # all three: O-1 and O-2 twice. Short of time: give 00.2 away, and keep the two times.
@@ -480,7 +483,12 @@ HTML(draw_board(board))
 # %% [markdown]
 # Written once, it is right for a moment. From here on the course keeps it right: while the load goes on,
 # when events come late, and when a machine dies.
-#
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 10 minutes. Let the load run while you talk, and ask what could be missing from
+# a table that shows a sum.
+
+# %% [markdown]
 # ## Key points
 #
 # - A Hudi table is a folder of ordinary files and a timeline that says which of them count.

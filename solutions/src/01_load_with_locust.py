@@ -32,7 +32,7 @@
 #
 # ## What you need
 #
-# Lesson 00, and Python. Forty-five minutes. Spark has no part in this lesson.
+# Lesson 00, and Python. 45 minutes. Spark has no part in this lesson.
 
 # %% [markdown]
 # ## Start
@@ -338,7 +338,7 @@ assert by_kind.loc["HANDED", "p50_ms"] < by_kind.loc["KAFKA", "p50_ms"]
 # some user polls.) A load test that reports a success when `produce` returns has only the row `HANDED`.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes up to here, with the exercise. Draw the two moments on a time line: `produce`
+# *For instructors.* 15 minutes. Draw the two moments on a time line: `produce`
 # returns, the broker answers. Ask which of them a web shop's customer waits for. Many flush in `send`: the card says
 # what a silent broker makes of that. Short of time: give 01.1 away.
 
@@ -523,7 +523,7 @@ assert 0.5 < sent["create"] / sent.sum() < 0.7 and 0.05 < sent["cancel"] / sent.
 # exactly there, because tasks are drawn by chance.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twelve minutes. Nearly everybody takes weights for percent, and the confusion of pacing and
+# *For instructors.* 12 minutes. Nearly everybody takes weights for percent, and the confusion of pacing and
 # throughput is the point of 01.3: `constant_pacing(25)` looks right, runs without an error, and makes a load test that
 # tests nothing. Short of time: give 01.2 away.
 
@@ -706,7 +706,7 @@ assert not acknowledged & failed
 # are the price of not losing anything.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twelve minutes, the heart of the lesson. Collect the predictions aloud: some say 1,900 (the events of
+# *For instructors.* 12 minutes, the heart of the lesson. Collect the predictions aloud: some say 1,900 (the events of
 # the pause), few say 0. Common error afterwards: "so failed means lost". Point at the last row of the table. How many
 # failed sends arrive differs from run to run: what lay in the socket's buffers when the broker stopped arrives, the
 # rest does not. Short of time: give 01.4 away.
@@ -818,7 +818,7 @@ assert {"event", "late", "resend", "malformed"} == set(kinds.index)
 # what it should show.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Six minutes. Open Locust's page on the projector and change the number of users while it runs; the
+# *For instructors.* 6 minutes. Open Locust's page on the projector and change the number of users while it runs; the
 # chart follows. Two processes on two cores make no more events than one at this rate: they are here to be seen. Ask
 # why all events of the order have the same partition (the key).
 

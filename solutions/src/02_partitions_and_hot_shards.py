@@ -1,6 +1,6 @@
 # ---
 # title: Why is one consumer busy while the others idle?
-# minutes: {teach: 25, do: 20}
+# minutes: {teach: 28, do: 22}
 # needs: ["00", "01"]
 # services: [minio, kafka, kinesis]
 # jupyter:
@@ -30,8 +30,8 @@
 #
 # ## What you need
 #
-# Lessons 00 and 01. Thirty minutes for Kafka, the first two sections. The other two, fifteen minutes, show the same
-# on Amazon Kinesis; they are **optional**, and nothing later needs them. Spark has no part in this lesson.
+# Lessons 00 and 01. 50 minutes: 30 for Kafka, the first two sections. The other two show the same on
+# Amazon Kinesis; they are **optional**, and nothing later needs them. Spark has no part in this lesson.
 
 # %% [markdown]
 # ## Start
@@ -313,7 +313,7 @@ assert read["order_id"].max() < 1.25 * len(events) / PARTITIONS
 # A partition that carries much more than the mean is called [**hot**](../docs/glossary.md#hot-partition).
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes with both exercises; short of time, give 02.2 away. Draw six supermarket tills
+# *For instructors.* 17 minutes; short of time, give 02.2 away. Draw six supermarket tills
 # and one customer with forty trolleys. The usual objection: "then let two consumers read the hot partition". Ask what
 # would become of the order of the events. In 02.1 most forget `flush`: the card says how many receipts came.
 
@@ -491,7 +491,7 @@ assert boards["your key"].equals(boards["as sent"])
 # One topic for both teams, no consumer does most of the work, and the board is right.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. The third wrong answer is called *salting*; it is right for sums that
+# *For instructors.* 13 minutes. The third wrong answer is called *salting*; it is right for sums that
 # are added up again later, and wrong where order matters. Let the group say which of its own topics
 # has a key that is a date.
 
@@ -684,7 +684,7 @@ assert moved > 0.8
 # For nearly all. So with Kafka, choose the number with room to grow.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Seven minutes. Most people predict 50. The drawing of the ranges is the whole
+# *For instructors.* 10 minutes. Most people predict 50. The drawing of the ranges is the whole
 # explanation: let somebody point at where the cut should have been. (Exactly beside the hash of
 # c-0001: two cuts can give one key a shard of its own, and that is the most one can do.)
 
@@ -875,7 +875,7 @@ def shards_for(events, size, applications):
 
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Seven minutes. The second wrong answer forgets the readers: the two applications
+# *For instructors.* 10 minutes. The second wrong answer forgets the readers: the two applications
 # of the source articles (JSON and Hudi) already use up all that the ordinary way of reading gives. Real
 # plans add reserve, because rates have peaks: lesson 21 comes back to this.
 

@@ -1,6 +1,6 @@
 # ---
 # title: How does a stream of changes become a table?
-# minutes: {teach: 35, do: 30}
+# minutes: {teach: 38, do: 32}
 # needs: ["03"]
 # services: [minio, kafka]
 # jupyter:
@@ -31,7 +31,7 @@
 # ## What you need
 #
 # Lesson 03: it reads the order events from Kafka, and parts the malformed ones from the valid ones.
-# SQL and Python. Sixty-five minutes, with two good places to pause.
+# SQL and Python. 70 minutes, with two good places to pause.
 
 # %% [markdown]
 # ## Start
@@ -279,7 +279,7 @@ picture
 assert len(picture.instants) == 2 and len(picture.current) == 1
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Eighteen minutes to here. Nearly all expect *shipped* in 04.p1: let the surprise
+# *For instructors.* 18 minutes. Nearly all expect *shipped* in 04.p1: let the surprise
 # sink in before the three options. In 04.1 the common mistakes are `changed_on` ("partition by date" is
 # a reflex; ask *which* date) and `sent_at`. Draw O-31 as two boxes in two folders. Short of time: give
 # the function away and let them choose the three columns aloud.
@@ -445,7 +445,7 @@ assert trace.marks("Hudi table") == ["", "newest", "", ""]
 # and go on with the next section.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. A common answer to 04.2 filters the erasures out: it feels like
+# *For instructors.* 13 minutes. A common answer to 04.2 filters the erasures out: it feels like
 # deleting. Ask what the table knows of the erasure then. Guesses for 04.p2 are mostly too high; ask how
 # many events an order has. Short of time: run the reference, and discuss the trace only.
 
@@ -623,16 +623,16 @@ assert list(broken_trace.rows().values()) == [3, 2, 1] and repaired_verdict.ok
 
 # %% [markdown]
 # **Another good place to pause.** To go on another day, run the same cells as after the second section,
-# then the first code cell of *What breaks it*, and go on below.
+# then the first code cell of *What breaks it*, and go on with the next section.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. The usual first try repairs from a broken table, because it is
+# *For instructors.* 14 minutes. The usual first try repairs from a broken table, because it is
 # there; the ghosts tell them. The point to make: keep the events. A table that lost information
 # cannot be repaired from itself. Whoever reaches for `dropDuplicates` has learnt it as "the" way to
 # deduplicate: it keeps any row, not the newest.
 
 # %% [markdown]
-# ### A late update after an erasure
+# ## A late update after an erasure
 #
 # The ordering field protects a row. Does it also protect the place where a row *was*? Two orders, both
 # to be forgotten at 13:00. O-18 has been deleted, above. O-19 is not deleted: its row is blanked, with
@@ -778,7 +778,7 @@ assert list(doubles["status"]) == ["new", "paid", "paid"]
 # | an erased row is back | a late update after a delete | tombstone, purge after the horizon |
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twelve minutes for the last two parts. Ask for a show of hands before 04.p4 (most
+# *For instructors.* 13 minutes. Ask for a show of hands before 04.p4 (most
 # say 0). Draw a data file with three rows; strike one out and ask where the note "deleted at 13:00"
 # would stand. Short of time, skip the gallery; the table above is enough.
 
@@ -931,7 +931,12 @@ assert float(board.loc["new", "JSON files"]) > 1.2 * float(board.loc["new", "rev
 # %% [markdown]
 # To the cent. On plain files the same `GROUP BY` counts each order once for every change of it; you would
 # have to find the newest event of each order first, at every query, over all files.
-#
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 12 minutes. In 04.4 ask what another database does with an event that fits two
+# rules. Short of time: run the reference, and go to the board.
+
+# %% [markdown]
 # ## Key points
 #
 # - The record key says which row, the ordering field which version, the partition path where. All

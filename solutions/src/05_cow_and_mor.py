@@ -1,6 +1,6 @@
 # ---
 # title: What does one write do to the files?
-# minutes: {teach: 35, do: 35}
+# minutes: {teach: 33, do: 32}
 # needs: ["04"]
 # services: [minio, kafka]
 # jupyter:
@@ -30,7 +30,7 @@
 #
 # ## What you need
 #
-# Lesson 04: record key, ordering field, partition, upsert. Seventy minutes, with a good place to pause
+# Lesson 04: record key, ordering field, partition, upsert. 65 minutes, with a good place to pause
 # after each of the first three sections.
 
 # %% [markdown]
@@ -258,7 +258,7 @@ assert files_to_open == [1, 2]
 # two.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes to here. Half of the room writes `overwrite` in 05.1; let the card
+# *For instructors.* 18 minutes. Half of the room writes `overwrite` in 05.1; let the card
 # say what happened. Draw the two slices of the 20th side by side, and ask who pays: the writer or the
 # reader? Short of time: give 05.1 away, and do both predictions aloud.
 
@@ -516,7 +516,7 @@ assert status_of["O-17"] == "paid" and "O-21" not in status_of.index
 # **Another good place to pause.** To go on another day, do as after the first section.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes. Most expect `log` for the small insert and `none` for the late
+# *For instructors.* 18 minutes. Most expect `log` for the small insert and `none` for the late
 # update. Draw the file group of the 21st as one box, and put ten new rows into it: "into which file, so
 # that the next upsert finds them?" Inline compaction is on by default for batch writes to a MOR table:
 # without `hoodie.compact.inline=false` the fifth deltacommit would compact within the write, and the
@@ -746,7 +746,7 @@ assert (
 # nothing else.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. "Gone?" is the question that lawyers ask. Most people are sure
+# *For instructors.* 16 minutes. "Gone?" is the question that lawyers ask. Most people are sure
 # that a delete deletes; some know tombstones from other stores and guess that both types keep the row.
 # In 05.3 most clean first, and wonder that nothing goes: draw a MOR slice as a base file with a row
 # struck out in a *second* file. Short of time: do 05.3 together.
@@ -816,9 +816,9 @@ assert sweep["MERGE_ON_READ, times JSON"].between(1, 3).all()
 # as much**. A log keeps each row by itself, in Avro, much as JSON does. A base file is Parquet, which
 # stores columns and compresses them well. (So do logs of Parquet blocks, `PARQUET_LOGS` in
 # `lab_env/pipeline/options.py`: a log of all 1,000 orders is then smaller than the base file, which is
-# not measured in this lesson. And our
-# orders resemble each other more than real ones. So expect the lines of your own table to cross
-# elsewhere.)
+# not measured in this lesson. Nor is what Hudi documents of `MERGE INTO`: it may log only the columns that
+# changed, `hoodie.spark.sql.merge.into.partial.updates`. And our orders resemble each other more than real
+# ones. So expect the lines of your own table to cross elsewhere.)
 #
 # And the logs are not the end of it: sooner or later a compaction writes the base file too. So count
 # like this, for one file group and all writes between two compactions:
@@ -887,7 +887,7 @@ choice = {
 }
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. "Streaming, so Merge-on-Read" is the reflex. Ask for the share of a
+# *For instructors.* 13 minutes. "Streaming, so Merge-on-Read" is the reflex. Ask for the share of a
 # file that one write changes; that decides. Draw the two lines and let people say what moves the
 # crossing: larger files move COW's line up, better compression of the log moves MOR's line down. We
 # judge bytes here, not time: lesson 09 measures what the reader pays.

@@ -1,6 +1,6 @@
 # ---
 # title: Why are there a thousand small files?
-# minutes: {teach: 25, do: 20}
+# minutes: {teach: 28, do: 22}
 # needs: ["05"]
 # services: [minio, kafka]
 # jupyter:
@@ -35,7 +35,7 @@
 # ## What you need
 #
 # Lesson 03: topics, micro-batches and their checkpoint. Lesson 05: file groups, their versions, and
-# the X-ray that shows them. Forty-five minutes.
+# the X-ray that shows them. 50 minutes, with a good place to pause after the second section.
 
 # %% [markdown]
 # ## Start
@@ -261,6 +261,10 @@ print(f"{questions:,.0f} questions: {dollars_small:,.0f} US dollars")
 # %% proof="At one question per ten seconds, the requests cost over 100 US dollars a month."
 assert dollars_small > 100
 
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 16 minutes. Have the group predict before the store is asked: most say 3, 15 or 48
+# files, and a handful of requests.
+
 # %% [markdown]
 # ## Sized while writing
 #
@@ -346,6 +350,14 @@ assert kilobytes.loc["insert", "third"] < kilobytes.loc["bulk insert", "third"]
 # adds to it copies it. After three batches it is still the smaller number, because eighty footers
 # and filters weigh more than the few rows that are copied. But it goes on growing: good for the
 # reader, a growing burden for a writer that should be quick.
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 5 minutes. Ask who pays for the smaller number of files, the reader or the writer.
+
+# %% [markdown]
+# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
+# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
+# two.
 
 # %% [markdown]
 # ## Clustering: sized afterwards
@@ -515,7 +527,7 @@ extra_options = {"hoodie.clustering.inline": True, "hoodie.clustering.inline.max
 extra_options = {"hoodie.parquet.small.file.limit": "1073741824"}
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Six minutes. Two mistakes are common. Raising the small-file limit, because the
+# *For instructors.* 14 minutes. Two mistakes are common. Raising the small-file limit, because the
 # files are small: ask which operation reads that option. And switching the cleaner on, because
 # there are too many files: ask which of the 18 files a query could do without. Whoever switches
 # clustering on and leaves `max.commits` alone gets 18 files too, and the message about the default.
@@ -737,7 +749,7 @@ kept
 assert max(kept) == 5
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Eight minutes. Draw the six commits as ticks, three minutes apart, and a bar of
+# *For instructors.* 8 minutes. Draw the six commits as ticks, three minutes apart, and a bar of
 # ten minutes that begins just *before* a tick. Count the ticks under the bar, one by one. Common
 # answers: 2 ("one and a reserve"), 3 (rounded down), 10 (minutes taken for commits). The option
 # counts commits, not minutes: a stream that catches up after a pause commits faster and so
@@ -820,10 +832,8 @@ for board in boards.values():
 # Each adds up to what was sent. A table service changes files, and no row.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Timing: the cost 10 minutes, sizing 7, clustering 5 and 6 for the exercise,
-# cleaning 6 and 8. Short of time, skip archiving and show the defaults only. Have the group predict
-# before the store is asked: most say 3, 15 or 48 files, a handful of requests, and "storage falls".
-# The empty dashboard is the moment to stop and let it sink in.
+# *For instructors.* 7 minutes. Short of time, skip archiving and show the defaults only. Most say that
+# storage falls with the number of files. The empty dashboard is the moment to stop and let it sink in.
 
 # %% [markdown]
 # ## Key points

@@ -30,7 +30,7 @@
 #
 # ## What you need
 #
-# Lesson 05: file groups, base files, and what an update rewrites. Lesson 07: clustering. Fifty-five
+# Lesson 05: file groups, base files, and what an update rewrites. Lesson 07: clustering. 55
 # minutes, with a good place to pause after the second section.
 
 # %% [markdown]
@@ -256,7 +256,7 @@ assert added.to_dict() == {"base": 1, "timeline": 3}  # and no index file
 # none. This index lies in the footers of the data files.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Expect "0" for 08.p1: people think that a bloom filter finds a
+# *For instructors.* 15 minutes. Expect "0" for 08.p1: people think that a bloom filter finds a
 # row. It only rules out files; the row must still be read to be merged. Who forgets the index in 08.1
 # gets two rows: the check moves an order, which the third section explains. Short of time: give 08.1
 # away.
@@ -474,13 +474,12 @@ for kind in ("cow", "mor"):
 # copies them. (`BLOOM`, dashed, saves nothing here: a change spread all over the table touches every
 # file.)
 #
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("08")` in place of `lab =
-# Lab.start("08")`. Run the cells of *Start*, but not those that write, X-ray and read the table.
-# Then run those above that import or define something: your two functions, `BUCKETS` and `LISTS`,
-# and the lines that set the three paths and `looked = {}`.
+# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
+# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
+# two.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Expect "1" for 08.p2. Draw twenty dots in a row, then throw
+# *For instructors.* 15 minutes. Expect "1" for 08.p2. Draw twenty dots in a row, then throw
 # them into three boxes. Ask what would change with 200 new keys: `BUCKET` has a place for each,
 # `BLOOM` asks every file of the day in vain. Many take the record index for everything, because it
 # opens least: point at the last column, and at a commit every few seconds. Short of time: leave out
@@ -625,7 +624,7 @@ assert list(moved["order_id"]) == ["O-0017", "O-0018"]
 assert set(moved["_hoodie_partition_path"]) == {"partition_date=2026-11-21"}
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twelve minutes. For 08.p5 most say 21. The point is not the option's name but the
+# *For instructors.* 10 minutes. For 08.p5 most say 21. The point is not the option's name but the
 # habit: after a move, count the rows *and* look where they are. Short of time: do 08.3 together.
 
 # %% [markdown]
@@ -886,7 +885,7 @@ assert by_day["orders"].sum() == true.total + true.doubled
 # lines: no error told us, only the sum.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Ask 08.p6 aloud and wait: nearly everyone says "one". Draw a
+# *For instructors.* 15 minutes. Ask 08.p6 aloud and wait: nearly everyone says "one". Draw a
 # table on the board, an index or statistics in each line, and two columns: writers, readers. Before
 # 08.p7 let them draw the bars of the left panel themselves. Time is not shown in this section on
 # purpose: with six files there is none to save. Short of time: leave out the buckets of the reader.

@@ -30,7 +30,7 @@
 #
 # ## What you need
 #
-# Lesson 05: base files, log files, file groups. Lesson 06: compaction. Fifty minutes, with a good place
+# Lesson 05: base files, log files, file groups. Lesson 06: compaction. 50 minutes, with a good place
 # to pause after the second section.
 
 # %% [markdown]
@@ -281,7 +281,7 @@ for what in ("", "base", "logs"):
     assert list(cow.loc["snapshot"]) == list(cow.loc["read_optimized"])
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes to here. Most get 09.p1 right and 09.p2 wrong. The common answer to 09.1
+# *For instructors.* 15 minutes. Most get 09.p1 right and 09.p2 wrong. The common answer to 09.1
 # leaves out the option, because the default works. Short of time: give 09.1 away.
 
 # %% [markdown]
@@ -379,11 +379,11 @@ assert (on_the_page, still_held) == (250, 0)
 # > ([10088](https://github.com/apache/hudi/issues/10088)). *Documented in 8571, not measured here:* a
 # > session that is started with `spark.sql.filesourceTableRelationCacheSize=0` remembers no table.
 #
-# **A good place to pause.** To go on another day, run the lesson again down to this place, with your own
-# two functions: it takes a minute and a half.
+# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
+# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in two minutes.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. Ask who runs a thrift server or a notebook that stays open for days. The
+# *For instructors.* 10 minutes. Ask who runs a thrift server or a notebook that stays open for days. The
 # question that comes: "but my SQL sees new rows at once." Yes, when the same session wrote them in SQL by
 # that name: Hudi refreshes the name then. A write by path, or from another process, does not.
 
@@ -570,7 +570,7 @@ assert {file.kind for file in lab.xray(pipeline_path).files} == {"base", "log"}
 # where last hour's changes do not matter. Never for a sum that has to agree with another.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. This is the cell to stop at. Draw two boxes for the days, put the one
+# *For instructors.* 15 minutes. This is the cell to stop at. Draw two boxes for the days, put the one
 # batch on both, and ask where each of the three rows goes. Lesson 05 has taught all that is needed. In 09.3 most
 # join the two and lose the erased order. That is worth a pause: the customer asked to be forgotten, the snapshot
 # has forgotten her, and each read-optimised report still counts her. Short of time: solve 09.3 together.
@@ -726,7 +726,7 @@ assert dict(shown["until today"] - shown["orders_mor"]) == {"new": 0, "paid": 40
 # hour, and it reads the fewest bytes. The one from which somebody writes an invoice may not.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. Two answers to 09.4 pass: load the path with its query type, or ask the name
+# *For instructors.* 10 minutes. Two answers to 09.4 pass: load the path with its query type, or ask the name
 # without `_ro` in a new session. Let the group say what the second one relies on (the ending is a habit, not a
 # rule). Loading the path without a type is the common answer, and right until somebody sets the session's type.
 # Reading the folder as plain Parquet comes from people who know data lakes. Ask them which of the two base files

@@ -33,8 +33,8 @@
 #
 # ## What you need
 #
-# Lessons 03 and 04 for streams and their checkpoints, lesson 05 for file slices and cleaning. Fifty
-# minutes, with a good place to pause after the second section.
+# Lessons 03 and 04 for streams and their checkpoints, lesson 05 for file slices and cleaning. 50
+# minutes, with a good place to pause after the third section.
 
 # %% [markdown]
 # ## Start
@@ -233,8 +233,13 @@ two_lanes
 assert two_lanes.readers(moment) == seen_then
 assert two_lanes.as_of(moment) == as_of_later
 
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 14 minutes. Have the group predict 10.p1 by show of hands: most say 31.50,
+# "because the past does not change". Draw two ticks on the board and a person between them. The waiting
+# rows are the one staged thing here; a batch of millions needs no help.
+
 # %% [markdown]
-# ### The same in SQL
+# ## The same in SQL, and the board at nine
 #
 # SQL needs a name for the table. The moment may be the digits of an instant, a time to the second or
 # millisecond, or a date.
@@ -344,11 +349,9 @@ assert "packed" not in on_the_wall.index and "packed" in asked_later.index
 assert on_the_wall["revenue"].sum() - asked_later["sum(amount)"].sum() == 2
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes to here. Have the group predict 10.p1 by show of hands: most say
-# 31.50, "because the past does not change". Draw two ticks on the board and a person between them. The
-# most common answer to 10.2 travels to the moment itself; the next filters `_hoodie_commit_time`, which stands
+# *For instructors.* 8 minutes. The most common answer to 10.2 travels to the moment itself; the next filters `_hoodie_commit_time`, which stands
 # in the row and looks like the answer. It belongs to the row's last write, whatever changed, and it is a
-# requested time. The waiting rows are the one staged thing here; a batch of millions needs no help.
+# requested time.
 
 # %% [markdown]
 # ## Undo a bad batch
@@ -557,7 +560,7 @@ assert verdicts["after your replay"] == {"missing": 0, "stale": 0, "zero": 0}
 # and `board_at`. The next section makes tables of its own.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Draw the topic as a line with offsets, the table's savepoint and the
+# *For instructors.* 14 minutes. Draw the topic as a line with offsets, the table's savepoint and the
 # checkpoint as two pins in it, and move only one of them. Wrong ways, in the order in which people try
 # them: start the stream again (nothing is read); delete the checkpoint (batch 0 comes again, and is
 # skipped as known); begin behind the bad batch (O-21 and O-22 are lost: a batch is a
@@ -605,18 +608,14 @@ assert done.first()[0]
 # the table of this name in SQL, so that it can still be read as of each of its last `writes` writes, and holds
 # no older files than that needs. The procedure is
 # [run_clean](https://hudi.apache.org/docs/procedures#run_clean), with the argument `retain_commits` (default:
-# ten). Give it `options => 'hoodie.metadata.enable=false'`, as in lesson 07: then it does not depend on what the
-# session has set.
+# ten). It follows what the session has set: a cell of *Start* has switched the metadata table off.
 
 
 # %% exercise="10.4"
 def clean(name, writes):
     """Clean the table so that its last `writes` writes can still be read."""
     # BEGIN SOLUTION
-    spark.sql(f"""
-        CALL run_clean(table => '{name}', retain_commits => {writes},
-                       options => 'hoodie.metadata.enable=false')
-    """)
+    spark.sql(f"CALL run_clean(table => '{name}', retain_commits => {writes})")
     # END SOLUTION
 
 
@@ -643,8 +642,7 @@ def clean(name, writes):
 def clean(name, writes):
     spark.sql(f"""
         CALL run_clean(table => '{name}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS',
-                       file_versions_retained => {writes},
-                       options => 'hoodie.metadata.enable=false')
+                       file_versions_retained => {writes})
     """)
 
 
@@ -761,7 +759,7 @@ assert list(boards.values())[-1].sum() == sum(10 + n for n in range(1, 27)) + 7 
 # Whoever must prove what was shown, not what was true, keeps a log of that.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Most predict "1, 1" or "2, 2". Let the group find the third
+# *For instructors.* 14 minutes. Most predict "1, 1" or "2, 2". Let the group find the third
 # version of the 20th in the X-ray, then ask why the query refuses: the check is one comparison
 # with the cleaner's note, and knows nothing of files. The loud refusal is good news: an incremental query
 # of a cleaned window may return nothing without an error (lesson 11). Short of time: give 10.4 away, and stop

@@ -31,7 +31,7 @@
 #
 # ## What you need
 #
-# Lesson 05: file groups and the timeline. Lesson 07 helps: it shows cleaning. SQL and Python. Sixty
+# Lesson 05: file groups and the timeline. Lesson 07 helps: it shows cleaning. SQL and Python. 60
 # minutes, with a good place to pause after the second section.
 
 # %% [markdown]
@@ -248,7 +248,7 @@ assert list(cost["rows"]) == [1000, 2] and list(cost["files read"]) == [5, 1]
 # changes lie close together, little when they lie everywhere.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twelve minutes up to here. Almost all say four for the first prediction; ask them to
+# *For instructors.* 15 minutes. Almost all say four for the first prediction; ask them to
 # name the four, and then which of them a table "as it is now" could still hold. Do not explain change
 # data capture here; say "next lesson" and go on. Short of time: give 11.1 away, and leave out the bytes.
 
@@ -335,16 +335,16 @@ assert len(wrong.second) == 11
 # Many never notice. Count what both runs delivered, as rows and as different orders:
 
 # %% name="upsert-hides"
-delivered = {name: pd.concat([run.first, run.second]) for name, run in readers.items()}
+both_runs = {name: pd.concat([run.first, run.second]) for name, run in readers.items()}
 pd.DataFrame(
     {
-        "rows": {name: len(rows) for name, rows in delivered.items()},
-        "different orders": {name: rows["order_id"].nunique() for name, rows in delivered.items()},
+        "rows": {name: len(rows) for name, rows in both_runs.items()},
+        "different orders": {name: rows["order_id"].nunique() for name, rows in both_runs.items()},
     }
 )
 
 # %% proof="An upsert absorbs the repeated rows; a target that only appends keeps nine too many."
-by_time, by_column = delivered["completion time"], delivered["_hoodie_commit_time"]
+by_time, by_column = both_runs["completion time"], both_runs["_hoodie_commit_time"]
 assert set(by_time["order_id"]) == set(by_column["order_id"])
 assert len(by_column) - len(by_time) == 9
 
@@ -412,7 +412,7 @@ def run(path, begin):
 # functions of 11.1 and 11.2. The rest needs nothing else.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. The reflex is `max(_hoodie_commit_time)`, and the second reflex,
+# *For instructors.* 13 minutes. The reflex is `max(_hoodie_commit_time)`, and the second reflex,
 # after the message, is to add a millisecond. Draw one bar with its two ends and ask on which side of the
 # bar the bookmark has to stand. Whoever reads first and looks up the end afterwards loses the commit
 # that completes during the second run: the check lets it arrive between the two. Whoever chooses the
@@ -623,7 +623,7 @@ assert ends == list(timeline["completed"][-2:])
 # deletes. Whether each row is *written* once depends on the sink, as in lesson 03.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Let the group choose the order of the two steps and ask for the
+# *For instructors.* 15 minutes. Let the group choose the order of the two steps and ask for the
 # damage each time: "twice" or "never". Then: who else has this problem? Kafka consumers that commit
 # their offsets, and every cron job with a file of its own. Short of time: show the stream, do not run it.
 
@@ -819,12 +819,12 @@ lab.use_reference("11.4")
 
 # %%
 may_lack = {"before": bool(lost("orders", kept_bookmark(lab, audit)))}
-delivered = keep_audit()
+caught_up = keep_audit()
 may_lack["after"] = bool(lost("orders", kept_bookmark(lab, audit)))
-print(f"{delivered} row delivered; commits that may lack files, before and after: {may_lack}")
+print(f"{caught_up} row delivered; commits that may lack files, before and after: {may_lack}")
 
 # %% proof="The audit was too far behind to read commit by commit, and one run catches up."
-assert may_lack == {"before": True, "after": False} and delivered == 1
+assert may_lack == {"before": True, "after": False} and caught_up == 1
 
 # %% [markdown]
 # From the rows of the audit alone the board can be kept: of each order the newest status, and of each
@@ -856,7 +856,7 @@ assert differ["new"] == erased and (differ.drop("new") == 0).all()
 # no increment said so: the board from increments still counts it.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. For the last prediction most say "error", and some "ten". Ask which
+# *For instructors.* 17 minutes. For the last prediction most say "error", and some "ten". Ask which
 # answer would be worst in a report: nine is. Whoever has seen lesson 07 knows the reader who got zero
 # rows; this is the third kind. The alarm of 11.4 may go off one commit early, and the check allows it:
 # the cleaner also keeps the state just before `earliest_commit_to_retain`. Short of time: leave out the

@@ -30,8 +30,8 @@
 #
 # ## What you need
 #
-# Lesson 05: base files, log files and what a write does to them. Lesson 11: the incremental query. Sixty
-# minutes, with good places to pause after the second section and in the third.
+# Lesson 05: base files, log files and what a write does to them. Lesson 11: the incremental query. 60
+# minutes, with good places to pause after the second and the third section.
 
 # %% [markdown]
 # ## Start
@@ -267,7 +267,7 @@ def parsed(changes):
 
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Most say one file, some say eleven. Let people read the two images
+# *For instructors.* 15 minutes. Most say one file, some say eleven. Let people read the two images
 # of O-17 aloud before they see what the table says of the amount. Short of time: give 12.1 away.
 
 # %% [markdown]
@@ -440,7 +440,7 @@ assert list(told["change feed"]) == [
 # that define `parsed` and `increment`. The rest needs nothing else.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Let people guess the number of change rows and name them, commit by
+# *For instructors.* 12 minutes. Let people guess the number of change rows and name them, commit by
 # commit; most give the late event two rows. In 12.2 the filter on `after` alone is the usual slip: draw
 # a change row as two boxes, and let people cross out the box that an insert lacks, and the one that a
 # delete lacks. Expect the question whether `before` of one change always equals `after` of the one
@@ -680,8 +680,12 @@ assert requests["change feed"] > requests["full recompute"]
 # **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
 # *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute.
 
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 14 minutes. Before 12.3 let people say in words what a cancel does to a total.
+# "After minus before" comes quickly; that a cancelled image is worth nothing *in both places* does not.
+
 # %% [markdown]
-# ### Changes that surprise
+# ## Changes that surprise
 #
 # Two more things happen to the orders. O-40 was booked on the wrong customer and moves from C-0 to C-7.
 # And for O-13, which was erased, an update arrives late.
@@ -810,9 +814,7 @@ assert not in_feed and "O-12" in increment(cancelling)
 # over it. Not measured here; one writer at a time is safe.)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes. Before 12.3 let people say in words what a cancel does to a total.
-# "After minus before" comes quickly; that a cancelled image is worth nothing *in both places* does not.
-# In 12.4 draw three lines on one axis: the job reads, the order comes, the job writes. Then ask which
+# *For instructors.* 10 minutes. In 12.4 draw three lines on one axis: the job reads, the order comes, the job writes. Then ask which
 # moment the bookmark must be. Who asks why not keep the bookmark in a file: let them say what happens
 # when the job dies between the two writes. Short of time: leave out the two clocks.
 
@@ -935,7 +937,7 @@ assert euro(spark.read.format("hudi").load(revenue)) == euro(counted)
 # erasures, a move and a ghost. Lesson 11's board missed an erasure; this one missed nothing.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. Short of time: show the cells. The question that comes: "so is
+# *For instructors.* 9 minutes. Short of time: show the cells. The question that comes: "so is
 # Merge-on-Read wrong for a feed?" It writes less and lets each reader pay. With one reader that may be
 # fine; with ten it is paid ten times.
 

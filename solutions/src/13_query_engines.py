@@ -1,6 +1,6 @@
 # ---
 # title: "Same table, other engines: same answers?"
-# minutes: {teach: 25, do: 20}
+# minutes: {teach: 31, do: 24}
 # needs: ["09"]
 # services: [minio, kafka, metastore, trino]
 # jupyter:
@@ -32,7 +32,7 @@
 # ## What you need
 #
 # Lesson 05: base files and logs. Lessons 09 to 12 explain the query types that we ask for here. SQL and
-# Python. Forty-five minutes.
+# Python. 55 minutes, with a good place to pause after the second section.
 
 # %% [markdown]
 # ## Start
@@ -227,7 +227,7 @@ lab.xray(lab.path("orders_mor"), since=created)
 # base file anew.)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twelve minutes to here. For 13.p1 most say two, or three. In 13.1 the database is
+# *For instructors.* 13 minutes. For 13.p1 most say two, or three. In 13.1 the database is
 # forgotten most; ask who else may write into `default`. Short of time: give 13.1 away.
 
 # %% [markdown]
@@ -386,12 +386,17 @@ assert len(set(repaired.values())) == 1 and repaired["Spark SQL"] >= 20
 assert "partition_date=2026-11-21" in lab.known_partitions("returns")
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twelve minutes. For 13.p2 many say that nobody sees the new day, because "it is not
+# *For instructors.* 12 minutes. For 13.p2 many say that nobody sees the new day, because "it is not
 # registered"; let them say who asks whom. Draw two arrows: Spark to the store, Trino to the metastore and
 # then to the store. `CALL hive_sync` registers the table under the name in `hoodie.table.name`: where
 # that differs from the synced name it says "success" and makes another table. It registers a time as a
 # timestamp, so it fails where the table was synced with `bigint`. In the worked notebook the count is
 # above 20, because the check of 13.2 has written returns of its own.
+
+# %% [markdown]
+# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
+# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
+# two.
 
 # %% [markdown]
 # ## Which engine gives which answer?
@@ -683,7 +688,7 @@ if with_trino:
 # newest state.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fourteen minutes. The amber cell is the lesson. Ask before the run: "Trino does not
+# *For instructors.* 16 minutes. The amber cell is the lesson. Ask before the run: "Trino does not
 # merge logs. Does it refuse, or does it answer?" Most expect an error. Then ask what a dashboard on it
 # would show. Common error with 13.3: all Parquet files, which is what DuckDB's own
 # `read_parquet('**/*.parquet')` reads. Short of time: run the three cells of questions unread.
@@ -891,7 +896,7 @@ times.verdicts().to_frame()
 # into the memory of one process.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. For 13.p5 most say 0. Before 13.4 ask what else would put the board
+# *For instructors.* 14 minutes. For 13.p5 most say 0. Before 13.4 ask what else would put the board
 # right: Copy-on-Write, or another engine in the hall. Times vary; talk about the verdicts only. Short of
 # time: leave out the times.
 

@@ -1,6 +1,6 @@
 # ---
 # title: How much did we sell in that minute, and when is the number final?
-# minutes: {teach: 35, do: 20}
+# minutes: {teach: 38, do: 22}
 # needs: ["03", "04"]
 # services: [minio, kafka]
 # jupyter:
@@ -31,7 +31,7 @@
 # ## What you need
 #
 # Lesson 03: checkpoint, batch, and a first look at state. Lesson 04: upsert and ordering field.
-# Fifty-five minutes, with a good place to pause after the second section.
+# 60 minutes, with a good place to pause after the second section.
 
 # %% [markdown]
 # ## Start
@@ -240,7 +240,7 @@ assert times_counted == 2
 # > Programming Guide", November 2026)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes to here. Ask for examples of both times from people's own work: a
+# *For instructors.* 13 minutes. Ask for examples of both times from people's own work: a
 # sensor that buffers, a phone in the underground, a nightly file. `date_trunc` in 14.1 is a natural
 # answer; it counts right and cannot end. Short of time: give 14.1 away.
 
@@ -572,7 +572,7 @@ assert late_orders == counter == 1
 # the one that begins with `def run_to_the_end`, skip the rest, and go on below.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes. Draw the staircase before you show it. Common errors: "older
+# *For instructors.* 20 minutes. Draw the staircase before you show it. Common errors: "older
 # than the watermark is dropped" (its window decides), "the counter counts orders" (it counts sums),
 # "a restart clears it" (the checkpoint keeps it). Short of time: leave out the app and give 14.2
 # away.
@@ -836,7 +836,7 @@ assert 2 * first_window["stream"] < first_window["batch query"]
 # > 3.5 cannot. (Spark 3.5 and 4.0, "Structured Streaming Programming Guide", November 2026)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Let people say what the second attempt forgets before they run
+# *For instructors.* 16 minutes. Let people say what the second attempt forgets before they run
 # it. The right question about any stateful query: *when may this row go?* Short of time: leave out
 # the three stores.
 
@@ -1007,7 +1007,7 @@ assert 0 < still_open < len(after) / 2
 # with a batch every few seconds has three or four hollow bars.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. In 14.4 most people try the native sink first, and the card tells
+# *For instructors.* 11 minutes. In 14.4 most people try the native sink first, and the card tells
 # them how many minutes are left. Those who know other systems add in `foreachBatch`; that passes
 # every test until the first crash. Short of time: give 14.4 away, and do the crash together.
 

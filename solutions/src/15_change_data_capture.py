@@ -1,6 +1,6 @@
 # ---
 # title: "The orders live in a database. How does the lake follow it, row by row?"
-# minutes: {teach: 40, do: 25}
+# minutes: {teach: 46, do: 29}
 # needs: ["04", "12"]
 # services: [minio, kafka, postgres, connect]
 # jupyter:
@@ -33,7 +33,7 @@
 # ## What you need
 #
 # Lesson 04: record key, ordering field, upsert. Lesson 12 helps: Hudi's own change feed looks
-# alike. SQL and Python. Sixty-five minutes, with two good places to pause.
+# alike. SQL and Python. 75 minutes, with two good places to pause.
 
 # %% [markdown]
 # ## Start
@@ -378,7 +378,14 @@ def apply_changes(batch, number):
     batch.unpersist()
 
 
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 20 minutes. For 15.p1 most say one. In 15.1 the reflex is `after` alone. Draw
+# database, WAL, slot, Connect, Kafka, Spark, table as a chain, and mark where the position is kept:
+# slot, Connect's offsets, Spark's checkpoint. Short of time: give 15.1 away.
+
 # %% [markdown]
+# ## From the topic to the table
+#
 # ### Exercise 15.2 · Follow the topic
 #
 # Complete `follow`, a stream as in lesson 03. Its sink is a function:
@@ -584,11 +591,8 @@ assert list(dead["reason"]) == ["amount NAN", "operation t", "no order_id", "no 
 # compare both sides.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes to here. For 15.p1 most say one. For 15.p2 nearly all say 1,000;
-# let them look for the reason in the printed `before` before you say *replica identity*. In 15.1
-# the reflex is `after` alone. Draw database, WAL, slot, Connect, Kafka, Spark, table as a chain,
-# and mark where the position is kept: slot, Connect's offsets, Spark's checkpoint. Short of time:
-# give 15.1 away.
+# *For instructors.* 13 minutes. For 15.p2 nearly all say 1,000; let them look for the reason in the
+# printed `before` before you say *replica identity*.
 
 # %% [markdown]
 # ## Which change is last?
@@ -718,13 +722,12 @@ assert between == revenue - 5
 # the change records can tell what belongs together; a reader of the table cannot. (Debezium's
 # option `provide.transaction.metadata` also says where a transaction ends.)
 #
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("15", "postgres",
-# "connect")` in place of `lab = Lab.start(...)`. Run the cells down to the one that defines
-# `differences`, without the proofs, and **skip** three: the one that creates the tables, and the
-# two that name `three_changes`. Then run the cell that defines `before_last`, and go on below.
+# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
+# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
+# two.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. Draw two lanes over a common axis and let people mark where each
+# *For instructors.* 9 minutes. Draw two lanes over a common axis and let people mark where each
 # one believes "now" is. Whoever knows other databases asks for the commit time: `source.ts_ms` is
 # it, and it ties for all changes of a transaction. Short of time: leave out *Half a transaction*.
 
@@ -842,8 +845,13 @@ assert after_signal == {"database": [], "lake": []}
 # `source.sequence`. And here `commit_lsn` earns its place as the *first* ordering field: the read
 # of an order may have a higher LSN than a change that was made before it and committed after it.
 #
-# **Another good place to pause.** To go on another day, do as after the second section.
-#
+# **Another good place to pause.** To go on another day, do as before, with this text selected.
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 9 minutes. 15.p6: most say none ("Connect is exactly once") or one. Short of time:
+# leave out the incremental snapshot.
+
+# %% [markdown]
 # ### Who pays while the reader is away?
 #
 # The connector is stopped for maintenance. Meanwhile the shop is busy, with a table that nobody
@@ -1028,11 +1036,9 @@ assert [row[0] for row in after_snapshot["lake"]] == ["O-71"] and not after_snap
 assert recovered == {"database": [], "lake": []}
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes. 15.p6: most say none ("Connect is exactly once") or one. 15.p8
-# gets FAILED from nearly everybody; keep the status on the wall while you go on. In 15.3 most take
-# `confirmed_flush_lsn`, as its name sounds right: ask what happens if the database restarts.
-# Deleting a connector does not drop its slot: the log is kept for nobody. Short of time: leave out
-# the incremental snapshot.
+# *For instructors.* 12 minutes. 15.p8 gets FAILED from nearly everybody; keep the status on the wall
+# while you go on. In 15.3 most take `confirmed_flush_lsn`, as its name sounds right: ask what happens if
+# the database restarts. Deleting a connector does not drop its slot: the log is kept for nobody.
 
 # %% [markdown]
 # ## History
@@ -1291,7 +1297,7 @@ assert (board["lake"] == board["database"]).all() and len(board) == 5
 # > from the row before.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twelve minutes. In 15.4 most forget that a snapshot's reads are no versions.
+# *For instructors.* 12 minutes. In 15.4 most forget that a snapshot's reads are no versions.
 # Ask the room: whose history is time travel? Short of time: leave out MERGE INTO.
 
 # %% [markdown]

@@ -1,6 +1,6 @@
 # ---
 # title: "The writer died. Which events does the table hold, and who knows?"
-# minutes: {teach: 40, do: 25}
+# minutes: {teach: 43, do: 27}
 # needs: ["03", "04", "05", "10", "13", "14"]
 # services: [minio, kafka]
 # jupyter:
@@ -35,7 +35,8 @@
 #
 # Lesson 03: a checkpoint has `offsets/N` and `commits/N`, and a batch without a commit is done again.
 # Lessons 04, 05 and 10: upserts, the timeline, base files and log files, the name under which a stream
-# writes. Lessons 13 and 14: hudi-rs, `foreachBatch`. A good hour; there is a resting place in the middle.
+# writes. Lessons 13 and 14: hudi-rs, `foreachBatch`. 70 minutes, with a good place
+# to pause after the second section.
 
 # %% [markdown]
 # ## Start
@@ -430,7 +431,7 @@ HTML(draw_ladder(moments, answers))
 # commit into the archive between crash and restart, the batch is written again: harmless for an upsert.)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes to here. Starting the writer and the session takes half a minute: let
+# *For instructors.* 20 minutes. Starting the writer and the session takes half a minute: let
 # the group fill in the table of five receipts from memory meanwhile, in the right order. In 17.1 most people forget that a
 # planned batch keeps its number. Short of time: leave out `commits/N deleted` and show its column only.
 
@@ -628,7 +629,7 @@ assert by_old_stream.missing + by_old_stream.stale > 0 and by_new_stream.ok
 # defines `read_with_hudi_rs`. Skip everything else, and go on below.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Let people vote on 17.p3 before anything runs; most say "events twice". In
+# *For instructors.* 13 minutes. Let people vote on 17.p3 before anything runs; most say "events twice". In
 # 17.2 the first attempt is nearly always a new checkpoint alone. Ask: what if Kafka kept only three days?
 # Then the checkpoint was the only thing that could have told where to go on. Short of time: leave out the 100
 # events of tomorrow, and ask what `restart(0, 0, 3)` means.
@@ -852,7 +853,7 @@ assert once == {"rows": 40, "messages": 40}
 #   again, and new messages would replace old ones.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Common wrong answers of 17.3, most frequent first: a set in Python; a receipt
+# *For instructors.* 13 minutes. Common wrong answers of 17.3, most frequent first: a set in Python; a receipt
 # in a file, written after the rows (twice) or before them (never). Let the group find the moment at which
 # each of them dies badly. Short of time: show `doubled`, solve 17.3 together.
 
@@ -1079,8 +1080,13 @@ assert list(damaged.damage) == [log_file.key] and overlooked == []
 # What helps afterwards is a version of the object (bucket versioning) or a copy. A cut log that nobody can put back has to
 # leave the timeline before its events are replayed, by `rollback_to_instant` or a savepoint (lesson 10; not tried
 # here). What stood only in the damaged file is gone, for time travel, too.
-#
-# ### A poisoned message
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 14 minutes. Before the grid, let the group fill it in on a whiteboard: error, right,
+# or wrong and silent. Short of time: leave out the expired offsets, show the grid.
+
+# %% [markdown]
+# ## A poisoned message
 #
 # Last act. Somebody sends an order whose `order_id` is null. Our writer lets it through: it parses and does not validate, as
 # lesson 03 did. A record key must not be null, so the write fails. This time the writer is the session of this
@@ -1226,9 +1232,8 @@ assert all(row.failed == row.not_run == 0 for row in counts.values())
 # minutes, in a terminal: `lab campaign`. Its page shows where each kill really landed.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Before the grid, let the group fill it in on a whiteboard: error, right, or wrong
-# and silent. The last act works once per kernel; restart the kernel to show it again. *Short of time:*
-# leave out the expired offsets, show the grid, keep the last act.
+# *For instructors.* 10 minutes. The last act works once per kernel; restart the kernel to show it again. Keep it,
+# however late it is.
 
 # %% [markdown]
 # ## Key points

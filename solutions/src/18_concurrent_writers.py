@@ -33,7 +33,8 @@
 # ## What you need
 #
 # Lesson 05: file groups, base files, the timeline. Lesson 06: compaction. Lesson 08: the bucket index.
-# Lesson 17: an unfinished write and its rollback. About 65 minutes; you can pause halfway.
+# Lesson 17: an unfinished write and its rollback. 65 minutes, with a good place to pause after the
+# second section.
 
 # %% [markdown]
 # ## Start
@@ -194,7 +195,7 @@ assert "rollback" in {instant.action for instant in lab.xray(no_lock).instants}
 # You had no file in common, not even a day. Whoever *starts* second rolls back everything that is unfinished.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. Start the two notebooks before you explain them: they take half a minute. Let the group
+# *For instructors.* 10 minutes. Start the two notebooks before you explain them: they take half a minute. Let the group
 # vote on 18.p1 with hands; "both" and "hers only" (the last one wins) are the usual answers. Short of time: leave out the
 # X-ray.
 
@@ -419,7 +420,7 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 # from `ZOOKEEPER` to `STREAM, BACKFILL`. Skip everything else, and go on below.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes. In 18.1 the common answer is a provider without the mode: a lock around each
+# *For instructors.* 20 minutes. In 18.1 the common answer is a provider without the mode: a lock around each
 # commit, and nobody compares. Draw the two questions apart: who may change the timeline now (lock), and has somebody
 # changed my files (mode)? Short of time: solve 18.1 together, never leave out *Only one of you follows the rules*.
 
@@ -612,7 +613,7 @@ assert not race_of(lab, two_logs, my_run, her_run).wasted
 # > (Hudi's documentation, read November 2026.)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty minutes. In 18.2 "different rows" is the answer to wait for: ask what a writer replaces, a
+# *For instructors.* 20 minutes. In 18.2 "different rows" is the answer to wait for: ask what a writer replaces, a
 # row or a file. Short of time: leave out the first of the two tries on Merge-on-Read.
 
 # %% [markdown]
@@ -811,7 +812,7 @@ assert counted["paid"] == (101, 6261.0) and counted["corrected"][0] >= 100
 # Nothing of her last write is there.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Ask before 18.3: how does a program know that another one is dead? (It cannot;
+# *For instructors.* 15 minutes. Ask before 18.3: how does a program know that another one is dead? (It cannot;
 # it can only make sure that the other one does no harm.) Common wrong answer of 18.3: to delete the file that shows
 # `inflight`. Short of time: leave out the kill, show the X-ray of `hanging`, solve 18.3 together.
 

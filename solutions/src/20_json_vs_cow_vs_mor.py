@@ -30,7 +30,7 @@
 #
 # ## What you need
 #
-# Lessons 05 and 06: base files, log files, compaction. SQL and Python. An hour, with good places to
+# Lessons 05 and 06: base files, log files, compaction. SQL and Python. 60 minutes, with good places to
 # pause in the first section and after the second.
 
 # %% [markdown]
@@ -245,6 +245,10 @@ assert (written["mor"] > written["json"]).all()
 # choose *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again
 # in a minute.
 
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 13 minutes. Most expect Merge-on-Read to win from the first commit. Short of time:
+# give 20.1 away.
+
 # %% [markdown]
 # ### Exercise 20.2 · Two ways to ask, and a compaction
 #
@@ -407,10 +411,8 @@ assert 1 < with_filters < break_even_here
 # shaped it.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty-five minutes to here, with a rest before 20.2. Most people expect
-# Merge-on-Read to win from the first commit: draw the two lines before the chart, and ask where the
-# second one begins. In 20.2 most leave out the trigger, and wonder why nothing happens and no error
-# says so. Short of time: give 20.1 away.
+# *For instructors.* 11 minutes. Draw the two lines before the chart, and ask where the second one
+# begins. In 20.2 most leave out the trigger, and wonder why nothing happens and no error says so.
 
 # %% [markdown]
 # ## When the table grows
@@ -544,8 +546,9 @@ table["compaction / cow commit"] = (compacted / commit["cow"]).round(2)
 table["break-even, commits"] = even.round(1)
 table
 
-# %% name="break-even" proof="Compacting after each commit Merge-on-Read writes more, after every fifth less."
-assert len(even) == 6 and (even > 1).all() and (even < FIVE).all()
+# %% name="break-even" proof="After one commit no compaction is paid for, by 2 % at least; after two each is, by 10 %."
+assert len(even) == 6
+assert even.min() > 1.02 and even.max() < 2 / 1.1 < FIVE
 
 # %% name="growing" proof="As the table grows, a Copy-on-Write commit writes over twice as much; Merge-on-Read's not."
 growing = commit.xs(16, level="factor") / commit.xs(1, level="factor")
@@ -559,7 +562,9 @@ HTML(growth_chart(grown))
 # are written anew, and a larger table has larger files or more of them. (Not 16 times the bytes: in
 # the smallest table the filters are most of them.) A Merge-on-Read commit follows the *change*. But
 # a compaction follows the table as well, so both sides of the fraction grow, and the break-even
-# hardly moves: one or two commits, at every size.
+# hardly moves: between one commit and two, at every size. One commit is never enough, but it may be a
+# near thing: where a log weighs next to nothing beside the files, a compaction writes just a little
+# more than the one Copy-on-Write commit that it stands for.
 #
 # (Where *compaction / cow commit* is far from 1, the two types did not lay out the same orders
 # alike. Documented, not measured here: new orders fill up all small files of a Copy-on-Write table,
@@ -589,7 +594,7 @@ for index in ("bucket", "bloom"):
 # in a minute or two.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. The common guess is that the break-even grows with the table.
+# *For instructors.* 12 minutes. The common guess is that the break-even grows with the table.
 # Let people say what happens to both sides of the fraction. Short of time: do 20.3 together, in
 # SQL.
 
@@ -755,12 +760,23 @@ COMPARED = {
     "sum, fresh: MOR against COW": ("aggregate, fresh: warm s", "mor", "cow"),
     "sum, tidy: MOR against COW": ("aggregate, tidy: warm s", "mor", "cow"),
 }  # fmt: skip
-five = pd.DataFrame({what: compare(*pair) for what, pair in COMPARED.items()})
-five.set_axis(workloads.values()).T
+five = pd.DataFrame({what: compare(*pair) for what, pair in COMPARED.items()}, list(workloads))
 
-# %% name="five-workloads" proof="Merge-on-Read's batches write less everywhere; with services counted, not everywhere."
+medians = rounds.map(median).unstack("metric")
+batch, services = medians["ingest bytes_written"], medians["services bytes_written"]
+commits = medians["commits"][:, "mor"]
+saved_here = (batch[:, "cow"] - batch[:, "mor"]) / commits
+break_evens = (services[:, "mor"] - services[:, "cow"]) / saved_here.where(saved_here > 0)
+five["commits before the table services"] = commits.astype(int)
+five["break-even, commits"] = break_evens.round(1)
+five.rename(workloads).T
+
+# %% name="five-workloads" proof="Merge-on-Read's batches write less everywhere; with services, only past the break-even."
 assert compare("write amplification", "mor", "cow") == ["lower"] * 5
-assert compare("write amplification, services counted", "mor", "cow") != ["lower"] * 5
+counted = compare("write amplification, services counted", "mor", "cow")
+paid_back = (commits > break_evens)[list(workloads)]
+assert all(paid_back[[v == "lower" for v in counted]])
+assert not any(paid_back[[v == "higher" for v in counted]])
 
 # %% name="reads-of-both" proof="Fresh, the sum mostly takes longer on Merge-on-Read; tidy, most is inconclusive."
 assert compare("aggregate, fresh: warm s", "mor", "cow").count("higher") >= 3
@@ -771,11 +787,14 @@ assert sinks["problems"] == [] and len(tidy) == 30 and tidy.count("lower") <= 6
 
 # %% [markdown]
 # Read the rows as the rule allows. Merge-on-Read's batches write less, everywhere. With table
-# services counted they mostly do not: two batches are fewer than the break-even. Why, when one or
-# two commits were enough above? There a commit changed 1,000 of 20,000 orders or more. Here a batch
-# has 10,000 events for a table of 20,000 orders, so the logs mostly weigh nearly as much as the
-# files that Copy-on-Write writes anew, and a commit saves little. **A benchmark that does not say
-# how many commits came before the compaction, and how large they were, has not said who wins.**
+# services counted they do so only where more commits came before them than the break-even of the
+# last row. (Its compaction is what its table services wrote more than those of Copy-on-Write.) Why
+# is it mostly so much higher than one or two commits, as above? There a commit changed 1,000 of 20,000
+# orders or more. Here a batch has 10,000 events for a table of 20,000 orders, so the logs mostly
+# weigh nearly as much as the files that Copy-on-Write writes anew, and a commit saves little. With
+# hot keys a batch has fewer different orders, smaller logs, and saves more. **A benchmark that does
+# not say how many commits came before the compaction, and how large they were, has not said who
+# wins.**
 #
 # Fresh, Copy-on-Write mostly answers faster than the files, whose readers have to find the newest
 # lines, and Merge-on-Read mostly slower than Copy-on-Write. Tidy, most of it is *inconclusive*: the
@@ -806,7 +825,7 @@ assert requests.loc["json", "fresh"] < requests.loc["cow", "fresh"]
 assert look_ups.min() > 0.05
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Draw the rounds as dots on two lines before anybody writes
+# *For instructors.* 14 minutes. Draw the rounds as dots on two lines before anybody writes
 # 20.4. Ask: "which of these verdicts would one more round change?" Most expect the files to lose
 # every question; let them say why they do not at this size, and what would have to grow.
 
@@ -927,7 +946,7 @@ assert sum(board["JSON, all lines"].values()) > sum(right.values())
 # the query. Between the two tables, count the commits per compaction.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Ten minutes. Ask for the table of promises: "which of the open ones would
+# *For instructors.* 10 minutes. Ask for the table of promises: "which of the open ones would
 # change your choice?" Let people change `options` of 20.1, or the share of changes, and find a
 # table for which Merge-on-Read never pays.
 

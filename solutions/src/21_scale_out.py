@@ -1,6 +1,6 @@
 # ---
 # title: "Two more machines: what becomes faster, what does not, and what does it cost?"
-# minutes: {teach: 35, do: 25}
+# minutes: {teach: 41, do: 29}
 # needs: ["02", "03", "05", "17"]
 # services: [minio, kafka, kinesis, cluster]
 # jupyter:
@@ -34,8 +34,8 @@
 # ## What you need
 #
 # Lesson 02: a partition is read in its order; a shard has limits. Lesson 03: a stream and its batches. Lessons 04 and
-# 05: the ordering field, file groups. Lesson 17: a batch that was not committed is done again. A good hour, with a
-# resting place after the second section.
+# 05: the ordering field, file groups. Lesson 17: a batch that was not committed is done again. 70 minutes, with
+# a good place to pause after the second section.
 
 # %% [markdown]
 # ## Start
@@ -141,7 +141,11 @@ for name in ("master", "driver.host", "executor.memory", "authenticate"):
 #   cell.
 #
 # The guide [On your own cluster](../docs/cluster.md) has the settings for machines that are really apart.
-#
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 8 minutes. Most answer four or two to the first prediction: "there are two cores".
+
+# %% [markdown]
 # ## What decides how many cores work
 #
 # These three functions are the pipeline of the lesson. `parse` notes down which task parsed a row:
@@ -394,12 +398,11 @@ def ingest(topic, table, checkpoint, **options):
 
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty-five minutes to here. Most answer four or two to the first prediction: "there are two
-# cores". Draw partitions as lanes of a motorway before they see the picture. The usual wrong answer to 21.1 is
+# *For instructors.* 17 minutes. Draw partitions as lanes of a motorway before they see the picture. The usual wrong answer to 21.1 is
 # `spark.sql.shuffle.partitions`. *Short of time:* show the table of one bucket only.
 
 # %% [markdown]
-# **A resting place.** When you come back to a stopped kernel: run the cells of *Start* and of the first section, with
+# **A good place to pause.** When you come back to a stopped kernel: run the cells of *Start* and of the first section, with
 # `Lab.resume("21", "cluster", "kinesis")` in place of `Lab.start` and without `lab.replay`; then the cells of the
 # second section that import something or define a function, and your answer to 21.1.
 #
@@ -543,7 +546,7 @@ assert set(batches["commits that say so"]) == {1}
 # > minutes by default. So long its tasks just seem slow.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Fifteen minutes. Before the picture appears, let the group say what "the batch" is: the number in
+# *For instructors.* 11 minutes. Before the picture appears, let the group say what "the batch" is: the number in
 # the checkpoint, the commit, or the work. Common answer: the whole batch, from lesson 17. *Short of time:* skip the
 # table of batches.
 
@@ -853,8 +856,13 @@ assert not tied or used < 1.1
 # %% [markdown]
 # Two slots on one core, and together no more than one core-second per second. More slots per core pay where tasks
 # *wait*, for a slow store or another service. Parsing does not wait.
-#
-# ### Will autoscaling catch the burst?
+
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 20 minutes. Ask for a number before each picture: everybody overestimates 64 cores. *Short of
+# time:* leave out the tied core.
+
+# %% [markdown]
+# ## Will autoscaling catch the burst?
 #
 # > **Documented, not measured.** The service doubles the parallelism when its processors have been at 75 % or more for
 # > 15 minutes in a row, and halves it after six hours below 10 %. (Amazon: *Use automatic scaling*, read November
@@ -1072,9 +1080,8 @@ assert len(found) == len(as_sent) == ledger.rows
 assert (board["in the table"] == board["as sent"]).all() and board["as sent"].min() > 0
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Twenty-five minutes. Ask for a number before each picture: everybody overestimates 64 cores. Let a
-# group defend the right column of the capacity sheet to a boss who wants one number. *Short of time:* leave out the
-# tied core and the metadata.
+# *For instructors.* 14 minutes. Let a group defend the right column of the capacity sheet to a boss who wants one
+# number. *Short of time:* leave out the metadata.
 
 # %% [markdown]
 # ## Key points

@@ -33,8 +33,8 @@
 # ## What you need
 #
 # Everything so far. You need lessons 04 and 08 (keys, ordering, partitions, indexes), 12 (changes and
-# erasures), 14 (event time), 16 (schemas) and 17 (what a restart does) most of all. Two and a half hours, with
-# a resting place after each of the first two exercises.
+# erasures), 14 (event time), 16 (schemas) and 17 (what a restart does) most of all. 150 minutes, with
+# good places to pause after each exercise.
 
 # %% [markdown]
 # ## Start
@@ -193,12 +193,12 @@ def split(messages):
 
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Forty minutes with reading. Most first versions filter the malformed messages out, or
+# *For instructors.* 40 minutes. Most first versions filter the malformed messages out, or
 # lose those whose condition is NULL. Before anybody types, ask which field the two versions spell differently.
 # *Short of time:* start from the reference answer, `lab.use_reference("22.1")`.
 
 # %% [markdown]
-# **A resting place.** To go on another day, run the first code cell with `Lab.resume("22")` instead of
+# **A good place to pause.** To go on another day, run the first code cell with `Lab.resume("22")` instead of
 # `Lab.start("22")`, then the cell of exercise 22.1.
 #
 # ## Build it
@@ -321,13 +321,13 @@ def build(spark, source, base):
 
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Forty to sixty minutes, the longest part. Let pairs draw their tables before they type,
+# *For instructors.* 45 minutes, the longest part. Let pairs draw their tables before they type,
 # and ask each pair the last question of the list: what if the process dies between two of your writes?
 # Common mistakes: dead letters are appended, so a killed batch has them twice; the day of *arrival* is the
 # partition; a late reading undoes a delete.
 
 # %% [markdown]
-# **A resting place.** To go on another day, run the first code cell with `Lab.resume("22")`, then the cells of
+# **Another good place to pause.** To go on another day, run the first code cell with `Lab.resume("22")`, then the cells of
 # 22.1, of the options, and of 22.2.
 #
 # ### Exercise 22.3 · Answers
@@ -395,7 +395,13 @@ def answers(spark, base):
     return {"readings": table, "dead_letters": dead}
 
 
+# %% [markdown] tags=["instructor"]
+# *For instructors.* 35 minutes. *Short of time:* run the reference answer, and read the questions aloud.
+
 # %% [markdown]
+# **A third good place to pause.** To go on another day, run the first code cell with `Lab.resume("22")`, then the
+# cells of 22.1, of the options, of 22.2 and of 22.3.
+#
 # ## The exam
 #
 # The exam has six phases. Its seed is a fresh one, so nobody has seen these events.
@@ -499,7 +505,7 @@ board.head(8)
 assert len(board) == exam.record.phase("questions").figures[question]
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* Let each pair take the exam with the seed of another pair: `sit_exam(..., seed=...)`. The
+# *For instructors.* 30 minutes. Let each pair take the exam with the seed of another pair: `sit_exam(..., seed=...)`. The
 # rubric is in [the guide](../docs/instructors.md#the-capstones-rubric). *Short of time:* end after 22.3, and
 # run the exam as a demonstration with the reference answers.
 
