@@ -408,7 +408,7 @@ def certificate(
 @app.command()
 def eject(
     directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="a new or empty folder for the project")
+        str, typer.Argument(metavar="DIR", help="new folder for the project", show_default=False)
     ] = "",
     env: Annotated[
         bool, typer.Option("--env", help="instead print the settings to run it on this lab")

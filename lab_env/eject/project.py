@@ -2,7 +2,7 @@
 
 What the lab's pipeline knows (options with their reasons, parsing, when a checkpoint belongs to its
 table) is taken from the source of its modules. The rest, which in the lab is spread over the writer
-and its services, are templates in the folder `project`.
+and its services, are in the folder `templates`.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from lab_env.errors import LabError
 from lab_env.install.jars import jar_folder
 from lab_env.install.java import java_home
 from lab_env.install.versions import versions
-from lab_env.pipeline import guard, layout, options, parsing, session
+from lab_env.pipeline import guard, layout, options, parsing, session, writer
 from lab_env.settings import REPOSITORY, Endpoints, Settings
 from lab_env.shop import events
 
-TEMPLATES = Path(__file__).with_name("project")
+TEMPLATES = Path(__file__).with_name("templates")
 MANIFEST = ".ejected.json"  # each written file's SHA-256: whether somebody has changed it
 SINKS = ("cow", "mor", "dead")
 # The jars that spark-submit is told by name; what they need it finds itself.
@@ -125,6 +125,7 @@ def _facts() -> dict[str, object]:
             "options": options,
             "parsing": parsing,
             "session": session,
+            "writer": writer,
         },
     }
 
@@ -146,7 +147,9 @@ def _check_folder(folder: Path, files: dict[str, str]) -> None:
         return
     known = _known(folder)
     if not known:
-        raise LabError(f"{folder} is not empty.", "choose a new or an empty folder.")
+        raise LabError(
+            f"{folder} is not empty.", f"choose a new one, for example {folder / 'orders-stream'}"
+        )
     changed = sorted(
         name
         for name in {*known, *files} - {MANIFEST}
