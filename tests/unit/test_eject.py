@@ -1,4 +1,4 @@
-"""The ejected project stands by itself, with the options of the lab's pipeline, and loses no work."""
+"""The ejected project stands by itself and has the lab's options; ejecting overwrites no work."""
 
 import hashlib
 import importlib.util
