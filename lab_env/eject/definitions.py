@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-LAB = __package__.partition(".")[0]
+LAB = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True)

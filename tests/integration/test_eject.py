@@ -1,7 +1,7 @@
 """The ejected project runs without the lab: its job keeps what the ledger says, also when killed.
 
-Its Python finds PySpark and nothing else, and its environment has no more than the settings that
-the project's README names.
+Its Python finds PySpark, pytest and nothing else, and its environment has only the settings that the
+project's README names and what makes a JVM quick.
 """
 
 import io
@@ -11,7 +11,7 @@ import signal
 import subprocess
 import venv
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import distribution
 from pathlib import Path
 from threading import Thread
@@ -32,7 +32,7 @@ from lab_env.shop.topics import ensure_topic
 SPACE = "t-eject"
 EVENTS, RATE = 2000, 100
 SPARK = ("pyspark", "py4j")
-PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
+PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
 
 
 @pytest.fixture
@@ -76,7 +76,8 @@ def running(project: Path, environment: dict[str, str], log: Path) -> Iterator[s
         try:
             yield process
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
@@ -122,6 +123,7 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
         )
     assert min(rows_read(first).values()) >= 400, first.read_text()[-3000:]  # killed in full flow
     load.join()
+    assert len(lab.ledger().frame()) == EVENTS
     with running(project, environment | {"TRIGGER_SECONDS": "0"}, second) as job:
         assert job.wait(allowed(180)) == 0, second.read_text()[-3000:]
 
