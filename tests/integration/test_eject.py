@@ -1,7 +1,7 @@
 """The ejected project runs without the lab: its job keeps what the ledger says, also when killed.
 
-Its Python finds PySpark, pytest and nothing else, and its environment has only the settings that the
-project's README names and what makes a JVM quick.
+Its Python finds PySpark, pytest and nothing else. Its environment has only the settings that the
+project's README names, and what makes a JVM quick.
 """
 
 import io
