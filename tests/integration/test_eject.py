@@ -30,7 +30,7 @@ from lab_env.pipeline.layout import FOLDERS
 from lab_env.shop.topics import ensure_topic
 
 SPACE = "t-eject"
-EVENTS, RATE = 2000, 100
+EVENTS, RATE = 2000, 100  # sent for 20 s, so that the job is killed while they come
 SPARK = ("pyspark", "py4j")
 PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
 
@@ -103,8 +103,9 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
         "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(tmp_path),  # a killed JVM leaves its copies of the jars
         "JAVA_TOOL_OPTIONS": " ".join(QUICK_COMPILER),  # of this test: its JVMs live for a minute
-        "MAX_OFFSETS": "400",
+        "MAX_OFFSETS": "800",
     }
     for module in ("lab_env", "boto3", "pandas"):
         found = python(project, "-c", f"import {module}", environment=environment)
@@ -118,10 +119,10 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
     load.start()
     with running(project, environment | {"TRIGGER_SECONDS": "1"}, first) as job:
         wait_until(
-            lambda: job.poll() is not None or min(rows_read(first).values()) >= 400,
+            lambda: job.poll() is not None or min(rows_read(first).values()) > 0,
             allowed(180),
         )
-    assert min(rows_read(first).values()) >= 400, first.read_text()[-3000:]  # killed in full flow
+    assert min(rows_read(first).values()) > 0, first.read_text()[-3000:]  # killed in full flow
     load.join()
     assert len(lab.ledger().frame()) == EVENTS
     with running(project, environment | {"TRIGGER_SECONDS": "0"}, second) as job:
