@@ -487,6 +487,40 @@ def certificate(
 
 
 @app.command()
+def eject(
+    directory: Annotated[
+        str, typer.Argument(metavar="DIR", help="new folder for the project", show_default=False)
+    ] = "",
+    env: Annotated[
+        bool, typer.Option("--env", help="instead print the settings to run it on this lab")
+    ] = False,
+) -> None:
+    """Write the pipeline as a plain PySpark project that needs nothing of this lab.
+
+    --env prints where this lab's servers are, with their keys: eval "$(lab eject --env)".
+    """
+    from lab_env.eject import project
+
+    if env == bool(directory):
+        raise LabError(
+            "lab eject takes a folder or --env.",
+            'run: lab eject ../my-pipeline; then, to run it here: eval "$(lab eject --env)"',
+        )
+    if directory:
+        folder = Path(directory).absolute()
+        written = project.eject(folder)
+        outcome = f"{len(written)} files written" if written else "nothing has changed"
+        out.print(escape(f"{folder}: {outcome}. Next step: read its README.md"))
+        return
+    from lab_env import services
+    from lab_env.lab import Lab
+
+    lab = Lab("lab", services.endpoints())
+    for line in project.shell_lines(lab.endpoints, lab.topic("orders"), lab.base):
+        print(line)
+
+
+@app.command()
 def site(
     partial: Annotated[
         bool, typer.Option("--partial", help="also when notebooks were not executed")

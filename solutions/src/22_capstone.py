@@ -523,4 +523,5 @@ assert len(board) == exam.record.phase("questions").figures[question]
 # ## What's next
 #
 # The other two variants: change `VARIANT` and begin at the top. Then build something of your own, with a
-# ledger.
+# ledger. `.venv/bin/lab eject ../my-pipeline` gives you a start: the course's pipeline as a plain PySpark project
+# that needs nothing of this lab, with a reason beside each option.

@@ -1,0 +1,82 @@
+"""Takes definitions out of a module's source, with their comments, so that they stay in one place.
+
+What they refer to must come along; a linter finds what does not.
+"""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+LAB = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A statement of a module.
+
+    Args:
+        names: what it defines; none for an expression.
+        text: its source, with the comment and the empty lines above it.
+        lab: whether it imports something of the lab.
+        imports: whether it imports anything.
+    """
+
+    names: frozenset[str]
+    text: str
+    lab: bool
+    imports: bool
+
+
+def docstring(module: ModuleType) -> str:
+    """A module's docstring as its source has it."""
+    return _definitions(module)[0].text.strip("\n")
+
+
+def definitions(module: ModuleType, *names: str) -> str:
+    """The source of some of a module's top-level definitions, in its order.
+
+    Args:
+        module: which.
+        names: of constants, classes and functions.
+
+    Raises:
+        KeyError: the module has no such definition.
+    """
+    chosen = [one for one in _definitions(module) if one.names & set(names)]
+    if missing := set(names) - frozenset().union(*(one.names for one in chosen)):
+        raise KeyError(f"{module.__name__} does not define {', '.join(sorted(missing))}")
+    return _joined(chosen)
+
+
+def imports(module: ModuleType) -> str:
+    """A module's imports without those of the lab."""
+    return _joined([one for one in _definitions(module) if one.imports and not one.lab])
+
+
+def body(module: ModuleType) -> str:
+    """All that follows a module's imports."""
+    return _joined([one for one in _definitions(module)[1:] if not one.imports])
+
+
+def _joined(chosen: list[Definition]) -> str:
+    return "\n".join(one.text for one in chosen).strip("\n")
+
+
+def _definitions(module: ModuleType) -> list[Definition]:
+    text = Path(str(module.__file__)).read_text(encoding="utf-8")
+    lines, end, found = text.splitlines(), 0, []
+    for node in ast.parse(text).body:
+        source = "\n".join(lines[end : node.end_lineno])
+        end = node.end_lineno or 0
+        imported = isinstance(node, ast.Import | ast.ImportFrom)
+        from_lab = isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == LAB
+        found.append(Definition(_names(node), source, from_lab, imported))
+    return found
+
+
+def _names(node: ast.stmt) -> frozenset[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return frozenset({node.name})
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return frozenset(target.id for target in targets if isinstance(target, ast.Name))

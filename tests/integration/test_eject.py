@@ -1,0 +1,140 @@
+"""The ejected project runs without the lab: its job keeps what the ledger says, also when killed.
+
+Its Python finds PySpark, pytest and nothing else. Its environment has only the settings that the
+project's README names, and what makes a JVM quick.
+"""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import distribution
+from pathlib import Path
+from threading import Thread
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from own_lab import allowed, wait_until
+
+from lab_env import store
+from lab_env.campaign.judge import read_rows
+from lab_env.eject.project import eject, settings_for
+from lab_env.jvm import QUICK_COMPILER
+from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline.layout import FOLDERS
+from lab_env.shop.topics import ensure_topic
+
+SPACE = "t-eject"
+EVENTS, RATE = 2000, 100  # sent for 20 s, so that the job is killed while they come
+SPARK = ("pyspark", "py4j")
+PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
+
+
+@pytest.fixture
+def lab(services) -> Iterator[Lab]:
+    yield Lab(SPACE, services)
+    reset_lesson(SPACE)
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """The project, in a folder with a space, with a `.venv` that has only PySpark and pytest."""
+    folder = tmp_path / "my project"
+    eject(folder)
+    venv.create(folder / ".venv", symlinks=True)
+    (packages,) = (folder / ".venv").glob("lib/python*/site-packages")
+    for name in (*SPARK, *PYTEST):
+        found = Path(str(distribution("pyspark").locate_file(name)))
+        (packages / name).symlink_to(found)
+    return folder
+
+
+def python(project: Path, *words: str, environment: dict[str, str]) -> subprocess.CompletedProcess:
+    command = [str(project / ".venv" / "bin" / "python"), *words]
+    return subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, timeout=allowed(120)
+    )
+
+
+@contextmanager
+def running(project: Path, environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen]:
+    """The job; whatever it has started is killed at the end."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(project / "run.sh"), "--master", "local[2]", "--conf", "spark.ui.enabled=false"],
+            cwd=project.parent,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def rows_read(log: Path) -> dict[str, int]:
+    """How many messages each query has read, by the job's own lines."""
+    lines = [line for line in log.read_text().splitlines() if line.startswith('{"sink"')]
+    found = [json.loads(line) for line in lines]
+    return {s: sum(o["rows"] for o in found if o["sink"] == s) for s in ("cow", "mor", "dead")}
+
+
+def dead_letters(lab: Lab) -> pd.DataFrame:
+    """What the query of the dead letters has committed; files of a killed batch do not count."""
+    batches = lab.files(f"{lab.path(FOLDERS['dead'])}/_spark_metadata")
+    lines = [line for b in batches for line in store.read(lab.endpoints, b.key).splitlines()[1:]]
+    keys = {store.key_of(json.loads(line)["path"]) for line in lines}  # some stand there twice
+    files = [io.BytesIO(store.read(lab.endpoints, key)) for key in keys]
+    return pd.concat(pq.read_table(file).to_pandas() for file in files)
+
+
+def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
+    environment = settings_for(lab.endpoints, lab.topic("orders"), lab.base)
+    environment |= {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(tmp_path),  # a killed JVM leaves its copies of the jars
+        "JAVA_TOOL_OPTIONS": " ".join(QUICK_COMPILER),  # of this test: its JVMs live for a minute
+        "MAX_OFFSETS": "800",
+    }
+    for module in ("lab_env", "boto3", "pandas"):
+        found = python(project, "-c", f"import {module}", environment=environment)
+        assert "ModuleNotFoundError" in found.stderr, module
+    found = python(project, "-m", "pytest", "-q", environment=environment)
+    assert found.returncode == 0 and "11 passed" in found.stdout, found.stdout + found.stderr
+
+    first, second = tmp_path / "first.log", tmp_path / "second.log"
+    ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
+    load = Thread(target=lab.replay, kwargs={"n": EVENTS, "rate": RATE})
+    load.start()
+    with running(project, environment | {"TRIGGER_SECONDS": "1"}, first) as job:
+        wait_until(
+            lambda: job.poll() is not None or min(rows_read(first).values()) > 0,
+            allowed(180),
+        )
+    assert min(rows_read(first).values()) > 0, first.read_text()[-3000:]  # killed in full flow
+    load.join()
+    assert len(lab.ledger().frame()) == EVENTS
+    with running(project, environment | {"TRIGGER_SECONDS": "0"}, second) as job:
+        assert job.wait(allowed(180)) == 0, second.read_text()[-3000:]
+
+    dead = dead_letters(lab)
+    ledger = lab.ledger()
+    verdict = ledger.reconcile_dead(dead)
+    assert verdict.ok and verdict.rows, str(verdict)
+    for sink in ("cow", "mor"):
+        table = read_rows(lab.endpoints, lab.path(FOLDERS[sink]))
+        verdict = ledger.reconcile_table(table, sink)
+        assert verdict.ok and verdict.rows > 1000, str(verdict)
+        account = ledger.account(table, dead)
+        assert account.ok and account.superseded and account.duplicate, str(account)

@@ -1,0 +1,101 @@
+"""The ejected project stands by itself and has the lab's options; ejecting overwrites no work."""
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from typer.testing import CliRunner
+
+from lab_env.cli import app
+from lab_env.eject.definitions import definitions
+from lab_env.eject.project import MANIFEST, SINKS, eject, project_files
+from lab_env.errors import LabError
+from lab_env.pipeline import layout, options, session
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("eject") / "a project"
+    eject(folder)
+    return folder
+
+
+def module_of(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("ejected", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_it_names_nothing_of_the_lab(project):
+    texts = {path: path.read_text() for path in project.rglob("*") if path.is_file()}
+    assert len(texts) > 10
+    assert [path for path, text in texts.items() if "lab_env" in text or "LAB_" in text] == []
+
+
+@pytest.mark.parametrize("rules", [["check"], ["format", "--check"]], ids=" ".join)
+def test_it_is_clean(project, rules):
+    command = [sys.executable, "-m", "ruff", *rules, "--no-cache", str(project)]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=project)
+    assert found.returncode == 0, found.stdout
+
+
+def test_its_options_are_those_of_the_labs_pipeline(project):
+    ejected = module_of(project / "orders" / "options.py")
+    assert (ejected.COW, ejected.MOR) == (options.COW, options.MOR)
+    assert ejected.LAKEHOUSE == session.LAKEHOUSE
+    assert ejected.buckets(8) == options.buckets(8) and ejected.buckets(2) == {}
+    job = (project / "job.py").read_text()
+    assert all(f'"{sink}": "{layout.FOLDERS[sink]}"' in job for sink in SINKS)
+    run = (project / "run.sh").read_text()
+    assert all(option in run for option in session.ANYWHERE)
+
+
+def test_a_definition_comes_with_its_comment_and_a_misspelt_one_is_an_error():
+    text = definitions(options, "LOCK_RETRIES", "COW")
+    assert text.startswith("COW = ORDERS | {") and "# How often a writer that loses" in text
+    with pytest.raises(KeyError, match="COWS"):
+        definitions(options, "COWS")
+
+
+def test_ejecting_again_changes_nothing_or_brings_an_unchanged_project_up_to_date(tmp_path):
+    assert set(eject(tmp_path)) == set(project_files())
+    assert (tmp_path / "run.sh").stat().st_mode & 0o111
+    (tmp_path / ".venv").mkdir()  # what the reader adds does not count
+    assert eject(tmp_path) == []
+    job, sums = (tmp_path / name for name in ("job.py", MANIFEST))
+    current = job.read_text()
+    job.write_text("of an older version")  # with the sum that this version had noted
+    old = json.loads(sums.read_text()) | {job.name: hashlib.sha256(job.read_bytes()).hexdigest()}
+    sums.write_text(json.dumps(old))
+    assert eject(tmp_path) == [job.name, MANIFEST]
+    assert job.read_text() == current and eject(tmp_path) == []
+
+
+@pytest.mark.parametrize("spoil", ["foreign", "changed", "deleted", "in the way", "a file"])
+def test_a_folder_with_work_in_it_is_refused_and_stays_as_it_is(tmp_path, spoil):
+    folder = tmp_path / "project"
+    if spoil == "a file":
+        folder.write_text("thesis")
+    elif spoil == "foreign":
+        folder.mkdir()
+        (folder / "thesis.txt").write_text("thesis")
+    else:
+        eject(folder)
+        if spoil == "changed":
+            (folder / "job.py").write_text("mine")
+        elif spoil == "deleted":
+            (folder / "job.py").unlink()
+        else:
+            text = (folder / MANIFEST).read_text()
+            lines = [line for line in text.splitlines() if "job.py" not in line]
+            (folder / MANIFEST).write_text("\n".join(lines))
+    before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))
+    answer = CliRunner().invoke(app, ["eject", str(folder)])
+    assert isinstance(answer.exception, LabError) and answer.exception.next_step
+    assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
