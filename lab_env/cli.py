@@ -340,11 +340,9 @@ def demo(
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
     """Prepare a five-minute demo, and open it with its table written and Spark warm."""
-    import webbrowser
-
     from lab_env import services
     from lab_env.jupyterlab.server import ENDING
-    from lab_env.processes.system import has_display
+    from lab_env.processes.system import has_display, open_browser
     from lab_env.publish import demos
 
     demos.notebook_of(name)  # a wrong name is said before anything starts
@@ -361,7 +359,7 @@ def demo(
     print(f"Notes for the speaker: {shown.notes}")
     print(ENDING, flush=True)
     if browser and has_display():
-        webbrowser.open(shown.address)
+        open_browser(shown.address)
     raise typer.Exit(shown.wait())
 
 
