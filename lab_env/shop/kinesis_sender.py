@@ -7,21 +7,18 @@ record that Kinesis refused, for example because its shard is at its limit, is s
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from lab_env.settings import settings
 from lab_env.shop import streams
-from lab_env.shop.ledger import LedgerWriter
 from lab_env.shop.model import Send
+from lab_env.shop.sender import LedgerSender
 
 MOST_RECORDS = 500  # per request, Kinesis's own limit; with our events they stay below 5 MB, too
 PAUSE_S = 0.1  # after a refusal
 
-Delivered = Callable[[Send, float, str | None], None]
 
-
-class KinesisSender:
+class KinesisSender(LedgerSender):
     """Sends events to one stream and records the outcome of each in the ledger.
 
     One request is on its way at a time, so events of an order keep their order, unless Kinesis
@@ -31,37 +28,14 @@ class KinesisSender:
         address: URL of Kinesis.
         topic: name of the stream; it must exist.
         ledger_dir: the stream's ledger folder.
-        delivered: called with (send, milliseconds since it was handed over, error text or None).
-        pause: called with seconds while nothing can be done; `gevent.sleep` under Locust.
-        name: names this process's files in the ledger.
-
-    Attributes:
-        acked: number of sends that Kinesis acknowledged.
-        lost: number of sends that failed or are unknown.
+        options: those of `LedgerSender`.
     """
 
-    def __init__(
-        self,
-        address: str,
-        topic: str,
-        ledger_dir: Path,
-        delivered: Delivered | None = None,
-        pause: Callable[[float], object] = time.sleep,
-        name: str = "sender",
-    ):
-        self._topic = topic
-        self._ledger = LedgerWriter(ledger_dir, name)
-        self._delivered = delivered
-        self._pause = pause
+    def __init__(self, address: str, topic: str, ledger_dir: Path, **options):
+        super().__init__(topic, ledger_dir, **options)
         self._kinesis = streams.client(address)
         self._queue: deque[tuple[Send, float]] = deque()
         self._in_flight = 0
-        self._timeout_s = settings().send_timeout_seconds
-        self.acked = self.lost = 0
-
-    def send(self, send: Send) -> None:
-        """Take one send; its outcome is known after `poll` or `flush`."""
-        self.send_all((send,))
 
     def send_all(self, sends: Sequence[Send]) -> None:
         """Take several sends.
@@ -94,11 +68,6 @@ class KinesisSender:
         while self.waiting():
             self.poll(0.005)
         self._ledger.flush()
-
-    def close(self) -> None:
-        """Flush and close the ledger's files; nothing can be sent afterwards."""
-        self.flush()
-        self._ledger.close()
 
     def _send_some(self) -> None:
         from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
@@ -147,10 +116,6 @@ class KinesisSender:
             self.lost += 1
             (self._ledger.failed if certain else self._ledger.unknown)(send.send_id)
             self._report(send, handed_at, why)
-
-    def _report(self, send: Send, handed_at: float, error: str | None) -> None:
-        if self._delivered:
-            self._delivered(send, (time.perf_counter() - handed_at) * 1000, error)
 
 
 def _record(send: Send) -> dict:

@@ -5,19 +5,18 @@ a stream of Kinesis, through `kinesis_sender`.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from lab_env.settings import settings
 from lab_env.shop.broker import is_kinesis
 from lab_env.shop.events import SEND_ID_HEADER
 from lab_env.shop.kafka_client import confluent_options
 from lab_env.shop.kinesis_sender import KinesisSender
-from lab_env.shop.ledger import LedgerWriter
 from lab_env.shop.model import Send
+from lab_env.shop.sender import LedgerSender
 
 # With these the client says that the message never left it, or that the broker refused it. After
 # any other error, a timeout above all, the message may still arrive: its fate is unknown.
@@ -32,8 +31,6 @@ CERTAINLY_FAILED = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
 
-Delivered = Callable[[Send, float, str | None], None]
-
 
 def open_sender(address: str, topic: str, ledger_dir: Path, **options) -> "Sender | KinesisSender":
     """A sender to the broker that the address names; the options are those of `Sender`."""
@@ -41,37 +38,18 @@ def open_sender(address: str, topic: str, ledger_dir: Path, **options) -> "Sende
     return kind(address, topic, ledger_dir, **options)
 
 
-class Sender:
+class Sender(LedgerSender):
     """Sends events to one topic and records the outcome of each in the ledger.
 
     Args:
         bootstrap: `host:port` of the broker.
         topic: topic name.
         ledger_dir: the topic's ledger folder.
-        delivered: called with (send, milliseconds since it was handed over, error text or None).
-        pause: called with seconds when the client's queue is full; `gevent.sleep` under Locust.
-        name: names this process's files in the ledger.
-
-    Attributes:
-        acked: number of sends that the broker acknowledged.
-        lost: number of sends that failed or are unknown.
+        options: those of `LedgerSender`.
     """
 
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        ledger_dir: Path,
-        delivered: Delivered | None = None,
-        pause: Callable[[float], object] = time.sleep,
-        name: str = "sender",
-    ):
-        self._topic = topic
-        self._ledger = LedgerWriter(ledger_dir, name)
-        self._delivered = delivered
-        self._pause = pause
-        self.acked = self.lost = 0
-        self._timeout_s = settings().send_timeout_seconds
+    def __init__(self, bootstrap: str, topic: str, ledger_dir: Path, **options):
+        super().__init__(topic, ledger_dir, **options)
         self._producer = Producer(
             confluent_options(bootstrap)
             | {
@@ -87,10 +65,6 @@ class Sender:
                 "log_level": 2,
             }
         )
-
-    def send(self, send: Send) -> None:
-        """Hand one send to the client; its outcome is known after `poll` or `flush`."""
-        self.send_all((send,))
 
     def send_all(self, sends: Sequence[Send]) -> None:
         """Hand several sends to the client; cheaper than one by one.
@@ -140,11 +114,6 @@ class Sender:
             self._pause(0.005)
         self._ledger.flush()
 
-    def close(self) -> None:
-        """Flush and close the ledger's files; nothing can be sent afterwards."""
-        self.flush()
-        self._ledger.close()
-
     def _done(self, send: Send, handed_at: float, error: KafkaError | None, message: Message):
         if error is None:
             self.acked += 1
@@ -153,6 +122,4 @@ class Sender:
             self.lost += 1
             note = self._ledger.failed if error.code() in CERTAINLY_FAILED else self._ledger.unknown
             note(send.send_id)
-        if self._delivered:
-            milliseconds = (time.perf_counter() - handed_at) * 1000
-            self._delivered(send, milliseconds, None if error is None else error.str())
+        self._report(send, handed_at, None if error is None else error.str())

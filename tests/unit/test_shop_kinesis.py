@@ -6,7 +6,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 
 from lab_env.errors import LabError
 from lab_env.settings import Settings
-from lab_env.shop import Arrival, broker, kinesis_sender, reconcile, streams
+from lab_env.shop import Arrival, broker, reconcile, streams
+from lab_env.shop import sender as sender_module
 from lab_env.shop.kinesis_sender import KinesisSender
 from lab_env.shop.ledger import Ledger
 from lab_env.shop.model import generate
@@ -42,7 +43,7 @@ def send(monkeypatch, tmp_path):
         fake = FakeKinesis(*answers)
         monkeypatch.setattr(streams, "client", lambda address: fake)
         chosen = Settings(send_timeout_seconds=timeout)
-        monkeypatch.setattr(kinesis_sender, "settings", lambda: chosen)
+        monkeypatch.setattr(sender_module, "settings", lambda: chosen)
         sender = KinesisSender("http://k", "orders", tmp_path, pause=lambda seconds: None)
         sender.send_all(SENDS[:count])
         sender.close()

@@ -12,14 +12,13 @@ from types import CellType, FunctionType
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-from hudi import HudiTableBuilder
 from pyspark.sql import functions as F
 
 from lab_env import store
 from lab_env.course.answers import Unreadable, as_choice, as_int, as_list
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.timeline import Instant, parse_data_name
+from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l17.receipts import IDENTIFIER, NONE, read_receipts, receipts_in
 from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.checkpoint import FIRST_OFFSETS, read_checkpoint
@@ -271,7 +270,7 @@ class GoesOn:
 
 def _differences(lab, path: str) -> tuple[int, int]:
     """Missing orders, and wrong ones, against the ledger."""
-    found = lab.ledger(lab.topic("orders")).reconcile_table(_read(lab, path))
+    found = lab.ledger(lab.topic("orders")).reconcile_table(rows_of(path).to_pandas())
     return found.missing, found.stale + found.duplicate + found.ghost + found.altered
 
 
@@ -602,20 +601,8 @@ def _rows(lab, table: str, batch: int) -> pd.DataFrame:
     """The rows of one batch in the table; none without a table."""
     if not _commits(lab, table):
         return pd.DataFrame({"offset": []})
-    rows = _read(lab, table)
+    rows = rows_of(table).to_pandas()
     return rows[rows["offset"] // 1000 == batch]
-
-
-def _read(lab, table: str) -> pd.DataFrame:
-    """The rows of a table, by hudi-rs; the store's keys are in the environment."""
-    options = {
-        "aws_endpoint": lab.endpoints.s3_endpoint,
-        "aws_region": lab.endpoints.s3_region,
-        "aws_allow_http": "true",
-    }
-    address = table.replace("s3a://", "s3://")
-    builder = HudiTableBuilder.from_base_uri(address).with_storage_options(options)
-    return pa.Table.from_batches(builder.build().read()).to_pandas()
 
 
 def _outside(lab, table: str) -> set[str]:
