@@ -87,14 +87,14 @@ def test_too_little_memory_is_a_warning(monkeypatch):
 
 
 def test_in_wsl_too_little_memory_names_the_file_that_gives_it_more(monkeypatch, tmp_path):
-    monkeypatch.setattr(doctor, "NEEDED_MEMORY", 1_000_000)
-    assert ".wslconfig" not in finding("memory").fix
     kernel = tmp_path / "version"
-    kernel.write_text("Linux version 5.15.167.4-microsoft-standard-WSL2 (root@f9c826d3017f)")
     monkeypatch.setattr(system, "KERNEL", kernel)
-    assert "memory=6GB below [wsl2] in .wslconfig" in finding("memory").fix
+    monkeypatch.setattr(doctor, "NEEDED_MEMORY", 1_000_000)
+    assert ".wslconfig" not in next(doctor._memory()).fix
+    kernel.write_text("Linux version 5.15.167.4-microsoft-standard-WSL2 (root@f9c826d3017f)")
+    assert "memory=6GB below [wsl2] in .wslconfig" in next(doctor._memory()).fix
     monkeypatch.setattr(doctor, "NEEDED_MEMORY", 0)
-    assert finding("memory").fix == ""
+    assert next(doctor._memory()).fix == ""
 
 
 @pytest.mark.parametrize(
