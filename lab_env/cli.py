@@ -34,6 +34,8 @@ cloud = typer.Typer(
     no_args_is_help=True,
 )
 app.add_typer(cloud, name="cloud")
+room = typer.Typer(help="Where the seats of a course are stuck. See docs/instructors.md.")
+app.add_typer(room, name="room")
 
 Names = Annotated[
     list[str] | None, typer.Argument(help="services to start; by default minio and kafka")
@@ -160,6 +162,7 @@ def status(
 @app.command()
 def doctor() -> None:
     """Check this machine and the lab, and say how to fix what is wrong."""
+    from lab_env.room.command import tell_verdict
     from lab_env.services.doctor import run_checks
 
     marks = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
@@ -168,6 +171,7 @@ def doctor() -> None:
         out.print(f"{marks[finding.verdict]}  {finding.subject:<12} {escape(finding.fact)}")
         if finding.fix:
             out.print(f"      {'':<12} [bold]{escape(finding.fix)}[/]")
+    tell_verdict(findings)
     if any(finding.verdict == "fail" for finding in findings):
         raise typer.Exit(1)
 
@@ -416,6 +420,55 @@ def site(
     for name, why in built.lacks.items():
         out.print(escape(f"not in it: {name} {why}"))
     out.print(escape(f"{len(built.notebooks)} notebooks and the guides: open {built.index}"))
+
+
+@room.callback(invoke_without_command=True)
+def open_room(
+    context: typer.Context,
+    bind: Annotated[
+        str, typer.Option(help="IPv4 address; 0.0.0.0 lets other machines in; by default LAB_BIND")
+    ] = "",
+    new_code: Annotated[
+        bool, typer.Option("--new-code", help="the old code and page are no longer valid")
+    ] = False,
+) -> None:
+    """Open a room on this machine: a page that shows where the seats that join it are stuck."""
+    if context.invoked_subcommand:
+        return
+    from lab_env.room.command import open_room
+
+    open_room(
+        bind,
+        new_code,
+        say=lambda line: print(line, flush=True),
+        warn=lambda line: err.print(f"[yellow]{escape(line)}[/]"),
+    )
+
+
+@room.command("join")
+def join_room(
+    address: Annotated[str, typer.Argument(help="as the instructor shows it: http://HOST:PORT")],
+    code: Annotated[str, typer.Argument(help="of the room")],
+    name: Annotated[str, typer.Option(help="what the page calls you; by default a number")] = "",
+) -> None:
+    """Report to a room from now on: exercise, attempts, outcome; no answers. See what is sent."""
+    from lab_env.room.command import join
+    from lab_env.services.doctor import run_checks
+
+    number, report = join(address, code, name, run_checks())
+    out.print(escape(f"You are {name or f'seat {number}'} in the room. This was sent:"))
+    out.print(escape(report.model_dump_json()))
+    out.print(
+        "Each check of an exercise sends the same fields, filled in. To end it: lab room leave"
+    )
+
+
+@room.command("leave")
+def leave_room() -> None:
+    """Report nothing any more."""
+    from lab_env.room.command import leave
+
+    out.print("You have left the room." if leave() else "You are in no room.")
 
 
 @author.command("build")

@@ -33,6 +33,7 @@ from lab_env.processes import supervisor
 from lab_env.processes.environment import mark, programs_of_lesson
 from lab_env.processes.state import folder
 from lab_env.processes.tree import kill_processes
+from lab_env.room.seat import SEAT
 from lab_env.settings import REPOSITORY, Endpoints, settings
 from lab_env.shop.ledger import Ledger, ledger_directory
 from lab_env.shop.load import Load
@@ -119,8 +120,9 @@ class Lab:
             The handle, which displays what runs where.
         """
         check_lesson(lesson)
-        services.check_for_lesson(needs)
-        services.up([*services.DEFAULT, *needs])
+        with SEAT.entering(lesson):
+            services.check_for_lesson(needs)
+            services.up([*services.DEFAULT, *needs])
         if optional:
             services.start_optional(optional)
         lab = cls(lesson, services.endpoints(), needs)
@@ -132,8 +134,9 @@ class Lab:
     def resume(cls, lesson: str, *needs: str) -> "Lab":
         """Continue a lesson: like `start`, but nothing is cleared."""
         check_lesson(lesson)
-        services.check_for_lesson(needs)
-        services.up([*services.DEFAULT, *needs])
+        with SEAT.entering(lesson):
+            services.check_for_lesson(needs)
+            services.up([*services.DEFAULT, *needs])
         return cls(lesson, services.endpoints(), needs)
 
     @property

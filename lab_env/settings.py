@@ -79,6 +79,7 @@ class Settings(BaseSettings):
     jupyter_port: Port = Field(8888, description="JupyterLab")
     spark_ui_port: Port = Field(4040, description="Spark UI of a lesson's session")
     locust_port: Port = Field(8089, description="web UI of the load generator")
+    room_port: Port = Field(8790, description="page of lab room; no other is taken instead")
     bind: str = Field(
         "127.0.0.1", description="address that every server listens on", examples=["127.0.0.1"]
     )

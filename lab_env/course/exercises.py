@@ -13,6 +13,7 @@ from lab_env.course.checking import Check, NotYet, Passed, checks_of_lesson, mis
 from lab_env.course.outcomes import Card, Outcome, report
 from lab_env.course.registry import REGISTRY
 from lab_env.errors import LabError
+from lab_env.room.seat import SEAT
 from lab_env.settings import settings
 
 
@@ -44,10 +45,16 @@ class Exercises:
         Raises:
             LabError: no such exercise; or, under LAB_STRICT, the exercise is not passed.
         """
-        outcome = self.judge(exercise_id, answer)
+        exercise = registry.exercise(exercise_id, self.folder)
+        try:
+            outcome = self.judge(exercise_id, answer)
+        except LabError:
+            SEAT.trouble(exercise.id)
+            raise
         if outcome.passed:
             self.solved.add(exercise_id)
-        progress.record_outcome(exercise_id, outcome.kind)
+        attempts = progress.record_outcome(exercise_id, outcome.kind)
+        SEAT.checked(exercise.id, outcome.kind, attempts, outcome.text)
         report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
         if settings().strict and not outcome.passed:
             raise LabError(f"{outcome.title}. {outcome.text}", outcome.next_step)

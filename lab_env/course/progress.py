@@ -60,15 +60,18 @@ def change(edit: Callable[[dict], None]) -> dict:
     return kept
 
 
-def record_outcome(exercise_id: str, kind: str) -> None:
+def record_outcome(exercise_id: str, kind: str) -> int:
     """Keep an attempt. What was passed once stays passed; an empty stub is no attempt.
 
     Args:
         exercise_id: for example `04.1`.
         kind: of the outcome.
+
+    Returns:
+        The number of attempts so far; 0 for a stub.
     """
     if kind == "not attempted":
-        return
+        return 0
 
     def edit(kept: dict) -> None:
         entry = kept["exercises"].setdefault(exercise_id, {})
@@ -77,7 +80,7 @@ def record_outcome(exercise_id: str, kind: str) -> None:
             entry["outcome"] = kind
             entry["at"] = _now()
 
-    change(edit)
+    return change(edit)["exercises"][exercise_id]["attempts"]
 
 
 def next_hint(exercise_id: str, available: int) -> int:

@@ -24,6 +24,7 @@ PURGED = (
     "logs",
     "progress.json",
     "progress.lock",
+    "room.json",
     "slides",
     "spark",
     "tour",

@@ -3,7 +3,7 @@
 Kernels attach to servers that run elsewhere, so nothing here keeps state in this process.
 """
 
-from lab_env.services.base import request_json
+from lab_env.services.base import Finding, request_json
 from lab_env.services.cluster import Cluster
 from lab_env.services.manager import (
     ServiceStatus,
@@ -28,6 +28,7 @@ __all__ = [
     "DEFAULT",
     "SERVICES",
     "Cluster",
+    "Finding",
     "Metastore",
     "Postgres",
     "Prometheus",

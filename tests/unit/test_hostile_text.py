@@ -11,6 +11,9 @@ from lab_env.display.card import card, styled
 from lab_env.display.chart import new_chart, svg
 from lab_env.display.html import frame_table, table
 from lab_env.lessons.l13.figures import EngineMatrix, Reply
+from lab_env.room.board import Board
+from lab_env.room.report import Report
+from lab_env.room.server import page as room_page
 from lab_env.settings import REPOSITORY
 from lab_env.tour import report as tour_report
 from lab_env.tour.tour import Tour
@@ -50,6 +53,13 @@ def page_of_a_tour() -> str:
     return tour_report.tour_page(tour)
 
 
+def page_of_a_room() -> str:
+    """The page of a room with a seat that calls itself so."""
+    board = Board()
+    board.receive(Report(seat="0" * 16, name=HOSTILE))
+    return room_page(board, join=HOSTILE)
+
+
 SHOWN = {
     "card": lambda: card(HOSTILE, None, FRAME, f"`{HOSTILE}` **{HOSTILE}**", HOSTILE, HOSTILE),
     "styled": lambda: styled(FRAME).to_html(),
@@ -60,6 +70,7 @@ SHOWN = {
     "table": lambda: table([HOSTILE], [[HOSTILE]]),
     "table of a frame": lambda: frame_table(FRAME),
     "page of the tour": page_of_a_tour,
+    "page of a room": page_of_a_room,
     "page of the benchmark": lambda: bench_report.page({"problems": [HOSTILE]}),
 }
 

@@ -1,0 +1,189 @@
+"""What the room knows of its seats: in memory only, and gone when the room closes."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from lab_env.course import registry
+from lab_env.room.messages import message_text
+from lab_env.room.report import SILENT_AFTER_S, Report
+
+MAX_SEATS = 200
+SLACK_S = 1.0  # two reports of one activity differ by the time that they travelled
+TITLES = {"ok": "ok", "warn": "warns of", "fail": "FAIL:"}
+
+
+class RoomFull(Exception):
+    """There are as many seats as the room takes."""
+
+
+@dataclass
+class SeatState:
+    """What a seat has reported; times are seconds of the board's clock.
+
+    Args:
+        number: in the order in which seats came.
+        report: its newest report of an activity.
+        heard: when the newest report came.
+        active: when its newest activity was.
+        failing: when each exercise (or lesson that did not start) was first seen not passed.
+    """
+
+    number: int
+    report: Report
+    heard: float
+    active: float
+    failing: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def stuck_since(self) -> float | None:
+        """When the exercise of the last check was first seen not passed; None if it is passed."""
+        return self.failing.get(_place(self.report))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One seat as the page shows it; all of it is text to be escaped.
+
+    Args:
+        label: the name that was given, or "seat 3".
+        where: lesson or exercise, with its title.
+        attempts: at that exercise; empty without one.
+        outcome: of the last check.
+        stuck: how long the exercise has not been passed; empty if it is.
+        message: the check's message with its holes, or the exception's name.
+        doctor: the verdict of `lab doctor`.
+        healthy: whether that verdict is not `fail`.
+        heard: when the seat was heard of last.
+        silent: whether it should have been heard of since.
+    """
+
+    label: str
+    where: str
+    attempts: str
+    outcome: str
+    stuck: str
+    message: str
+    doctor: str
+    healthy: bool
+    heard: str
+    silent: bool
+
+
+class Board:
+    """The seats of a room.
+
+    Args:
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._seats: dict[str, SeatState] = {}
+        self._lock = Lock()
+        self._came = 0
+        self._titles = {
+            exercise.id: exercise.title
+            for lesson in registry.lessons().values()
+            for exercise in lesson.exercises
+        }
+
+    def receive(self, report: Report) -> int:
+        """Take a report.
+
+        Returns:
+            The seat's number.
+
+        Raises:
+            RoomFull: the seat is new, and there is no room for it.
+        """
+        now = self._clock()
+        with self._lock:
+            seat = self._seats.get(report.seat) or self._new_seat(report, now)
+            if report.leaving:
+                del self._seats[report.seat]
+                return seat.number
+            seat.heard = now
+            active = now - report.idle_seconds
+            # A seat may have two notebooks open; the one that was used last counts. What comes
+            # from the shell (`lab room join`, `lab doctor`) is about no lesson.
+            if report.lesson and active >= seat.active - SLACK_S:
+                _take_activity(seat, report, active)
+            else:
+                fresh = {"name", "doctor", "doctor_about"}
+                changed = {name: getattr(report, name) for name in fresh}
+                seat.report = seat.report.model_copy(update=changed)
+            return seat.number
+
+    def _new_seat(self, report: Report, now: float) -> SeatState:
+        if len(self._seats) >= MAX_SEATS:
+            raise RoomFull
+        self._came += 1
+        who = report.model_copy(update={"lesson": "", "exercise": "", "outcome": ""})
+        self._seats[report.seat] = SeatState(self._came, who, heard=now, active=-math.inf)
+        return self._seats[report.seat]
+
+    def rows(self) -> list[Row]:
+        """All seats: first who is stuck, longest first, then the others, longest idle first."""
+        now = self._clock()
+        with self._lock:
+            seats = sorted(self._seats.values(), key=_order)
+            return [self._row(seat, now) for seat in seats]
+
+    def stuck_at(self) -> list[tuple[str, int]]:
+        """The exercises at which seats are stuck, with how many; most seats first."""
+        counts: dict[str, int] = {}
+        with self._lock:
+            for seat in self._seats.values():
+                if seat.stuck_since is not None:
+                    place = _place(seat.report)
+                    counts[place] = counts.get(place, 0) + 1
+        return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+    def _row(self, seat: SeatState, now: float) -> Row:
+        report, since = seat.report, seat.stuck_since
+        return Row(
+            label=report.name or f"seat {seat.number}",
+            where=self._where(report),
+            attempts=str(report.attempts) if report.exercise else "",
+            outcome=report.outcome,
+            stuck="" if since is None else duration(now - since),
+            message=report.error or message_text(report.lesson, report.message),
+            doctor=" ".join([TITLES.get(report.doctor, ""), ", ".join(report.doctor_about)]).strip()
+            or "not asked",
+            healthy=report.doctor != "fail",
+            heard=f"{duration(now - seat.heard)} ago",
+            silent=now - seat.heard > SILENT_AFTER_S,
+        )
+
+    def _where(self, report: Report) -> str:
+        if report.exercise:
+            return f"{report.exercise} {self._titles.get(report.exercise, '')}".strip()
+        return f"lesson {report.lesson}" if report.lesson else "no lesson yet"
+
+
+def duration(seconds: float) -> str:
+    """A time span for people: `40 s`, `12 min`, `1 h 05 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(int(seconds) // 60, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
+
+
+def _take_activity(seat: SeatState, report: Report, active: float) -> None:
+    seat.report, seat.active = report, active
+    if report.outcome in ("", "passed"):
+        seat.failing.pop(_place(report), None)
+    else:
+        seat.failing.setdefault(_place(report), active)
+
+
+def _place(report: Report) -> str:
+    return report.exercise or report.lesson
+
+
+def _order(seat: SeatState) -> tuple[bool, float]:
+    since = seat.stuck_since
+    return since is None, seat.active if since is None else since

@@ -1,0 +1,200 @@
+"""What `lab room` does: open a room, join one, leave it, and tell it the doctor's verdict."""
+
+import ipaddress
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from http.client import HTTPException
+from urllib.parse import urlsplit
+
+import psutil
+
+from lab_env.errors import LabError
+from lab_env.processes.state import home, read_state, update_state, write_private
+from lab_env.room.report import MAX_NAME, Report, is_code, is_name
+from lab_env.room.seat import FILE, Membership, Refused, about, membership, send
+from lab_env.services import Finding
+from lab_env.settings import settings
+
+ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no letter that looks like a digit
+EXPOSED = (
+    "Other machines can reach the room. It asks seats for its code and the page for its key, but"
+    " does not encrypt: whoever can read this network's traffic can read both, and the reports."
+)
+
+
+def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Callable[[str], None]):
+    """Serve a room until Ctrl-C.
+
+    Args:
+        bind: IPv4 address to listen on; empty for LAB_BIND.
+        new_code: take a new code and key; the seats then have to join anew.
+        say: receives the lines for the instructor.
+        warn: receives the warning if other machines can reach the room.
+
+    Raises:
+        LabError: the address is not allowed or in use.
+    """
+    from lab_env.room.board import Board
+    from lab_env.room.server import RoomServer
+
+    host, port = _ipv4(bind or settings().bind), settings().room_port
+    code, key = _kept_secrets(new_code)
+    shown = [f"http://{address}:{port}" for address in _addresses(host)]
+    joins = [f"lab room join {address} {code}" for address in shown]
+    try:
+        server = RoomServer((host, port), Board(), code, key, joins[0])
+    except OSError as error:
+        raise LabError(
+            f"The room cannot listen on {host}:{port}: {error.strerror}.",
+            "set LAB_ROOM_PORT to a free port, or --bind to an address of this machine.",
+        ) from None
+    if not ipaddress.IPv4Address(host).is_loopback:
+        warn(EXPOSED)
+    for address, typed in zip(shown, joins, strict=True):
+        say(f"The page, for you alone: {address}/?key={key}")
+        say(f"A seat joins with: {typed}")
+    say("Ctrl-C closes the room. The page and what it knows are then gone; the code stays.")
+    with server:
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say("The room is closed.")
+
+
+def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tuple[int, Report]:
+    """Join a room; from then on this lab's checks are reported to it.
+
+    Args:
+        address: of the room, for example `http://192.168.1.7:8790`.
+        code: of the room.
+        name: what the page shows; empty for a number.
+        findings: what `lab doctor` found.
+
+    Returns:
+        The seat's number, and what was sent.
+
+    Raises:
+        LabError: an argument is not allowed, or the room does not take the seat.
+    """
+    address, code = _address(address), code.strip().lower()
+    if not is_code(code):
+        raise LabError(f"{code!r} is no room's code.", "type it as the page shows it: abcd-2345")
+    if not is_name(name):
+        raise LabError(
+            f"A name has at most {MAX_NAME} printable characters.", "choose a shorter one."
+        )
+    known = membership()
+    seat = known.seat if known else secrets.token_hex(8)
+    verdict, subjects = verdict_of(findings)
+    joined = Membership(
+        address=address,
+        code=code,
+        seat=seat,
+        name=name,
+        doctor=verdict,
+        doctor_about=subjects,
+    )
+    report = about(joined)
+    number = _send_or_say(joined, report)
+    _keep(joined)
+    return number, report
+
+
+def leave() -> bool:
+    """Leave the room; False if there is none."""
+    joined = membership()
+    (home() / FILE).unlink(missing_ok=True)
+    if joined:
+        with suppress(OSError, HTTPException, Refused):  # a room that is gone shows nobody
+            send(joined, about(joined, leaving=True))
+    return joined is not None
+
+
+def tell_verdict(findings: Sequence[Finding]) -> None:
+    """Tell the room, if this lab joined one, what `lab doctor` has found now."""
+    if joined := membership():
+        verdict, subjects = verdict_of(findings)
+        joined = joined.model_copy(update={"doctor": verdict, "doctor_about": subjects})
+        _keep(joined)
+        with suppress(OSError, HTTPException, Refused):  # the lesson's next report has it, too
+            send(joined, about(joined))
+
+
+def verdict_of(findings: Sequence[Finding]) -> tuple[str, tuple[str, ...]]:
+    """The worst verdict, and what it is about: no fact, because facts have paths and addresses."""
+    for worst in ("fail", "warn"):
+        if subjects := {finding.subject for finding in findings if finding.verdict == worst}:
+            return worst, tuple(sorted(subjects))
+    return "ok", ()
+
+
+def _keep(joined: Membership) -> None:
+    write_private(home() / FILE, joined.model_dump_json(indent=1) + "\n")
+
+
+def _send_or_say(joined: Membership, report: Report) -> int:
+    try:
+        return send(joined, report)
+    except Refused as refused:
+        why = {403: "says that this is not its code", 503: "is full"}
+        said = why.get(refused.status, f"refuses the report (HTTP {refused.status})")
+        raise LabError(f"The room {said}.", "ask the instructor for address and code.") from None
+    except (OSError, HTTPException) as error:
+        raise LabError(
+            f"No room answers at {joined.address}: {error}.",
+            "is the address right, and does `lab room` run there with --bind?",
+        ) from None
+
+
+def _kept_secrets(new: bool) -> tuple[str, str]:
+    """The room's code and key: the same at each start, so that seats need not join again."""
+    known = read_state().get("room", {})
+    if new or not {"code", "key"} <= known.keys():
+        letters = "".join(secrets.choice(ALPHABET) for _ in range(8))
+        update_state("room", code=f"{letters[:4]}-{letters[4:]}", key=secrets.token_urlsafe(16))
+        known = read_state()["room"]
+    return known["code"], known["key"]
+
+
+def _ipv4(address: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(address))
+    except ValueError:
+        raise LabError(
+            f"{address!r} is no IPv4 address.",
+            "use --bind 0.0.0.0 for all networks of this machine.",
+        ) from None
+
+
+def _addresses(host: str) -> list[str]:
+    """The addresses at which seats find a server: for 0.0.0.0 those of this machine's networks."""
+    if host != "0.0.0.0":
+        return [host]
+    found = (
+        part.address
+        for parts in psutil.net_if_addrs().values()
+        for part in parts
+        if part.family.name == "AF_INET"
+    )
+    outside = [address for address in found if not ipaddress.IPv4Address(address).is_loopback]
+    return sorted(outside) or ["127.0.0.1"]
+
+
+def _address(text: str) -> str:
+    """A room's address in its one form.
+
+    Raises:
+        LabError: it is no address of a room.
+    """
+    try:
+        parts = urlsplit(text.strip().rstrip("/"))
+        usable = parts.scheme == "http" and parts.hostname and parts.port
+    except ValueError:
+        usable = False
+    if not usable or parts.path or parts.query or parts.fragment or parts.username:
+        raise LabError(
+            f"{text!r} is no room's address.",
+            "type it as the page shows it: http://192.168.1.7:8790",
+        )
+    return f"http://{parts.netloc}"

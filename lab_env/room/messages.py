@@ -1,0 +1,136 @@
+"""Which of its messages a check has shown, as an id that carries nothing of the learner's.
+
+A message is often filled in with what the learner answered: "You say 3; the listing has 4." In the
+source of the checks it is a template with holes. A seat sends the id of the template, and the room
+finds the template again in its own copy of the course: "You say …; the listing has …."
+"""
+
+import ast
+import builtins
+import hashlib
+import re
+import string
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+HOLE = "…"
+LEAST = 12  # characters of its own that make a template's match more than chance
+
+# Beside those of Python, the exceptions that a learner's code raises.
+KNOWN_ERRORS = {name for name in vars(builtins) if name.endswith(("Error", "Exception"))} | {
+    "AnalysisException",
+    "ArrowInvalid",
+    "CatalogException",
+    "ClientError",
+    "IllegalArgumentException",
+    "KafkaException",
+    "ParseException",
+    "Py4JJavaError",
+    "Py4JError",
+    "PythonException",
+    "StreamingQueryException",
+}
+
+# The parts of a template between its holes; the first and the last one may be empty.
+Parts = tuple[str, ...]
+
+
+def message_id(lesson: str, text: str) -> str:
+    """The id of the message that fits a text best; empty if it is none of the lesson's messages.
+
+    Args:
+        lesson: two digits.
+        text: what the learner was shown.
+    """
+    fitting = [parts for parts in _messages(lesson).values() if _fits(parts, text)]
+    best = max(fitting, key=_own_characters, default=None)
+    return _id(best) if best else ""
+
+
+def message_text(lesson: str, known_id: str) -> str:
+    """The message with that id, with `…` for each hole; empty if this copy has no such message."""
+    parts = _messages(lesson).get(known_id)
+    return HOLE.join(parts) if parts else ""
+
+
+def error_name(text: str) -> str:
+    """The name of the exception that the card of a mistake begins with, if it is well known."""
+    found = re.match(r"(\w+)\b", text)
+    return found[1] if found and found[1] in KNOWN_ERRORS else ""
+
+
+@cache
+def _messages(lesson: str) -> dict[str, Parts]:
+    """All templates that a check of a lesson can show, by id."""
+    if not re.fullmatch(r"\d\d", lesson):
+        return {}
+    folders = ("course", "lessons", "capstone", f"lessons/l{lesson}")
+    found = {
+        parts
+        for folder in folders
+        for path in sorted((PACKAGE / folder).glob("*.py"))
+        for parts in _templates_in(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    return {_id(parts): parts for parts in found if _own_characters(parts) >= LEAST}
+
+
+def _templates_in(tree: ast.AST) -> Iterator[Parts]:
+    for node in ast.walk(tree):
+        if parts := _parts(node):
+            yield parts
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "{" in node.value:
+            with suppress(ValueError):  # its braces are text
+                yield _closed(text for text, *_ in string.Formatter().parse(node.value))
+
+
+def _parts(node: ast.AST) -> Parts | None:
+    """The template that an expression makes; None if it makes no text."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return (node.value,)
+    if isinstance(node, ast.JoinedStr):
+        parts = [""]
+        for value in node.values:
+            if isinstance(value, ast.Constant):
+                parts[-1] += str(value.value)
+            else:
+                parts.append("")
+        return tuple(parts)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _parts(node.left), _parts(node.right)
+        if left is None and right is None:
+            return None
+        left, right = left or ("", ""), right or ("", "")
+        return (*left[:-1], left[-1] + right[0], *right[1:])
+    return None
+
+
+def _closed(literals: Iterator[str]) -> Parts:
+    """The parts of a `str.format` template, which may end with a hole."""
+    return (*literals, "")
+
+
+def _fits(parts: Parts, text: str) -> bool:
+    """Whether a text is the template with something in its holes."""
+    if len(parts) == 1:
+        return text == parts[0]
+    first, *inner, last = parts
+    if not text.startswith(first) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in inner:  # the first place that fits leaves most room for the others
+        at = text.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return at <= end
+
+
+def _own_characters(parts: Parts) -> int:
+    return sum(map(len, parts))
+
+
+def _id(parts: Parts) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]

@@ -1,0 +1,159 @@
+"""The room's HTTP server: seats post their reports, the instructor's browser asks for the page.
+
+Seats need the room's code, the page needs a key of its own, so that who reports cannot look.
+"""
+
+import json
+from datetime import datetime
+from hmac import compare_digest
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import BoundedSemaphore
+from typing import cast
+from urllib.parse import parse_qs, urlsplit
+
+from lab_env.display.html import render
+from lab_env.room.board import Board, RoomFull
+from lab_env.room.report import MAX_BODY_BYTES, parse_report
+
+REFRESH_S = 5
+PATIENCE_S = 5  # for a client that sends nothing more
+MAX_CONNECTIONS = 64  # a class's heartbeats need one or two at a time
+HEADERS = {
+    "Cache-Control": "no-store",
+    # The page is text and its own style: nothing that a seat sends could run or fetch anything.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class RoomServer(ThreadingHTTPServer):
+    """Serves one room until `shutdown`.
+
+    Args:
+        address: host and port to listen on.
+        board: where the reports go.
+        code: what seats know.
+        key: what the page's reader knows.
+        join: the command that the page shows to those who want to join.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], board: Board, code: str, key: str, join: str = ""):
+        self.board, self.code, self.key, self.join = board, code, key, join
+        self._free = BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request, client_address) -> None:
+        """Serve a connection in a thread of its own; one too many is closed."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request, client_address) -> None:
+        """Serve a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request, client_address) -> None:
+        """A client that went away is no event."""
+
+
+def page(board: Board, join: str) -> str:
+    """The instructor's page as HTML.
+
+    Args:
+        board: what is known of the seats.
+        join: the command that the page shows to those who want to join.
+    """
+    rows = board.rows()
+    return render(
+        "room/page.html.j2",
+        rows=rows,
+        stuck_at=board.stuck_at(),
+        stuck=sum(bool(row.stuck) for row in rows),
+        silent=sum(row.silent for row in rows),
+        join=join,
+        refresh=REFRESH_S,
+        now=f"{datetime.now():%H:%M:%S}",
+    )
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = PATIENCE_S
+
+    @property
+    def room(self) -> RoomServer:
+        """The server, whose class the library does not know."""
+        return cast(RoomServer, self.server)
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        if url.path != "/":
+            self._answer(404, "There is no such page.")
+        elif not _equal(parse_qs(url.query).get("key", [""])[0], self.room.key):
+            self._answer(403, "This page needs the key that `lab room` printed with its address.")
+        else:
+            self._answer(200, page(self.room.board, self.room.join), "text/html")
+
+    def do_POST(self) -> None:
+        body = self._body()  # first, because a client may not read an answer while it still sends
+        if body is None:
+            return
+        if self.path != "/seats":
+            self._answer(404, "Reports go to /seats.")
+        elif not _equal(self.headers.get("Authorization", ""), f"Bearer {self.room.code}"):
+            self._answer(403, "That is not the code of this room.")
+        else:
+            self._take(body)
+
+    def _body(self) -> bytes | None:
+        """The request's body; None, and answered, if it is no body for a report."""
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            self._answer(411, "A report says how long it is.")
+        elif int(length[:9]) > MAX_BODY_BYTES:
+            self._answer(413, "That is too long for a report.")
+        else:
+            return self.rfile.read(int(length))
+        return None
+
+    def _take(self, body: bytes) -> None:
+        report = parse_report(body)
+        if report is None:
+            self._answer(400, "That is no report.")
+            return
+        try:
+            number = self.room.board.receive(report)
+        except RoomFull:
+            self._answer(503, "The room is full.")
+        else:
+            self._answer(200, json.dumps({"number": number}), "application/json")
+
+    def _answer(self, status: int, text: str, kind: str = "text/plain") -> None:
+        content = text.encode()
+        self.send_response(status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def version_string(self) -> str:
+        """What the header `Server` says."""
+        return "lab room"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Who asked when is nobody's business."""
+
+
+def _equal(given: str, known: str) -> bool:
+    return compare_digest(given.encode(errors="replace"), known.encode())

@@ -1,0 +1,180 @@
+"""A room with twenty seats: a real kernel, a process that is killed, and eighteen seat clients.
+
+It needs no service, and the internet neither. The room is killed at the end: a lesson's
+check must not notice.
+"""
+
+import re
+import subprocess
+import sys
+import time
+from html import unescape
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+from instance import Instance
+from jupyter_client.manager import start_new_kernel
+from own_lab import allowed, lab_environment, wait_until
+from two_networks import two_networks
+
+from lab_env.room.report import SILENT_AFTER_S
+from lab_env.room.seat import Membership, Seat
+
+DIRECT = build_opener(ProxyHandler({}))
+SEATS = 20
+# A lesson as a learner has it open, without the services, which exercise 02.4 does not need.
+OPEN_LESSON = """
+import time
+from lab_env.lab import Lab
+from lab_env.settings import Endpoints
+
+lab = Lab("02", Endpoints("", "", "", "", "", ""))
+def check(answer):
+    started = time.monotonic()
+    outcome = lab.check("02.4", lambda events, size, readers: answer)
+    print(outcome.kind, time.monotonic() - started)
+"""
+# A seat as a process of its own; it lives until it is killed.
+SEAT_PROCESS = """
+import sys, time
+from lab_env.room.seat import Membership, Seat
+member = Membership(address=sys.argv[1], code=sys.argv[2], seat="f" * 16, name="the killed one")
+Seat(lambda: member).checked("05.1", "not yet", 2)
+time.sleep(600)
+"""
+FETCH = """
+import sys
+from urllib.request import ProxyHandler, build_opener
+print(build_opener(ProxyHandler({})).open(sys.argv[1], timeout=5).read().decode())
+"""
+
+
+class Kernel:
+    """A notebook's kernel."""
+
+    def __init__(self, environment: dict[str, str]):
+        self.manager, self.client = start_new_kernel(env=environment)
+
+    def run(self, code: str) -> str:
+        """What a cell prints."""
+        said = []
+
+        def keep(message: dict) -> None:
+            said.append(message["content"].get("text", ""))
+
+        reply = self.client.execute_interactive(code, output_hook=keep, timeout=60)
+        assert reply["content"]["status"] == "ok", reply["content"]
+        return "".join(said)
+
+    def stop(self) -> None:
+        """End it."""
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+class Page:
+    """The instructor's page, asked for as a browser does."""
+
+    def __init__(self, url: str):
+        self.url = url
+
+    def rows(self) -> dict[str, list[str]]:
+        """The cells of each seat's row, by the seat's label."""
+        with DIRECT.open(self.url, timeout=5) as answer:
+            html = answer.read().decode()
+        rows = re.findall(r"<tr class=.*?</tr>", html, re.DOTALL)
+        cells = (re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL) for row in rows)
+        texts = ([unescape(re.sub(r"<.*?>", "", cell)) for cell in row] for row in cells)
+        return {row[0]: row[1:] for row in texts}
+
+    def silent(self) -> set[str]:
+        """The labels of the silent seats."""
+        return {label for label, row in self.rows().items() if row[-1].startswith("silent")}
+
+
+@pytest.fixture
+def ended():
+    """A list of functions that end what a test has started."""
+    endings = []
+    yield endings
+    for end in reversed(endings):
+        end()
+
+
+def test_a_seat_joins_from_another_machine_in_a_room_without_internet(tmp_path):
+    with two_networks() as networks:
+        if networks is None:
+            pytest.skip("this machine allows no network namespaces")
+        teachers, learners = networks
+        lab = [sys.executable, "-I", "-m", "lab_env.cli"]
+        here = Instance(tmp_path / "i", lab_environment(tmp_path / "i"), teachers.command(*lab))
+        there = Instance(tmp_path / "l", lab_environment(tmp_path / "l"), learners.command(*lab))
+        server = here.begin("room", "--bind", "0.0.0.0")
+        try:
+            lines = [server.stdout.readline() for _ in range(3)]
+            assert "does not encrypt" in lines[0]
+            url, typed = lines[1].split()[-1], lines[2].partition("lab room ")[2].split()
+            assert url.startswith(f"http://{teachers.address}:")
+            done = there.lab("room", *typed, "--name", "Grace")
+            assert done.returncode == 0, done.stdout + done.stderr
+            fetch = (sys.executable, "-I", "-c", FETCH, url)
+            assert "<td>Grace</td>" in teachers.run(*fetch)
+            assert there.lab("room", "leave").returncode == 0
+            assert "Grace" not in teachers.run(*fetch)
+        finally:
+            server.kill()
+            server.wait()
+
+
+def test_twenty_seats_of_which_one_is_killed_and_then_the_room(tmp_path, ended):
+    instructor = Instance(tmp_path / "i", lab_environment(tmp_path / "i"))
+    server = instructor.begin("room")
+    ended += [server.wait, server.kill]
+    page = Page(re.search(r"http://\S+", server.stdout.readline())[0])
+    address, code = server.stdout.readline().split()[-2:]
+    assert page.rows() == {}
+
+    learner = Instance(tmp_path / "l", lab_environment(tmp_path / "l"))
+    done = learner.lab("room", "join", address, code, "--name", "<b>Ada</b>")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert str(tmp_path) not in done.stdout  # it prints what it sends: no path of the doctor's
+    kernel = Kernel(learner.environment)
+    ended.append(kernel.stop)
+    kernel.run(OPEN_LESSON)
+    assert kernel.run("check(5817)").startswith("not yet")
+
+    script = [sys.executable, "-I", "-c", SEAT_PROCESS, address, code]
+    killed = subprocess.Popen(script, env=learner.environment)
+    ended += [killed.wait, killed.kill]
+    members = {
+        number: Membership(address=address, code=code, seat=f"{number:016x}", name=f"s{number}")
+        for number in range(SEATS - 2)
+    }
+    ended.append(members.clear)  # their threads then end
+    for number in members:
+        Seat(lambda number=number: members.get(number)).checked("04.1", "passed", 1)
+
+    wait_until(lambda: len(page.rows()) == SEATS)
+    rows = page.rows()
+    assert next(iter(rows)) == "<b>Ada</b>"  # stuck before the other one
+    stuck, where, attempts, outcome, doctor, _ = rows["<b>Ada</b>"]
+    assert stuck and attempts == "1" and where == "02.4 Shards for a load"
+    assert outcome == "not yet: …, read by …, fit into … shards; you pay for …."
+    assert doctor == "ok" or doctor.startswith(("warns of", "FAIL:"))
+    assert page.silent() == set()
+
+    killed.kill()
+    wait_until(page.silent, seconds=allowed(3 * SILENT_AFTER_S))
+    assert page.silent() == {"the killed one"}
+    assert kernel.run("check(5818)").startswith("not yet")
+    wait_until(lambda: page.rows()["<b>Ada</b>"][2] == "2")  # the others go on
+
+    server.kill()
+    server.wait()
+    said = ""
+    for answer in range(3):
+        said += kernel.run(f"check({answer + 5900})")
+        time.sleep(0.5)  # so that the thread has met the closed door
+    times = [float(seconds) for seconds in re.findall(r"not yet ([\d.]+)", said)]
+    assert len(times) == 3 and max(times) < allowed(1)
+    assert said.count("The room does not answer.") == 1
