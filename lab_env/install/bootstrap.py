@@ -248,7 +248,7 @@ def _uv_pin():
     """uv's entry of versions.toml, read without tomllib, which Python has only since 3.11."""
     text = Path(__file__).with_name("versions.toml").read_text()
     entry = text.partition("[wheels.uv]\n")[2].partition("\n[")[0]
-    version = re.search('^version = "(.+)"$', entry, re.M)[1]
+    (version,) = re.findall('^version = "(.+)"$', entry, re.M)
     return {"version": version, "hashes": re.findall('"(sha256:.+)"', entry)}
 
 
