@@ -349,11 +349,9 @@ def demo(
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
     """Prepare a five-minute demo, and open it with its table written and Spark warm."""
-    import webbrowser
-
     from lab_env import services
     from lab_env.jupyterlab.server import ENDING
-    from lab_env.processes.system import has_display
+    from lab_env.processes.system import has_display, open_browser
     from lab_env.publish import demos
 
     demos.notebook_of(name)  # a wrong name is said before anything starts
@@ -370,7 +368,7 @@ def demo(
     print(f"Notes for the speaker: {shown.notes}")
     print(ENDING, flush=True)
     if browser and has_display():
-        webbrowser.open(shown.address)
+        open_browser(shown.address)
     raise typer.Exit(shown.jupyterlab.wait())
 
 
@@ -413,14 +411,12 @@ def _section_table(lesson: str):
 
 
 def _enter(section, yes: bool, browser: bool) -> None:
-    import webbrowser
-
     from lab_env import services
     from lab_env.course import copies
     from lab_env.jupyterlab import goto as entry
     from lab_env.jupyterlab.running import running_jupyterlab, started_jupyterlab
     from lab_env.jupyterlab.server import ENDING
-    from lab_env.processes.system import has_display
+    from lab_env.processes.system import has_display, open_browser
 
     server = running_jupyterlab()
     if not yes and (lost := entry.at_stake(section, server)):
@@ -440,7 +436,7 @@ def _enter(section, yes: bool, browser: bool) -> None:
         out.print("Your copy is as it was; the exercises above took their reference answers.")
     print(f"Ready: {entered.address}", flush=True)
     if browser and has_display():
-        webbrowser.open(entered.address)
+        open_browser(entered.address)
     if server.process:
         print(ENDING, flush=True)
         raise typer.Exit(server.wait())

@@ -149,6 +149,9 @@ class Settings(BaseSettings):
         examples=["http://prometheus-1:9090"],
     )
     minio_binary: Path | None = Field(None, description="a MinIO (or fork) program to run")
+    fetch_python: bool = Field(
+        False, description="let set-up fetch a Python if it finds none that fits, without asking"
+    )
     ivy_settings: Path | None = Field(None, description="Ivy settings of set-up, for a mirror")
 
     # Spark

@@ -40,6 +40,7 @@ SCRUBBED_ENV = (
 )
 # A bundle's list of its files with their SHA-256, and the digest of the last list checked.
 MANIFEST, CHECKED = "bundle.json", "bundle.checked"
+PYTHONS = "python"  # the folder of the cache for a Python that set-up has fetched
 OFFLINE = "check the network, a proxy or a mirror's settings, then run: make setup"
 
 
@@ -89,17 +90,62 @@ def _use_supported_python():
     """Go on in a supported Python, whichever `python3` started this."""
     if sys.version_info[:2] in usable_pythons():
         return
-    for version in usable_pythons():
-        name = "python{}.{}".format(*version)
-        # It must run: a pyenv shim may exist without the version behind it.
-        command = [name, "-I", "-c", "import sys; print(sys.version_info[:2])"]
-        with contextlib.suppress(OSError):
-            if str(version) in subprocess.run(command, capture_output=True, text=True).stdout:
-                os.execvp(name, [name, "-I", __file__, *sys.argv[1:]])
+    cache = _cache()
+    _go_on_in(["python{}.{}".format(*version) for version in usable_pythons()])
+    _go_on_in(_fetched_pythons(cache))
+    if _may_fetch_python(cache):
+        _fetch_python(cache)
+        _go_on_in(_fetched_pythons(cache))
     _fail(
         f"Python {pythons(usable_pythons())} is needed; python3 here is {_version()}.",
-        "install one of them, or name it: make setup PYTHON=/path/to/python3.12",
+        "install one of them, or name it: make setup PYTHON=/path/to/python3.12,"
+        " or let set-up fetch one: make setup LAB_FETCH_PYTHON=true",
     )
+
+
+def _go_on_in(programs):
+    """Become this set-up in the first of some programs that is a supported Python."""
+    for program in map(str, programs):
+        # It must run: a pyenv shim may exist without the version behind it.
+        command = [program, "-I", "-c", "import sys; print(sys.version_info[:2])"]
+        with contextlib.suppress(OSError):
+            told = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            if told.stdout.decode().strip() in map(str, usable_pythons()):
+                os.execvp(program, [program, "-I", __file__, *sys.argv[1:]])
+
+
+def _fetched_pythons(cache):
+    """The supported Pythons that an earlier set-up, or a bundle, has put into the cache."""
+    for version in usable_pythons():
+        yield from sorted((cache / PYTHONS).glob("cpython-*/bin/python{}.{}".format(*version)))
+
+
+def _may_fetch_python(cache):
+    """Whether the user lets set-up fetch a Python: by LAB_FETCH_PYTHON, or asked at a terminal."""
+    answer = os.environ.get("LAB_FETCH_PYTHON", "")
+    if not answer and sys.stdin.isatty():
+        wanted = "{}.{}".format(*usable_pythons()[0])
+        _report(f"Python {pythons(usable_pythons())} is needed; python3 here is {_version()}.")
+        _report(f"Set-up can fetch Python {wanted} with uv: from the releases of the project")
+        _report("python-build-standalone, or from the mirror in UV_PYTHON_INSTALL_MIRROR.")
+        _report(f"It would lie in {cache / PYTHONS}; the system's Python stays as it is.")
+        print("Fetch it? [y/N] ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+    return answer.strip().lower() in ("y", "yes", "true", "on", "1")
+
+
+def _fetch_python(cache):
+    """Let uv fetch the preferred Python into the cache; uv knows its checksum."""
+    wanted = "{}.{}".format(*usable_pythons()[0])
+    # No `|` between dicts and no tomllib before here: this runs in any Python from 3.8.
+    environment = {**_environment(), **_uv_settings(), "UV_CACHE_DIR": str(cache / "uv")}
+    environment["UV_PYTHON_INSTALL_DIR"] = str(cache / PYTHONS)
+    environment.setdefault("UV_HTTP_TIMEOUT", "120")
+    with _locked(cache):
+        uv = _uv(cache)
+        _report(f"Python {wanted}: fetching it with uv")
+        command = [uv, "python", "install", "--no-bin", wanted]
+        _run(command, environment, f"Python {wanted} could not be fetched.")
 
 
 def pythons(versions=SUPPORTED_PYTHONS):
@@ -178,10 +224,7 @@ def file_sha256(path):
 
 def _uv(cache):
     """The pinned uv, fetched by pip and its hashes into the cache."""
-    import tomllib  # an old Python that only looks for a supported one does not have it
-
-    pins = tomllib.loads(Path(__file__).with_name("versions.toml").read_text())
-    pin = pins["wheels"]["uv"]
+    pin = _uv_pin()
     target = cache / "tools" / f"uv-{pin['version']}"
     if (target / "bin" / "uv").exists():
         return target / "bin" / "uv"
@@ -190,7 +233,7 @@ def _uv(cache):
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     (partial / "uv.txt").write_text(requirement("uv", pin))
-    environment = _environment() | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+    environment = {**_environment(), "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
     command = [_pip(partial, environment), "-I", "-m", "pip", "install", "--quiet", "--no-deps"]
     command += ["--disable-pip-version-check", "--require-hashes", "--target", partial / "uv"]
     _run([*command, "-r", partial / "uv.txt"], environment, "uv could not be fetched.")
@@ -199,6 +242,14 @@ def _uv(cache):
     os.replace(partial / "uv", target)
     shutil.rmtree(partial)
     return target / "bin" / "uv"
+
+
+def _uv_pin():
+    """uv's entry of versions.toml, read without tomllib, which Python has only since 3.11."""
+    text = Path(__file__).with_name("versions.toml").read_text()
+    entry = text.partition("[wheels.uv]\n")[2].partition("\n[")[0]
+    (version,) = re.findall('^version = "(.+)"$', entry, re.M)
+    return {"version": version, "hashes": re.findall('"(sha256:.+)"', entry)}
 
 
 def requirement(name, pin):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from lab_env.processes.environment import clean_environment
 from lab_env.processes.ports import free_port
 from lab_env.processes.state import read_state, update_state
-from lab_env.processes.system import has_display
+from lab_env.processes.system import browser_environment, has_display, is_wsl
 from lab_env.settings import settings
 
 SETTINGS = Path(__file__).parent
@@ -57,7 +57,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
     url = f"http://{settings().client_host}:{port}"
     # Kernels run in their notebook's folder, where a relative LAB_HOME would name another folder.
     environment = clean_environment() | settings().places
-    environment |= {
+    environment |= browser_environment() | {
         # The lessons' kernel is that of this environment, whatever other kernels the user has.
         "JUPYTER_PREFER_ENV_PATH": "1",
         "JUPYTER_TOKEN": opened_by,
@@ -78,6 +78,9 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
     ]
     if os.getuid() == 0:
         command.append("--allow-root")
+    if is_wsl():
+        # Else the browser would get a file that redirects, and Windows' has no such path.
+        command.append("--ServerApp.use_redirect_file=False")
     if not (browser and has_display()):
         command.append("--no-browser")
     return Server(command, environment, url, opened_by)

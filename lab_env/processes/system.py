@@ -13,6 +13,14 @@ import psutil
 
 from lab_env.errors import LabError
 
+KERNEL = Path("/proc/version")
+
+# What opens an address in Windows' browser from WSL: wslu's program, else one of Windows itself.
+WINDOWS_BROWSERS = {
+    "wslview": "wslview %s",
+    "powershell.exe": "powershell.exe -NoProfile -Command \"Start-Process '%s'\"",
+}
+
 
 def environment_of(process: psutil.Process) -> dict[str, str]:
     """The environment that a process was started with; empty if it is not ours to read, or gone.
@@ -49,10 +57,47 @@ def mapped_files(pid: int) -> set[Path] | None:
     return {Path(mapping.path) for mapping in psutil.Process(pid).memory_maps()}
 
 
+def is_wsl() -> bool:
+    """Whether this Linux runs inside Windows (WSL); its kernel says so."""
+    try:
+        return "microsoft" in KERNEL.read_text().lower()
+    except OSError:
+        return False  # not Linux
+
+
+def windows_browser() -> str:
+    """The command that opens an address in Windows' browser, as the variable BROWSER takes it.
+
+    Empty outside WSL, and where Windows' programs are not on PATH.
+    """
+    if is_wsl():
+        for program, command in WINDOWS_BROWSERS.items():
+            if shutil.which(program):
+                return command
+    return ""
+
+
+def browser_environment() -> dict[str, str]:
+    """The variable by which Python opens a browser, where it would not find one by itself.
+
+    A BROWSER that the user has set wins.
+    """
+    command = "" if os.environ.get("BROWSER") else windows_browser()
+    return {"BROWSER": command} if command else {}
+
+
+def open_browser(address: str) -> None:
+    """Open an address in the user's browser; without one, nothing happens."""
+    import webbrowser
+
+    os.environ |= browser_environment()  # webbrowser reads it when it is first used
+    webbrowser.open(address)
+
+
 def has_display() -> bool:
-    """Whether a browser can be opened: on macOS always, on Linux in a session with a display."""
+    """Whether a browser can be opened: on macOS always, on Linux with a display or Windows."""
     return sys.platform == "darwin" or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or windows_browser()
     )
 
 

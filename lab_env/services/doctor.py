@@ -18,6 +18,7 @@ from lab_env.jvm import exhaustion_in
 from lab_env.processes import supervisor
 from lab_env.processes.ports import port_is_free
 from lab_env.processes.state import folder, home
+from lab_env.processes.system import is_wsl
 from lab_env.processes.tree import resident_bytes
 from lab_env.services.base import Finding, NotReady
 from lab_env.services.manager import exposure
@@ -144,8 +145,13 @@ def _memory() -> Iterator[Finding]:
     used_by_lab = sum(resident_bytes(program.pid) for program in supervisor.status()) / GIGABYTE
     enough = free + used_by_lab >= NEEDED_MEMORY
     fact = f"{free:.1f} of {total:.1f} GB free; services, Spark and load need {NEEDED_MEMORY}"
-    fix = "" if enough else "close other programs, or set LAB_SPARK_MEMORY=700m"
-    yield Finding("memory", "ok" if enough else "warn", fact, fix)
+    fix = "close other programs, or set LAB_SPARK_MEMORY=700m"
+    if is_wsl():
+        fix += (
+            ", or give WSL more: memory=6GB below [wsl2] in .wslconfig in your Windows home,"
+            " then wsl --shutdown"
+        )
+    yield Finding("memory", "ok" if enough else "warn", fact, "" if enough else fix)
 
 
 def _leftovers() -> Iterator[Finding]:

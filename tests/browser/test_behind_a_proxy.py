@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 from urllib.error import HTTPError
+from urllib.parse import urljoin
 from urllib.request import Request, urlopen
 
 import nbformat
@@ -17,6 +18,7 @@ from reverse_proxy import DOMAIN, ReverseProxy
 from test_jupyterlab import CHROMIUM, SCREENSHOTS, SWITCHES, running_jupyterlab, wait_for
 
 from lab_env.settings import settings
+from lab_env.store import client
 
 pytestmark = [
     pytest.mark.services,
@@ -25,7 +27,10 @@ pytestmark = [
     ),
 ]
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
-CELL = "from lab_env import Lab\nlab = Lab.start('00')\nspark = lab.spark\nlab"
+CELLS = [
+    "from lab_env import Lab\nlab = Lab.start('00')\nspark = lab.spark\nlab",
+    "load = lab.load(rate=20, users=2, seconds=120, web_port=8089, show=False).start()\nload",
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +45,8 @@ def notebook(services, proxy, tmp_path_factory):
     """The address of a notebook, as the proxy has it."""
     path = settings().work / "pages.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
-    notebook = new_notebook(cells=[new_code_cell(CELL)], metadata={"kernelspec": KERNEL})
-    nbformat.write(notebook, path)
+    cells = [new_code_cell(cell) for cell in CELLS]
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": KERNEL}), path)
     workspaces = tmp_path_factory.mktemp("workspaces")
     with running_jupyterlab(workspaces, LAB_PUBLIC_URL=proxy.url) as address:
         port = re.match(rf"https://(\d+)\.{DOMAIN}:{proxy.port}/lab/tree/work/00_", address)[1]
@@ -68,7 +73,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def page(browser, notebook):
-    """The notebook with its cell run."""
+    """The notebook with its cells run."""
     page = browser.new_page()
     page.goto(notebook)
     page.get_by_text("| Idle").wait_for()
@@ -83,12 +88,47 @@ def link(page, row: str):
     return page.locator(".jp-OutputArea-output tr", has_text=row).get_by_role("link").first
 
 
+def opened(link):
+    """The page behind a link of the notebook, opened as a learner does."""
+    with link.page.context.expect_page() as popup:
+        link.click()
+    return popup.value
+
+
 def test_jupyterlab_runs_a_cell_and_its_links_lead_through_the_proxy(page, proxy):
     links = page.locator(".jp-OutputArea-output").get_by_role("link").all()
     # JupyterLab makes a link of the store's address, too, which is for programs.
     found = [at for link in links if "127.0.0.1" not in (at := link.get_attribute("href"))]
     assert len(found) == 2  # the MinIO console, Spark
     assert all(re.match(rf"https://\d+\.{DOMAIN}:{proxy.port}(/|$)", link) for link in found)
+
+
+def test_the_minio_console_lists_objects(page, services):
+    client(services).put_object(Bucket=services.bucket, Key="proxied.txt", Body=b"")
+    console = opened(link(page, "MinIO console"))
+    console.locator("#accessKey").fill(services.s3_access_key)
+    console.locator("#secretKey").fill(services.s3_secret_key)
+    console.keyboard.press("Enter")
+    console.get_by_text(services.bucket).first.wait_for()
+    # By its address: on the first visit the console's licence covers the links.
+    console.goto(urljoin(console.url, f"/browser/{services.bucket}"))
+    console.get_by_text("proxied.txt").first.wait_for()  # it comes by a websocket
+    client(services).delete_object(Bucket=services.bucket, Key="proxied.txt")
+
+
+def test_the_spark_page_leads_on(page):
+    spark = opened(link(page, "Spark"))
+    spark.get_by_role("link", name="Environment").click()
+    spark.get_by_text("spark.app.name").first.wait_for()
+    assert DOMAIN in spark.url
+
+
+def test_locust_shows_the_load(page):
+    page.locator(".jp-CodeCell").nth(1).click()
+    page.keyboard.press("Control+Enter")
+    card = page.locator(".jp-OutputArea-output", has_text="load on")
+    locust = opened(card.get_by_role("link"))
+    locust.get_by_text("KAFKA").first.wait_for()
 
 
 def test_jupyterlab_answers_its_own_name_and_no_other(notebook, proxy):

@@ -24,21 +24,17 @@ def program(path: Path, script: str) -> None:
 
 def bootstrap_as_313(path: Path) -> subprocess.CompletedProcess:
     """Run it with only one folder on PATH."""
-    environment = {**os.environ, "PATH": str(path)}
+    environment = {**os.environ, "PATH": str(path), "LAB_CACHE": str(path / "cache")}
     command = [sys.executable, "-c", AS_PYTHON_313]
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
 
 
 def test_a_wanted_python_is_found_beside_another_one(tmp_path):
     program(tmp_path / "python3.12", "echo not installed >&2; exit 127\n")
     program(tmp_path / "python3.11", '[ "$2" = -c ] && echo "(3, 11)" || echo "went on: $2"\n')
     assert bootstrap_as_313(tmp_path).stdout == f"went on: {bootstrap.__file__}\n"
-
-
-def test_without_a_wanted_python_it_says_so(tmp_path):
-    done = bootstrap_as_313(tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Python 3.11 or 3.12 is needed; python3 here is 3.13.\nNext step")
 
 
 def test_what_pip_is_told_is_passed_on_to_uv(monkeypatch):

@@ -8,8 +8,10 @@ import psutil
 import pytest
 
 from lab_env.errors import LabError
+from lab_env.jupyterlab.server import jupyterlab
 from lab_env.processes import system
 from lab_env.processes.system import allows, environment_of, mapped_files, memory_of
+from lab_env.settings import settings
 
 
 def test_a_running_program_shows_its_environment_and_memory_and_a_gone_one_nothing():
@@ -73,3 +75,72 @@ def test_a_program_without_root_is_another_user_and_reads_what_only_root_may(tmp
     command = [*words, sys.executable, "-I", "-c", look, str(secret)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.split() == ["65534", "True"], done.stderr
+
+
+# What the kernels of WSL 2 and of Debian say of themselves in /proc/version.
+WSL = "Linux version 5.15.167.4-microsoft-standard-WSL2 (root@f9c826d3017f) (gcc 11.2.0) #1 SMP"
+DEBIAN = "Linux version 6.1.0-18-amd64 (debian-kernel@lists.debian.org) (gcc-12) #1 SMP"
+ADDRESS = "http://127.0.0.1:8888/lab/tree/work/00_welcome.ipynb?token=a-_b"
+
+
+@pytest.fixture
+def windows(tmp_path, monkeypatch):
+    """Linux inside Windows without a display; the call adds one of Windows' programs to PATH."""
+    kernel, programs = tmp_path / "version", tmp_path / "bin"
+    kernel.write_text(WSL)
+    programs.mkdir()
+    monkeypatch.setattr(system, "KERNEL", kernel)
+    monkeypatch.setenv("PATH", str(programs))
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.setenv(name, "")
+    # The module keeps the browsers that it has found.
+    monkeypatch.delitem(sys.modules, "webbrowser", raising=False)
+
+    def add(name):
+        (programs / name).write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/{name}.got\n")
+        (programs / name).chmod(0o755)
+        return tmp_path / f"{name}.got"
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("wslview", [ADDRESS]),
+        ("powershell.exe", ["-NoProfile", "-Command", f"Start-Process '{ADDRESS}'"]),
+    ],
+)
+def test_in_wsl_windows_opens_the_address(windows, program, arguments):
+    assert not system.has_display()  # nothing of Windows on PATH: the address is only printed
+    got = windows(program)
+    assert system.has_display()
+    system.open_browser(ADDRESS)
+    assert got.read_text().splitlines() == arguments
+
+
+def test_in_wsl_jupyterlab_opens_an_address_and_no_file_that_windows_cannot_find(
+    windows, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
+    settings.cache_clear()
+    no_file = "--ServerApp.use_redirect_file=False"
+    try:
+        windows("powershell.exe")
+        windows("wslview")
+        server = jupyterlab("work/00_welcome.ipynb", browser=True)
+        assert server.environment["BROWSER"] == "wslview %s"
+        assert no_file in server.command and "--no-browser" not in server.command
+        monkeypatch.setenv("BROWSER", "firefox")
+        chosen = jupyterlab("work/00_welcome.ipynb", browser=True)
+        assert chosen.environment["BROWSER"] == "firefox"
+        system.KERNEL.write_text(DEBIAN)
+        elsewhere = jupyterlab("work/00_welcome.ipynb", browser=True)
+        assert no_file not in elsewhere.command and "--no-browser" in elsewhere.command
+    finally:
+        settings.cache_clear()
+
+
+def test_a_system_without_proc_is_not_wsl(windows):
+    system.KERNEL.unlink()
+    assert not system.is_wsl()

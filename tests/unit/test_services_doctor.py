@@ -6,6 +6,7 @@ import pytest
 from test_cli_errors import lab
 
 from lab_env.install import java
+from lab_env.processes import system
 from lab_env.services import doctor
 from lab_env.settings import settings
 
@@ -83,6 +84,17 @@ def test_too_little_memory_is_a_warning(monkeypatch):
     found = finding("memory")
     assert found.verdict == "warn"
     assert "LAB_SPARK_MEMORY" in found.fix
+
+
+def test_in_wsl_too_little_memory_names_the_file_that_gives_it_more(monkeypatch, tmp_path):
+    kernel = tmp_path / "version"
+    monkeypatch.setattr(system, "KERNEL", kernel)
+    monkeypatch.setattr(doctor, "NEEDED_MEMORY", 1_000_000)
+    assert ".wslconfig" not in next(doctor._memory()).fix
+    kernel.write_text("Linux version 5.15.167.4-microsoft-standard-WSL2 (root@f9c826d3017f)")
+    assert "memory=6GB below [wsl2] in .wslconfig" in next(doctor._memory()).fix
+    monkeypatch.setattr(doctor, "NEEDED_MEMORY", 0)
+    assert next(doctor._memory()).fix == ""
 
 
 @pytest.mark.parametrize(
