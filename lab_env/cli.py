@@ -257,7 +257,8 @@ def bench(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="set-up, start-up, load, backlog, sinks, growth (without a name all these); tuning"
+            help="set-up, start-up, load, backlog, sinks, growth (without a name all these);"
+            " tuning, formats"
         ),
     ] = None,
     full: Annotated[bool, typer.Option(help="larger data, more repetitions")] = False,
@@ -672,6 +673,23 @@ def author_stats() -> None:
     out.print(table)
     uses, learner = sum(row.uses for row in rows), sum(row.learner for row in rows)
     out.print(f"The learner writes {learner} of {uses} uses, {learner / uses:.0%}.")
+
+
+@author.command("formats")
+def author_formats(
+    record: Annotated[
+        bool, typer.Option("--record", help="first measure anew: 20 minutes, nothing else running")
+    ] = False,
+) -> None:
+    """Write docs/formats.md from the recorded comparison of the table formats."""
+    from lab_env.bench import command, recorded
+    from lab_env.bench.format_page import write_page
+
+    if record:
+        if command.main(["formats"], full=True, console=out):
+            raise typer.Exit(1)
+        out.print(escape(str(recorded.deliver("formats"))))
+    out.print(escape(str(write_page())))
 
 
 @author.command("pictures")

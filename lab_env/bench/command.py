@@ -8,7 +8,16 @@ from pathlib import Path
 from rich.console import Console
 
 from lab_env import services
-from lab_env.bench import backlog, growth, machine, recorded, report, tuning
+from lab_env.bench import (
+    backlog,
+    format_page,
+    formats,
+    growth,
+    machine,
+    recorded,
+    report,
+    tuning,
+)
 from lab_env.bench.config import sinks_config
 from lab_env.bench.rounds import Bench
 from lab_env.bench.summary import summary
@@ -24,8 +33,10 @@ PARTS = {
     "sinks": "JSON, COW and MOR on one stream",
     "growth": "how cost grows with the table",
     "tuning": "tuning knobs, one at a time",
+    "formats": "Hudi beside Delta Lake and Iceberg",
 }
-ONLY_BY_NAME = {"tuning"}  # lesson 19 shows it
+# Lesson 19 shows the one, the page docs/formats.md the other, which fetches jars of its own.
+ONLY_BY_NAME = {"tuning", "formats"}
 
 
 def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
@@ -94,6 +105,7 @@ class Run:
             "sinks": self._sinks,
             "growth": self._growth,
             "tuning": self._tuning,
+            "formats": self._formats,
         }
         for part in PARTS:
             if part in parts:
@@ -152,3 +164,14 @@ class Run:
             self._keep("tuning", found)
         self._console.print(tuning.text_table(found), markup=False)
         self._console.print(f"Each run: {runs}", markup=False)
+
+    def _formats(self) -> None:
+        config = formats.formats_config(self._full)
+        found = formats.compare_formats(config, self._target / "formats", self._print_progress)
+        self._report["formats"] = found
+        self._report["problems"] += found["problems"]
+        if found["complete"]:
+            self._keep("formats", found)
+        else:
+            self._report["problems"].append("Hudi beside its peers: time was over too soon.")
+        self._console.print(format_page.text_table(found), markup=False)

@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
+from lab_env.errors import LabError
 from lab_env.processes.state import folder
 from lab_env.shop.model import DATA
 
@@ -12,7 +14,7 @@ def keep(part: str, found: dict) -> None:
     """Keep a full run of this lab, to be shown from now on.
 
     Args:
-        part: `sinks`, `growth` or `tuning`.
+        part: `sinks`, `growth`, `tuning` or `formats`.
         found: its report, as plain data.
     """
     _own(part).write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
@@ -22,17 +24,31 @@ def shown(part: str) -> dict:
     """The last full run of this lab; before the first, the run that comes with the course.
 
     Args:
-        part: `sinks`, `growth` or `tuning`.
+        part: `sinks`, `growth`, `tuning` or `formats`.
     """
     own = _own(part)
     return _read(own) if own.exists() else delivered(part)
+
+
+def deliver(part: str) -> Path:
+    """Have this lab's last full run come with the course; returns the file.
+
+    Args:
+        part: as in `keep`.
+
+    Raises:
+        LabError: there is no full run.
+    """
+    if not _own(part).exists():
+        raise LabError(f"There is no complete run of {part}.", f"run: lab bench {part} --full")
+    return Path(shutil.copy(_own(part), DATA / _file(part)))
 
 
 def delivered(part: str) -> dict:
     """The run that comes with the course.
 
     Args:
-        part: `sinks`, `growth` or `tuning`.
+        part: `sinks`, `growth`, `tuning` or `formats`.
     """
     return _read(DATA / _file(part))
 

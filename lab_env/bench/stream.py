@@ -105,7 +105,7 @@ class Stream:
 def record(scenario: Scenario, seed: int = 20) -> Stream:
     """Generate a scenario's stream; the same seed gives the same bytes."""
     rng = Random(f"{seed} {scenario.name}")
-    writer = _Writer(rng)
+    writer = Writer(rng)
     load = [writer.create() for _ in range(scenario.load)]
     orders = [send.order_id for send in load]
     weights = list(_shares(scenario.keys, len(orders)))
@@ -125,23 +125,37 @@ def _shares(keys: str, n: int) -> Iterator[float]:
     return accumulate(weight / total for weight in weights[:-1])
 
 
-class _Writer:
-    """Writes events one millisecond apart, and remembers the newest event of each order."""
+class Writer:
+    """Writes events one millisecond apart, and remembers the newest event of each order.
 
-    def __init__(self, rng: Random):
-        self._rng = rng
-        self._now = int(datetime.fromisoformat(f"{DAYS[-1]}T12:00:00Z").timestamp()) * SECOND
+    Args:
+        rng: source of chance.
+        days: of creation, one per table partition; the clock begins at noon of the last.
+    """
+
+    def __init__(self, rng: Random, days: tuple[str, ...] = DAYS):
+        self._rng, self._days = rng, days
+        self._now = int(datetime.fromisoformat(f"{days[-1]}T12:00:00Z").timestamp()) * SECOND
         self._text = Timestamps()
-        self._events = 0
+        self._events = self._orders = 0
         self.newest: dict[str, tuple[str, int, str]] = {}
 
-    def create(self) -> Send:
-        number = len(self.newest)
-        return self._send("create", f"o-{number:07d}", DAYS[number % len(DAYS)], STEPS[0])
+    def create(self, day: str = "") -> Send:
+        """The event of a new order, created on a day of its own or, by default, on each in turn."""
+        number, self._orders = self._orders, self._orders + 1
+        day = day or self._days[number % len(self._days)]
+        return self._send("create", f"o-{number:07d}", day, STEPS[0])
 
     def update(self, order_id: str) -> Send:
+        """The next event of an order."""
         status = STEPS[1 + int(self._rng.random() * (len(STEPS) - 1))]
         return self._send("update", order_id, self.newest[order_id][2], status)
+
+    def erase(self, order_id: str) -> Send:
+        """The last event of an order."""
+        send = self._send("erase", order_id, self.newest[order_id][2], "erased")
+        del self.newest[order_id]
+        return send
 
     def _send(self, op: str, order_id: str, day: str, status: str) -> Send:
         self._events += 1

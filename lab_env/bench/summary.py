@@ -53,7 +53,7 @@ def summary(figures: Figures) -> dict:
     """
     return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": _machine(),
+        "machine": machine_facts(),
         "rules": list(RULES),
         "size": {
             "rounds": figures.config.rounds,
@@ -77,7 +77,8 @@ def summary(figures: Figures) -> dict:
     }
 
 
-def _machine() -> dict[str, object]:
+def machine_facts() -> dict[str, object]:
+    """Cores, memory and PySpark of this machine."""
     return {
         "cores": os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),

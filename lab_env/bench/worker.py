@@ -1,8 +1,8 @@
 """The worker process of one sink: `python -m lab_env.bench.worker SINK SPARK`.
 
 Each sink has its own process, which stays warm for all rounds, so its processor time is its own; so
-does `growth`, whose tables grow. Each line of input is a task as a JSON object, each line of output
-its reply. What the JVM prints goes to the log.
+does `growth`, whose tables grow, and each table format. Each line of input is a task as a JSON
+object, each line of output its reply. What the JVM prints goes to the log.
 """
 
 import json
@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from lab_env.bench.batches import batches_of
+from lab_env.bench.contenders import FORMATS
+from lab_env.bench.format_worker import FormatTables
 from lab_env.bench.growth_worker import GrowingTables
 from lab_env.bench.sink_writes import SINKS, Sink
 from lab_env.bench.tuning_worker import TunedStream
@@ -121,16 +123,18 @@ def main(name: str, spark: str) -> None:
     """Do the tasks until the input ends.
 
     Args:
-        name: a sink, `growth` or `tuning`.
+        name: a sink, `growth`, `tuning` or a table format.
         spark: further properties of the session, as JSON.
     """
     worker = serve(partial(_worker, name, json.loads(spark)), _failure)
     worker.spark.stop()
 
 
-def _worker(name: str, extra: dict[str, str]) -> SinkWorker | GrowingTables | TunedStream:
+def _worker(
+    name: str, extra: dict[str, str]
+) -> SinkWorker | GrowingTables | TunedStream | FormatTables:
     spark = session.session_of_environment(f"bench {name}", SPARK | extra)
-    others = {"growth": GrowingTables, "tuning": TunedStream}
+    others = {"growth": GrowingTables, "tuning": TunedStream} | dict.fromkeys(FORMATS, FormatTables)
     return others[name](spark) if name in others else SinkWorker(spark, name)
 
 

@@ -12,6 +12,8 @@ from lab_env.install.bootstrap import MANIFEST, file_sha256
 from lab_env.install.cache import Progress, cache, move_into_place, partial_folder
 from lab_env.install.versions import VERSIONS, versions
 
+ON_DEMAND = {"delta", "iceberg"}  # sets that belong to no server and that set-up does not fetch
+
 
 def jar_folder(name: str) -> Path:
     """The folder with a set of jars; `folder/*` is a class path.

@@ -11,7 +11,7 @@ import psutil
 from lab_env.errors import LabError
 from lab_env.install import bootstrap
 from lab_env.install.cache import cache
-from lab_env.install.jars import corrupt_jars, jar_folder, jars_fetched
+from lab_env.install.jars import ON_DEMAND, corrupt_jars, jar_folder, jars_fetched
 from lab_env.install.java import VERSION, find_java, java_version
 from lab_env.install.versions import versions
 from lab_env.jvm import exhaustion_in
@@ -115,6 +115,7 @@ def _foreign_variables() -> Iterator[Finding]:
 
 def _jars() -> Iterator[Finding]:
     on_demand = {name for name, service in SERVICES.items() if service.fetched_on_demand}
+    on_demand |= ON_DEMAND
     found = {
         name: pins
         for name, pins in versions()["jars"].items()

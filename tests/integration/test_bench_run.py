@@ -9,6 +9,9 @@ from own_lab import allowed, wait_until
 from lab_env import store
 from lab_env.bench import worker_client
 from lab_env.bench.config import SINKS, Pace, sinks_config
+from lab_env.bench.contenders import CONTENDERS, FORMATS
+from lab_env.bench.format_page import spreads
+from lab_env.bench.formats import SMALL_CONTENDERS, compare_formats, formats_config
 from lab_env.bench.growth import VARIANTS, grow, growth_config, of
 from lab_env.bench.machine import SESSION_GOAL, session_start
 from lab_env.bench.rounds import Bench
@@ -26,6 +29,11 @@ def before(services):
 @pytest.fixture(scope="module")
 def grown(services, before):
     return grow(growth_config(full=False))
+
+
+@pytest.fixture(scope="module")
+def compared(services, before, tmp_path_factory):
+    return compare_formats(formats_config(full=False), tmp_path_factory.mktemp("formats"))
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +121,25 @@ def test_a_growing_table_answers_rightly_and_its_copies_grow_with_it(grown):
         assert compacted[0] == 0 if kind == "cow" else compacted[1] > compacted[0] > 0
 
 
-def test_nothing_is_left_behind(grown, measured, services, before):
+def test_the_tables_of_all_formats_have_the_rows_and_answers_of_the_oracle(compared):
+    assert compared["problems"] == [] and compared["complete"]
+    asked = {(row["contender"], row["metric"].partition(":")[0]) for row in compared["rows"]}
+    for key in SMALL_CONTENDERS:
+        assert {(key, "point, before compaction"), (key, "aggregate, after compaction")} <= asked
+        assert ((key, "changes") in asked) == CONTENDERS[key].tells_changes
+    # What a small commit copies or logs is a matter of the format, not of the machine's speed.
+    written = {k: s.median for k, s in spreads(compared, "commit: bytes written", 1).items()}
+    assert written["hudi-mor-tuned"] < written["hudi-cow"]
+    requests = spreads(compared, "commit: requests", 1)
+    assert all(spread.median > 10 for spread in requests.values())
+    compacted = spreads(compared, "compaction: bytes written", 1)
+    assert compacted["hudi-cow"].median == 0 < compacted["hudi-mor-tuned"].median
+
+
+def test_nothing_is_left_behind(grown, measured, compared, services, before):
     # What watches the exit of a session's JVM outlives it by up to a second.
     wait_until(lambda: {process.pid for process in marked_processes()} <= before, allowed(2))
-    for name in ("growth", *SINKS):
+    for name in ("growth", *(f"formats-{name}" for name in FORMATS), *SINKS):
         bucket = MeteredBucket(services, name)
         with pytest.raises(ClientError, match="NoSuchBucket"):
             list(store.list_objects(bucket.endpoints, "bench/"))

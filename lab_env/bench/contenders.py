@@ -1,0 +1,216 @@
+"""The tables that `lab bench formats` compares: three formats, each by default and tuned.
+
+By default a table has what its format's quick start asks for. Tuned, it has what the format's own
+guide recommends for many small upserts; the link stands beside each option. Hudi's options come
+from the pipeline.
+"""
+
+from dataclasses import dataclass, field
+
+from lab_env.pipeline import options
+
+HUDI, DELTA, ICEBERG = "hudi", "delta", "iceberg"
+FORMATS = {HUDI: "Apache Hudi", DELTA: "Delta Lake", ICEBERG: "Apache Iceberg"}
+COW, MOR = "cow", "mor"
+
+HUDI_DOCS = "https://hudi.apache.org/docs"
+DELTA_DOCS = "https://docs.delta.io"
+ICEBERG_DOCS = "https://iceberg.apache.org/docs/1.10.1"
+
+CATALOG = "compared"  # Iceberg's catalogue of the tables
+
+# The jars beside those of every session of the lab, as sets in versions.toml.
+JARS = {DELTA: "delta", ICEBERG: "iceberg"}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A step of tuning.
+
+    Args:
+        what: the step, for people.
+        guide: the page of the format's own guide.
+        table: properties of the table that carry it out, for Hudi options of each write.
+    """
+
+    what: str
+    guide: str
+    table: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A table of one format with one set of options.
+
+    Args:
+        key: its short name, also that of the table.
+        format: one of `FORMATS`.
+        kind: `COW` or `MOR`: whether a small change rewrites files or is merged by readers.
+        title: for people.
+        table: properties of the table, for Hudi options of each write.
+        advice: the steps of tuning; none by default.
+        name_partitions: whether MERGE names the partitions that it changes.
+    """
+
+    key: str
+    format: str
+    kind: str
+    title: str
+    table: dict[str, str]
+    advice: tuple[Advice, ...] = ()
+    name_partitions: bool = False
+
+    @property
+    def tuned(self) -> bool:
+        """Whether its format's guide was followed."""
+        return bool(self.advice)
+
+    @property
+    def default_key(self) -> str:
+        """The same table with the format's defaults."""
+        return self.key.removesuffix("-tuned")
+
+    @property
+    def all_options(self) -> dict[str, str]:
+        """The properties of the table, with those of the advice."""
+        merged = dict(self.table)
+        for advice in self.advice:
+            merged |= advice.table
+        return merged
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether a reader can ask for the rows that one commit changed."""
+        return (self.format, self.kind) != (ICEBERG, MOR)
+
+
+HUDI_GUIDE = (
+    Advice(
+        "an index by the key's hash, which needs no look-up", f"{HUDI_DOCS}/indexes", options.INDEX
+    ),
+    Advice(
+        "no column statistics, which serve data skipping only",
+        f"{HUDI_DOCS}/metadata_indexing",
+        options.METADATA,
+    ),
+    Advice("cleaning after each fifth commit", f"{HUDI_DOCS}/cleaning", options.CLEANING),
+)
+NAMED_PARTITIONS = "MERGE names the partitions that it changes"
+DELTA_GUIDE = (
+    Advice(NAMED_PARTITIONS, f"{DELTA_DOCS}/delta-update/#performance-tuning"),
+    Advice(
+        "optimized writes: one file per partition and commit",
+        f"{DELTA_DOCS}/optimizations-oss/#optimized-write",
+        {"delta.autoOptimize.optimizeWrite": "true"},
+    ),
+    Advice(
+        "column statistics of the key only",
+        f"{DELTA_DOCS}/optimizations-oss/#data-skipping",
+        {"delta.dataSkippingStatsColumns": "order_id"},
+    ),
+)
+ICEBERG_GUIDE = (
+    Advice(NAMED_PARTITIONS, f"{ICEBERG_DOCS}/spark-writes/#merge-into"),
+    Advice(
+        "the fanout writer, which needs no sort by partition",
+        f"{ICEBERG_DOCS}/spark-writes/#writing-distribution-modes",
+        {"write.spark.fanout.enabled": "true"},
+    ),
+    Advice(
+        "column statistics of the key only",
+        f"{ICEBERG_DOCS}/configuration/#write-properties",
+        {
+            "write.metadata.metrics.default": "none",
+            "write.metadata.metrics.column.order_id": "truncate(16)",
+        },
+    ),
+)
+ICEBERG_VECTORS = Advice(
+    "format version 3: deletion vectors in the place of position delete files",
+    "https://iceberg.apache.org/spec/#deletion-vectors",
+    {"format-version": "3"},
+)
+
+_HUDI_DEFAULT = options.KEYS | options.WRITE
+_DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
+_MERGE_ON_READ = {
+    f"write.{command}.mode": "merge-on-read" for command in ("delete", "update", "merge")
+}
+
+
+def _pair(
+    key: str,
+    format: str,
+    kind: str,
+    title: str,
+    table: dict[str, str],
+    advice: tuple[Advice, ...],
+) -> tuple[Contender, Contender]:
+    """A table by default, and tuned."""
+    return (
+        Contender(key, format, kind, title, table),
+        Contender(
+            f"{key}-tuned", format, kind, f"{title}, tuned", table, advice,
+            name_partitions=format != HUDI,
+        ),
+    )  # fmt: skip
+
+
+def _hudi(kind: str, title: str) -> tuple[Contender, Contender]:
+    table_type = {COW: options.COW, MOR: options.MOR}[kind]["hoodie.datasource.write.table.type"]
+    table = _HUDI_DEFAULT | {"hoodie.datasource.write.table.type": table_type}
+    return _pair(f"hudi-{kind}", HUDI, kind, title, table, HUDI_GUIDE)
+
+
+CONTENDERS = {
+    contender.key: contender
+    for contender in (
+        *_hudi(COW, "Hudi Copy-on-Write"),
+        *_hudi(MOR, "Hudi Merge-on-Read"),
+        *_pair("delta", DELTA, COW, "Delta", {}, DELTA_GUIDE),
+        *_pair(
+            "delta-dv", DELTA, MOR, "Delta with deletion vectors", _DELETION_VECTORS, DELTA_GUIDE
+        ),
+        *_pair("iceberg-cow", ICEBERG, COW, "Iceberg copy-on-write", {}, ICEBERG_GUIDE),
+        *_pair(
+            "iceberg-mor", ICEBERG, MOR, "Iceberg merge-on-read", _MERGE_ON_READ,
+            (*ICEBERG_GUIDE, ICEBERG_VECTORS),
+        ),
+    )
+}  # fmt: skip
+
+
+def session_properties(format: str, jars: list[str], warehouse: str) -> dict[str, str]:
+    """What a session needs beside the lab's, which is Hudi's, to work with a format.
+
+    Args:
+        format: one of `FORMATS`.
+        jars: files of the format's own jars.
+        warehouse: folder of Iceberg's tables, `s3a://...`.
+
+    Returns:
+        Spark properties, as the formats' quick starts name them.
+    """
+    catalog = "spark.sql.catalog"
+    if format == HUDI:
+        return {}
+    if format == DELTA:
+        return {
+            "spark.jars": ",".join(jars),
+            "spark.kryo.registrator": "",
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            f"{catalog}.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        }
+    return {
+        "spark.jars": ",".join(jars),
+        "spark.kryo.registrator": "",
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        f"{catalog}.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog",
+        f"{catalog}.spark_catalog.type": "hadoop",
+        f"{catalog}.spark_catalog.warehouse": f"{warehouse}/session",
+        f"{catalog}.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.{CATALOG}.type": "hadoop",
+        f"{catalog}.{CATALOG}.warehouse": warehouse,
+    }

@@ -1,0 +1,452 @@
+"""The page docs/formats.md, made from the recorded run of `lab bench formats`.
+
+No sentence of it names a table or a figure by hand: what a format does well is what the rounds say.
+A claim needs a table of one format whose rounds lie apart from those of every table of the other
+formats, by the rule of `probes.verdict`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from lab_env.bench import recorded
+from lab_env.bench.contenders import CONTENDERS, FORMATS, ICEBERG_DOCS, Contender
+from lab_env.bench.formats import formats_config
+from lab_env.display.html import number
+from lab_env.probes.verdict import HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
+from lab_env.settings import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "formats.md"
+QUIET_LOAD = 0.8  # processes that want to run, when nothing but the benchmark begins
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric as the page shows it.
+
+    Args:
+        metric: its name in the record.
+        title: for people; `{small}` and `{large}` are the events of a commit.
+        better: `LOWER` or `HIGHER`.
+        divisor: from the metric's unit to the title's.
+        claimed: whether the page says which format does it well.
+    """
+
+    metric: str
+    title: str
+    better: str = LOWER
+    divisor: float = 1
+    claimed: bool = True
+
+
+MEASURES = (
+    Measure("commit: s", "commit of {small} events, s"),
+    Measure("commit: CPU s", "its processor time, s"),
+    Measure("commit: requests", "its S3 requests"),
+    Measure("commit: bytes written", "its MB written", divisor=1e6),
+    Measure("rows/s", "events/s in a commit of {large}", HIGHER),
+    Measure("large commit: CPU s", "its processor time, s "),
+    Measure("point, before compaction: s", "one order, s"),
+    Measure("aggregate, before compaction: s", "count and sum of all, s"),
+    Measure("aggregate, before compaction: requests", "its S3 requests "),
+    # A table that rewrites files at each commit may have nothing left to do, which is no merit.
+    Measure("compaction: s", "compaction, s", claimed=False),
+    Measure("compaction: CPU s", "its processor time, s  ", claimed=False),
+    Measure("compaction: bytes written", "its MB written ", divisor=1e6, claimed=False),
+    Measure("point, after compaction: s", "one order after it, s"),
+    Measure("aggregate, after compaction: s", "count and sum after it, s"),
+    Measure("commit, changes kept: s", "commit of {small} whose changes are kept, s"),
+    Measure("changes: s", "the rows that it changed, s"),
+)
+GROWN = ("commit: s", "commit: CPU s", "commit: bytes written", "aggregate, before compaction: s")
+CLAIM_TITLES = {
+    "commit: CPU s": "processor seconds of a commit of {small}",
+    "commit: requests": "S3 requests of a commit of {small}",
+    "commit: bytes written": "MB written by a commit of {small}",
+    "large commit: CPU s": "processor seconds of a commit of {large}",
+    "aggregate, before compaction: requests": "S3 requests of count and sum",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a format does well: all rounds of one of its tables lie apart from all others'.
+
+    Args:
+        measure: what.
+        factor: at which size.
+        table: key of the contender.
+        spread: its figures.
+        next_table: the best of the other formats.
+        next_spread: its figures.
+    """
+
+    measure: Measure
+    factor: int
+    table: str
+    spread: Spread
+    next_table: str
+    next_spread: Spread
+
+
+def spreads(run: dict, metric: str, factor: int) -> dict[str, Spread]:
+    """A metric's figures at one size, by contender.
+
+    Args:
+        run: what `formats.compare_formats` or `recorded.shown` returned.
+        metric: for example `commit: s`.
+        factor: the size.
+    """
+    return {
+        row["contender"]: Spread.of(row["values"])
+        for row in run["rows"]
+        if (row["metric"], row["factor"]) == (metric, factor)
+    }
+
+
+def claims(run: dict) -> list[Claim]:
+    """What the rounds say that a format does well, in the order of `MEASURES`."""
+    found = []
+    for measure in MEASURES:
+        for factor in run["size"]["factors"]:
+            figures = spreads(run, measure.metric, factor)
+            if measure.claimed and figures and (claim := _claim(measure, factor, figures)):
+                found.append(claim)
+    return found
+
+
+def _claim(measure: Measure, factor: int, figures: dict[str, Spread]) -> Claim | None:
+    def rank(key: str) -> float:
+        median = figures[key].median
+        return -median if measure.better == HIGHER else median
+
+    best = min(figures, key=rank)
+    others = [key for key in figures if CONTENDERS[key].format != CONTENDERS[best].format]
+    if any(verdict(figures[best], figures[key]) != measure.better for key in others):
+        return None
+    following = min(others, key=rank)
+    return Claim(measure, factor, best, figures[best], following, figures[following])
+
+
+def undecided(run: dict) -> list[tuple[Measure, int]]:
+    """The measures and sizes at which no format's table lies apart from all others'."""
+    said = {(claim.measure.metric, claim.factor) for claim in claims(run)}
+    return [
+        (measure, factor)
+        for measure in MEASURES
+        for factor in run["size"]["factors"]
+        if measure.claimed and (measure.metric, factor) not in said
+    ]
+
+
+def write_page() -> Path:
+    """Write the page from the run that comes with the course."""
+    PAGE.write_text(page(recorded.delivered("formats")), encoding="utf-8")
+    return PAGE
+
+
+def page(run: dict) -> str:
+    """The page as Markdown.
+
+    Args:
+        run: what `formats.compare_formats` returned, without problems.
+    """
+    parts = [
+        _head(run),
+        "## What each does well here\n\n" + _well(run),
+        "## Where the rounds do not tell\n\n" + _not_told(run),
+        *(_figures(run, factor) for factor in run["size"]["factors"]),
+    ]
+    if len(run["size"]["factors"]) > 1:
+        parts.append("## How cost grows\n\n" + _growth(run))
+    parts += [
+        "## What tuning changed\n\n" + _tuning(run),
+        "## The options, and where they come from\n\n" + _options(),
+        "## What this test does not show\n\n" + _limits(run),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(run: dict) -> str:
+    size, machine = run["size"], run["machine"]
+    formats = ", ".join(f"{FORMATS[name]} {run['versions'][name]}" for name in FORMATS)
+    sizes = " and ".join(f"{factor * size['orders']:,}" for factor in size["factors"])
+    return f"""<!-- Made by `lab author formats`, which with `--record` first measures anew. -->
+
+# Hudi beside Delta Lake and Iceberg
+
+One recorded stream of the shop's events (60 % updates, 30 % new orders, 10 % erasures of orders
+of the last two of four days) into {len(CONTENDERS)} tables: three formats, each copying files
+and merging on read, each with its defaults and once tuned by its own guide. Measured on
+{run["made"][:10]} in {run["minutes"]:g} minutes on {machine["cores"]} cores with
+{machine["memory_gb"]} GB: {formats}, PySpark {machine["pyspark"]}, all on the lab's MinIO
+through S3A.
+
+**Right answers first.** Each query of each round was compared with a plain-Python oracle, and at
+the end of each size every row of every table: {run["rows_compared"]:,} rows in the end, equal in
+all of them. One wrong row, and there would be no figures here.
+
+Each figure is the median of {_rounds(run)} at {sizes} orders, with the lowest and the
+highest. A round is a commit of {size["small"]:,} events, one of {size["large"]:,}, two queries,
+compaction, the two queries again, and a commit of {size["small"]:,} whose changes are read back.
+The tables take turns; each round begins with another. A difference counts if all rounds of one
+table lie on one side of the other's, and the medians are farther apart than either varies: the
+rule of [lesson 20](../notebooks/20_json_vs_cow_vs_mor.ipynb). Everything else is inconclusive.
+
+{_smaller(run)}Measure your own machine with `.venv/bin/lab bench formats` (small) or `--full`;
+it fetches the other formats' jars, about 55 MB, when it is first called."""
+
+
+def _smaller(run: dict) -> str:
+    """Sentences if the machine was busy, or if the record is smaller than the full run."""
+    full, load = asdict(formats_config(full=True)), run["machine"]["load"]
+    busy = (
+        f"**The machine was busy: its load was {load:g} when the run began.** Times are noisier"
+        " than they would be alone.\n\n"
+        if load > QUIET_LOAD
+        else ""
+    )
+    if run["size"] == {name: full[name] for name in run["size"]} | {
+        "factors": list(full["factors"])
+    }:
+        return busy
+    sizes = " and ".join(f"{factor * full['orders']:,}" for factor in full["factors"])
+    alone = (
+        " One round does not show how much a figure varies, so nothing can be claimed from it."
+        if run["size"]["rounds"] == 1
+        else ""
+    )
+    return (
+        f"{busy}**This is a reduced record**, of {_rounds(run)}.{alone} `lab bench formats"
+        f" --full` measures"
+        f" {full['rounds']} rounds at {sizes} orders, with commits of {full['small']:,} and"
+        f" {full['large']:,} events.\n\n"
+    )
+
+
+def _well(run: dict) -> str:
+    found = claims(run)
+    parts = []
+    for name, title in FORMATS.items():
+        rows = [
+            (
+                _title(run, claim.measure),
+                _orders(run, claim.factor),
+                CONTENDERS[claim.table].title,
+                _text(claim.spread, claim.measure),
+                f"{CONTENDERS[claim.next_table].title}: {_text(claim.next_spread, claim.measure)}",
+            )
+            for claim in found
+            if CONTENDERS[claim.table].format == name
+        ]
+        heads = ("measure", "orders", "table", "figure", "best of the other formats")
+        text = _table(heads, rows) if rows else "Nothing that lies apart from both others."
+        parts.append(f"**{title}**\n\n{text}")
+    return "\n\n".join(parts)
+
+
+def _not_told(run: dict) -> str:
+    lines = [
+        f"- {_title(run, measure)}, {_orders(run, factor)} orders"
+        for measure, factor in undecided(run)
+    ]
+    intro = (
+        "No format has a table whose rounds lie apart from those of both others. The verdict is"
+        f" *{INCONCLUSIVE}*, not *equal*:\n\n"
+    )
+    return intro + "\n".join(lines) if lines else "Each measure has one."
+
+
+def _figures(run: dict, factor: int) -> str:
+    shown = [measure for measure in MEASURES if spreads(run, measure.metric, factor)]
+    groups = (shown[:6], shown[6:9], shown[9:])
+    tables = []
+    for group in groups:
+        rows = []
+        for contender in _contenders(run):
+            figures = [spreads(run, measure.metric, factor).get(contender.key) for measure in group]
+            cells = (
+                _text(spread, measure) if spread else "–"
+                for spread, measure in zip(figures, group, strict=True)
+            )
+            rows.append((contender.title, *cells))
+        heads = [measure.title.strip().format(**_sizes(run)) for measure in group]
+        tables.append(_table(("table", *heads), rows))
+    return f"## The figures at {_orders(run, factor)} orders\n\n" + "\n\n".join(tables)
+
+
+def _growth(run: dict) -> str:
+    first, last = run["size"]["factors"][0], run["size"]["factors"][-1]
+    measures = [measure for measure in MEASURES if measure.metric in GROWN]
+    rows = []
+    for contender in _contenders(run):
+        cells = []
+        for measure in measures:
+            small, large = (
+                spreads(run, measure.metric, factor)[contender.key] for factor in (first, last)
+            )
+            cells.append(_ratio(large, small))
+        rows.append((contender.title, *cells))
+    heads = [_title(run, measure) for measure in measures]
+    return (
+        f"The same commit and the same query, {last / first:g} times the orders: how many times the"
+        f" figure at {_orders(run, first)} orders.\n\n"
+    ) + _table(("table", *heads), rows)
+
+
+def _tuning(run: dict) -> str:
+    rows = []
+    keys = {contender.key for contender in _contenders(run)}
+    for contender in _contenders(run):
+        if not contender.tuned or contender.default_key not in keys:
+            continue
+        for factor in run["size"]["factors"]:
+            cells = []
+            for metric in (
+                "commit: s",
+                "commit: CPU s",
+                "rows/s",
+                "aggregate, before compaction: s",
+            ):
+                figures = spreads(run, metric, factor)
+                cells.append(_ratio(figures[contender.key], figures[contender.default_key]))
+            rows.append((contender.title, _orders(run, factor), *cells))
+    heads = ("commit, s", "its processor time", "events/s in a large commit", "count and sum, s")
+    return "How many times the figure of the same table with its defaults.\n\n" + _table(
+        ("table", "orders", *heads), rows
+    )
+
+
+def _options() -> str:
+    parts = [
+        "By default a table has what its format's quick start asks for:"
+        " [Hudi](https://hudi.apache.org/docs/quick-start-guide),"
+        " [Delta Lake](https://docs.delta.io/quick-start/),"
+        " [Iceberg](https://iceberg.apache.org/docs/1.10.1/spark-getting-started/). Hudi is"
+        " written by its own upsert, the others by MERGE on partition and key, after the newest"
+        " event of each order was chosen, as"
+        " [Delta's](https://docs.delta.io/delta-update/#write-change-data-into-a-delta-table) and"
+        " [Iceberg's](https://iceberg.apache.org/docs/1.10.1/spark-writes/#merge-into) guides"
+        " ask. All refuse an event that is older than the row. Merging on read: Hudi's table type,"
+        " Delta's [deletion vectors](https://docs.delta.io/delta-deletion-vectors/), Iceberg's"
+        " [write modes](https://iceberg.apache.org/docs/1.10.1/configuration/#write-properties).",
+    ]
+    rows: list[tuple[str, ...]] = []
+    seen = set()
+    for contender in CONTENDERS.values():
+        for advice in contender.advice:
+            if (contender.format, advice.what) in seen:
+                continue
+            seen.add((contender.format, advice.what))
+            only = "" if _everywhere(contender, advice) else f" ({contender.title} only)"
+            values = ", ".join(f"`{key}={value}`" for key, value in advice.table.items())
+            rows.append(
+                (
+                    FORMATS[contender.format],
+                    f"[{advice.what}]({advice.guide}){only}",
+                    values or "–",
+                )
+            )
+    parts.append(_table(("format", "tuned", "options"), rows))
+    parts.append(
+        "Compaction is `run_compaction` for Hudi's Merge-on-Read (Copy-on-Write has none),"
+        " `OPTIMIZE` for Delta and `rewrite_data_files` for Iceberg, with `min-input-files=2` and"
+        " `delete-file-threshold=1`: with its defaults so small a table would be left as it is."
+        " Changes are read by Hudi's incremental query, by Delta's change data feed, which is"
+        " switched on before that commit, and by Iceberg's"
+        f" [changelog view]({ICEBERG_DOCS}/spark-procedures/#create_changelog_view). Iceberg"
+        " refuses that view where a commit wrote delete files, so merge-on-read was not asked:"
+        " a dash."
+    )
+    return "\n\n".join(parts)
+
+
+def _everywhere(contender: Contender, advice) -> bool:
+    same = [c for c in CONTENDERS.values() if c.format == contender.format and c.tuned]
+    return all(advice in other.advice for other in same)
+
+
+def _limits(run: dict) -> str:
+    largest = _orders(run, run["size"]["factors"][-1])
+    return f"""- **Size.** {largest} orders are some megabytes: what a commit costs before its first
+  row dominates. Nothing follows for a table of a terabyte on fifty executors.
+- **The store is next door.** A cloud's store answers more slowly: whoever sends more requests
+  would lose more there.
+- **Bytes of small tables.** Each base file of Hudi carries a bloom filter of some 430 KB, a
+  default that its bucket index does not use; in tables of this size it is most of what
+  Copy-on-Write writes.
+- **One writer.** No conflict, no second job, no compaction beside the stream: the compaction here
+  has the machine for itself.
+- **History.** Cleaning, VACUUM and expiring snapshots are not measured; Hudi alone cleans while
+  it writes, and pays for it in these figures.
+- **Deletes among changes.** The query asks for the rows that a commit left. The deletes
+  themselves are in Delta's feed and Iceberg's view, not in Hudi's incremental query: its
+  [CDC query](../notebooks/12_change_feed.ipynb) has them, and is not measured.
+- **Catalogues.** Delta is named by its path with its single-driver log store, Iceberg by a Hadoop
+  catalogue. A table that several jobs share needs another; its requests are not counted here.
+- **Other engines.** Spark alone reads and writes. How well Trino, Flink or DuckDB read a table is
+  often what decides.
+- **The quick compiler.** The three JVMs use C1 alone, as in the lessons. A stream of hours with
+  the full compiler has other ratios.
+- **Who measured.** This course teaches Hudi, and its pipeline's options were measured one by one;
+  the others' were taken from their guides. If you know a better option of theirs, change
+  `lab_env/bench/contenders.py` and run it again."""
+
+
+def text_table(run: dict) -> str:
+    """The medians for a terminal, one table per size."""
+    if not run["rows"]:
+        return "No figures: the answers are wrong."
+    rows = pd.DataFrame(run["rows"])
+    parts = []
+    for factor, of_size in rows.groupby("factor"):
+        frame = of_size.pivot(index="metric", columns="contender", values="median")
+        order = [c.key for c in _contenders(run)]
+        parts.append(f"{_orders(run, factor)} orders\n{frame[order].T.round(2).T.to_string()}")
+    return "\n\n".join(parts)
+
+
+def _contenders(run: dict) -> list[Contender]:
+    measured = {row["contender"] for row in run["rows"]}
+    return [contender for key, contender in CONTENDERS.items() if key in measured]
+
+
+def _sizes(run: dict) -> dict[str, str]:
+    return {name: f"{run['size'][name]:,}" for name in ("small", "large")}
+
+
+def _title(run: dict, measure: Measure) -> str:
+    title = CLAIM_TITLES.get(measure.metric, measure.title)
+    return title.strip().format(**_sizes(run))
+
+
+def _rounds(run: dict) -> str:
+    number_of_rounds = run["size"]["rounds"]
+    return "one round" if number_of_rounds == 1 else f"{number_of_rounds} rounds"
+
+
+def _orders(run: dict, factor: int) -> str:
+    return f"{factor * run['size']['orders']:,}"
+
+
+def _text(spread: Spread, measure: Measure) -> str:
+    median, low, high = (
+        number(value / measure.divisor) for value in (spread.median, spread.low, spread.high)
+    )
+    return median if low == high else f"{median} ({low} to {high})"
+
+
+def _ratio(this: Spread, other: Spread) -> str:
+    """How many times the other; inconclusive where the rounds do not lie apart."""
+    found = verdict(this, other)
+    if found not in (LOWER, HIGHER) or not other.median:
+        return found
+    return f"{this.median / other.median:.2g}"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    heads = tuple(heads)
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -1,0 +1,299 @@
+"""The tasks of the workers `hudi`, `delta` and `iceberg`: the same changes into tables of a format.
+
+Each format is written as its own guide says: Hudi by an upsert, which keeps the newest event of an
+order, the others by MERGE after the newest event of each order was chosen.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lab_env import store
+from lab_env.bench.contenders import CATALOG, CONTENDERS, DELTA, HUDI, ICEBERG, MOR, Contender
+from lab_env.bench.order_stream import COLUMNS
+from lab_env.bench.sink_writes import SCHEMA, as_text, compact, newest
+from lab_env.hudi.timeline import parse_timeline_key
+from lab_env.pipeline import options, parsing
+from lab_env.pipeline.session import endpoints_of_environment
+
+TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
+MERGE = """
+    MERGE INTO {target} t USING changes s
+    ON t.partition_date = s.partition_date AND t.order_id = s.order_id {partitions}
+    WHEN MATCHED AND s.order_ts >= t.order_ts AND s.op = 'erase' THEN DELETE
+    WHEN MATCHED AND s.order_ts >= t.order_ts THEN UPDATE SET *
+    WHEN NOT MATCHED AND s.op <> 'erase' THEN INSERT *
+"""
+
+
+class Table(ABC):
+    """A table of one contender.
+
+    Args:
+        spark: the session.
+        contender: format and options.
+        base: folder of all tables, `s3a://...`.
+        name: of the table.
+    """
+
+    def __init__(self, spark: SparkSession, contender: Contender, base: str, name: str):
+        self.spark, self.contender = spark, contender
+        self.name = name
+        self.path = f"{base}/{name}"
+        self.bookmark = ""
+
+    @abstractmethod
+    def append(self, orders: DataFrame) -> None:
+        """Add new orders; create the table if it is missing."""
+
+    @abstractmethod
+    def upsert(self, events: DataFrame) -> None:
+        """Apply changes in one commit."""
+
+    @abstractmethod
+    def read(self) -> DataFrame:
+        """The newest state, one row per order."""
+
+    @abstractmethod
+    def newest_commit(self) -> str:
+        """What names the newest commit to a reader of changes."""
+
+    @abstractmethod
+    def changed(self) -> DataFrame:
+        """The rows that commits after the bookmark left in the table."""
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Merge changes and small files."""
+
+    def keep_changes(self, wanted: bool) -> None:
+        """Have the commits from now on keep what a reader of changes needs, or no longer.
+
+        The newest commit becomes the bookmark of `changed`.
+        """
+        if wanted:
+            self.bookmark = self.newest_commit()
+
+
+class HudiTable(Table):
+    """Written by Hudi's own upsert; its incremental query needs nothing kept."""
+
+    def append(self, orders: DataFrame) -> None:
+        self._write(orders, "insert")
+
+    def upsert(self, events: DataFrame) -> None:
+        self._write(events, "upsert")
+
+    def _write(self, rows: DataFrame, operation: str) -> None:
+        table = {"hoodie.table.name": self.name, "hoodie.datasource.write.operation": operation}
+        write = parsing.with_deletes(rows).write.format("hudi")
+        write.options(**self.contender.all_options | table).mode("append").save(self.path)
+
+    def read(self) -> DataFrame:
+        return self.spark.read.format("hudi").load(self.path)
+
+    def newest_commit(self) -> str:
+        prefix = f"{store.key_of(self.path)}/.hoodie/timeline/"
+        keys = (entry.key for entry in store.list_objects(endpoints_of_environment(), prefix))
+        instants = filter(None, map(parse_timeline_key, keys))
+        return max(instant.completed for instant in instants)
+
+    def changed(self) -> DataFrame:
+        return (
+            self.spark.read.format("hudi")
+            .option("hoodie.datasource.query.type", "incremental")
+            .option("hoodie.datasource.read.begin.instanttime", self.bookmark)
+            .load(self.path)
+        )
+
+    def compact(self) -> None:
+        if self.contender.kind == MOR:
+            jobs = options.METADATA if self.contender.tuned else options.WRITE
+            compact(self.spark, self.path, as_text(jobs))
+
+
+class MergedTable(Table):
+    """Written by MERGE: the source has one row per order, its newest event."""
+
+    @property
+    @abstractmethod
+    def target(self) -> str:
+        """The table's name in SQL."""
+
+    def upsert(self, events: DataFrame) -> None:
+        changes = newest(events)
+        changes.createOrReplaceTempView("changes")
+        partitions = ""
+        if self.contender.name_partitions:
+            days = [row[0] for row in events.select("partition_date").distinct().collect()]
+            partitions = "AND t.partition_date IN ({})".format(", ".join(f"'{d}'" for d in days))
+        self.spark.sql(MERGE.format(target=self.target, partitions=partitions))
+
+    def append(self, orders: DataFrame) -> None:
+        self._create()
+        orders.createOrReplaceTempView("orders")
+        columns = ", ".join(field.split()[0] for field in SCHEMA.split(", "))
+        self.spark.sql(f"INSERT INTO {self.target} ({columns}) SELECT {columns} FROM orders")
+
+    def _create(self) -> None:
+        properties = ", ".join(f"'{k}' = '{v}'" for k, v in self.contender.all_options.items())
+        self.spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self.target} ({SCHEMA}) USING {self.contender.format}"
+            " PARTITIONED BY (partition_date)"
+            + (f" TBLPROPERTIES ({properties})" if properties else "")
+        )
+
+
+class DeltaTable(MergedTable):
+    """A table without a metastore, named by its path; its change feed is switched on for it."""
+
+    @property
+    def target(self) -> str:
+        return f"delta.`{self.path}`"
+
+    def read(self) -> DataFrame:
+        return self.spark.read.format("delta").load(self.path)
+
+    def newest_commit(self) -> str:
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.target} LIMIT 1")
+        return str(history.collect()[0]["version"])
+
+    def changed(self) -> DataFrame:
+        return (
+            self.spark.read.format("delta")
+            .option("readChangeFeed", "true")
+            .option("startingVersion", str(int(self.bookmark) + 1))
+            .load(self.path)
+            .where("_change_type IN ('insert', 'update_postimage')")
+        )
+
+    def compact(self) -> None:
+        self.spark.sql(f"OPTIMIZE {self.target}")
+
+    def keep_changes(self, wanted: bool) -> None:
+        value = str(wanted).lower()
+        self.spark.sql(
+            f"ALTER TABLE {self.target} SET TBLPROPERTIES (delta.enableChangeDataFeed = {value})"
+        )
+        super().keep_changes(wanted)
+
+
+class IcebergTable(MergedTable):
+    """A table of a Hadoop catalogue."""
+
+    @property
+    def target(self) -> str:
+        return f"{CATALOG}.db.`{self.name}`"
+
+    def read(self) -> DataFrame:
+        return self.spark.table(self.target)
+
+    def newest_commit(self) -> str:
+        newest_snapshot = self.spark.sql(
+            f"SELECT snapshot_id FROM {self.target}.refs WHERE name = 'main'"
+        )
+        return str(newest_snapshot.collect()[0][0])
+
+    def changed(self) -> DataFrame:
+        self.spark.sql(
+            f"CALL {CATALOG}.system.create_changelog_view(table => 'db.{self.name}',"
+            f" options => map('start-snapshot-id', '{self.bookmark}'),"
+            " identifier_columns => array('partition_date', 'order_id'),"
+            " changelog_view => 'changelog')"
+        )
+        return self.spark.table("changelog").where("_change_type IN ('INSERT', 'UPDATE_AFTER')")
+
+    def compact(self) -> None:
+        # By default fewer than five files, or files with delete files alone, are left as they are.
+        dangling = ", 'remove-dangling-deletes', 'true'" if self.contender.kind == MOR else ""
+        self.spark.sql(
+            f"CALL {CATALOG}.system.rewrite_data_files(table => 'db.{self.name}', options =>"
+            f" map('min-input-files', '2', 'delete-file-threshold', '1'{dangling}))"
+        )
+
+
+TABLES = {HUDI: HudiTable, DELTA: DeltaTable, ICEBERG: IcebergTable}
+
+
+class FormatTables:
+    """Tables of one format; each method is a task.
+
+    Args:
+        spark: the session.
+    """
+
+    def __init__(self, spark: SparkSession):
+        self.spark = spark
+        self.tables: dict[str, Table] = {}
+        self.table: Table
+
+    def begin(self, contender: str, base: str, name: str) -> dict:
+        """Choose the table of the next tasks.
+
+        Args:
+            contender: a key of `CONTENDERS`.
+            base: folder of all tables, `s3a://...`.
+            name: of the table.
+        """
+        if name not in self.tables:
+            chosen = CONTENDERS[contender]
+            self.tables[name] = TABLES[chosen.format](self.spark, chosen, base, name)
+        self.table = self.tables[name]
+        return {}
+
+    def append(self, file: str) -> dict:
+        """Add the new orders of a file; returns `seconds`."""
+        return self._timed(lambda: self.table.append(self._events(file)))
+
+    def upsert(self, file: str) -> dict:
+        """Apply the events of a file in one commit; returns `seconds`."""
+        return self._timed(lambda: self.table.upsert(self._events(file)))
+
+    def compact(self) -> dict:
+        """Merge changes and small files; returns `seconds`."""
+        return self._timed(self.table.compact)
+
+    def keep_changes(self, wanted: bool) -> dict:
+        """Keep what a reader of changes needs from now on, or no longer."""
+        self.table.keep_changes(wanted)
+        return {}
+
+    def run_query(self, query: str, order: str = "") -> dict:
+        """Open the table and ask.
+
+        Args:
+            query: `point`, `aggregate` or `changes`.
+            order: the order of a point query.
+
+        Returns:
+            `seconds`, and the `answer`: rows, and the sum of their cents.
+        """
+        found: list[int] = []
+
+        def ask() -> None:
+            rows = self.table.changed() if query == "changes" else self.table.read()
+            if query == "point":
+                rows = rows.where(F.col("order_id") == order)
+            cents = F.coalesce(F.sum(F.col("amount") * 100).cast("long"), F.lit(0))
+            found.extend(rows.agg(F.count("*"), cents).collect()[0])
+
+        return self._timed(ask) | {"answer": found}
+
+    def write_rows(self, file: str) -> dict:
+        """Write all rows of the table to a file, one line each, to be compared with the oracle."""
+        rows = self.table.read().withColumn("order_ts", F.date_format("order_ts", TIME))
+        lines = rows.select(F.concat_ws("|", *(F.col(column) for column in COLUMNS))).collect()
+        Path(file).write_text("\n".join(line[0] for line in lines))
+        return {}
+
+    def _events(self, file: str) -> DataFrame:
+        return self.spark.read.schema(SCHEMA).json(Path(file).as_uri())
+
+    @staticmethod
+    def _timed(task) -> dict:
+        began = time.monotonic()
+        task()
+        return {"seconds": time.monotonic() - began}

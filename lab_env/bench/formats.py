@@ -1,0 +1,306 @@
+"""Hudi beside Delta Lake and Iceberg: one recorded stream of upserts and deletes into each.
+
+Each format has a process and a bucket of its own. The tables take turns: while one is measured,
+the others rest, and each round begins with another table. No figure is reported unless every table
+has exactly the rows that a plain-Python oracle has.
+"""
+
+import os
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab_env import services
+from lab_env.bench.contenders import CONTENDERS, FORMATS, JARS, Contender, session_properties
+from lab_env.bench.metering import Meter, ResourceUsage
+from lab_env.bench.order_stream import Batch, OrderStream, as_lines, difference
+from lab_env.bench.rounds import rotated
+from lab_env.bench.summary import machine_facts
+from lab_env.bench.worker_client import WorkerClient
+from lab_env.install.cache import Progress
+from lab_env.install.jars import fetch_jars, jar_folder
+from lab_env.install.versions import versions
+from lab_env.pipeline import session
+from lab_env.probes.bucket_usage import MeteredBucket
+from lab_env.probes.verdict import Spread
+
+BEFORE, AFTER = "before compaction", "after compaction"
+QUERIES = ("point", "aggregate")  # asked before and after compaction
+
+
+@dataclass(frozen=True)
+class FormatsConfig:
+    """How much is measured.
+
+    Args:
+        orders: number of orders in a table at its first size.
+        factors: the sizes of a table, as multiples of the first.
+        small: events of a small commit.
+        large: events of a large one.
+        rounds: how often each table is measured at each size.
+        minutes: no round begins after that.
+        contenders: keys of `CONTENDERS`.
+        warm_up: whether each process first writes small tables that are not measured.
+        java_options: of each JVM.
+        spark: further properties of the sessions.
+    """
+
+    orders: int
+    factors: tuple[int, ...]
+    small: int
+    large: int
+    rounds: int
+    minutes: float = 18
+    contenders: tuple[str, ...] = tuple(CONTENDERS)
+    warm_up: bool = True
+    # The quick compiler: it has little left to compile after the warm-up, so rounds are alike.
+    java_options: str = session.LESSON_JAVA_OPTIONS
+    spark: dict[str, str] = field(default_factory=dict)
+
+
+# Each format, both kinds, by default and tuned. Of Delta one: its commits take the most processor
+# time in so short a life.
+SMALL_CONTENDERS = (
+    "hudi-cow", "hudi-mor-tuned", "delta-dv-tuned", "iceberg-cow-tuned", "iceberg-mor"
+)  # fmt: skip
+
+
+def formats_config(full: bool) -> FormatsConfig:
+    """A small run that shows that all works, or one to draw conclusions from."""
+    if full:
+        return FormatsConfig(20_000, (1, 16), small=1_000, large=10_000, rounds=3)
+    return FormatsConfig(
+        400,
+        (1,),
+        small=60,
+        large=120,
+        rounds=1,
+        contenders=SMALL_CONTENDERS,
+        warm_up=False,
+        spark=session.SHORT_LIFE,
+    )
+
+
+def compare_formats(config: FormatsConfig, folder: Path, report_progress: Progress = print) -> dict:
+    """Write the stream into every table and measure.
+
+    Args:
+        config: how much is measured.
+        folder: gets the stream's batches; what is in it is removed.
+        report_progress: receives lines of progress.
+
+    Returns:
+        `made`, `machine` (also its load at the start), `versions` of the formats, `size`,
+        `complete` (whether every round was measured), `problems` (wrong answers) and
+        `rows`: contender, factor, metric, its `values` by round and their spread; no rows if there
+        are problems.
+
+    Raises:
+        LabError: the jars cannot be fetched, a write or a query failed, or the store returns no
+            metrics.
+    """
+    for jars in JARS.values():
+        fetch_jars(jars, report_progress)
+    services.up(progress=lambda line: None)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+        return _Run(config, folder, cleanup, report_progress).all()
+
+
+class _Run:
+    def __init__(
+        self, config: FormatsConfig, folder: Path, cleanup: ExitStack, report_progress: Progress
+    ):
+        self._config, self._folder, self._report_progress = config, folder, report_progress
+        self._began, self._load = time.monotonic(), os.getloadavg()[0]
+        self._stream = OrderStream(folder)
+        self._contenders = [CONTENDERS[key] for key in config.contenders]
+        self._found: dict[tuple[str, int, str], list[float]] = {}
+        self._problems: list[str] = []
+        self._complete = True
+        self._meters: dict[str, Meter] = {}
+        self._workers: dict[str, WorkerClient] = {}
+        self._start(cleanup)
+
+    def _start(self, cleanup: ExitStack) -> None:
+        chosen = [name for name in FORMATS if any(c.format == name for c in self._contenders)]
+        self._report_progress(f"a Spark session for each of {', '.join(chosen)} ...")
+        for name in chosen:
+            bucket = MeteredBucket(services.endpoints(), f"formats-{name}")
+            cleanup.callback(bucket.remove)
+            bucket.make()
+            jars = [str(p) for p in jar_folder(JARS[name]).iterdir()] if name in JARS else []
+            properties = session_properties(name, jars, f"s3a://{bucket.name}/tables")
+            worker = WorkerClient(
+                name, bucket, self._config.java_options, self._config.spark | properties
+            )
+            self._workers[name] = worker
+            cleanup.callback(worker.stop)
+        for worker in self._workers.values():
+            cleanup.callback(worker.ask_to_exit)  # called first, so that all end at the same time
+        with ThreadPoolExecutor(len(chosen)) as pool:
+            list(pool.map(WorkerClient.wait, self._workers.values()))
+            if self._config.warm_up:
+                self._report_progress("small tables that do not count ...")
+                first, change = self._stream_of_warm_up()
+                list(pool.map(lambda name: self._warm_up(name, first, change), chosen))
+        self._meters = {name: Meter(worker) for name, worker in self._workers.items()}
+
+    def _stream_of_warm_up(self) -> tuple[Batch, Batch]:
+        folder = self._folder / "warm-up"
+        folder.mkdir()
+        stream = OrderStream(folder)
+        return stream.grow(200), stream.change(200)
+
+    def _warm_up(self, name: str, first: Batch, change: Batch) -> None:
+        worker = self._workers[name]
+        for contender in self._contenders:
+            if contender.format == name and not contender.tuned:
+                self._begin(contender, "warm")
+                worker.call("append", file=str(first.file))
+                for _ in range(2):
+                    worker.call("upsert", file=str(change.file))
+                for query in QUERIES:
+                    worker.call("run_query", query=query, order=change.point)
+                worker.call("compact")
+
+    def all(self) -> dict:
+        size = 0
+        for factor in self._config.factors:
+            grown = factor * self._config.orders
+            self._report_progress(f"{grown:,} orders: {len(self._contenders)} tables")
+            self._grow(self._stream.grow(grown - size))
+            size = grown
+            for number in range(self._config.rounds):
+                if time.monotonic() - self._began > 60 * self._config.minutes:
+                    self._report_progress(f"{self._config.minutes:g} minutes are over")
+                    self._complete = False
+                    break
+                self._report_progress(f"  round {number + 1} of {self._config.rounds}")
+                small, large, kept = (
+                    self._stream.change(n)
+                    for n in (self._config.small, self._config.large, self._config.small)
+                )
+                for contender in rotated(number, tuple(self._contenders)):
+                    self._round(contender, factor, small, large, kept)
+            self._compare_rows()
+            if not self._complete:
+                break
+        return self._report()
+
+    def _begin(self, contender: Contender, name: str = "orders") -> None:
+        worker = self._workers[contender.format]
+        table = f"{name}_{contender.key.replace('-', '_')}"
+        base = f"s3a://{worker.bucket.name}/tables/db"
+        worker.call("begin", contender=contender.key, base=base, name=table)
+
+    def _grow(self, batch: Batch) -> None:
+        for contender in self._contenders:
+            self._begin(contender)
+            self._workers[contender.format].call("append", file=str(batch.file))
+            # Inserts may lie in log files: theirs are not the changes' to pay.
+            self._workers[contender.format].call("compact")
+
+    def _round(
+        self, contender: Contender, factor: int, small: Batch, large: Batch, kept: Batch
+    ) -> None:
+        """Measure one table once."""
+        meter = self._meters[contender.format]
+        self._begin(contender)
+
+        def note(**metrics: float) -> None:
+            for metric, value in metrics.items():
+                self._found.setdefault((contender.key, factor, metric), []).append(value)
+
+        def commit(batch: Batch) -> tuple[float, ResourceUsage]:
+            reply, used = meter.call("upsert", file=str(batch.file))
+            return reply["seconds"], used
+
+        def run_query(query: str, batch: Batch, state: str) -> None:
+            reply, used = meter.call("run_query", query=query, order=batch.point)
+            label = f"{query}, {state}" if state else query
+            note(**{
+                f"{label}: s": reply["seconds"],
+                f"{label}: requests": used.bucket.gets + used.bucket.lists,
+            })  # fmt: skip
+            if tuple(reply["answer"]) != batch.answers[query]:
+                self._problems.append(
+                    f"{contender.title}, {factor}x, {label}: {reply['answer']} where"
+                    f" {list(batch.answers[query])} is right"
+                )
+
+        seconds, used = commit(small)
+        note(**_costs("commit", seconds, used))
+        seconds, used = commit(large)
+        note(**{"rows/s": large.events / seconds, "large commit: CPU s": used.cpu_seconds})
+        for query in QUERIES:
+            run_query(query, large, BEFORE)
+        reply, used = meter.call("compact")
+        note(**_costs("compaction", reply["seconds"], used))
+        for query in QUERIES:
+            run_query(query, large, AFTER)
+        self._workers[contender.format].call("keep_changes", wanted=True)
+        seconds, _ = commit(kept)
+        note(**{"commit, changes kept: s": seconds})
+        if contender.tells_changes:
+            run_query("changes", kept, "")
+        self._workers[contender.format].call("keep_changes", wanted=False)
+
+    def _compare_rows(self) -> None:
+        """Hold the rows of every table against the oracle's."""
+        right = as_lines(self._stream.rows)
+        file = self._folder / "rows"
+        for contender in self._contenders:
+            self._begin(contender)
+            self._workers[contender.format].call("write_rows", file=str(file))
+            wrong = difference(contender.title, file.read_text().split("\n"), right)
+            if wrong:
+                self._problems.append(wrong)
+
+    def _report(self) -> dict:
+        rows = [
+            {"contender": key, "factor": factor, "metric": metric}
+            | asdict(Spread.of(values))
+            | {"values": [round(value, 4) for value in values]}
+            for (key, factor, metric), values in self._found.items()
+        ]
+        sizes = ("orders", "factors", "small", "large", "rounds")
+        return {
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "minutes": round((time.monotonic() - self._began) / 60, 1),
+            "machine": machine_facts() | {"load": round(self._load, 1)},
+            "versions": format_versions(),
+            "size": {name: getattr(self._config, name) for name in sizes}
+            | {"factors": list(self._config.factors)},
+            "rows_compared": len(self._stream.rows),
+            "complete": self._complete,
+            "problems": self._problems,
+            "rows": [] if self._problems else rows,
+        }
+
+
+def _costs(label: str, seconds: float, used: ResourceUsage) -> dict[str, float]:
+    bucket = used.bucket
+    return {
+        f"{label}: s": seconds,
+        f"{label}: CPU s": used.cpu_seconds,
+        f"{label}: requests": bucket.puts + bucket.lists + bucket.gets + bucket.deletes,
+        f"{label}: bytes written": bucket.bytes_written,
+    }
+
+
+def format_versions() -> dict[str, str]:
+    """The version of each format, from the pins of its jars."""
+    sets = {name: JARS.get(name, "spark") for name in FORMATS}
+    return {
+        name: coordinates.split(":")[2]
+        for name, jars in sets.items()
+        for coordinates in versions()["jars"][jars]
+        if f"{name}-spark" in coordinates
+    }

@@ -1,0 +1,158 @@
+"""The recorded stream of `lab bench formats`, with deletes, and the plain-Python oracle.
+
+The oracle knows no Spark: it applies the events one by one to a dictionary. What it holds is what
+every table must hold.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from lab_env.bench.stream import Writer
+
+DAYS = ("2026-01-03", "2026-01-04", "2026-01-05", "2026-01-06")  # of creation: the partitions
+RECENT = DAYS[-2:]  # the days whose orders still change
+NEW, ERASED = 0.3, 0.1  # shares of the changes; the others are updates
+COLUMNS = (
+    "event_id",
+    "op",
+    "order_id",
+    "customer_id",
+    "product_id",
+    "amount",
+    "status",
+    "order_ts",
+    "partition_date",
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Events that are one commit.
+
+    Args:
+        file: their lines of JSON.
+        events: how many.
+        point: an order that the table has after them.
+        answers: the right answers after them, by query: `point`, `aggregate` (rows, and the sum of
+            their cents) and `changes` (the orders that they left, and the sum of their cents).
+        erased: how many orders of the table they erased.
+    """
+
+    file: Path
+    events: int
+    point: str
+    answers: dict[str, tuple[int, int]]
+    erased: int
+
+
+class OrderStream:
+    """Generates batches, always the same, and keeps the right rows.
+
+    Args:
+        folder: gets the batches' files.
+    """
+
+    def __init__(self, folder: Path):
+        self._folder, self._rng = folder, Random("formats")
+        self._writer = Writer(self._rng, DAYS)
+        self._recent: list[str] = []
+        self._batches = 0
+        self.rows: dict[str, dict] = {}
+
+    def grow(self, orders: int) -> Batch:
+        """New orders, on each of the days in turn."""
+        sends = [self._writer.create() for _ in range(orders)]
+        newest = self._writer.newest
+        self._recent += [s.order_id for s in sends if newest[s.order_id][2] in RECENT]
+        return self._batch([send.value for send in sends])
+
+    def change(self, events: int) -> Batch:
+        """Updates and erasures of recent orders, and new orders."""
+        return self._batch([self._change() for _ in range(events)])
+
+    def _change(self) -> bytes:
+        chance = self._rng.random()
+        if chance < NEW:
+            send = self._writer.create(DAYS[-1])
+            self._recent.append(send.order_id)
+            return send.value
+        place = int(self._rng.random() * len(self._recent))
+        if chance >= NEW + ERASED:
+            return self._writer.update(self._recent[place]).value
+        order = self._recent[place]
+        self._recent[place] = self._recent[-1]
+        self._recent.pop()
+        return self._writer.erase(order).value
+
+    def _batch(self, lines: list[bytes]) -> Batch:
+        file = self._folder / f"{self._batches:03d}.json"
+        file.write_bytes(b"\n".join(lines))
+        self._batches += 1
+        touched, erased = apply(self.rows, lines)
+        left = [self.rows[order] for order in touched if order in self.rows]
+        point = self._recent[0]
+        return Batch(
+            file,
+            len(lines),
+            point,
+            {
+                "point": summed([self.rows[point]]),
+                "aggregate": summed(list(self.rows.values())),
+                "changes": summed(left),
+            },
+            erased,
+        )
+
+
+def apply(rows: dict[str, dict], lines: list[bytes]) -> tuple[set[str], int]:
+    """Apply events to rows in place: the newest event of an order is its row, an erasure removes.
+
+    Args:
+        rows: by order.
+        lines: the events as JSON, in the order of their times.
+
+    Returns:
+        The orders that they touched, and how many of those that were there before are gone.
+    """
+    before, touched = set(rows), set()
+    for line in lines:
+        event = json.loads(line)
+        order = event["order_id"]
+        touched.add(order)
+        if event["op"] == "erase":
+            rows.pop(order, None)
+        else:
+            rows[order] = event
+    return touched, sum(order in before and order not in rows for order in touched)
+
+
+def summed(rows: list[dict]) -> tuple[int, int]:
+    """Number of rows, and the sum of their cents."""
+    return len(rows), sum(round(row["amount"] * 100) for row in rows)
+
+
+def as_lines(rows: dict[str, dict]) -> set[str]:
+    """The rows as text, to compare with those of a table."""
+    texts = [row | {"amount": f"{row['amount']:.2f}"} for row in rows.values()]
+    return {"|".join(text[column] for column in COLUMNS) for text in texts}
+
+
+def difference(title: str, found: list[str], right: set[str]) -> str:
+    """What is wrong with the rows of a table, in one sentence; empty if they are the right ones.
+
+    Args:
+        title: of the table.
+        found: its rows as text, in any order.
+        right: those of the oracle, from `as_lines`.
+    """
+    rows = set(found)
+    doubled, missing, others = len(found) - len(rows), right - rows, rows - right
+    if not (doubled or missing or others):
+        return ""
+    examples = ", ".join(sorted(missing | others)[:2])
+    return (
+        f"{title}: {doubled} doubled, {len(missing)} missing, {len(others)} wrong or left over"
+        f" rows, for example {examples}"
+    )

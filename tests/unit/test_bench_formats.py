@@ -1,0 +1,146 @@
+"""The page of the table formats says what the rounds say, and the oracle finds every fault."""
+
+import json
+
+import pytest
+
+from lab_env.bench import format_page, recorded
+from lab_env.bench.contenders import CONTENDERS, DELTA, FORMATS, HUDI, ICEBERG
+from lab_env.bench.format_page import MEASURES, claims, page, spreads, undecided
+from lab_env.bench.formats import format_versions, formats_config
+from lab_env.bench.order_stream import OrderStream, apply, as_lines, difference
+from lab_env.pipeline import options
+from lab_env.probes.verdict import HIGHER
+
+
+def run_of(metric: str, **values: list[float]) -> dict:
+    """A run of one size with one metric, by contender."""
+    rows = [
+        {"contender": key.replace("_", "-"), "factor": 1, "metric": metric, "values": figures}
+        for key, figures in values.items()
+    ]
+    size = {"orders": 100, "factors": [1], "small": 10, "large": 20, "rounds": 3}
+    return {"size": size, "rows": rows}
+
+
+def test_a_format_does_well_what_all_its_rounds_do_better_than_every_table_of_the_others():
+    best = [1.0, 1.1, 1.2]
+    run = run_of(
+        "commit: s", hudi_mor=[1.1, 1.0, 1.3], iceberg_cow=[1.9, 2.0, 2.1], delta=[3.0, 3.1, 3.2]
+    )
+    (claim,) = claims(run)
+    assert (claim.table, claim.next_table) == ("hudi-mor", "iceberg-cow")
+    # Another table of the same format may be as good; one of another format may not.
+    run["rows"].append(run["rows"][0] | {"contender": "hudi-mor-tuned", "values": best})
+    assert [claim.table for claim in claims(run)] == ["hudi-mor"]
+    run["rows"].append(run["rows"][0] | {"contender": "delta-dv", "values": [1.25, 1.9, 1.9]})
+    assert claims(run) == []
+    assert ("commit: s", 1) in {(measure.metric, factor) for measure, factor in undecided(run)}
+
+
+def test_more_rows_per_second_are_better_and_nothing_to_compact_is_no_merit():
+    rates = {"hudi_cow": [10.0, 11.0], "delta": [20.0, 21.0], "iceberg_cow": [90.0, 91.0]}
+    assert [claim.table for claim in claims(run_of("rows/s", **rates))] == ["iceberg-cow"]
+    assert claims(run_of("compaction: s", **rates)) == []
+
+
+def test_the_delivered_run_has_every_table_and_right_answers():
+    run = recorded.delivered("formats")
+    assert run["problems"] == [] and run["rows_compared"] > run["size"]["orders"]
+    assert {row["contender"] for row in run["rows"]} == set(CONTENDERS)
+    assert all(len(row["values"]) == run["size"]["rounds"] for row in run["rows"])
+    assert run["versions"] == format_versions()
+
+
+def test_each_claim_of_the_page_has_the_direction_of_the_rounds():
+    run = recorded.delivered("formats")
+    text, found = page(run), claims(run)
+    assert bool(found) == (run["size"]["rounds"] > 1)  # one round allows no claim
+    for claim in found:
+        figures = spreads(run, claim.measure.metric, claim.factor)
+        others = [
+            value
+            for key in figures
+            if CONTENDERS[key].format != CONTENDERS[claim.table].format
+            for row in run["rows"]
+            if (row["contender"], row["factor"], row["metric"])
+            == (key, claim.factor, claim.measure.metric)
+            for value in row["values"]
+        ]
+        best = figures[claim.table]
+        right = (
+            best.low > max(others) if claim.measure.better == HIGHER else best.high < min(others)
+        )
+        assert right, claim
+        well = text[text.index("## What each") : text.index("## Where the rounds")]
+        own = next(p for p in well.split("\n**") if p.lstrip("*").startswith(_title(claim)))
+        assert f"| {CONTENDERS[claim.table].title} |" in own
+    assert len(found) + len(undecided(run)) == len(run["size"]["factors"]) * sum(
+        measure.claimed for measure in MEASURES
+    )
+
+
+def _title(claim) -> str:
+    return FORMATS[CONTENDERS[claim.table].format]
+
+
+def test_the_page_is_what_the_record_makes():
+    assert format_page.PAGE.read_text("utf-8") == page(recorded.delivered("formats")), (
+        "run: lab author formats"
+    )
+
+
+def test_tables_by_default_have_no_option_of_tuning_and_hudis_come_from_the_pipeline():
+    for contender in CONTENDERS.values():
+        default = CONTENDERS[contender.default_key]
+        if contender.tuned:
+            assert default.table == contender.table
+            assert contender.all_options != default.all_options
+            assert all(advice.guide.startswith("https://") for advice in contender.advice)
+    tuned = CONTENDERS["hudi-cow-tuned"].all_options
+    assert tuned == options.COW
+    assert {c.format for c in map(CONTENDERS.get, formats_config(False).contenders)} == {
+        HUDI,
+        DELTA,
+        ICEBERG,
+    }
+
+
+def test_the_stream_is_always_the_same_and_its_answers_are_those_of_its_events(tmp_path):
+    def stream(name):
+        (tmp_path / name).mkdir()
+        made = OrderStream(tmp_path / name)
+        return made, made.grow(40), made.change(200)
+
+    first, load, change = stream("a")
+    _, _, again = stream("b")
+    assert change.file.read_bytes() == again.file.read_bytes()
+    assert load.answers["aggregate"][0] == load.answers["changes"][0] == 40
+    events = [json.loads(line) for line in change.file.read_bytes().splitlines()]
+    created = sum(event["op"] == "create" for event in events)
+    erased = {event["order_id"] for event in events if event["op"] == "erase"}
+    assert erased and change.answers["aggregate"][0] == 40 + created - len(erased)
+    assert change.answers["changes"][0] == len({e["order_id"] for e in events} - erased)
+    assert 0 < change.erased < len(erased)  # some were created in the same batch
+    assert change.point in first.rows
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda rows: [*rows, rows[0]], "1 doubled, 0 missing, 0 wrong"),
+        (lambda rows: rows[1:], "0 doubled, 1 missing, 0 wrong"),
+        (lambda rows: [rows[0].replace("paid", "new"), *rows[1:]], "1 missing, 1 wrong"),
+        (lambda rows: [*rows, "an erased one"], "0 doubled, 0 missing, 1 wrong"),
+    ],
+)
+def test_a_table_with_other_rows_than_the_oracle_is_found_out(spoil, words):
+    event = {
+        "event_id": "e-1", "op": "update", "customer_id": "c-1", "product_id": "p-1",
+        "amount": 1.5, "status": "paid", "order_ts": "t", "partition_date": "d",
+    }  # fmt: skip
+    rows: dict[str, dict] = {}
+    apply(rows, [json.dumps(event | {"order_id": order}).encode() for order in ("o-1", "o-2")])
+    found = sorted(as_lines(rows))
+    assert difference("t", found, as_lines(rows)) == ""
+    assert words in difference("t", spoil(found), as_lines(rows))
