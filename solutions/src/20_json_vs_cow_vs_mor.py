@@ -969,9 +969,10 @@ assert sum(board["JSON, all lines"].values()) > sum(right.values())
 # ## What's next
 #
 # `lab bench sinks --full` and `lab bench growth --full` record both runs on your machine and write
-# a page with all charts; from then on this lesson shows them. More cores and a cloud: [on your own
-# cluster](../docs/cluster.md), [in a cloud](../docs/cloud.md). In lesson 22 you design a system
-# yourself, and choose its tables.
+# a page with all charts; from then on this lesson shows them. Other table formats on one stream, by
+# the same rule: [Hudi beside Delta Lake and Iceberg](../docs/formats.md). More cores and a cloud: [on
+# your own cluster](../docs/cluster.md), [in a cloud](../docs/cloud.md). In lesson 22 you design a
+# system yourself, and choose its tables.
 
 # %%
 spark.stop()
