@@ -1,7 +1,7 @@
 """The tables that `lab bench formats` compares: three formats, each by default and tuned.
 
-By default a table has what its format's quick start asks for. Tuned, it has what the format's own
-guide recommends for many small upserts; the link stands beside each option. Hudi's options come
+By default a table has what its format's quick start asks for. Tuned, it has options that the
+format's documentation offers for small upserts; the link stands beside each. Hudi's options come
 from the pipeline.
 """
 
@@ -62,7 +62,7 @@ class Contender:
 
     @property
     def tuned(self) -> bool:
-        """Whether its format's guide was followed."""
+        """Whether it has more than its format's defaults."""
         return bool(self.advice)
 
     @property
@@ -99,7 +99,7 @@ NAMED_PARTITIONS = "MERGE names the partitions that it changes"
 DELTA_GUIDE = (
     Advice(NAMED_PARTITIONS, f"{DELTA_DOCS}/delta-update/#performance-tuning"),
     Advice(
-        "optimized writes: one file per partition and commit",
+        "optimized writes: larger files per partition, for one shuffle more",
         f"{DELTA_DOCS}/optimizations-oss/#optimized-write",
         {"delta.autoOptimize.optimizeWrite": "true"},
     ),
@@ -112,7 +112,7 @@ DELTA_GUIDE = (
 ICEBERG_GUIDE = (
     Advice(NAMED_PARTITIONS, f"{ICEBERG_DOCS}/spark-writes/#merge-into"),
     Advice(
-        "the fanout writer, which needs no sort by partition",
+        "the fanout writer, in Spark 3.5 the default for unsorted tables: no change",
         f"{ICEBERG_DOCS}/spark-writes/#writing-distribution-modes",
         {"write.spark.fanout.enabled": "true"},
     ),

@@ -207,7 +207,7 @@ class IcebergTable(MergedTable):
         return self.spark.table("changelog").where("_change_type IN ('INSERT', 'UPDATE_AFTER')")
 
     def compact(self) -> None:
-        # By default fewer than five files, or files with delete files alone, are left as they are.
+        # By default: groups of five files, or files with 30 % of their rows deleted.
         dangling = ", 'remove-dangling-deletes', 'true'" if self.contender.kind == MOR else ""
         self.spark.sql(
             f"CALL {CATALOG}.system.rewrite_data_files(table => 'db.{self.name}', options =>"

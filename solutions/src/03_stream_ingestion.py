@@ -609,8 +609,8 @@ assert reached == {"orders": 5200, "dead letters": 4000}
 #
 # A crash cannot be ordered to the millisecond, so we make the state that it leaves. Suppose the power
 # failed in the last batch between step 2 and step 3: the plan is on the store and the data files are
-# written, but neither the sink's list nor the commit. We delete just these two. (In lesson 17
-# processes are killed for real.)
+# written, but neither the sink's list nor the commit. We delete just these two. (The list may have
+# a second name, as the cell says. In lesson 17 processes are killed for real.)
 
 # %%
 from lab_env.store import client

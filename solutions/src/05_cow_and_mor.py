@@ -816,8 +816,8 @@ assert sweep["MERGE_ON_READ, times JSON"].between(1, 3).all()
 # as much**. A log keeps each row by itself, in Avro, much as JSON does. A base file is Parquet, which
 # stores columns and compresses them well. (So do logs of Parquet blocks, `PARQUET_LOGS` in
 # `lab_env/pipeline/options.py`: a log of all 1,000 orders is then smaller than the base file, which is
-# not measured in this lesson. Nor is what Hudi documents of `MERGE INTO`: it may log only the columns that
-# changed, `hoodie.spark.sql.merge.into.partial.updates`. And our orders resemble each other more than real
+# not measured in this lesson. Not measured here either: by Hudi's documentation `MERGE INTO` may write only the
+# changed columns to the log, `hoodie.spark.sql.merge.into.partial.updates`. And our orders resemble each other more than real
 # ones. So expect the lines of your own table to cross elsewhere.)
 #
 # And the logs are not the end of it: sooner or later a compaction writes the base file too. So count

@@ -803,8 +803,8 @@ assert waited["inline"] == [["1"], ["3"], ["5"]]
 assert waited["async in a stream"][0]
 
 # %% [markdown]
-# Inline it is the write that waited for the compaction, in the stream a batch that did not wait. Your
-# job we started when nobody was writing: that is its advantage, you choose the time.
+# Inline, the write waited for the compaction; in the stream, batches went on. We started your job when
+# nobody was writing: its advantage is that you choose the time.
 #
 # The stream of this lesson was stopped with one log in its table, and no writer will come to merge it.
 # Your two functions are the job that does. Then the board: the tables got nine, seven and three batches,

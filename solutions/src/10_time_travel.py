@@ -608,7 +608,7 @@ assert done.first()[0]
 # the table of this name in SQL, so that it can still be read as of each of its last `writes` writes, and holds
 # no older files than that needs. The procedure is
 # [run_clean](https://hudi.apache.org/docs/procedures#run_clean), with the argument `retain_commits` (default:
-# ten). It follows what the session has set: a cell of *Start* has switched the metadata table off.
+# ten). It takes Hudi's options from the session, where a cell of *Start* has switched the metadata table off.
 
 
 # %% exercise="10.4"

@@ -82,8 +82,8 @@ run_sql("""
 # %% [markdown]
 # The job that feeds the lake today runs each night: `SELECT * FROM orders WHERE updated_at >
 # last_run`. It is as old as the shop, and has three holes. A deleted row is not selected. If a row
-# changes ten times a day, it sees only the last change. And it misses changes outright, as the
-# second section shows.
+# changes ten times a day, it sees only the last change. And it misses changes outright, as
+# *Which change is last?* shows.
 #
 # [**Change data capture**](../docs/glossary.md#change-data-capture) (CDC) reads what the database
 # writes anyway. PostgreSQL records each change in its [**write-ahead
@@ -357,7 +357,7 @@ with_reason(records(1001)).select("offset", "envelope.op", "image.order_id", "re
 # %% [markdown]
 # Update, delete, tombstone: none has a reason to be refused. Each micro-batch is upserted. Two
 # ordering fields decide between changes of one order: first `commit_lsn`, then `lsn`. Why not the
-# time of the change? The next section.
+# time of the change? *Which change is last?* answers that.
 
 # %%
 orders_path, dead_path = lab.path("orders"), lab.path("dead_letters")
@@ -845,7 +845,8 @@ assert after_signal == {"database": [], "lake": []}
 # `source.sequence`. And here `commit_lsn` earns its place as the *first* ordering field: the read
 # of an order may have a higher LSN than a change that was made before it and committed after it.
 #
-# **Another good place to pause.** To go on another day, do as before, with this text selected.
+# **Another good place to pause.** To go on another day, click on this text and choose *Run All Above
+# Selected Cell*.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 9 minutes. 15.p6: most say none ("Connect is exactly once") or one. Short of time:

@@ -567,9 +567,6 @@ assert tuple(filled.loc[0]) == (660, 70)
 # need a lock (lesson 18). And think of what lies between: a replay brings back orders that were
 # erased since, it knows nothing of changes that came by another way, and a topic whose retention
 # is over has forgotten its oldest events.
-#
-# **A good place for a break.** You have a table with every coupon. The second half asks who reads
-# it, and needs another twenty-five minutes. The session may go on running.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 16 minutes. The moment of the section is the heaviest parcel:
@@ -591,9 +588,9 @@ assert tuple(filled.loc[0]) == (660, 70)
 # > | FULL | both | either |
 
 # %% [markdown]
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
-# two.
+# **A good place to pause.** You have a table with every coupon; the second half asks who reads it. To go on
+# another day, open the notebook, click on the next heading and choose *Run All Above Selected Cell*. Your
+# answers stand in it, so everything to here runs again.
 
 # %% [markdown]
 # ## Readers during the change

@@ -284,8 +284,8 @@ assert all(at_once(tasks) <= 2 for tasks in writing.values())
 # the middle of the job is one step of one process, as the plan and the commit are, no number of machines helps: those
 # are the white gaps in the picture.
 #
-# > **Declared cores are not cores.** A worker offers as many as its `--cores` says. Nothing checks that they exist. The
-# > last section comes back to that.
+# > **Declared cores are not cores.** A worker offers as many as its `--cores` says. Nothing checks that they exist.
+# > *How many cores do I need?* comes back to that.
 #
 # ### More tasks than partitions
 #

@@ -34,7 +34,7 @@
 #
 # Everything so far. You need lessons 04 and 08 (keys, ordering, partitions, indexes), 12 (changes and
 # erasures), 14 (event time), 16 (schemas) and 17 (what a restart does) most of all. 150 minutes, with
-# good places to pause after each exercise.
+# a good place to pause after each exercise.
 
 # %% [markdown]
 # ## Start
@@ -524,4 +524,5 @@ assert len(board) == exam.record.phase("questions").figures[question]
 #
 # The other two variants: change `VARIANT` and begin at the top. Then build something of your own, with a
 # ledger. `.venv/bin/lab eject ../my-pipeline` gives you a start: the course's pipeline as a plain PySpark project
-# that needs nothing of this lab, with a reason beside each option.
+# that needs nothing of this lab, with a reason beside each
+# option that departs from a default.
