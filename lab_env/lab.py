@@ -368,7 +368,7 @@ class Lab:
     def links(self) -> dict[str, str]:
         """The lab's web pages: name and URL, for a browser."""
         pages = services.links()
-        if self._session is not None:
+        if self._session is not None and self._session.sparkContext.uiWebUrl:
             # "/" would redirect to the address that this machine has, which a browser may not.
             page = f"{self._session.sparkContext.uiWebUrl}/jobs/"
             pages["Spark"] = settings().browser_url(page)

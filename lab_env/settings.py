@@ -259,7 +259,7 @@ class Settings(BaseSettings):
         """
         parts = urlsplit(url)
         own = {"127.0.0.1", self.client_host, self.spark_driver_host}
-        if not self.public_url or parts.hostname not in own:
+        if not (self.public_url and parts.port) or parts.hostname not in own:
             return url
         public = self.public_url.replace("{port}", str(parts.port))
         return public + url.removeprefix(f"{parts.scheme}://{parts.netloc}")

@@ -45,16 +45,15 @@ class Exercises:
         Raises:
             LabError: no such exercise; or, under LAB_STRICT, the exercise is not passed.
         """
-        exercise = registry.exercise(exercise_id, self.folder)
         try:
             outcome = self.judge(exercise_id, answer)
         except LabError:
-            SEAT.trouble(exercise.id)
+            SEAT.trouble(registry.exercise(exercise_id, self.folder).id)
             raise
         if outcome.passed:
             self.solved.add(exercise_id)
         attempts = progress.record_outcome(exercise_id, outcome.kind)
-        SEAT.checked(exercise.id, outcome.kind, attempts, outcome.text)
+        SEAT.checked(exercise_id, outcome.kind, attempts, outcome.text)
         report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
         if settings().strict and not outcome.passed:
             raise LabError(f"{outcome.title}. {outcome.text}", outcome.next_step)

@@ -6,12 +6,14 @@ copy. The exercises among them take their reference answers; what the learner wr
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import nbformat
 
 from lab_env.course import copies
 from lab_env.course.sections import Section, notebook_of
+from lab_env.errors import LabError
 from lab_env.jupyterlab.cells import run_cell
 from lab_env.jupyterlab.running import RunningJupyterLab, kernel_client
 from lab_env.settings import settings
@@ -85,9 +87,11 @@ def enter(
                 done = f"cell {number} of {len(cells)}, {seconds:.0f} s"
                 report_progress(f"{section.name}: {done}")
                 run_cell(client, cell, CELL_TIMEOUT_S)
-    except KeyboardInterrupt:
-        server.interrupt(kernel)  # else the kernel would go on without anybody watching
+    except (KeyboardInterrupt, LabError):
+        with suppress(OSError):  # else the kernel would go on without anybody watching
+            server.interrupt(kernel)
         raise
+    kept = kept or copies.was_worked_on(name)  # opened and saved in the meantime
     if not kept:
         nbformat.write(notebook, copy)
     return Entered(server.page(page), len(cells), time.monotonic() - began, not kept)

@@ -3,13 +3,15 @@
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from urllib.error import URLError
-from urllib.request import Request, urlopen
+from urllib.request import ProxyHandler, Request, build_opener
 
 from jupyter_client import BlockingKernelClient
 from jupyter_core.paths import jupyter_runtime_dir
@@ -21,6 +23,8 @@ from lab_env.settings import settings
 
 START_TIMEOUT_S = 90
 KERNEL_TIMEOUT_S = 60
+REQUEST_TIMEOUT_S = 90  # JupyterLab itself waits 60 s for a kernel that it starts anew
+_open = build_opener(ProxyHandler({})).open  # it is on this machine, and gets a token
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class RunningJupyterLab:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"token {self.token}", "Content-Type": "application/json"},
         )
-        with urlopen(request, timeout=KERNEL_TIMEOUT_S) as answer:
+        with _open(request, timeout=REQUEST_TIMEOUT_S) as answer:
             return json.loads(answer.read() or "null")
 
     def kernel_of(self, notebook: str) -> str | None:
@@ -112,7 +116,12 @@ def running_jupyterlab() -> RunningJupyterLab | None:
     shown, own = settings().work.parent.resolve(), token()
     for found in list_running_servers():
         if Path(found["root_dir"]).resolve() == shown and found["token"] == own:
-            return RunningJupyterLab(found["url"].rstrip("/"), own)
+            host = "127.0.0.1" if found["hostname"] == "0.0.0.0" else found["hostname"]
+            server = RunningJupyterLab(f"http://{host}:{found['port']}", own)
+            # A killed one leaves its file, and another program may have its process id by now.
+            with suppress(OSError, ValueError, HTTPException):
+                server.request("/api/status")
+                return server
     return None
 
 
@@ -127,6 +136,8 @@ def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
         LabError: it does not answer.
     """
     server = jupyterlab(notebook, browser=False)
+    # A SIGTERM that ended this process at once would leave JupyterLab and its kernel behind.
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     process = subprocess.Popen(server.command, env=server.environment)
     try:
         started = RunningJupyterLab(server.url, server.token, process)
@@ -134,8 +145,14 @@ def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
         yield started
     except BaseException:
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         raise
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _wait_for(server: RunningJupyterLab, process: subprocess.Popen) -> None:

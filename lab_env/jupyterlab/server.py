@@ -94,8 +94,9 @@ def _accepted(page: str) -> list[str]:
     if not settings().public_url:
         return []
     origin = page.lower()  # as a browser sends it
-    hosts = ["localhost", urlsplit(origin).hostname]
-    return [f"--ServerApp.allow_origin={origin}", f"--ServerApp.local_hostnames={hosts}"]
+    hosts = ("localhost", urlsplit(origin).hostname)
+    named = [f"--ServerApp.local_hostnames={host}" for host in hosts]
+    return [f"--ServerApp.allow_origin={origin}", *named]
 
 
 def page(url: str, notebook: str, opened_by: str) -> str:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from lab_env.course import registry
@@ -12,7 +12,7 @@ from lab_env.room.report import SILENT_AFTER_S, Report
 
 MAX_SEATS = 200
 SLACK_S = 1.0  # two reports of one activity differ by the time that they travelled
-TITLES = {"ok": "ok", "warn": "warns of", "fail": "FAIL:"}
+VERDICT_WORDS = {"ok": "ok", "warn": "warns of", "fail": "FAIL:"}
 
 
 class RoomFull(Exception):
@@ -101,10 +101,10 @@ class Board:
         """
         now = self._clock()
         with self._lock:
-            seat = self._seats.get(report.seat) or self._new_seat(report, now)
             if report.leaving:
-                del self._seats[report.seat]
-                return seat.number
+                left = self._seats.pop(report.seat, None)
+                return left.number if left else 0
+            seat = self._seats.get(report.seat) or self._new_seat(report, now)
             seat.heard = now
             active = now - report.idle_seconds
             # A seat may have two notebooks open; the one that was used last counts. What comes
@@ -119,7 +119,10 @@ class Board:
 
     def _new_seat(self, report: Report, now: float) -> SeatState:
         if len(self._seats) >= MAX_SEATS:
-            raise RoomFull
+            longest = min(self._seats.values(), key=lambda seat: seat.heard)
+            if now - longest.heard <= SILENT_AFTER_S:
+                raise RoomFull
+            del self._seats[longest.report.seat]
         self._came += 1
         who = report.model_copy(update={"lesson": "", "exercise": "", "outcome": ""})
         self._seats[report.seat] = SeatState(self._came, who, heard=now, active=-math.inf)
@@ -129,8 +132,9 @@ class Board:
         """All seats: first who is stuck, longest first, then the others, longest idle first."""
         now = self._clock()
         with self._lock:
-            seats = sorted(self._seats.values(), key=_order)
-            return [self._row(seat, now) for seat in seats]
+            seats = [replace(s, failing=dict(s.failing)) for s in self._seats.values()]
+        # Outside the lock: the first message of a lesson takes long, and seats wait one second.
+        return [self._row(seat, now) for seat in sorted(seats, key=_order)]
 
     def stuck_at(self) -> list[tuple[str, int]]:
         """The exercises at which seats are stuck, with how many; most seats first."""
@@ -151,8 +155,7 @@ class Board:
             outcome=report.outcome,
             stuck="" if since is None else duration(now - since),
             message=report.error or message_text(report.lesson, report.message),
-            doctor=" ".join([TITLES.get(report.doctor, ""), ", ".join(report.doctor_about)]).strip()
-            or "not asked",
+            doctor=_verdict(report) or "not asked",
             healthy=report.doctor != "fail",
             heard=f"{duration(now - seat.heard)} ago",
             silent=now - seat.heard > SILENT_AFTER_S,
@@ -178,6 +181,11 @@ def _take_activity(seat: SeatState, report: Report, active: float) -> None:
         seat.failing.pop(_place(report), None)
     else:
         seat.failing.setdefault(_place(report), active)
+
+
+def _verdict(report: Report) -> str:
+    subjects = ", ".join(report.doctor_about)
+    return f"{VERDICT_WORDS.get(report.doctor, '')} {subjects}".strip()
 
 
 def _place(report: Report) -> str:

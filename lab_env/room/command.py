@@ -2,12 +2,14 @@
 
 import ipaddress
 import secrets
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
 import psutil
+from pydantic import ValidationError
 
 from lab_env.errors import LabError
 from lab_env.processes.state import home, read_state, update_state, write_private
@@ -98,6 +100,9 @@ def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tup
     report = about(joined)
     number = _send_or_say(joined, report)
     _keep(joined)
+    if known and known.address != address:
+        with suppress(OSError, HTTPException, Refused):  # the room before it may be gone
+            send(known, about(known, leaving=True))
     return number, report
 
 
@@ -116,9 +121,11 @@ def tell_verdict(findings: Sequence[Finding]) -> None:
     if joined := membership():
         verdict, subjects = verdict_of(findings)
         joined = joined.model_copy(update={"doctor": verdict, "doctor_about": subjects})
-        _keep(joined)
-        with suppress(OSError, HTTPException, Refused):  # the lesson's next report has it, too
-            send(joined, about(joined))
+        # The lesson's next report has it, too.
+        with suppress(OSError, HTTPException, Refused, ValidationError):
+            report = about(joined)
+            _keep(joined)
+            send(joined, report)
 
 
 def verdict_of(findings: Sequence[Finding]) -> tuple[str, tuple[str, ...]]:
@@ -178,7 +185,16 @@ def _addresses(host: str) -> list[str]:
         if part.family.name == "AF_INET"
     )
     outside = [address for address in found if not ipaddress.IPv4Address(address).is_loopback]
-    return sorted(outside) or ["127.0.0.1"]
+    route = _address_of_route()
+    return sorted(outside, key=lambda address: (address != route, address)) or ["127.0.0.1"]
+
+
+def _address_of_route() -> str:
+    """This machine's address towards other networks; empty without a route. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))
+        return probe.getsockname()[0]
+    return ""
 
 
 def _address(text: str) -> str:

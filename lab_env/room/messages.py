@@ -52,7 +52,7 @@ def message_id(lesson: str, text: str) -> str:
 
 def message_text(lesson: str, known_id: str) -> str:
     """The message with that id, with `…` for each hole; empty if this copy has no such message."""
-    parts = _messages(lesson).get(known_id)
+    parts = _messages(lesson).get(known_id) if known_id else None
     return HOLE.join(parts) if parts else ""
 
 
@@ -65,16 +65,22 @@ def error_name(text: str) -> str:
 @cache
 def _messages(lesson: str) -> dict[str, Parts]:
     """All templates that a check of a lesson can show, by id."""
-    if not re.fullmatch(r"\d\d", lesson):
+    own = f"lessons/l{lesson}"
+    if not (re.fullmatch("[0-9]{2}", lesson) and (PACKAGE / own).is_dir()):
         return {}
-    folders = ("course", "lessons", "capstone", f"lessons/l{lesson}")
-    found = {
+    folders = ("course", "lessons", "capstone", own)
+    return {_id(parts): parts for folder in folders for parts in _templates_of(folder)}
+
+
+@cache
+def _templates_of(folder: str) -> frozenset[Parts]:
+    """The templates in a folder's modules that are long enough to be told apart."""
+    return frozenset(
         parts
-        for folder in folders
         for path in sorted((PACKAGE / folder).glob("*.py"))
         for parts in _templates_in(ast.parse(path.read_text(encoding="utf-8")))
-    }
-    return {_id(parts): parts for parts in found if _own_characters(parts) >= LEAST}
+        if _own_characters(parts) >= LEAST
+    )
 
 
 def _templates_in(tree: ast.AST) -> Iterator[Parts]:

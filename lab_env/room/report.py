@@ -41,8 +41,9 @@ class Report(BaseModel):
     name: str = Field("", max_length=MAX_NAME)
     doctor: Literal["", "ok", "warn", "fail"] = ""
     doctor_about: tuple[Word, ...] = Field((), max_length=30)
-    lesson: str = Field("", pattern=r"^(\d\d)?$")
-    exercise: str = Field("", pattern=r"^(\d\d\.\d)?$")
+    # Not \d, which takes the digits of every script.
+    lesson: str = Field("", pattern=r"^([0-9]{2})?$")
+    exercise: str = Field("", pattern=r"^([0-9]{2}\.[0-9])?$")
     outcome: Literal["", "passed", "not yet", "error in your code", "lab in trouble"] = ""
     attempts: int = Field(0, ge=0, le=9999)
     message: str = Field("", pattern=r"^([0-9a-f]{10})?$")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from http.client import HTTPConnection, HTTPException
 from threading import Event, Lock, Thread
 from typing import Any
@@ -134,6 +135,10 @@ class Activity:
     attempts: int = 0
     text: str = ""
 
+    @cached_property
+    def _message(self) -> str:
+        return message_id(self.lesson, self.text) if self.outcome == "not yet" else ""
+
     def fields(self) -> dict[str, Any]:
         """The activity as fields of `Report`."""
         failed = self.outcome == "error in your code"
@@ -142,7 +147,7 @@ class Activity:
             "exercise": self.exercise,
             "outcome": self.outcome,
             "attempts": min(self.attempts, 9999),
-            "message": message_id(self.lesson, self.text) if self.outcome == "not yet" else "",
+            "message": self._message,
             "error": error_name(self.text) if failed else "",
             "idle_seconds": round(time.monotonic() - self.at, 1),
         }

@@ -4,10 +4,13 @@ Seats need the room's code, the page needs a key of its own, so that who reports
 """
 
 import json
+import socket
+from contextlib import suppress
 from datetime import datetime
 from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import BoundedSemaphore
+from socketserver import TCPServer
+from threading import BoundedSemaphore, Timer
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,7 +19,8 @@ from lab_env.room.board import Board, RoomFull
 from lab_env.room.report import MAX_BODY_BYTES, parse_report
 
 REFRESH_S = 5
-PATIENCE_S = 5  # for a client that sends nothing more
+TIMEOUT_S = 5  # for a client that sends nothing more
+LONGEST_S = 10  # a connection; bytes that trickle in do not hold it
 MAX_CONNECTIONS = 64  # a class's heartbeats need one or two at a time
 HEADERS = {
     "Cache-Control": "no-store",
@@ -42,6 +46,7 @@ class RoomServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = MAX_CONNECTIONS
 
     def __init__(self, address: tuple[str, int], board: Board, code: str, key: str, join: str = ""):
         self.board, self.code, self.key, self.join = board, code, key, join
@@ -55,11 +60,20 @@ class RoomServer(ThreadingHTTPServer):
         else:
             self.shutdown_request(request)
 
+    def server_bind(self) -> None:
+        """Bind without asking a name server, for which a room without internet would wait."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]
+
     def process_request_thread(self, request, client_address) -> None:
         """Serve a connection."""
+        end = Timer(LONGEST_S, _cut, [request])
+        end.daemon = True
+        end.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            end.cancel()
             self._free.release()
 
     def handle_error(self, request, client_address) -> None:
@@ -87,7 +101,7 @@ def page(board: Board, join: str) -> str:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = PATIENCE_S
+    timeout = TIMEOUT_S
 
     @property
     def room(self) -> RoomServer:
@@ -119,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             self._answer(411, "A report says how long it is.")
-        elif int(length[:9]) > MAX_BODY_BYTES:
+        elif len(length) > 9 or int(length) > MAX_BODY_BYTES:
             self._answer(413, "That is too long for a report.")
         else:
             return self.rfile.read(int(length))
@@ -157,3 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _equal(given: str, known: str) -> bool:
     return compare_digest(given.encode(errors="replace"), known.encode())
+
+
+def _cut(connection: socket.socket) -> None:
+    with suppress(OSError):  # it has ended already
+        connection.shutdown(socket.SHUT_RDWR)

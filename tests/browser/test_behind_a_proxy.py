@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from own_lab import free_ports
+from own_lab import allowed, free_ports
 from reverse_proxy import DOMAIN, ReverseProxy
 from test_jupyterlab import CHROMIUM, SCREENSHOTS, SWITCHES, running_jupyterlab, wait_for
 
@@ -63,7 +63,7 @@ def browser():
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*SWITCHES, names])
         context = browser.new_context(ignore_https_errors=True)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(allowed(60_000))
         yield context
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         for number, page in enumerate(context.pages):

@@ -7,6 +7,7 @@ other sections: `lab author enter --all`.
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import nbformat
 import pytest
@@ -42,6 +43,8 @@ def server(instance) -> Iterator[RunningJupyterLab]:
             said.append(line)
             if line.startswith("Ready: "):
                 break
+        # A full pipe would stop JupyterLab, its kernels and their JVMs.
+        Thread(target=command.stdout.read, daemon=True).start()
         found = running_jupyterlab()
         assert found, said
         assert said[-1] == f"Ready: {found.page('work/06_compaction.ipynb')}\n"
@@ -49,7 +52,7 @@ def server(instance) -> Iterator[RunningJupyterLab]:
     finally:
         family = process_tree(command.pid)[1:]
         command.terminate()
-        command.communicate(timeout=60)
+        command.wait(60)
     assert wait_until_ended(family, 20) == []
 
 

@@ -15,6 +15,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from own_lab import allowed
 
 from lab_env.install import bootstrap
 from lab_env.install.cache import cache
@@ -116,7 +117,7 @@ class Machine:
         return subprocess.run(
             [sys.executable, "-c", script],
             env=self.environment | variables,
-            stdin=stdin, capture_output=True, text=True, timeout=60,
+            stdin=stdin, capture_output=True, text=True, timeout=allowed(60),
         )  # fmt: skip
 
     def setup_at_terminal(self, answer: str, **variables: str) -> subprocess.CompletedProcess:
