@@ -63,7 +63,8 @@ class RoomServer(ThreadingHTTPServer):
     def server_bind(self) -> None:
         """Bind without asking a name server, for which a room without internet would wait."""
         TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.server_address[:2]
+        host, port = self.server_address[:2]
+        self.server_name, self.server_port = str(host), int(port)
 
     def process_request_thread(self, request, client_address) -> None:
         """Serve a connection."""
