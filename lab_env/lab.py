@@ -88,6 +88,14 @@ def check_lesson(lesson: str) -> None:
         )
 
 
+def _begin(lesson: str, needs: tuple[str, ...]) -> None:
+    """Bring up what a lesson needs, and tell the room, if this seat joined one."""
+    check_lesson(lesson)
+    with SEAT.entering(lesson):
+        services.check_for_lesson(needs)
+        services.up([*services.DEFAULT, *needs])
+
+
 class Lab:
     """One lesson's handle on the running lab.
 
@@ -119,10 +127,7 @@ class Lab:
         Returns:
             The handle, which displays what runs where.
         """
-        check_lesson(lesson)
-        with SEAT.entering(lesson):
-            services.check_for_lesson(needs)
-            services.up([*services.DEFAULT, *needs])
+        _begin(lesson, needs)
         if optional:
             services.start_optional(optional)
         lab = cls(lesson, services.endpoints(), needs)
@@ -133,10 +138,7 @@ class Lab:
     @classmethod
     def resume(cls, lesson: str, *needs: str) -> "Lab":
         """Continue a lesson: like `start`, but nothing is cleared."""
-        check_lesson(lesson)
-        with SEAT.entering(lesson):
-            services.check_for_lesson(needs)
-            services.up([*services.DEFAULT, *needs])
+        _begin(lesson, needs)
         return cls(lesson, services.endpoints(), needs)
 
     @property

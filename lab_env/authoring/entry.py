@@ -20,9 +20,8 @@ from lab_env.authoring.pytest_plugin import failed_proofs
 from lab_env.course.copies import LESSONS
 from lab_env.course.sections import RECORDED, notebook_of, sections
 from lab_env.errors import LabError
-from lab_env.jupyterlab.cells import run_cell
+from lab_env.jupyterlab.cells import CELL_TIMEOUT_S, run_cell
 
-CELL_TIMEOUT_S = 900
 LIMIT_S = 60  # what `lab goto` aims at
 
 
@@ -42,9 +41,8 @@ def enter_all(lesson: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="lab-enter-") as folder:
         outcomes = Path(folder) / "outcomes.jsonl"
         own = {"LAB_OUTCOMES": str(outcomes), "LAB_PROGRESS": str(Path(folder) / "progress.json")}
-        environment = os.environ | own | {"JUPYTER_PREFER_ENV_PATH": "1"}
         began = time.monotonic()
-        manager, client = start_new_kernel(env=environment, cwd=str(LESSONS), stderr=DEVNULL)
+        manager, client = start_new_kernel(env=os.environ | own, cwd=str(LESSONS), stderr=DEVNULL)
         try:
             seconds: dict[str, float] = {}
             done = 0

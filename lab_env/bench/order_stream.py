@@ -10,21 +10,12 @@ from pathlib import Path
 from random import Random
 
 from lab_env.bench.stream import Writer
+from lab_env.shop.events import FIELDS
 
 DAYS = ("2026-01-03", "2026-01-04", "2026-01-05", "2026-01-06")  # of creation: the partitions
 RECENT = DAYS[-2:]  # the days whose orders still change
 NEW, ERASED = 0.3, 0.1  # shares of the changes; the others are updates
-COLUMNS = (
-    "event_id",
-    "op",
-    "order_id",
-    "customer_id",
-    "product_id",
-    "amount",
-    "status",
-    "order_ts",
-    "partition_date",
-)
+COLUMNS = tuple(field for field in FIELDS if field != "sent_at")
 
 
 @dataclass(frozen=True)

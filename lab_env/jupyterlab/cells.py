@@ -6,6 +6,7 @@ import nbformat
 
 from lab_env.errors import LabError
 
+CELL_TIMEOUT_S = 900  # a service that is fetched at its first start takes minutes
 SHOWN = ("stream", "display_data", "execute_result", "error")
 
 

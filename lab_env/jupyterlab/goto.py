@@ -14,11 +14,9 @@ import nbformat
 from lab_env.course import copies
 from lab_env.course.sections import Section, notebook_of
 from lab_env.errors import LabError
-from lab_env.jupyterlab.cells import run_cell
+from lab_env.jupyterlab.cells import CELL_TIMEOUT_S, run_cell
 from lab_env.jupyterlab.running import RunningJupyterLab, kernel_client
 from lab_env.settings import settings
-
-CELL_TIMEOUT_S = 900  # a service that is fetched at its first start takes minutes
 
 
 @dataclass(frozen=True)

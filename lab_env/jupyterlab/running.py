@@ -1,6 +1,5 @@
 """A JupyterLab that runs: its API, and the kernels of its notebooks."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import URLError
-from urllib.request import ProxyHandler, Request, build_opener
 
 from jupyter_client import BlockingKernelClient
 from jupyter_core.paths import jupyter_runtime_dir
@@ -19,12 +17,12 @@ from jupyter_server.serverapp import list_running_servers
 
 from lab_env.errors import LabError
 from lab_env.jupyterlab.server import jupyterlab, page, token
+from lab_env.services import request_json
 from lab_env.settings import settings
 
 START_TIMEOUT_S = 90
 KERNEL_TIMEOUT_S = 60
 REQUEST_TIMEOUT_S = 90  # JupyterLab itself waits 60 s for a kernel that it starts anew
-_open = build_opener(ProxyHandler({})).open  # it is on this machine, and gets a token
 
 
 @dataclass(frozen=True)
@@ -58,13 +56,11 @@ class RunningJupyterLab:
         Raises:
             OSError: it does not answer, or refuses.
         """
-        request = Request(
-            self.url + path,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"token {self.token}", "Content-Type": "application/json"},
+        method, headers = (
+            "GET" if body is None else "POST",
+            {"Authorization": f"token {self.token}"},
         )
-        with _open(request, timeout=REQUEST_TIMEOUT_S) as answer:
-            return json.loads(answer.read() or "null")
+        return request_json(method, self.url + path, body, headers, REQUEST_TIMEOUT_S)
 
     def kernel_of(self, notebook: str) -> str | None:
         """The id of the kernel that runs for a notebook, given its path; None if none runs."""

@@ -229,22 +229,43 @@ class Service(ABC):
         return next((name for name in self.programs if known.get(name) in given_up), None)
 
 
-def open_local(url: str):
-    """Open a URL of this machine, ignoring proxy variables; raises OSError after two seconds."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    return opener.open(url, timeout=2)
+def open_local(request: str | urllib.request.Request, timeout: float = 2):
+    """Open a URL of this machine, ignoring proxy variables.
 
-
-def request_json(method: str, url: str, body: object = None):
-    """Call a JSON interface of this machine; the decoded answer, None if it is empty.
+    Args:
+        request: the URL, or a request for it.
+        timeout: seconds.
 
     Raises:
-        OSError: it does not answer within ten seconds, or refuses (`urllib.error.HTTPError`).
+        OSError: it does not answer in time, or refuses (`urllib.error.HTTPError`).
+    """
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return opener.open(request, timeout=timeout)
+
+
+def request_json(
+    method: str,
+    url: str,
+    body: object = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 10,
+):
+    """Call a JSON interface of this machine; the decoded answer, None if it is empty.
+
+    Args:
+        method: of HTTP.
+        url: what to call.
+        body: what to send, as plain data; None for nothing.
+        headers: further headers.
+        timeout: seconds.
+
+    Raises:
+        OSError: it does not answer in time, or refuses (`urllib.error.HTTPError`).
     """
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=10) as answer:
+    sent = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(url, data, sent, method=method)
+    with open_local(request, timeout) as answer:
         content = answer.read()
     return json.loads(content) if content else None
 

@@ -243,9 +243,8 @@ class Prometheus(Service):
 
     def _post(self, path: str) -> None:
         request = urllib.request.Request(f"{self.address()}{path}", method="POST")
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=20):
+            with open_local(request, timeout=20):
                 pass
         except urllib.error.HTTPError as error:
             what = f"Prometheus refuses {path.partition('?')[0]}: {_text(error)}"
