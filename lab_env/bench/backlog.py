@@ -18,6 +18,7 @@ TABLES = ("cow", "mor")
 GOALS = {"cow": 0.3, "mor": 0.5}  # of the files' rows/s
 QUICK_START = 2.0  # times its rows/s
 RATE = "ingest rows/s"
+FILE_GROUPS = f"file groups, {BEFORE_TABLE_SERVICES}"
 
 PIPELINE, QUICK, PARQUET = "the pipeline's options", "quick-start options", "Parquet logs"
 # Options on top of the pipeline's, and the sinks that are measured with them.
@@ -30,18 +31,22 @@ WAYS = {
 
 def backlog_config(full: bool) -> RunConfig:
     """A small run that shows that all works, or one to draw conclusions from."""
-    config = RunConfig(
-        (Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),),
-        rounds=2,
+    if full:
+        return RunConfig(
+            (
+                Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),
+                # An index that looks keys up has to look into each file group that a batch touches.
+                Scenario(20, UNIFORM, load=320_000, batch=40_000, batches=2, days=32),
+            ),
+            rounds=2,
+            warm=0,
+            queries={BEFORE_TABLE_SERVICES: ("aggregate",)},
+        )
+    return RunConfig(
+        (Scenario(20, UNIFORM, load=1_000, batch=2_500, batches=1),),
+        rounds=1,
         warm=0,
         queries={BEFORE_TABLE_SERVICES: ("aggregate",)},
-    )
-    if full:
-        return config
-    return replace(
-        config,
-        scenarios=(Scenario(20, UNIFORM, load=1_000, batch=2_500, batches=1),),
-        rounds=1,
         java_options=session.LESSON_JAVA_OPTIONS,
         warm_up=False,
     )
@@ -59,51 +64,68 @@ def catch_up(
     Raises:
         LabError: a sink failed.
     """
-    (scenario,) = config.scenarios
-    size = f"{scenario.batches} x {scenario.batch:,} events"
     if config.warm_up:
         # On batches of this size a JVM keeps becoming faster for a minute.
         report_progress("a quarter of it that does not count ...")
-        quarter = replace(scenario, batch=scenario.batch // 4)
+        first = config.scenarios[0]
+        quarter = replace(first, batch=first.batch // 4)
         bench.measure(replace(config, rounds=1, scenarios=(quarter,)), _quiet)
-    found: list[dict[str, Figures]] = []
-    for number in range(config.rounds):
-        report_progress(f"round {number + 1} of {config.rounds}: {size}, {len(WAYS)} ways")
-        found.append(
-            {
-                way: bench.measure(
-                    replace(config, rounds=1, extra_options=extra_options), _quiet, sinks
-                )
-                for way, (extra_options, sinks) in rotated(number, tuple(WAYS.items()))
-            }
-        )
+    compared: list[Comparison] = []
+    problems: list[str] = []
+    for scenario in config.scenarios:
+        size = f"{scenario.batches} x {scenario.batch:,} events"
+        found: list[dict[str, Figures]] = []
+        for number in range(config.rounds):
+            report_progress(f"round {number + 1} of {config.rounds}: {size}, {len(WAYS)} ways")
+            found.append(
+                {
+                    way: bench.measure(
+                        replace(
+                            config, rounds=1, scenarios=(scenario,), extra_options=extra_options
+                        ),
+                        _quiet,
+                        sinks,
+                    )
+                    for way, (extra_options, sinks) in rotated(number, tuple(WAYS.items()))
+                }
+            )
+        compared += _comparisons(scenario, found)
+        problems += [
+            problem for ways in found for figures in ways.values() for problem in figures.problems
+        ]
+    return compared, problems
+
+
+def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Comparison]:
+    """What the rounds of one scenario say; each round has the figures of each way."""
+
+    def of(sink: str, way: str, metric: str) -> list[float]:
+        return [figures[way].of(scenario.name, sink, metric)[0] for figures in found]
+
+    def title(sink: str, way: str) -> str:
+        if sink == "json":
+            return "JSON files"
+        groups = sorted(set(of(sink, way, FILE_GROUPS)))
+        return f"{sink}, {way} ({' or '.join(f'{number:.0f}' for number in groups)} file groups)"
 
     def compare(
         this: tuple[str, str], other: tuple[str, str], goal: float | None = None
     ) -> Comparison:
         """A sink and how it is written, against another."""
-        rates = [
-            [figures[way].of(scenario.name, sink, RATE)[0] for figures in found]
-            for sink, way in (this, other)
-        ]
         return Comparison.of(
-            f"backlog of {size}",
-            ", ".join(this),
-            "JSON files" if other[0] == "json" else ", ".join(other),
+            f"backlog of {scenario.batches} x {scenario.batch:,} events",
+            title(*this),
+            title(*other),
             "rows/s",
-            list(zip(*rates, strict=True)),
+            list(zip(of(*this, RATE), of(*other, RATE), strict=True)),
             (f"{goal} or more", lambda ratio: ratio >= goal) if goal else None,
         )
 
-    compared = [
+    return [
         *(compare((sink, PIPELINE), ("json", PIPELINE), GOALS[sink]) for sink in TABLES),
         *(compare((sink, PIPELINE), (sink, QUICK), QUICK_START) for sink in TABLES),
         compare(("mor", PARQUET), ("mor", PIPELINE)),
     ]
-    problems = [
-        problem for ways in found for figures in ways.values() for problem in figures.problems
-    ]
-    return compared, problems
 
 
 def _quiet(line: str) -> None:

@@ -1,8 +1,10 @@
 """`lab bench`: runs the parts of the benchmark and writes the report."""
 
 import json
+import os
 import time
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -133,6 +135,13 @@ class Run:
             compared, problems = backlog.catch_up(bench, config, self._print_progress)
         self._compare(compared)
         self._report["problems"] += problems
+        found = {
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "cores": os.cpu_count(),
+            "rows": [asdict(row) | {"ratio": row.ratio} for row in compared],
+            "problems": problems,
+        }
+        self._keep("backlog", found)
 
     def _sinks(self) -> None:
         config = sinks_config(self._full)

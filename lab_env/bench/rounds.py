@@ -17,6 +17,7 @@ from lab_env.bench.results import Figures, wrong_answers
 from lab_env.bench.stream import UNIFORM, Scenario, Stream, record
 from lab_env.bench.worker_client import WorkerClient
 from lab_env.errors import LabError
+from lab_env.hudi.timeline import parse_data_name
 from lab_env.install.cache import Progress
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.sinks import table_path
@@ -277,7 +278,13 @@ def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
         if f"/{folder}" in entry.key
     ]
     data = [e for e in stored if "/.hoodie/" not in e.key and "/_spark_metadata/" not in e.key]
+    groups = {
+        (partition, name.group)
+        for partition, _, file in (entry.key.rpartition("/") for entry in data)
+        if (name := parse_data_name(file))
+    }
     return {
+        f"file groups, {state}": len(groups),
         f"files, {state}": len(stored),
         f"data files, {state}": len(data),
         f"bytes stored, {state}": sum(entry.size for entry in stored),

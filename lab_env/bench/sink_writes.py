@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 
 from lab_env import store
-from lab_env.bench.stream import DAYS, RANGE
+from lab_env.bench.stream import LAST_DAY, RANGE
 from lab_env.hudi.timeline import parse_timeline_name
 from lab_env.pipeline import options
 from lab_env.pipeline.session import endpoints_of_environment
@@ -74,7 +74,7 @@ class Sink(ABC):
             table = table.where(F.col("order_id") == order)
         if kind == "range":
             in_range = F.col("amount").between(RANGE[0] / 100, RANGE[1] / 100)
-            table = table.where((F.col("partition_date") == DAYS[1]) & in_range)
+            table = table.where((F.col("partition_date") == LAST_DAY) & in_range)
         cents = F.coalesce(F.sum(F.col("amount") * 100).cast("long"), F.lit(0))
         return table.agg(F.count("*").alias("rows"), cents.alias("cents"))
 

@@ -8,7 +8,7 @@ is known here and each sink's answers can be checked.
 from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from itertools import accumulate
 from random import Random
 
@@ -17,7 +17,7 @@ from lab_env.shop.events import encode
 from lab_env.shop.model import SECOND, STEPS, Send, Timestamps
 
 UNIFORM, ZIPF = "uniform", "zipf"
-DAYS = ("2026-01-05", "2026-01-06")  # of creation, one per table partition
+LAST_DAY = "2026-01-06"  # of creation
 RANGE = (20_000, 40_000)  # cents: the amounts of the range query
 
 
@@ -32,6 +32,7 @@ class Scenario:
         load: orders in the table before the changes.
         batch: events per batch of changes.
         batches: number of batches of changes.
+        days: how many days of creation the orders have, one per table partition.
     """
 
     update_percent: int
@@ -39,6 +40,7 @@ class Scenario:
     load: int
     batch: int
     batches: int
+    days: int = 2
 
     def __post_init__(self):
         if not 0 <= self.update_percent <= 100:
@@ -55,8 +57,9 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """For example `80-zipf`."""
-        return f"{self.update_percent}-{self.keys}"
+        """For example `80-zipf`, or with other than two days `80-zipf-32d`."""
+        days = "" if self.days == 2 else f"-{self.days}d"
+        return f"{self.update_percent}-{self.keys}{days}"
 
     @property
     def title(self) -> str:
@@ -94,7 +97,7 @@ class Stream:
         """The right answers of point, range and aggregate queries: rows, and the sum of cents."""
         rows = self.newest.values()
         low, high = RANGE
-        found = [cents for _, cents, day in rows if day == DAYS[1] and low <= cents <= high]
+        found = [cents for _, cents, day in rows if day == LAST_DAY and low <= cents <= high]
         return {
             "point": (1, self.newest[self.hot_order][1]),
             "range": (len(found), sum(found)),
@@ -105,7 +108,7 @@ class Stream:
 def record(scenario: Scenario, seed: int = 20) -> Stream:
     """Generate a scenario's stream; the same seed gives the same bytes."""
     rng = Random(f"{seed} {scenario.name}")
-    writer = Writer(rng)
+    writer = Writer(rng, last_days(scenario.days))
     load = [writer.create() for _ in range(scenario.load)]
     orders = [send.order_id for send in load]
     weights = list(_shares(scenario.keys, len(orders)))
@@ -116,6 +119,12 @@ def record(scenario: Scenario, seed: int = 20) -> Stream:
         else:
             changes.append(writer.create())
     return Stream(load, changes, writer.newest)
+
+
+def last_days(number: int) -> tuple[str, ...]:
+    """That many days of creation, the last of them `LAST_DAY`."""
+    last = date.fromisoformat(LAST_DAY)
+    return tuple((last - timedelta(days=ago)).isoformat() for ago in reversed(range(number)))
 
 
 def _shares(keys: str, n: int) -> Iterator[float]:
@@ -133,7 +142,7 @@ class Writer:
         days: of creation, one per table partition; the clock begins at noon of the last.
     """
 
-    def __init__(self, rng: Random, days: tuple[str, ...] = DAYS):
+    def __init__(self, rng: Random, days: tuple[str, ...]):
         self._rng, self._days = rng, days
         self._now = int(datetime.fromisoformat(f"{days[-1]}T12:00:00Z").timestamp()) * SECOND
         self._text = Timestamps()
