@@ -77,7 +77,7 @@ def test_a_jvm_that_does_not_exit_is_killed(started):
     wait_until(lambda: len(watchers(pid)) > 1, allowed(5), every=0.05)
     for watcher in watchers(pid):
         watcher.terminate()
-    wait_until(lambda: not psutil.pid_exists(pid), EXIT_SECONDS + allowed(5))
+    wait_until(lambda: not psutil.pid_exists(pid), allowed(EXIT_SECONDS + 5))
 
 
 def test_its_classes_come_from_the_archive(spark):
