@@ -10,28 +10,29 @@ from lab_env.cloud.stack import Account, Stack
 from lab_env.errors import LabError
 from lab_env.install.maven import file_name
 from lab_env.install.versions import versions
+from lab_env.pipeline.session import KEPT_REPORTS, LAKEHOUSE, PLANS_HIDE, shuffles
 from lab_env.shop import TOPIC
 
 IMAGE_FOLDER = "/opt/lab"  # of the Dockerfile
 IAM_JAR = "aws-msk-iam-auth-2.3.2-all.jar"
 # Of the jars that the course's Spark runs on, those that EMR does not bring. Its own S3A stays.
 GROUPS = ("org.apache.hudi", "org.apache.spark", "org.apache.kafka", "org.apache.commons")
+EXECUTORS = 2
+CORES = 2  # of each executor, and of the driver
+# A writer that signs in by IAM has no password that its plans would have to hide. And so no value
+# of the request needs quotes, which EMR might read in another way than a shell.
+SESSION = {name: value for name, value in LAKEHOUSE.items() if name != PLANS_HIDE} | KEPT_REPORTS
 CONF = {
+    **SESSION,
+    **shuffles(EXECUTORS * CORES),
     # Two cores and 8 GB per worker, with the overhead of 10 %: 6 vCPU and 24 GB of the 8 and 32
     # that lake.yaml allows.
-    "spark.driver.cores": "2",
+    "spark.driver.cores": str(CORES),
     "spark.driver.memory": "7g",
-    "spark.executor.cores": "2",
+    "spark.executor.cores": str(CORES),
     "spark.executor.memory": "7g",
-    "spark.executor.instances": "2",
+    "spark.executor.instances": str(EXECUTORS),
     "spark.dynamicAllocation.enabled": "false",
-    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.scheduler.mode": "FAIR",
-    "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": "/usr/bin/python3.11",
     "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": "/usr/bin/python3.11",
     "spark.emr-serverless.driverEnv.PYTHONPATH": IMAGE_FOLDER,

@@ -30,8 +30,6 @@ from lab_env.settings import Endpoints, settings
 STALLED_EXIT = 75  # sysexits.h: temporary failure
 ENDED = ("stopped", "failed", "stalled")
 POLL_SECONDS = 1.0
-# Every poll fetches all reports that Spark keeps, one call each, so it keeps only a few.
-KEPT_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "20"}
 START_SECONDS = 180.0  # session, first tables and first batches, on a busy machine
 
 
@@ -220,7 +218,7 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     _watch(job, progress_log)
     claims = {sink: claim(endpoints, job, sink) for sink in job.sinks if sink in sinks.HUDI_SINKS}
     java_options = {"spark.driver.extraJavaOptions": job.java_options}
-    extra = KEPT_REPORTS | java_options | job.spark
+    extra = session.KEPT_REPORTS | java_options | job.spark
     spark = session.build_session(endpoints, Path(job.jars), Path(job.java_home), job.name, extra)
     records, lander = read_source(spark, endpoints, job)
     trigger = (
@@ -305,7 +303,7 @@ def _failed(job: Job, progress_log: ProgressLog, query) -> int:
 
 
 def _note_progress(progress_log: ProgressLog, queries: list) -> None:
-    """Record every report since the last poll; Spark keeps the newest few (`KEPT_REPORTS`)."""
+    """Record every report since the last poll; Spark keeps few (`session.KEPT_REPORTS`)."""
     for query in queries:
         for progress in query.recentProgress:
             progress_log.note(progress)

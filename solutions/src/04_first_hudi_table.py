@@ -43,12 +43,11 @@
 from pyspark.sql import functions as F
 
 from lab_env import Lab
+from lab_env.pipeline.session import INTERPRETED
 
 lab = Lab.start("04")
-spark = lab.spark
 # Tables of a few thousand rows: to compile each query costs more than the compiled query saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+spark = lab.start_spark(INTERPRETED)
 
 # %% [markdown]
 # `changes` makes events by hand, and `rows_of` reads a table.

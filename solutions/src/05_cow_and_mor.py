@@ -43,14 +43,11 @@
 import pandas as pd
 
 from lab_env import Lab
+from lab_env.pipeline.session import INTERPRETED
 
 lab = Lab.start("05")
 # Tables of a thousand rows: to compile each query costs more than the compiled query saves.
-interpreted = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-spark = lab.start_spark(interpreted)
+spark = lab.start_spark(INTERPRETED)
 
 
 # %% [markdown]

@@ -46,12 +46,11 @@ import pandas as pd
 from pyspark.sql import functions as F
 
 from lab_env import Lab
+from lab_env.pipeline.session import INTERPRETED
 
 lab = Lab.start("06")
-spark = lab.spark
 # Tables of a thousand rows: to compile each query costs more than the compiled query saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+spark = lab.start_spark(INTERPRETED)
 
 
 # %%

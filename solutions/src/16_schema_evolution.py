@@ -47,12 +47,11 @@ from pyspark.sql import functions as F
 
 from lab_env import Lab
 from lab_env.lessons.l16.figures import board_of, send_events
+from lab_env.pipeline.session import INTERPRETED
 
 lab = Lab.start("16")
-spark = lab.spark
 # Tables of a few hundred rows: to compile each query costs more than the compiled query saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+spark = lab.start_spark(INTERPRETED)
 
 # %% [markdown]
 # The app sends an order as one JSON object. O-1 to O-300 were placed on Thursday, 19 November,

@@ -140,15 +140,15 @@ import sys
 import pandas as pd
 from pyspark.sql import functions as F
 
+from lab_env.pipeline.session import INTERPRETED
+
 sys.path.insert(0, str(lab.folder))
 from shop_writer import ORDERS, read_events, read_kafka, start_stream
 
 KAFKA = lab.endpoints.kafka_bootstrap
 orders_path, checkpoint = lab.path("orders"), lab.path("_checkpoints/orders")
-spark = lab.spark
 # Tables of a few hundred rows: to compile each query costs more than the compiled query saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+spark = lab.start_spark(INTERPRETED)
 
 # %% [markdown]
 # ## Freeze, look, kill

@@ -96,12 +96,11 @@ def make_orders(spark, first, last, status, minute=0):
 
 # %%
 from lab_env.lessons.l18.colleague import Colleague, attempt
+from lab_env.pipeline.session import INTERPRETED
 
 colleague = Colleague(lab)
-spark = lab.spark
 # Tables of a few hundred rows: to compile each query costs more than the compiled query saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+spark = lab.start_spark(INTERPRETED)
 
 # %% [markdown]
 # The table is Copy-on-Write. We load it in two writes and let Hudi fill no small files, so that each day

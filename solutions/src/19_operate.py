@@ -50,6 +50,7 @@
 
 # %%
 from lab_env import Lab
+from lab_env.pipeline.session import INTERPRETED
 from lab_env.shop.record import recording
 
 lab = Lab.start("19", "exporter", "prometheus")
@@ -73,11 +74,10 @@ spark = lab.start_spark(
         ),
         "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
         "spark.sql.streaming.metricsEnabled": "true",  # streaming queries, too
+        # Tables of a few hundred rows: to compile a query costs more than the compiled one saves.
+        **INTERPRETED,
     }
 )
-# Tables of a few hundred rows: to compile each query costs more than the compiled query saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 
 # %% [markdown]
 # The shop's stream, as in lesson 04: order events from Kafka into a Merge-on-Read table. Its

@@ -51,6 +51,7 @@ import pandas as pd
 
 from lab_env import Lab
 from lab_env.lessons.l21.load import events_in_order
+from lab_env.pipeline.session import INTERPRETED
 from lab_env.shop.topics import ensure_topic
 
 lab = Lab.start("21", "cluster", "kinesis")
@@ -74,10 +75,8 @@ for topic, partitions, hours in ((orders, 1, 1), (orders_4, 4, 1), (backlog, 1, 
 # cluster.
 
 # %%
-spark = lab.start_spark({"spark.master": lab.address("cluster")})
 # Tables of a few thousand rows: to compile each query costs more than the compiled query saves.
-spark.conf.set("spark.sql.codegen.wholeStage", False)
-spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+spark = lab.start_spark(INTERPRETED | {"spark.master": lab.address("cluster")})
 
 # %% [markdown]
 # **Predict:** how many JVMs are at work for this one session?

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from lab_env.cli import app
 from lab_env.cloud import TEMPLATE, cost, emr_writer, environment, job, stack, teardown
 from lab_env.errors import LabError
+from lab_env.pipeline import session
 from lab_env.settings import REPOSITORY
 
 BUCKET = f"{STACK}-{ACCOUNT}-{REGION}"
@@ -381,6 +382,20 @@ def test_the_request_of_the_writer_has_the_form_that_aws_takes(emulator, monkeyp
     read = emr_writer._parse(words)
     assert (read.bucket, read.topic, read.region) == (BUCKET, "shop.orders", REGION)
     assert read.brokers == BROKERS
+
+
+def test_the_writers_session_is_that_of_the_pipeline_with_one_round_of_tasks(emulator):
+    deploy("kinesis")
+    submit = json.loads(lab("job", STACK).stdout)["jobDriver"]["sparkSubmit"]
+    words = submit["sparkSubmitParameters"].split()  # no value needs quotes
+    conf = dict(word.split("=", 1) for word in words[1::2])
+    assert set(words[::2]) == {"--conf"} and len(conf) == len(words) / 2
+    wanted = session.LAKEHOUSE | session.KEPT_REPORTS
+    del wanted[session.PLANS_HIDE]  # these sign in without a password:
+    assert "password" not in str(emr_writer.SECURITY)
+    assert wanted.items() <= conf.items()
+    cores = int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"])
+    assert int(conf["spark.sql.shuffle.partitions"]) == cores
 
 
 def test_the_brokers_are_those_for_iam(emulator, monkeypatch):

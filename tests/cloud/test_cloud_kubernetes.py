@@ -13,7 +13,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from lab_env.cloud import TEMPLATE, emr_writer
+from lab_env.cloud import TEMPLATE, emr_writer, job
 
 DOCUMENTS = {
     one["kind"]: one
@@ -31,8 +31,8 @@ def mistakes(document: dict) -> list[str]:
     return [error.message for error in Draft202012Validator(schema).iter_errors(document)]
 
 
-def pod(job: dict) -> dict:
-    return job["spec"]["template"]["spec"]
+def pod(document: dict) -> dict:
+    return document["spec"]["template"]["spec"]
 
 
 @pytest.mark.parametrize("kind", ["ServiceAccount", "Role", "RoleBinding", "Job"])
@@ -74,10 +74,10 @@ def test_the_role_reaches_no_secret_no_star_and_no_other_namespace():
 
 
 def test_the_job_ends_by_itself_and_is_no_root():
-    job = DOCUMENTS["Job"]
-    assert job["spec"]["activeDeadlineSeconds"] <= 4 * 3600
-    assert pod(job)["securityContext"]["runAsNonRoot"] is True
-    container = pod(job)["containers"][0]["securityContext"]
+    document = DOCUMENTS["Job"]
+    assert document["spec"]["activeDeadlineSeconds"] <= 4 * 3600
+    assert pod(document)["securityContext"]["runAsNonRoot"] is True
+    container = pod(document)["containers"][0]["securityContext"]
     assert container == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
@@ -86,3 +86,12 @@ def test_its_arguments_are_those_that_the_writer_reads():
     program = next(i for i, one in enumerate(arguments) if one.endswith("emr_writer.py"))
     read = emr_writer._parse(arguments[program + 1 :])
     assert read.folder == "pipeline" and read.seconds == 60
+
+
+def test_its_session_is_that_of_the_job_on_emr_with_one_round_of_tasks():
+    arguments = pod(DOCUMENTS["Job"])["containers"][0]["args"]
+    words = (one.removeprefix("--conf=") for one in arguments if one.startswith("--conf="))
+    conf = dict(word.split("=", 1) for word in words)
+    assert job.SESSION.items() <= conf.items()
+    cores = int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"])
+    assert int(conf["spark.sql.shuffle.partitions"]) == cores

@@ -28,7 +28,7 @@ from lab_env.pipeline.sinks import FOLDERS, SINKS
 SPACE = "t-cloud"
 EVENTS = 2000
 # Of the lab's session what EMR has by itself, or has otherwise: the class path and the store.
-OF_THE_MACHINE = ("spark.driver.", "spark.hadoop.", "spark.sql.shuffle.", "spark.ui.")
+OF_THE_MACHINE = ("spark.driver.", "spark.hadoop.", "spark.ui.")
 
 
 def submit(lab: Lab, services, source: str, output) -> subprocess.Popen:
