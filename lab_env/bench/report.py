@@ -145,9 +145,8 @@ def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) ->
         panel.set_xlim(left=0)
         panel.locator_params(axis="x", nbins=4)
     figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=3,
-        labelcolor=INK, frameon=False,
-    )  # fmt: skip
+        *panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False
+    )
     return svg(figure)
 
 

@@ -7,6 +7,7 @@ import io
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 
 from lab_env.display.palette import AMBER, BLUE, GREEN, PINK
 
@@ -64,7 +65,7 @@ def new_panels(
     panels = list(grid.flat)
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
-        axes.tick_params(colors=INK)
+        axes.tick_params(which="both", colors=INK)
         axes.xaxis.label.set_color(INK)
         axes.yaxis.label.set_color(INK)
         axes.set_axisbelow(True)
@@ -92,12 +93,10 @@ def plot_freshness(axes, quantiles: dict[str, list[float]]) -> None:
 
 def svg(figure) -> str:
     """The chart as an `<svg>` element whose text follows the page's text colour."""
-    for axes in figure.axes:
-        legend = axes.get_legend()
-        if legend:
-            legend.get_frame().set_alpha(0)
-            for text in legend.get_texts():
-                text.set_color(INK)
+    for legend in figure.findobj(Legend):  # of the figure, too
+        legend.get_frame().set_alpha(0)
+        for text in legend.get_texts():
+            text.set_color(INK)
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lab"}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})

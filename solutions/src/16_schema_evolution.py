@@ -441,8 +441,8 @@ assert abs(lost - sum(number % 120 / 10 for number in range(440, 450))) < 0.1
 #
 # **Red: refused.** A missing column is refused as well, unless the option of the last row is set.
 #
-# **White: the schema is as before.** It says nothing about the values: the most dangerous row of
-# the grid, the last one, is white. See what it did to `items` of the ten orders:
+# **No colour: the schema is as before.** It says nothing about the values: the most dangerous row of
+# the grid, the last one, has none. See what it did to `items` of the ten orders:
 
 # %%
 missing_path = paths["the same with ...set.null.for.missing.columns"]

@@ -281,7 +281,7 @@ assert all(at_once(tasks) <= 2 for tasks in writing.values())
 # %% [markdown]
 # Kafka's partitions bound who reads, buckets bound who writes, and cores bound how many of them work *at once*. Where
 # the middle of the job is one step of one process, as the plan and the commit are, no number of machines helps: those
-# are the white gaps in the picture.
+# are the gaps in the picture.
 #
 # > **Declared cores are not cores.** A worker offers as many as its `--cores` says. Nothing checks that they exist.
 # > *How many cores do I need?* comes back to that.

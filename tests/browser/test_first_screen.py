@@ -6,8 +6,9 @@ Needs Chromium on PATH, and no services. Screenshots are kept in `.lab/screensho
 import os
 
 import pytest
-from test_jupyterlab import CHROMIUM, REPOSITORY, SCREENSHOTS, SWITCHES
+from test_jupyterlab import CHROMIUM, REPOSITORY, SCREENSHOTS, SWITCHES, contrast
 
+from lab_env.display.architecture import DRAWING
 from lab_env.publish.pictures import pictures
 
 pytestmark = pytest.mark.skipif(
@@ -77,3 +78,17 @@ def test_no_picture_is_cut(browser, picture):
       .filter(e => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1)
       .map(e => [e.className, e.scrollWidth, e.clientWidth, e.scrollHeight, e.clientHeight])""")
     assert cut == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", [DRAWING, *(picture.path for picture in pictures())])
+def test_a_picture_reads_on_a_page_of_any_colour(browser, path, theme):
+    page = browser.new_page(color_scheme=theme)
+    page.goto(path.as_uri())
+    # What is transparent counts as black here, on which the light theme's text does not read.
+    colours = page.evaluate("""() => {
+      const drawing = document.querySelector('.picture') ?? document.documentElement;
+      const {color, backgroundColor} = getComputedStyle(drawing);
+      return [color, backgroundColor];
+    }""")
+    assert contrast(*colours) > 7

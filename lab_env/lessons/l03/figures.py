@@ -8,14 +8,14 @@ from itertools import islice
 import pandas as pd
 
 from lab_env.display.chart import INK, new_chart, svg
-from lab_env.display.palette import AMBER, BLUE, GREEN, SKY, VERMILION
+from lab_env.display.palette import AMBER, BLUE, GREEN, PINK, SKY, VERMILION
 from lab_env.pipeline.checkpoint import Batch
 from lab_env.shop.events import MALFORMED_KINDS
 from lab_env.shop.ledger import Ledger
 from lab_env.shop.record import recording
 
 # Batches take these colours in turn; a batch without a commit is an empty, hatched block.
-BATCH_COLOURS = (BLUE, SKY, GREEN)
+BATCH_COLOURS = (SKY, GREEN, PINK)  # black letters read well on each
 OPEN_COLOUR = VERMILION
 
 
@@ -47,7 +47,7 @@ def _draw_lanes(axes, batches: list[Batch], partitions: list[int]) -> None:
             width = batch.end[partition] - start
             axes.barh(lane, width, 0.62, left=start, **_style(batch))
             if width > narrowest:
-                colour = "white" if batch.committed else INK
+                colour = "black" if batch.committed else INK
                 axes.text(
                     start + width / 2, lane, batch.number, ha="center", va="center",
                     fontsize=8, color=colour,
@@ -67,7 +67,7 @@ def _draw_files(axes, batches: list[Batch]) -> None:
             axes.scatter(position, 1, color=BATCH_COLOURS[batch.number % 3], **style)
         else:
             axes.scatter(position, 1, facecolors="none", edgecolors=OPEN_COLOUR, **style)
-            axes.text(position, 1, "?", ha="center", va="center", fontsize=9, color=OPEN_COLOUR)
+            axes.text(position, 1, "?", ha="center", va="center", fontsize=9, color=INK)
     axes.set_yticks([0, 1], ["offsets/N (plan)", "commits/N (done)"])
     axes.set_xticks(range(len(batches)), [batch.number for batch in batches])
     axes.set_xlabel("N", color=INK)

@@ -363,7 +363,7 @@ def draw_versions(versions: pd.DataFrame) -> str:
         colour = _colour_of(version.status)
         if current:
             axes.plot(end + 0.12, row, ">", color=INK, markersize=9, clip_on=False)
-        axes.barh(row, end - begin, left=begin, height=0.55, color=colour, edgecolor=INK, alpha=0.7)
+        axes.barh(row, end - begin, left=begin, height=0.55, color=colour, edgecolor=INK, alpha=0.5)
         text = f"{version.status}\n{version.amount}"
         axes.annotate(
             text, ((begin + end) / 2, row), color=INK, ha="center", va="center", fontsize=8

@@ -185,7 +185,7 @@ class SchemaTrials:
         return heat.table(
             rows,
             "Red: refused. Blue: something was added. Amber: a type changed. "
-            "White: the schema is as before; the values need not be.",
+            "No colour: the schema is as before; the values need not be.",
         )
 
 

@@ -169,11 +169,9 @@ def _legend(figure, shown: dict[str, str]) -> None:
         )
         for label, colour in shown.items()
     ]
-    legend = figure.legend(
+    figure.legend(
         handles=patches, ncols=len(patches), fontsize=9, loc="outside lower left", frameon=False
     )
-    for text in legend.get_texts():
-        text.set_color(INK)
 
 
 def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
