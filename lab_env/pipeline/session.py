@@ -150,14 +150,18 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         # Tables without a LOCATION also go to the store, not to the notebook's folder.
         "spark.sql.warehouse.dir": f"s3a://{endpoints.bucket}/{chosen.prefix}warehouse",
-        # The default of 200 shuffle partitions is for large clusters; two cores need two.
-        "spark.sql.shuffle.partitions": str(max(2, chosen.cores)),
+        "spark.sql.shuffle.partitions": shuffle_partitions(),
         "spark.hadoop.fs.s3a.endpoint": endpoints.s3_endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": endpoints.s3_region,
         "spark.hadoop.fs.s3a.connection.ssl.enabled": str(
             endpoints.s3_endpoint.startswith("https")
         ).lower(),
     }
+
+
+def shuffle_partitions() -> str:
+    """One partition per core; Spark's default of 200 is for large clusters."""
+    return str(max(2, settings().cores))
 
 
 def driver_address() -> dict[str, str]:
