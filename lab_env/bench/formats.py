@@ -1,13 +1,14 @@
 """Hudi beside Delta Lake and Iceberg: one recorded stream of upserts and deletes into each.
 
 Each format has a process and a bucket of its own. The tables take turns: while one is measured,
-the others rest, and each round begins with another table. No figure is reported unless every table
+the others rest, and each round begins with another format. No figure is reported unless every table
 has exactly the rows that a plain-Python oracle has.
 """
 
 import os
 import shutil
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab_env import services
-from lab_env.bench.contenders import CONTENDERS, FORMATS, JARS, Contender, session_properties
+from lab_env.bench.contenders import CONTENDERS, FORMATS, JARS, MOR, Contender, session_properties
 from lab_env.bench.metering import Meter, ResourceUsage
 from lab_env.bench.order_stream import Batch, OrderStream, as_lines, difference
 from lab_env.bench.rounds import rotated
@@ -40,9 +41,9 @@ class FormatsConfig:
         orders: number of orders in a table at its first size.
         factors: the sizes of a table, as multiples of the first.
         small: events of a small commit.
-        commits: small commits of a round. Ten, because some work comes every few commits: Delta
-            writes a checkpoint with each tenth version, Hudi compacts its metadata table after each
-            tenth commit and, tuned, cleans after each fifth. So each round has all of it.
+        commits: small commits of a round. Five have one cleaning of Hudi, tuned. Ten would have one
+            of Delta's checkpoints and of the compactions of Hudi's metadata table in each round,
+            not in every other one, and take ten minutes more.
         large: events of a large commit.
         rounds: how often each table is measured at each size.
         minutes: no round begins after that.
@@ -76,7 +77,7 @@ SMALL_CONTENDERS = (
 def formats_config(full: bool) -> FormatsConfig:
     """A small run that shows that all works, or one to draw conclusions from."""
     if full:
-        return FormatsConfig(20_000, (1, 16), small=1_000, commits=10, large=10_000, rounds=3)
+        return FormatsConfig(20_000, (1, 16), small=1_000, commits=5, large=10_000, rounds=3)
     return FormatsConfig(
         400,
         (1,),
@@ -163,10 +164,10 @@ class _Run:
             cleanup.callback(worker.ask_to_exit)  # called first, so that all end at the same time
         with ThreadPoolExecutor(len(chosen)) as pool:
             list(pool.map(WorkerClient.wait, self._workers.values()))
-            if self._config.warm_up:
-                self._report_progress("small tables that do not count ...")
-                first, change = self._stream_of_warm_up()
-                list(pool.map(lambda name: self._warm_up(name, first, change), chosen))
+        if self._config.warm_up:
+            self._report_progress("small tables that do not count ...")
+            first, change = self._stream_of_warm_up()
+            self._each(lambda contender: self._warm_up(contender, first, change))
         self._meters = {name: Meter(worker) for name, worker in self._workers.items()}
 
     def _stream_of_warm_up(self) -> tuple[Batch, Batch]:
@@ -175,23 +176,33 @@ class _Run:
         stream = OrderStream(folder)
         return stream.grow(200), stream.change(200)
 
-    def _warm_up(self, name: str, first: Batch, change: Batch) -> None:
-        worker = self._workers[name]
-        for contender in self._contenders:
-            if contender.format == name:
-                self._begin(contender, "warm", contender.changes_table)
-                worker.call("append", file=str(first.file))
-                worker.call("upsert", files=2 * [str(change.file)])
-                for query in (*QUERIES, "changes") if contender.tells_changes else QUERIES:
-                    worker.call("run_query", query=query, order=change.point)
-                worker.call("compact")
+    def _each(self, task: Callable[[Contender], None]) -> None:
+        """Do something with each table that is not measured: the formats need not take turns."""
+
+        def one_format(name: str) -> None:
+            for contender in self._contenders:
+                if contender.format == name:
+                    task(contender)
+
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            list(pool.map(one_format, self._workers))
+
+    def _warm_up(self, contender: Contender, first: Batch, change: Batch) -> None:
+        worker = self._workers[contender.format]
+        self._begin(contender, "warm", contender.changes_table)
+        worker.call("append", file=str(first.file))
+        worker.call("upsert", files=2 * [str(change.file)])
+        for query in (*QUERIES, "changes") if contender.tells_changes else QUERIES:
+            worker.call("run_query", query=query, order=change.point)
+        worker.call("compact")
 
     def all(self) -> dict:
         size = 0
         for factor in self._config.factors:
             grown = factor * self._config.orders
             self._report_progress(f"{grown:,} orders: {len(self._contenders)} tables")
-            self._grow(self._stream.grow(grown - size))
+            batch = self._stream.grow(grown - size)
+            self._each(lambda contender, batch=batch: self._grow(contender, batch))
             size = grown
             for number in range(self._config.rounds):
                 if time.monotonic() - self._began > 60 * self._config.minutes:
@@ -207,7 +218,8 @@ class _Run:
                 first = number * len(self._contenders) // self._config.rounds
                 for contender in rotated(first, tuple(self._contenders)):
                     self._round(contender, factor, small, large)
-            self._compare_rows()
+            right = as_lines(self._stream.rows)
+            self._each(lambda contender, right=right: self._compare_rows(contender, right))
             if not self._complete:
                 break
         return self._report()
@@ -223,16 +235,15 @@ class _Run:
     def _begin_sister(self, contender: Contender) -> None:
         self._begin(contender, "changes", contender.changes_table)
 
-    def _grow(self, batch: Batch) -> None:
-        for contender in self._contenders:
-            worker = self._workers[contender.format]
-            self._begin(contender)
+    def _grow(self, contender: Contender, batch: Batch) -> None:
+        worker = self._workers[contender.format]
+        self._begin(contender)
+        worker.call("append", file=str(batch.file))
+        # Inserts may lie in log files: theirs are not the changes' to pay.
+        worker.call("compact")
+        if contender.changes_table:
+            self._begin_sister(contender)
             worker.call("append", file=str(batch.file))
-            # Inserts may lie in log files: theirs are not the changes' to pay.
-            worker.call("compact")
-            if contender.changes_table:
-                self._begin_sister(contender)
-                worker.call("append", file=str(batch.file))
 
     def _round(self, contender: Contender, factor: int, small: list[Batch], large: Batch) -> None:
         """Measure one table once."""
@@ -272,21 +283,21 @@ class _Run:
         note(**{"rows/s": large.events / seconds, "large commit: CPU s": used.cpu_seconds})
         for query in QUERIES:
             run_query(query, large, BEFORE)
-        reply, used = meter.call("compact")
-        note(**_costs("compaction", reply["seconds"], used))
-        for query in QUERIES:
-            run_query(query, large, AFTER)
+        if contender.kind == MOR:  # where each change rewrites files, no table has any to merge
+            reply, used = meter.call("compact")
+            note(**_costs("compaction", reply["seconds"], used))
+            for query in QUERIES:
+                run_query(query, large, AFTER)
 
-    def _compare_rows(self) -> None:
-        """Hold the rows of every table against the oracle's."""
-        right = as_lines(self._stream.rows)
-        file = self._folder / "rows"
-        for contender in self._contenders:
-            self._begin(contender)
-            self._workers[contender.format].call("write_rows", file=str(file))
-            wrong = difference(contender.title, file.read_text().split("\n"), right)
-            if wrong:
-                self._problems.append(wrong)
+    def _compare_rows(self, contender: Contender, right: set[str]) -> None:
+        """Hold the rows of a table against the oracle's."""
+        file = self._folder / f"rows-{contender.key}"
+        self._begin(contender)
+        self._workers[contender.format].call("write_rows", file=str(file))
+        wrong = difference(contender.title, file.read_text().split("\n"), right)
+        file.unlink()
+        if wrong:
+            self._problems.append(wrong)
 
     def _report(self) -> dict:
         rows = [
