@@ -392,12 +392,14 @@ def _options() -> str:
         " (PURGE)` would not), and `rewrite_data_files` for Iceberg, with `min-input-files=2` and"
         " `delete-file-threshold=1`, so that it merges all that waits; by default it rewrites"
         " groups of five files, or where 30 % of a file's rows are deleted."
-        " Changes are read by Hudi's incremental query, by Delta's change data feed, and by"
-        f" Iceberg's [changelog view]({ICEBERG_DOCS}/spark-procedures/#create_changelog_view),"
-        " without the images of updates, which are not asked for. Hudi and Iceberg need nothing for"
+        " Changes are read by Hudi's incremental query, by Delta's change data feed, and from"
+        " Iceberg's table `changes`, which has the rows of all files that a commit removed or"
+        " wrote: the query leaves out what was only copied. (The"
+        f" [changelog view]({ICEBERG_DOCS}/spark-procedures/#create_changelog_view) does so, too, and"
+        " takes longer, because it compares whole rows.) Hudi and Iceberg need nothing for"
         " it; Delta's feed is written by each commit, so a sister of each of its tables has it from"
-        " its creation, and takes the last small commit of a round. Iceberg refuses the view where"
-        " a commit wrote delete files, so merge-on-read has a dash."
+        " its creation, and takes the last small commit of a round. Iceberg refuses to read changes"
+        " where a commit wrote delete files, so merge-on-read has a dash."
     )
     return "\n\n".join(parts)
 
@@ -432,10 +434,8 @@ def _limits(run: dict) -> str:
 - **History.** Cleaning, VACUUM and expiring snapshots are not measured. Hudi alone cleans while it
   writes, Delta writes its checkpoints; both are in these figures, and not measured apart.
 - **Deletes among changes.** The query asks for the rows that a commit left. The deletes
-  themselves are in Delta's feed and Iceberg's view, not in Hudi's incremental query: its
-  [CDC query](../notebooks/12_change_feed.ipynb) has them, and is not measured. Iceberg's view finds
-  the changed rows by comparing the files that a commit removed with those that it wrote, all
-  columns of them.
+  themselves are in Delta's feed and Iceberg's table of changes, not in Hudi's incremental query:
+  its [CDC query](../notebooks/12_change_feed.ipynb) has them, and is not measured.
 - **Catalogues and locks.** Delta is named by its path with its single-driver log store, Iceberg by
   a Hadoop catalogue and S3A instead of its own S3FileIO, Hudi has one writer without a lock.
   Tables that several jobs share need Delta's DynamoDB log store, a catalogue that commits
