@@ -182,7 +182,7 @@ class IcebergTable(MergedTable):
 
     def start_of_changes(self) -> str:
         history = self.spark.table(f"{self.target}.history").orderBy(F.desc("made_current_at"))
-        return str(history.first()["parent_id"])  # which the reader leaves out
+        return str(history.limit(1).collect()[0]["parent_id"])  # which the reader leaves out
 
     def changed(self, start: str) -> DataFrame:
         # The view that create_changelog_view makes compares whole rows. An event has one id, so the
