@@ -66,13 +66,14 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
     console = console or Console()
     target = folder("bench")
     # Two at once would share buckets, topics and processor time.
+    load = os.getloadavg()[0]  # before this lab adds to it
     with exclusive(target / "lock", on_wait=_refuse):
         for stale in ("report.json", "index.html"):  # an aborted run must not leave an older report
             (target / stale).unlink(missing_ok=True)
         began = time.monotonic()
         console.print("services up ...")
         services.up()
-        report = Run(full, console, target).all(chosen)
+        report = Run(full, console, target, load).all(chosen)
         (target / "report.json").write_text(json.dumps(report, indent=1))
     console.print(f"Report: {target / 'report.json'} · {time.monotonic() - began:.0f} s in all")
     return 1 if report["problems"] else 0
@@ -89,10 +90,12 @@ class Run:
         full: larger data and more repetitions.
         console: receives tables and progress.
         target: the folder of the page.
+        load: of the machine before the services were started.
     """
 
-    def __init__(self, full: bool, console: Console, target: Path):
+    def __init__(self, full: bool, console: Console, target: Path, load: float):
         self._full, self._console, self._target = full, console, target
+        self._load = load
         self._repeat = 5 if full else 3
         self._compared: list[machine.Comparison] = []
         self._report: dict = {"machine": [], "problems": []}
@@ -176,7 +179,9 @@ class Run:
 
     def _formats(self) -> None:
         config = formats.formats_config(self._full)
-        found = formats.compare_formats(config, self._target / "formats", self._print_progress)
+        found = formats.compare_formats(
+            config, self._target / "formats", self._print_progress, self._load
+        )
         self._report["formats"] = found
         self._report["problems"] += found["problems"]
         if found["complete"]:

@@ -1,13 +1,14 @@
 """Hudi beside Delta Lake and Iceberg: one recorded stream of upserts and deletes into each.
 
 Each format has a process and a bucket of its own. The tables take turns: while one is measured,
-the others rest, and each round begins with another table. No figure is reported unless every table
+the others rest, and each round begins with another format. No figure is reported unless every table
 has exactly the rows that a plain-Python oracle has.
 """
 
 import os
 import shutil
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab_env import services
-from lab_env.bench.contenders import CONTENDERS, FORMATS, JARS, Contender, session_properties
+from lab_env.bench.contenders import CONTENDERS, FORMATS, JARS, MOR, Contender, session_properties
 from lab_env.bench.metering import Meter, ResourceUsage
 from lab_env.bench.order_stream import Batch, OrderStream, as_lines, difference
 from lab_env.bench.rounds import rotated
@@ -40,7 +41,10 @@ class FormatsConfig:
         orders: number of orders in a table at its first size.
         factors: the sizes of a table, as multiples of the first.
         small: events of a small commit.
-        large: events of a large one.
+        commits: small commits of a round. Five have one cleaning of Hudi, tuned. Ten would have one
+            of Delta's checkpoints and of the compactions of Hudi's metadata table in each round,
+            not in every other one, and take ten minutes more.
+        large: events of a large commit.
         rounds: how often each table is measured at each size.
         minutes: no round begins after that.
         contenders: keys of `CONTENDERS`.
@@ -52,6 +56,7 @@ class FormatsConfig:
     orders: int
     factors: tuple[int, ...]
     small: int
+    commits: int
     large: int
     rounds: int
     minutes: float = 18
@@ -72,11 +77,12 @@ SMALL_CONTENDERS = (
 def formats_config(full: bool) -> FormatsConfig:
     """A small run that shows that all works, or one to draw conclusions from."""
     if full:
-        return FormatsConfig(20_000, (1, 16), small=1_000, large=10_000, rounds=3)
+        return FormatsConfig(20_000, (1, 16), small=1_000, commits=5, large=10_000, rounds=3)
     return FormatsConfig(
         400,
         (1,),
         small=60,
+        commits=2,
         large=120,
         rounds=1,
         contenders=SMALL_CONTENDERS,
@@ -85,16 +91,22 @@ def formats_config(full: bool) -> FormatsConfig:
     )
 
 
-def compare_formats(config: FormatsConfig, folder: Path, report_progress: Progress = print) -> dict:
+def compare_formats(
+    config: FormatsConfig,
+    folder: Path,
+    report_progress: Progress = print,
+    load: float | None = None,
+) -> dict:
     """Write the stream into every table and measure.
 
     Args:
         config: how much is measured.
         folder: gets the stream's batches; what is in it is removed.
         report_progress: receives lines of progress.
+        load: of the machine before the lab's services were started; by default that of now.
 
     Returns:
-        `made`, `machine` (also its load at the start), `versions` of the formats, `size`,
+        `made`, `machine` (also its load), `versions` of the formats, `size`,
         `complete` (whether every round was measured), `problems` (wrong answers) and
         `rows`: contender, factor, metric, its `values` by round and their spread; no rows if there
         are problems.
@@ -103,6 +115,7 @@ def compare_formats(config: FormatsConfig, folder: Path, report_progress: Progre
         LabError: the jars cannot be fetched, a write or a query failed, or the store returns no
             metrics.
     """
+    load = os.getloadavg()[0] if load is None else load
     for jars in JARS.values():
         fetch_jars(jars, report_progress)
     services.up(progress=lambda line: None)
@@ -110,15 +123,20 @@ def compare_formats(config: FormatsConfig, folder: Path, report_progress: Progre
     folder.mkdir(parents=True)
     with ExitStack() as cleanup:
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-        return _Run(config, folder, cleanup, report_progress).all()
+        return _Run(config, folder, cleanup, report_progress, load).all()
 
 
 class _Run:
     def __init__(
-        self, config: FormatsConfig, folder: Path, cleanup: ExitStack, report_progress: Progress
+        self,
+        config: FormatsConfig,
+        folder: Path,
+        cleanup: ExitStack,
+        report_progress: Progress,
+        load: float,
     ):
         self._config, self._folder, self._report_progress = config, folder, report_progress
-        self._began, self._load = time.monotonic(), os.getloadavg()[0]
+        self._began, self._load = time.monotonic(), load
         self._stream = OrderStream(folder)
         self._contenders = [CONTENDERS[key] for key in config.contenders]
         self._found: dict[tuple[str, int, str], list[float]] = {}
@@ -146,10 +164,10 @@ class _Run:
             cleanup.callback(worker.ask_to_exit)  # called first, so that all end at the same time
         with ThreadPoolExecutor(len(chosen)) as pool:
             list(pool.map(WorkerClient.wait, self._workers.values()))
-            if self._config.warm_up:
-                self._report_progress("small tables that do not count ...")
-                first, change = self._stream_of_warm_up()
-                list(pool.map(lambda name: self._warm_up(name, first, change), chosen))
+        if self._config.warm_up:
+            self._report_progress("small tables that do not count ...")
+            first, change = self._stream_of_warm_up()
+            self._each(lambda contender: self._warm_up(contender, first, change))
         self._meters = {name: Meter(worker) for name, worker in self._workers.items()}
 
     def _stream_of_warm_up(self) -> tuple[Batch, Batch]:
@@ -158,24 +176,33 @@ class _Run:
         stream = OrderStream(folder)
         return stream.grow(200), stream.change(200)
 
-    def _warm_up(self, name: str, first: Batch, change: Batch) -> None:
-        worker = self._workers[name]
-        for contender in self._contenders:
-            if contender.format == name and not contender.tuned:
-                self._begin(contender, "warm")
-                worker.call("append", file=str(first.file))
-                for _ in range(2):
-                    worker.call("upsert", file=str(change.file))
-                for query in QUERIES:
-                    worker.call("run_query", query=query, order=change.point)
-                worker.call("compact")
+    def _each(self, task: Callable[[Contender], None]) -> None:
+        """Do something with each table that is not measured: the formats need not take turns."""
+
+        def one_format(name: str) -> None:
+            for contender in self._contenders:
+                if contender.format == name:
+                    task(contender)
+
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            list(pool.map(one_format, self._workers))
+
+    def _warm_up(self, contender: Contender, first: Batch, change: Batch) -> None:
+        worker = self._workers[contender.format]
+        self._begin(contender, "warm", contender.changes_table)
+        worker.call("append", file=str(first.file))
+        worker.call("upsert", files=2 * [str(change.file)])
+        for query in (*QUERIES, "changes") if contender.tells_changes else QUERIES:
+            worker.call("run_query", query=query, order=change.point)
+        worker.call("compact")
 
     def all(self) -> dict:
         size = 0
         for factor in self._config.factors:
             grown = factor * self._config.orders
             self._report_progress(f"{grown:,} orders: {len(self._contenders)} tables")
-            self._grow(self._stream.grow(grown - size))
+            batch = self._stream.grow(grown - size)
+            self._each(lambda contender, batch=batch: self._grow(contender, batch))
             size = grown
             for number in range(self._config.rounds):
                 if time.monotonic() - self._began > 60 * self._config.minutes:
@@ -183,33 +210,42 @@ class _Run:
                     self._complete = False
                     break
                 self._report_progress(f"  round {number + 1} of {self._config.rounds}")
-                small, large, kept = (
-                    self._stream.change(n)
-                    for n in (self._config.small, self._config.large, self._config.small)
-                )
-                for contender in rotated(number, tuple(self._contenders)):
-                    self._round(contender, factor, small, large, kept)
-            self._compare_rows()
+                small = [
+                    self._stream.change(self._config.small) for _ in range(self._config.commits)
+                ]
+                large = self._stream.change(self._config.large)
+                # With three rounds each table is once among the first, the middle and the last.
+                first = number * len(self._contenders) // self._config.rounds
+                for contender in rotated(first, tuple(self._contenders)):
+                    self._round(contender, factor, small, large)
+            right = as_lines(self._stream.rows)
+            self._each(lambda contender, right=right: self._compare_rows(contender, right))
             if not self._complete:
                 break
         return self._report()
 
-    def _begin(self, contender: Contender, name: str = "orders") -> None:
+    def _begin(
+        self, contender: Contender, name: str = "orders", extra: dict[str, str] | None = None
+    ) -> None:
         worker = self._workers[contender.format]
         table = f"{name}_{contender.key.replace('-', '_')}"
         base = f"s3a://{worker.bucket.name}/tables/db"
-        worker.call("begin", contender=contender.key, base=base, name=table)
+        worker.call("begin", contender=contender.key, base=base, name=table, extra=extra or {})
 
-    def _grow(self, batch: Batch) -> None:
-        for contender in self._contenders:
-            self._begin(contender)
-            self._workers[contender.format].call("append", file=str(batch.file))
-            # Inserts may lie in log files: theirs are not the changes' to pay.
-            self._workers[contender.format].call("compact")
+    def _begin_sister(self, contender: Contender) -> None:
+        self._begin(contender, "changes", contender.changes_table)
 
-    def _round(
-        self, contender: Contender, factor: int, small: Batch, large: Batch, kept: Batch
-    ) -> None:
+    def _grow(self, contender: Contender, batch: Batch) -> None:
+        worker = self._workers[contender.format]
+        self._begin(contender)
+        worker.call("append", file=str(batch.file))
+        # Inserts may lie in log files: theirs are not the changes' to pay.
+        worker.call("compact")
+        if contender.changes_table:
+            self._begin_sister(contender)
+            worker.call("append", file=str(batch.file))
+
+    def _round(self, contender: Contender, factor: int, small: list[Batch], large: Batch) -> None:
         """Measure one table once."""
         meter = self._meters[contender.format]
         self._begin(contender)
@@ -218,8 +254,8 @@ class _Run:
             for metric, value in metrics.items():
                 self._found.setdefault((contender.key, factor, metric), []).append(value)
 
-        def commit(batch: Batch) -> tuple[float, ResourceUsage]:
-            reply, used = meter.call("upsert", file=str(batch.file))
+        def commit(*batches: Batch) -> tuple[float, ResourceUsage]:
+            reply, used = meter.call("upsert", files=[str(batch.file) for batch in batches])
             return reply["seconds"], used
 
         def run_query(query: str, batch: Batch, state: str) -> None:
@@ -235,33 +271,33 @@ class _Run:
                     f" {list(batch.answers[query])} is right"
                 )
 
-        seconds, used = commit(small)
-        note(**_costs("commit", seconds, used))
+        note(**_costs("commit", *commit(*small), len(small)))
+        if contender.tells_changes:
+            if contender.changes_table:
+                self._begin_sister(contender)
+                seconds, _ = commit(small[-1])
+                note(**{"commit, changes kept: s": seconds})
+            run_query("changes", small[-1], "")
+            self._begin(contender)
         seconds, used = commit(large)
         note(**{"rows/s": large.events / seconds, "large commit: CPU s": used.cpu_seconds})
         for query in QUERIES:
             run_query(query, large, BEFORE)
-        reply, used = meter.call("compact")
-        note(**_costs("compaction", reply["seconds"], used))
-        for query in QUERIES:
-            run_query(query, large, AFTER)
-        self._workers[contender.format].call("keep_changes", wanted=True)
-        seconds, _ = commit(kept)
-        note(**{"commit, changes kept: s": seconds})
-        if contender.tells_changes:
-            run_query("changes", kept, "")
-        self._workers[contender.format].call("keep_changes", wanted=False)
+        if contender.kind == MOR:  # where each change rewrites files, no table has any to merge
+            reply, used = meter.call("compact")
+            note(**_costs("compaction", reply["seconds"], used))
+            for query in QUERIES:
+                run_query(query, large, AFTER)
 
-    def _compare_rows(self) -> None:
-        """Hold the rows of every table against the oracle's."""
-        right = as_lines(self._stream.rows)
-        file = self._folder / "rows"
-        for contender in self._contenders:
-            self._begin(contender)
-            self._workers[contender.format].call("write_rows", file=str(file))
-            wrong = difference(contender.title, file.read_text().split("\n"), right)
-            if wrong:
-                self._problems.append(wrong)
+    def _compare_rows(self, contender: Contender, right: set[str]) -> None:
+        """Hold the rows of a table against the oracle's."""
+        file = self._folder / f"rows-{contender.key}"
+        self._begin(contender)
+        self._workers[contender.format].call("write_rows", file=str(file))
+        wrong = difference(contender.title, file.read_text().split("\n"), right)
+        file.unlink()
+        if wrong:
+            self._problems.append(wrong)
 
     def _report(self) -> dict:
         rows = [
@@ -270,7 +306,7 @@ class _Run:
             | {"values": [round(value, 4) for value in values]}
             for (key, factor, metric), values in self._found.items()
         ]
-        sizes = ("orders", "factors", "small", "large", "rounds")
+        sizes = ("orders", "factors", "small", "commits", "large", "rounds")
         return {
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "minutes": round((time.monotonic() - self._began) / 60, 1),
@@ -285,14 +321,16 @@ class _Run:
         }
 
 
-def _costs(label: str, seconds: float, used: ResourceUsage) -> dict[str, float]:
+def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> dict[str, float]:
+    """The costs of a task, on average if it was done several times."""
     bucket = used.bucket
-    return {
-        f"{label}: s": seconds,
-        f"{label}: CPU s": used.cpu_seconds,
-        f"{label}: requests": bucket.puts + bucket.lists + bucket.gets + bucket.deletes,
-        f"{label}: bytes written": bucket.bytes_written,
+    costs = {
+        "s": seconds,
+        "CPU s": used.cpu_seconds,
+        "requests": bucket.puts + bucket.lists + bucket.gets + bucket.deletes,
+        "bytes written": bucket.bytes_written,
     }
+    return {f"{label}: {unit}": value / times for unit, value in costs.items()}
 
 
 def format_versions() -> dict[str, str]:

@@ -9,7 +9,7 @@ from own_lab import allowed, wait_until
 from lab_env import store
 from lab_env.bench import worker_client
 from lab_env.bench.config import SINKS, Pace, sinks_config
-from lab_env.bench.contenders import CONTENDERS, FORMATS
+from lab_env.bench.contenders import CONTENDERS, FORMATS, MOR
 from lab_env.bench.format_page import spreads
 from lab_env.bench.formats import SMALL_CONTENDERS, compare_formats, formats_config
 from lab_env.bench.growth import VARIANTS, grow, growth_config, of
@@ -125,7 +125,8 @@ def test_the_tables_of_all_formats_have_the_rows_and_answers_of_the_oracle(compa
     assert compared["problems"] == [] and compared["complete"]
     asked = {(row["contender"], row["metric"].partition(":")[0]) for row in compared["rows"]}
     for key in SMALL_CONTENDERS:
-        assert {(key, "point, before compaction"), (key, "aggregate, after compaction")} <= asked
+        assert (key, "point, before compaction") in asked
+        assert ((key, "aggregate, after compaction") in asked) == (CONTENDERS[key].kind == MOR)
         assert ((key, "changes") in asked) == CONTENDERS[key].tells_changes
     # What a small commit copies or logs is a matter of the format, not of the machine's speed.
     written = {k: s.median for k, s in spreads(compared, "commit: bytes written", 1).items()}
@@ -133,7 +134,7 @@ def test_the_tables_of_all_formats_have_the_rows_and_answers_of_the_oracle(compa
     requests = spreads(compared, "commit: requests", 1)
     assert all(spread.median > 10 for spread in requests.values())
     compacted = spreads(compared, "compaction: bytes written", 1)
-    assert compacted["hudi-cow"].median == 0 < compacted["hudi-mor-tuned"].median
+    assert all(spread.median > 0 for spread in compacted.values())
 
 
 def test_nothing_is_left_behind(grown, measured, compared, services, before):
