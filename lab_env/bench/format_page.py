@@ -198,7 +198,7 @@ the end of each size every row of every table, in all columns but the time of se
 no figures here.
 
 Each figure is the median of {_rounds(run)} at {sizes} orders, with the lowest and the
-highest: 0.513 (0.504 to 0.531). A round is {size.get("commits", 1)} commits of {size["small"]:,}
+highest: 0.513 (0.504 to 0.531). A round is {size["commits"]} commits of {size["small"]:,}
 events, whose mean counts, the changes of the last of them read back, a commit of {size["large"]:,}
 and two queries; where tables merge on read, also compaction and the two queries again. (Where each
 change rewrites files, no table had any to compact.) The first query after a commit or a compaction

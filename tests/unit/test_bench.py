@@ -19,7 +19,7 @@ from lab_env.pipeline import options
 from lab_env.probes.bucket_usage import BucketUsage, usage_in
 from lab_env.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 from lab_env.processes.state import folder
-from lab_env.settings import settings
+from lab_env.settings import REPOSITORY, settings
 
 ZIPFS = Scenario(80, ZIPF, load=100, batch=500, batches=2)
 EVEN = Scenario(80, UNIFORM, load=100, batch=500, batches=2)
@@ -351,6 +351,32 @@ def test_a_backlog_is_held_against_files_and_against_other_options():
         (named("mor", pipeline), named("mor", quick), 1.225, False),
         (named("mor", parquet), named("mor", pipeline), 2.0, None),
     ]
+
+
+def test_the_readme_says_what_the_recorded_backlog_says():
+    run = recorded.delivered("backlog")
+    assert run["problems"] == []
+    small, large = "backlog of 2 x 250,000 events", "backlog of 2 x 40,000 events"
+    rates = {(row["part"], row["what"]): round(row["figure"], -2) for row in run["rows"]}
+
+    def rate(part: str, sink: str, groups: int) -> str:
+        return f"{rates[part, f'{sink}, {backlog.PIPELINE} ({groups} file groups)']:,.0f}"
+
+    ratios = {
+        row["what"][:3]: row
+        for row in run["rows"]
+        if row["part"] == large and backlog.QUICK in row["against"]
+    }
+    assert all(min(row["ratios"]) > 1 for row in ratios.values())
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    row = next(line for line in readme.splitlines() if "lab bench backlog --full" in line)
+    assert (
+        f"into 4 file groups Copy-on-Write {rate(small, 'cow', 4)} and Merge-on-Read"
+        f" {rate(small, 'mor', 4)} rows/s; into 64 file groups {rate(large, 'cow', 64)} and"
+        f" {rate(large, 'mor', 64)}, there {ratios['cow']['ratio']:.1f} and"
+        f" {ratios['mor']['ratio']:.1f} times as many"
+    ) in row
+    assert run["made"][:10] in row
 
 
 def test_a_growing_table_is_drawn_with_a_line_a_type_and_index():
