@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     records, lander = _read_source(spark, endpoints, job, base)
     trigger = {"processingTime": f"{job.seconds} seconds"}
     queries = [
-        sinks.start_query(records, sink, base, trigger, _claim(endpoints, base, sink))
+        sinks.start_query(records, sink, base, trigger, _claim(endpoints, job, base, sink))
         for sink in sinks.SINKS
     ]
     seen: dict[str, str] = {}
@@ -116,13 +116,14 @@ def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
             yield line
 
 
-def _claim(endpoints: Endpoints, base: str, sink: str) -> dict[str, str]:
-    """The options that bind a Hudi sink to its checkpoint; see `lab_env.pipeline.guard`."""
+def _claim(endpoints: Endpoints, job: argparse.Namespace, base: str, sink: str) -> dict[str, str]:
+    """The options that bind a Hudi sink to its checkpoint and to the buckets of its table."""
     if sink not in sinks.HUDI_SINKS:
         return {}
     table, path = table_path(base, sink), checkpoint_path(base, sink)
     guard.check_clock(endpoints, table, "")
-    return {guard.IDENTIFIER: guard.claim_table(endpoints, table, path)}
+    identifier = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path)}
+    return guard.bucket_options(endpoints, table, job.cores) | identifier
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -137,6 +138,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--brokers", default="", help="of Kafka")
     parser.add_argument("--security", choices=SECURITY, default="iam", help="of Kafka")
+    parser.add_argument("--cores", type=int, default=2, help="of all executors")
     parser.add_argument("--seconds", type=int, default=60, help="between two batches")
     parser.add_argument("--stall", type=int, default=600, help="seconds without a report")
     return parser.parse_args(arguments)

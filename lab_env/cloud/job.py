@@ -101,6 +101,7 @@ def job_request(
         "region": stack.output("LabS3Region"),
         "bucket": bucket,
         "folder": folder,
+        "cores": str(EXECUTORS * CORES),
     }
     logs = {
         "enabled": True,

@@ -67,6 +67,20 @@ class Checkpoint:
     done: int = NONE
 
 
+def bucket_options(endpoints: Endpoints, table: str, cores: int) -> dict[str, str]:
+    """The options with a table's number of buckets.
+
+    A new table gets a bucket for each core, two at least; one that is there keeps what it has.
+
+    Args:
+        endpoints: where the store is.
+        table: its path, `s3a://...`.
+        cores: of all executors.
+    """
+    known = table_receipt(endpoints, table)
+    return options.buckets(known.buckets if known else max(options.DEFAULT_BUCKETS, cores))
+
+
 def table_receipt(endpoints: Endpoints, table: str) -> Receipt | None:
     """The newest batch in a table's complete commits; None without a table or a streaming commit.
 

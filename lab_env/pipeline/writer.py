@@ -288,10 +288,8 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
     # Where several jobs write a table, Hudi wants each of its streams to be named.
     named = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}
     locked = options.shared(job.lock, table) if job.lock else {}
-    # A new table gets a bucket for each core; one that is there keeps what it has.
-    known = guard.table_receipt(endpoints, table)
-    number = known.buckets if known else max(options.DEFAULT_BUCKETS, settings().cores)
-    cluster = options.buckets(number) | options.reachable(settings().spark_driver_ports)
+    cluster = guard.bucket_options(endpoints, table, settings().cores)
+    cluster |= options.reachable(settings().spark_driver_ports)
     return cluster | job.hudi | locked | named
 
 

@@ -396,6 +396,8 @@ def test_the_writers_session_is_that_of_the_pipeline_with_one_round_of_tasks(emu
     assert wanted.items() <= conf.items()
     cores = int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"])
     assert int(conf["spark.sql.shuffle.partitions"]) == cores
+    # A new table gets a bucket for each core, and keeps that number.
+    assert emr_writer._parse(submit["entryPointArguments"]).cores == cores
 
 
 def test_the_brokers_are_those_for_iam(emulator, monkeypatch):

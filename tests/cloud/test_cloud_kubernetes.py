@@ -95,3 +95,5 @@ def test_its_session_is_that_of_the_job_on_emr_with_one_round_of_tasks():
     assert job.SESSION.items() <= conf.items()
     cores = int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"])
     assert int(conf["spark.sql.shuffle.partitions"]) == cores
+    program = next(i for i, one in enumerate(arguments) if one.endswith("emr_writer.py"))
+    assert emr_writer._parse(arguments[program + 1 :]).cores == cores

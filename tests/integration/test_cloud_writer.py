@@ -22,6 +22,7 @@ from lab_env.cloud import emr_writer, job
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
 from lab_env.lab import Lab, reset_lesson
+from lab_env.pipeline.guard import table_receipt
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, spark_conf
 from lab_env.pipeline.sinks import FOLDERS, SINKS
 
@@ -52,6 +53,7 @@ def submit(lab: Lab, services, source: str, output) -> subprocess.Popen:
         "topic": lab.topic("orders"),
         "security": "plaintext",
         "seconds": "5",
+        "cores": "3",
     }
     environment = os.environ | store.keys_as_variables(services)
     environment |= {
@@ -116,3 +118,4 @@ def test_the_writer_of_the_cloud_keeps_what_the_ledger_says(source, tmp_path):
     for sink in ("cow", "mor"):
         verdict = lab.ledger().reconcile_table(read_rows(services, lab.path(FOLDERS[sink])), sink)
         assert verdict.ok and verdict.rows > 1000, str(verdict)
+        assert table_receipt(services, lab.path(FOLDERS[sink])).buckets == 3
