@@ -909,7 +909,7 @@ lab.use_reference("15.3")
 # We stop the connector, write some twenty megabytes, and ask your query after each step.
 
 # %%
-from lab_env.lessons.l15.figures import be_busy, checkpoint_until_lost
+from lab_env.lessons.l15.figures import be_busy, checkpoint_until_lost, wait_until_confirmed
 
 steps = []
 
@@ -937,6 +937,7 @@ connect.put(f"{connector}/resume")
 wait_for_connector(lab, db)
 connect.put(f"{connector}/stop")
 connect.wait_until(f"{connector}/status", "STOPPED")
+wait_until_confirmed(db, "orders")
 measure("read, stopped")
 
 (unconfirmed,) = run_sql("""

@@ -218,6 +218,34 @@ def be_busy(db) -> None:
     db.execute("INSERT INTO clicks SELECT i, md5(i::text) FROM generate_series(1, 50000) AS i")
 
 
+def wait_until_confirmed(db, slot: str) -> None:
+    """Wait until the reader of a slot, which was told to stop, has confirmed what it has read.
+
+    A connector that Kafka Connect calls STOPPED may have a task that is still storing its offsets,
+    and it confirms only then.
+
+    Args:
+        db: a connection to the lesson's database, in autocommit mode.
+        slot: its name.
+
+    Raises:
+        LabError: the reader has not confirmed it after `TIMEOUT_S` seconds.
+    """
+    # The database logs some of its own work meanwhile.
+    query = """
+        SELECT pg_current_wal_lsn() - confirmed_flush_lsn < 1000000
+        FROM pg_replication_slots WHERE slot_name = %s
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    while db.execute(query, [slot]).fetchone() != (True,):
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"The reader of the slot {slot} has not confirmed the log for {TIMEOUT_S} seconds.",
+                "run the cell again: it resumes the connector first.",
+            )
+        time.sleep(0.2)
+
+
 def checkpoint_until_lost(db, slot: str) -> None:
     """Ask for checkpoints, which apply `max_slot_wal_keep_size`, until a slot is lost.
 
