@@ -20,7 +20,7 @@ BUCKETS_NOTE = "_lab_buckets"  # Hudi keeps options that begin with _ in each co
 
 INDEX = {
     # The key's hash names its file group: no look-up. Measured with METADATA and CLEANING against
-    # QUICK_START in a table of 64 file groups: 1.7 (COW) and 2.3 times (MOR) the rows/s.
+    # QUICK_START, 64 file groups against 32: 1.7 (COW) and 2.3 times (MOR) the rows/s.
     "hoodie.index.type": "BUCKET",
     # Buckets per partition: one for each of two cores. Fixed when the table is created.
     "hoodie.bucket.index.num.buckets": str(DEFAULT_BUCKETS),

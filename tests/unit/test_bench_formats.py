@@ -80,7 +80,7 @@ def test_each_claim_of_the_page_has_the_direction_of_the_rounds():
             best.low > max(others) if claim.measure.better == HIGHER else best.high < min(others)
         )
         assert right, claim
-        well = text[text.index("## Where one format") : text.index("## Where the rounds")]
+        well = text[text.index("## Where one format") : text.index("## Where no format")]
         own = next(p for p in well.split("\n**") if p.lstrip("*").startswith(_title(claim)))
         assert f"| {CONTENDERS[claim.table].title} |" in own
     assert len(found) + len(undecided(run)) == len(run["size"]["factors"]) * sum(
