@@ -184,10 +184,11 @@ def _head(run: dict) -> str:
 # Hudi beside Delta Lake and Iceberg
 
 One recorded stream of the shop's events (60 % updates and 10 % erasures, both of orders of the
-last two of four days, and 30 % new orders, all on the last day) into {len(CONTENDERS)} tables: three formats, each copying (a
-change rewrites the files of its rows) and merging on read (it adds small files that readers
+last two of four days, and 30 % new orders, all on the last day) into {len(CONTENDERS)} tables:
+three formats, each copying (a change rewrites the files of its rows) and merging on read (it adds small files that readers
 merge; Hudi by default still rewrites base files for new orders, because its default index does not
-find keys in logs: [lesson 05](../notebooks/05_cow_and_mor.ipynb)), each with its defaults and once with options that its documentation offers for this.
+find keys in logs: [lesson 05](../notebooks/05_cow_and_mor.ipynb)), each with its defaults and
+once with options that its documentation offers for this.
 Measured on
 {run["made"][:10]} in {run["minutes"]:g} minutes on {machine["cores"]} cores with
 {machine["memory_gb"]} GB: {formats}, PySpark {machine["pyspark"]}, all on the lab's MinIO
@@ -202,8 +203,8 @@ Each figure is the median of {_rounds(run)} at {sizes} orders, with the lowest a
 highest: 0.513 (0.504 to 0.531). A round is {size["commits"]} commits of {size["small"]:,}
 events, whose mean counts, the changes of the last of them read back, a commit of {size["large"]:,}
 and two queries; where tables merge on read, also compaction and the two queries again. (Tables
-that rewrite files at each change were not compacted.) The first query after a commit or a compaction
-is always that for one order: it also loads the table's new state. The tables take turns; the
+that rewrite files at each change were not compacted.) The first query after a commit or a
+compaction is always that for one order: it also loads the table's new state. The tables take turns; the
 rounds begin with Hudi, Delta and Iceberg in turn. Each kind of table was warmed up first, with
 each query.
 A difference counts if all rounds of one
@@ -264,8 +265,8 @@ def _well(run: dict) -> str:
         text = _table(heads, rows) if rows else "Nothing that passes the rule against both others."
         parts.append(f"**{title}**\n\n{text}")
     first_places = (
-        "First places only: a format without a row may be second or last, as the figures below say. The table named has the"
-        " format's best median; its sister tables may be as good."
+        "First places only: a format without a row may be second or last, as the figures below"
+        " say. The table named has the format's best median; its sister tables may be as good."
     )
     return "\n\n".join((first_places, *parts))
 
