@@ -4,26 +4,21 @@ Needs Chromium on PATH. The workspace is a proxy on this machine; no real one wa
 """
 
 import contextlib
-import os
 import re
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import nbformat
 import pytest
+from chromium import SCREENSHOTS, chromium, needs_chromium
 from nbformat.v4 import new_code_cell, new_notebook
 from own_lab import allowed, free_ports
 from reverse_proxy import DOMAIN, ReverseProxy
-from test_jupyterlab import CHROMIUM, SCREENSHOTS, SWITCHES, running_jupyterlab, wait_for
+from test_jupyterlab import running_jupyterlab, wait_for
 
 from lab_env.settings import settings
 
-pytestmark = [
-    pytest.mark.services,
-    pytest.mark.skipif(
-        CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
-    ),
-]
+pytestmark = [pytest.mark.services, needs_chromium]
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 CELLS = [
     "from lab_env import Lab\nlab = Lab.start('00')\nspark = lab.spark\nlab",
@@ -55,18 +50,13 @@ def notebook(services, proxy, tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     """A browser that knows the proxy's names and accepts its certificate."""
-    from playwright.sync_api import sync_playwright
-
     names = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*SWITCHES, names])
+    with chromium(names) as browser:
         context = browser.new_context(ignore_https_errors=True)
         context.set_default_timeout(allowed(60_000))
         yield context
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         for number, page in enumerate(context.pages):
             page.screenshot(path=SCREENSHOTS / f"proxy-{number}.png")
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +72,9 @@ def page(browser, notebook):
 
 
 def link(page, row: str):
-    """The link in a row of the lab's table."""
-    return page.locator(".jp-OutputArea-output tr", has_text=row).get_by_role("link").first
+    """The link in a row of the lab's table; other rows may have more words, as "Spark cluster"."""
+    name = page.get_by_role("cell", name=row, exact=True)
+    return page.locator(".jp-OutputArea-output tr").filter(has=name).get_by_role("link").first
 
 
 def opened(link):

@@ -3,12 +3,11 @@
 Needs Chromium on PATH, and no services.
 """
 
-import os
 from itertools import pairwise
 
 import pandas as pd
 import pytest
-from test_jupyterlab import CHROMIUM, SWITCHES, contrast
+from chromium import chromium, contrast, needs_chromium
 
 from lab_env.bench import growth, recorded
 from lab_env.lessons.l03.figures import draw_batches
@@ -16,9 +15,7 @@ from lab_env.lessons.l05.figures import draw_sweep
 from lab_env.lessons.l15.figures import draw_versions
 from lab_env.pipeline.checkpoint import Batch
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
-)
+pytestmark = needs_chromium
 # JupyterLab's text colour and what it stands on.
 THEMES = {"light": ("rgba(0, 0, 0, 0.87)", "#fff"), "dark": ("rgba(255, 255, 255, 1)", "#111")}
 
@@ -84,12 +81,8 @@ CHARTS = {
 
 @pytest.fixture(scope="module")
 def page():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+    with chromium() as browser:
         yield browser.new_page(viewport={"width": 1200, "height": 800})
-        browser.close()
 
 
 @pytest.mark.parametrize("theme", THEMES)

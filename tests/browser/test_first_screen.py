@@ -3,17 +3,14 @@
 Needs Chromium on PATH, and no services. Screenshots are kept in `.lab/screenshots`.
 """
 
-import os
-
 import pytest
-from test_jupyterlab import CHROMIUM, REPOSITORY, SCREENSHOTS, SWITCHES, contrast
+from chromium import SCREENSHOTS, chromium, contrast, needs_chromium
 
 from lab_env.display.architecture import DRAWING
 from lab_env.publish.pictures import pictures
+from lab_env.settings import REPOSITORY
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
-)
+pytestmark = needs_chromium
 # A code host's column for a README in a window of 1280 by 800 pixels, and its type. With the fonts
 # that it asks for some 50 pixels are left, for the host's bar.
 COLUMN, HEIGHT = 838, 800
@@ -36,12 +33,8 @@ STYLE = """
 @pytest.fixture(scope="module")
 def browser():
     """Chromium."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +54,6 @@ def readme(tmp_path_factory) -> str:
 def test_what_it_is_and_costs_and_what_to_type_fits_one_screen(browser, readme, theme):
     page = browser.new_page(viewport={"width": COLUMN + 64, "height": HEIGHT}, color_scheme=theme)
     page.goto(readme)
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"readme-{theme}.png")
     needs = page.locator("pre + p").first.bounding_box()
     assert needs["y"] + needs["height"] <= HEIGHT

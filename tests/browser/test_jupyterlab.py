@@ -5,9 +5,7 @@ Needs Chromium on PATH. Screenshots are kept in `.lab/screenshots`.
 
 import contextlib
 import json
-import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,31 +13,13 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from chromium import SCREENSHOTS, chromium, contrast, needs_chromium
 
 from lab_env.processes.environment import clean_environment
 from lab_env.processes.tree import kill_processes, process_tree, wait_until_ended
 from lab_env.settings import REPOSITORY, settings
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-SCREENSHOTS = REPOSITORY / ".lab" / "screenshots"
-SWITCHES = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-pytestmark = [
-    pytest.mark.services,
-    pytest.mark.skipif(
-        CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
-    ),
-]
+pytestmark = [pytest.mark.services, needs_chromium]
 
 # A right answer and a wrong one; the third exercise stays open.
 ANSWERS = {
@@ -105,8 +85,6 @@ def the_copy() -> Path:
 @pytest.fixture(scope="module")
 def page(jupyterlab):
     """Lesson 00 with one right and one wrong answer, open in JupyterLab."""
-    from playwright.sync_api import sync_playwright
-
     copy = the_copy()
     notebook = json.loads(copy.read_text())
     for cell in notebook["cells"]:
@@ -115,16 +93,13 @@ def page(jupyterlab):
             if f'lab.check("{exercise}"' in source:
                 cell["source"] = source.replace("...  # YOUR CODE", answer)
     copy.write_text(json.dumps(notebook))
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         page.goto(jupyterlab)
         page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
         page.set_default_timeout(30_000)
         yield page
         page.screenshot(path=SCREENSHOTS / "last.png")
-        browser.close()
 
 
 def menu(page, *path: str) -> None:
@@ -217,15 +192,3 @@ def test_it_reads_in_both_themes(page, run, theme):
         "e => [getComputedStyle(e).color, getComputedStyle(e.closest('div')).backgroundColor]"
     )
     assert contrast(*colours) > 4.5
-
-
-def contrast(foreground: str, background: str) -> float:
-    """The contrast ratio of the Web Content Accessibility Guidelines."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    bright, dark = sorted((luminance(foreground), luminance(background)), reverse=True)
-    return (bright + 0.05) / (dark + 0.05)

@@ -7,9 +7,9 @@ import os
 
 import nbformat
 import pytest
+from chromium import chromium, contrast, needs_chromium
 from nbformat.v4 import new_output
 from small_site import course
-from test_jupyterlab import CHROMIUM, SWITCHES, contrast
 
 from lab_env.authoring.build import COURSE, Tree
 from lab_env.authoring.executed import keep
@@ -20,9 +20,7 @@ from lab_env.install.wheels import fetch_wheel
 from lab_env.publish.pictures import pictures
 from lab_env.publish.site.build import build_site
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
-)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +32,8 @@ def index(tmp_path_factory) -> str:
 @pytest.fixture(scope="module")
 def browser():
     """Chromium."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+    with chromium() as browser:
+        yield browser
 
 
 def test_a_term_is_found_and_its_link_leads_to_the_lesson(browser, index):

@@ -4,8 +4,11 @@ import shutil
 import subprocess
 
 import pytest
-from test_jupyterlab import CHROMIUM, REPOSITORY, SCREENSHOTS, SWITCHES, pytestmark  # noqa: F401
+from chromium import SCREENSHOTS, chromium, needs_chromium
 
+from lab_env.settings import REPOSITORY
+
+pytestmark = [pytest.mark.services, needs_chromium]
 HEADINGS = "[...Reveal.getCurrentSlide().querySelectorAll('h2')].map(h => h.firstChild.textContent)"
 
 
@@ -19,11 +22,8 @@ def slides(services, tmp_path_factory):
 
 
 def test_the_slides_show_every_cell_and_ask_for_nothing(slides):
-    from playwright.sync_api import sync_playwright
-
     asked, errors = [], []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -34,12 +34,10 @@ def test_the_slides_show_every_cell_and_ask_for_nothing(slides):
             titles += page.evaluate(HEADINGS)
             picture = page.locator("section.present:not(.stack) .xray:visible")
             if picture.count():
-                SCREENSHOTS.mkdir(parents=True, exist_ok=True)
                 page.screenshot(path=SCREENSHOTS / "slides.png")
                 assert picture.bounding_box()["width"] > 700  # an X-ray that the last row can read
             page.keyboard.press("Space")
         notes = page.locator("aside.notes").all_text_contents()
-        browser.close()
     assert titles == [
         "Prepare",
         "The question",

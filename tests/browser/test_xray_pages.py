@@ -3,19 +3,18 @@
 Needs Chromium on PATH, and no services.
 """
 
-import os
 import sys
 from itertools import combinations
 
 import pytest
-from test_jupyterlab import CHROMIUM, REPOSITORY, SWITCHES
+from chromium import chromium, needs_chromium
+
+from lab_env.settings import REPOSITORY
 
 sys.path.append(str(REPOSITORY / "tests" / "unit"))
 from xray_pictures import TABLES
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
-)
+pytestmark = needs_chromium
 SLACK = 2  # pixels: lines of text are higher than their letters
 
 # Visible texts that are not turned, as their reader sees them, boxes of files, and marks.
@@ -54,12 +53,8 @@ MEASURE = """root => {
 
 @pytest.fixture(scope="module")
 def page():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+    with chromium() as browser:
         yield browser.new_page()
-        browser.close()
 
 
 def overlapping(shapes: list[dict]) -> list[tuple[str, str]]:

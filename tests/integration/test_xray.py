@@ -3,23 +3,18 @@
 Its player is held to the listings that were taken on the way, in Chromium.
 """
 
-import os
 import re
-import sys
 import time
 from collections.abc import Callable
 
 import pytest
+from chromium import chromium, needs_chromium
 
 from lab_env import store
 from lab_env.errors import LabError
 from lab_env.hudi.timeline import parse_data_name
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
-from lab_env.settings import REPOSITORY
-
-sys.path.append(str(REPOSITORY / "tests" / "browser"))
-from test_jupyterlab import CHROMIUM, SWITCHES
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 ROWS = "SELECT * FROM VALUES {} AS t(order_id, status, order_ts, partition_date)"
@@ -435,17 +430,11 @@ def drawn(player) -> tuple[dict[str, int], set[str]]:
 
 @pytest.fixture(scope="module")
 def page():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+    with chromium() as browser:
         yield browser.new_page(viewport={"width": 390, "height": 800})
-        browser.close()
 
 
-@pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"), reason="NOT RUN: no Chromium on PATH"
-)
+@needs_chromium
 @pytest.mark.parametrize("table_type", [COW, MOR])
 def test_each_step_of_a_player_is_the_listing_after_its_instant(lab, page, table_type):
     path = lab.scratch("played")
