@@ -56,10 +56,8 @@ class RunningJupyterLab:
         Raises:
             OSError: it does not answer, or refuses.
         """
-        method, headers = (
-            "GET" if body is None else "POST",
-            {"Authorization": f"token {self.token}"},
-        )
+        method = "GET" if body is None else "POST"
+        headers = {"Authorization": f"token {self.token}"}
         return request_json(method, self.url + path, body, headers, REQUEST_TIMEOUT_S)
 
     def kernel_of(self, notebook: str) -> str | None:

@@ -10,7 +10,7 @@ import json
 import time
 import urllib.error
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -58,16 +58,15 @@ class Connect:
             path: of its status.
             state: `RUNNING`, or `STOPPED`, which it is when its tasks are gone as well.
         """
-        deadline = time.monotonic() + TIMEOUT_S
-        while True:
+
+        def wrong() -> str:
             status = self.get(path)
             found = status["connector"]["state"]
             if found == state and not (state == "STOPPED" and status["tasks"]):
-                return
-            if time.monotonic() > deadline:
-                what = f"The connector is {found}, not {state}, after {TIMEOUT_S} seconds."
-                raise LabError(what, "run: lab logs connect")
-            time.sleep(0.2)
+                return ""
+            return f"The connector is {found}, not {state},"
+
+        _wait_while(wrong, "run: lab logs connect")
 
     def watch(self, path: str, seconds: float) -> list:
         """Ask again and again for some seconds, twice at least; returns the answers in order."""
@@ -108,6 +107,23 @@ class Connect:
                 next_step = "run: lab up connect   (then run the cell again)"
                 raise LabError(what, next_step) from None
             time.sleep(0.2)
+
+
+def _wait_while(wrong: Callable[[], str], next_step: str) -> None:
+    """Wait while something is wrong.
+
+    Args:
+        wrong: says what; empty when nothing is.
+        next_step: for the learner, if it lasts.
+
+    Raises:
+        LabError: it is still wrong after `TIMEOUT_S` seconds.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    while what := wrong():
+        if time.monotonic() > deadline:
+            raise LabError(f"{what} after {TIMEOUT_S} seconds.", next_step)
+        time.sleep(0.1)
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
@@ -191,14 +207,12 @@ def wait_for_records(lab, topic: str, end: int) -> None:
     Raises:
         LabError: it does not within `TIMEOUT_S` seconds.
     """
-    deadline = time.monotonic() + TIMEOUT_S
-    while (found := end_of(lab, topic)) < end:
-        if time.monotonic() > deadline:
-            raise LabError(
-                f"{topic} ends at {found}, not at {end}, after {TIMEOUT_S} seconds.",
-                "ask for the connector's status, then run: lab logs connect",
-            )
-        time.sleep(0.1)
+
+    def wrong() -> str:
+        found = end_of(lab, topic)
+        return "" if found >= end else f"{topic} ends at {found}, not at {end},"
+
+    _wait_while(wrong, "ask for the connector's status, then run: lab logs connect")
 
 
 def show(records) -> pd.DataFrame:
@@ -236,14 +250,12 @@ def wait_until_confirmed(db, slot: str) -> None:
         SELECT pg_current_wal_lsn() - confirmed_flush_lsn < 1000000
         FROM pg_replication_slots WHERE slot_name = %s
     """
-    deadline = time.monotonic() + TIMEOUT_S
-    while db.execute(query, [slot]).fetchone() != (True,):
-        if time.monotonic() > deadline:
-            raise LabError(
-                f"The reader of the slot {slot} has not confirmed the log for {TIMEOUT_S} seconds.",
-                "run the cell again: it resumes the connector first.",
-            )
-        time.sleep(0.2)
+
+    def wrong() -> str:
+        confirmed = db.execute(query, [slot]).fetchone() == (True,)
+        return "" if confirmed else f"The reader of the slot {slot} has not confirmed the log"
+
+    _wait_while(wrong, "run the cell again: it resumes the connector first.")
 
 
 def checkpoint_until_lost(db, slot: str) -> None:
@@ -259,20 +271,16 @@ def checkpoint_until_lost(db, slot: str) -> None:
         LabError: the slot is not lost after `TIMEOUT_S` seconds.
     """
     query = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
+
+    def wrong() -> str:
         db.execute("CHECKPOINT")
         found = db.execute(query, [slot]).fetchone()
         if found == ("lost",):
-            return
-        if time.monotonic() > deadline:
-            raise LabError(
-                f"The slot {slot} is {found[0] if found else 'not there'}, not lost, "
-                f"after {TIMEOUT_S} seconds.",
-                "ask with: SHOW max_slot_wal_keep_size   (it must say 4MB), "
-                "then run the cell again",
-            )
-        time.sleep(0.2)
+            return ""
+        return f"The slot {slot} is {found[0] if found else 'not there'}, not lost,"
+
+    next_step = "ask with: SHOW max_slot_wal_keep_size   (it must say 4MB), then run the cell again"
+    _wait_while(wrong, next_step)
 
 
 @dataclass(frozen=True)
