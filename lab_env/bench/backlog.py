@@ -31,22 +31,22 @@ WAYS = {
 
 def backlog_config(full: bool) -> RunConfig:
     """A small run that shows that all works, or one to draw conclusions from."""
-    if full:
-        return RunConfig(
-            (
-                Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),
-                # An index that looks keys up has to look into each file group that a batch touches.
-                Scenario(20, UNIFORM, load=320_000, batch=40_000, batches=2, days=32),
-            ),
-            rounds=2,
-            warm=0,
-            queries={BEFORE_TABLE_SERVICES: ("aggregate",)},
-        )
-    return RunConfig(
-        (Scenario(20, UNIFORM, load=1_000, batch=2_500, batches=1),),
-        rounds=1,
+    config = RunConfig(
+        (
+            Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),
+            # An index that looks keys up has to look into each file group that a batch touches.
+            Scenario(20, UNIFORM, load=320_000, batch=40_000, batches=2, days=32),
+        ),
+        rounds=2,
         warm=0,
         queries={BEFORE_TABLE_SERVICES: ("aggregate",)},
+    )
+    if full:
+        return config
+    return replace(
+        config,
+        scenarios=(Scenario(20, UNIFORM, load=1_000, batch=2_500, batches=1),),
+        rounds=1,
         java_options=session.LESSON_JAVA_OPTIONS,
         warm_up=False,
     )
@@ -73,27 +73,35 @@ def catch_up(
     compared: list[Comparison] = []
     problems: list[str] = []
     for scenario in config.scenarios:
-        size = f"{scenario.batches} x {scenario.batch:,} events"
-        found: list[dict[str, Figures]] = []
-        for number in range(config.rounds):
-            report_progress(f"round {number + 1} of {config.rounds}: {size}, {len(WAYS)} ways")
-            found.append(
-                {
-                    way: bench.measure(
-                        replace(
-                            config, rounds=1, scenarios=(scenario,), extra_options=extra_options
-                        ),
-                        _quiet,
-                        sinks,
-                    )
-                    for way, (extra_options, sinks) in rotated(number, tuple(WAYS.items()))
-                }
-            )
+        found = _measure(bench, replace(config, scenarios=(scenario,)), report_progress)
         compared += _comparisons(scenario, found)
         problems += [
             problem for ways in found for figures in ways.values() for problem in figures.problems
         ]
     return compared, problems
+
+
+def _measure(
+    bench: Bench, config: RunConfig, report_progress: Progress
+) -> list[dict[str, Figures]]:
+    """The figures of each way in each round of one scenario."""
+    found = []
+    for number in range(config.rounds):
+        title = _title(*config.scenarios)
+        report_progress(f"round {number + 1} of {config.rounds}: {title}, {len(WAYS)} ways")
+        found.append(
+            {
+                way: bench.measure(
+                    replace(config, rounds=1, extra_options=extra_options), _quiet, sinks
+                )
+                for way, (extra_options, sinks) in rotated(number, tuple(WAYS.items()))
+            }
+        )
+    return found
+
+
+def _title(scenario: Scenario) -> str:
+    return f"{scenario.batches} x {scenario.batch:,} events"
 
 
 def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Comparison]:
@@ -113,7 +121,7 @@ def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Co
     ) -> Comparison:
         """A sink and how it is written, against another."""
         return Comparison.of(
-            f"backlog of {scenario.batches} x {scenario.batch:,} events",
+            f"backlog of {_title(scenario)}",
             title(*this),
             title(*other),
             "rows/s",

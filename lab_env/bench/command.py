@@ -65,8 +65,8 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
     chosen = parts or [part for part in PARTS if part not in ONLY_BY_NAME]
     console = console or Console()
     target = folder("bench")
-    # Two at once would share buckets, topics and processor time.
     load = os.getloadavg()[0]  # before this lab adds to it
+    # Two at once would share buckets, topics and processor time.
     with exclusive(target / "lock", on_wait=_refuse):
         for stale in ("report.json", "index.html"):  # an aborted run must not leave an older report
             (target / stale).unlink(missing_ok=True)

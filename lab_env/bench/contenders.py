@@ -1,8 +1,8 @@
 """The tables that `lab bench formats` compares: three formats, each by default and tuned.
 
 By default a table has what its format's quick start asks for. Tuned, it has options that the
-format's documentation offers for small upserts; the link stands beside each. Hudi's options come
-from the pipeline.
+format's documentation offers for small upserts; the link stands beside each. Hudi's
+are those of the pipeline, and what the pipeline leaves alone for the sake of the lessons.
 """
 
 from dataclasses import dataclass, field

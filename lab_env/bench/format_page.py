@@ -185,12 +185,10 @@ def _head(run: dict) -> str:
 
 One recorded stream of the shop's events (60 % updates and 10 % erasures, both of orders of the
 last two of four days, and 30 % new orders, all on the last day) into {len(CONTENDERS)} tables:
-three formats, each copying (a change rewrites the files of its rows) and merging on
-read (it adds small files that readers merge; Hudi by default still rewrites base files for
-new orders, because its default index does not
-find keys in logs: [lesson 05](../notebooks/05_cow_and_mor.ipynb)), each with its defaults and
-once with options that its documentation offers for this.
-Measured on
+three formats, each copying (a change rewrites the files of its rows) and merging on read (it adds
+small files that readers merge; Hudi by default still rewrites base files for new orders, because
+its default index does not find keys in logs: [lesson 05](../notebooks/05_cow_and_mor.ipynb)), each
+with its defaults and once with options that its documentation offers for this. Measured on
 {run["made"][:10]} in {run["minutes"]:g} minutes on {machine["cores"]} cores with
 {machine["memory_gb"]} GB: {formats}, PySpark {machine["pyspark"]}, all on the lab's MinIO
 through S3A.
@@ -206,9 +204,8 @@ events, whose mean counts, the changes of the last of them read back, a commit o
 and two queries; where tables merge on read, also compaction and the two queries again. (Tables
 that rewrite files at each change were not compacted.) The first query after a commit or a
 compaction is always that for one order: it also loads the table's new state. The tables
-take turns; the rounds
-begin with Hudi, Delta and Iceberg in turn. Each kind of table was warmed up first, with
-each query.
+take turns; the rounds begin with Hudi, Delta and Iceberg in turn. Each kind of table was warmed up
+first, with each query.
 A difference counts if all rounds of one
 table lie on one side of the other's, and the medians are farther apart than either varies: the
 rule of [lesson 20](../notebooks/20_json_vs_cow_vs_mor.ipynb). Everything else is inconclusive.
