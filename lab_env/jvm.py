@@ -18,7 +18,7 @@ QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 # Hudi and Trino measure object sizes through JOL, which otherwise attaches to its own JVM.
 JOL_OPTIONS = ("-Djdk.attach.allowAttachSelf=true", "-Djol.skipHotspotSAAttach=true")
 
-# How long a session's JVM may take to exit before it is killed: see `_limit_time_to_exit`.
+# How long a session's JVM may take to exit before it halts itself: see `_limit_time_to_exit`.
 EXIT_SECONDS = 10
 
 START_MARK = "=== started"

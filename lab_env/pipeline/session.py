@@ -305,27 +305,31 @@ def build_session(
 
 
 def _limit_time_to_exit(gateway) -> None:
-    """Have this JVM killed if it is told to exit and still lives after EXIT_SECONDS.
+    """Have this JVM halt if it is told to exit and still lives after EXIT_SECONDS.
 
     At its exit a JVM waits for its shutdown hooks, and one of Hudi's may never end: when the
     asynchronous compaction of a native sink has stopped by itself, it waits for its own thread, and
     the hook waits for the lock that it holds (1.1.1, `HoodieStreamingSink.reset`). The program
-    would be long gone, and its JVM would stay. A notebook's kernel that ends asks all of its
-    process group to terminate, several times; the one that watches must not heed that.
+    would be long gone, and its JVM would stay. A daemon thread halts it, not a process beside it: a
+    notebook's kernel that ends asks all of its processes to terminate, several times.
     """
     jvm = gateway.jvm
-    pid = jvm.java.lang.ProcessHandle.current().pid()
-    watch = (
-        "trap '' HUP INT TERM; "
-        f"for _ in $(seq {EXIT_SECONDS}); do sleep 1; kill -0 $0 2>&- || exit; done; kill -9 $0"
-    )
-    command = gateway.new_array(jvm.java.lang.String, 4)
-    for position, word in enumerate(("sh", "-c", watch, str(pid))):
-        command[position] = word
     runnable = jvm.java.lang.Class.forName("java.lang.Runnable")
-    watcher = jvm.java.lang.ProcessBuilder(command)
-    hook = jvm.java.beans.EventHandler.create(runnable, watcher, "start")
-    jvm.java.lang.Runtime.getRuntime().addShutdownHook(jvm.java.lang.Thread(hook))
+
+    def call(target, method: str, *arguments):
+        """A `Runnable` that calls a method of a Java object."""
+        passed = gateway.new_array(jvm.java.lang.Object, len(arguments))
+        for position, argument in enumerate(arguments):
+            passed[position] = argument
+        statement = jvm.java.beans.Statement(target, method, passed)
+        return jvm.java.beans.EventHandler.create(runnable, statement, "execute")
+
+    process = jvm.java.lang.Runtime.getRuntime()
+    timer = jvm.org.apache.spark.util.ThreadUtils.newDaemonSingleThreadScheduledExecutor("exit")
+    nanoseconds = jvm.java.util.concurrent.TimeUnit.NANOSECONDS  # too many for an int, so a long
+    halt = call(process, "halt", 1)
+    limit = call(timer, "schedule", halt, EXIT_SECONDS * 10**9, nanoseconds)
+    process.addShutdownHook(jvm.java.lang.Thread(limit))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ClientError
-from own_lab import allowed, wait_until
+from own_lab import allowed
 
 from lab_env import store
 from lab_env.bench import worker_client
@@ -138,8 +138,7 @@ def test_the_tables_of_all_formats_have_the_rows_and_answers_of_the_oracle(compa
 
 
 def test_nothing_is_left_behind(grown, measured, compared, services, before):
-    # What watches the exit of a session's JVM outlives it by up to a second.
-    wait_until(lambda: {process.pid for process in marked_processes()} <= before, allowed(2))
+    assert {process.pid for process in marked_processes()} <= before
     for name in ("growth", *(f"formats-{name}" for name in FORMATS), *SINKS):
         bucket = MeteredBucket(services, name)
         with pytest.raises(ClientError, match="NoSuchBucket"):
