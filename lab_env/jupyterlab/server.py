@@ -4,12 +4,11 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_urlsafe
 from urllib.parse import urlsplit
 
 from lab_env.processes.environment import clean_environment
 from lab_env.processes.ports import free_port
-from lab_env.processes.state import read_state, update_state
+from lab_env.processes.state import new_secret, read_state, update_state
 from lab_env.processes.system import browser_environment, has_display, is_wsl
 from lab_env.settings import settings
 
@@ -113,5 +112,5 @@ def page(url: str, notebook: str, opened_by: str) -> str:
 def token() -> str:
     """This lab's token: the same at each start, so that an open page stays valid."""
     if "token" not in read_state().get("jupyter", {}):
-        update_state("jupyter", token=token_urlsafe(24))
+        update_state("jupyter", token=new_secret())
     return read_state()["jupyter"]["token"]

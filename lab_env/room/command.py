@@ -12,7 +12,7 @@ import psutil
 from pydantic import ValidationError
 
 from lab_env.errors import LabError
-from lab_env.processes.state import home, read_state, update_state, write_private
+from lab_env.processes.state import home, new_secret, read_state, update_state, write_private
 from lab_env.room.report import MAX_NAME, Report, is_code, is_name
 from lab_env.room.seat import FILE, Membership, Refused, about, membership, send
 from lab_env.services import Finding
@@ -159,7 +159,7 @@ def _kept_secrets(new: bool) -> tuple[str, str]:
     known = read_state().get("room", {})
     if new or not {"code", "key"} <= known.keys():
         letters = "".join(secrets.choice(ALPHABET) for _ in range(8))
-        update_state("room", code=f"{letters[:4]}-{letters[4:]}", key=secrets.token_urlsafe(16))
+        update_state("room", code=f"{letters[:4]}-{letters[4:]}", key=new_secret())
         known = read_state()["room"]
     return known["code"], known["key"]
 

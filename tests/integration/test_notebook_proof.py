@@ -86,7 +86,9 @@ def test_a_notebook_whose_jvm_is_nearly_full_fails_although_every_cell_ran(tmp_p
         "spark = (SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')\n"
         "    .config('spark.driver.host', '127.0.0.1').config('spark.driver.memory', '600m')\n"
         "    .getOrCreate())\n"
-        "kept = spark._jvm.java.nio.ByteBuffer.allocate(500_000_000)\n"
+        # Many, because one as large needs a hole of its size, which a heap in use may not have.
+        "allocate = spark._jvm.java.nio.ByteBuffer.allocate\n"
+        "kept = [allocate(4_000_000) for _ in range(120)]\n"
     )
     done = run_notebook(tmp_path, "77_full.ipynb", code)
     assert done.returncode == 1, done.stdout + done.stderr
