@@ -257,7 +257,7 @@ def bench(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="set-up, start-up, load, backlog, sinks, growth (without a name all these);"
+            help="set-up, start-up, load, tour, backlog, sinks, growth (without a name all these);"
             " tuning, formats"
         ),
     ] = None,
@@ -675,20 +675,23 @@ def author_stats() -> None:
     out.print(f"The learner writes {learner} of {uses} uses, {learner / uses:.0%}.")
 
 
-@author.command("formats")
-def author_formats(
-    record: Annotated[
-        bool, typer.Option("--record", help="first measure anew: 20 minutes, nothing else running")
-    ] = False,
+@author.command("record")
+def author_record(
+    part: Annotated[str, typer.Argument(help="of lab bench, for example growth")],
 ) -> None:
-    """Write docs/formats.md from the recorded comparison of the table formats."""
+    """Run a part of the benchmark in full, alone, and have the run come with the course."""
     from lab_env.bench import command, recorded
+
+    if command.main([part], full=True, console=out):
+        raise typer.Exit(1)
+    out.print(escape(str(recorded.deliver(part))))
+
+
+@author.command("formats")
+def author_formats() -> None:
+    """Write docs/formats.md from the recorded comparison of the table formats."""
     from lab_env.bench.format_page import write_page
 
-    if record:
-        if command.main(["formats"], full=True, console=out):
-            raise typer.Exit(1)
-        out.print(escape(str(recorded.deliver("formats"))))
     out.print(escape(str(write_page())))
 
 

@@ -18,6 +18,7 @@ from lab_env.bench import (
     machine,
     recorded,
     report,
+    tours,
     tuning,
 )
 from lab_env.bench.config import sinks_config
@@ -31,6 +32,7 @@ PARTS = {
     "set-up": "set-up with nothing to do",
     "start-up": "start of a session",
     "load": "ceiling of the load generator",
+    "tour": "freshness under the tour's load",
     "backlog": "a backlog of events",
     "sinks": "JSON, COW and MOR on one stream",
     "growth": "how cost grows with the table",
@@ -106,6 +108,7 @@ class Run:
             "set-up": lambda: self._compare([machine.set_up(self._repeat)]),
             "start-up": lambda: self._compare(machine.session_start(self._repeat)),
             "load": lambda: self._compare([machine.load_ceiling(10 if self._full else 6)]),
+            "tour": self._tour,
             "backlog": self._backlog,
             "sinks": self._sinks,
             "growth": self._growth,
@@ -131,6 +134,12 @@ class Run:
 
     def _compare(self, compared: list[machine.Comparison]) -> None:
         self._compared += compared
+
+    def _tour(self) -> None:
+        found = tours.run_tours(5 if self._full else 1, self._print_progress)
+        self._compare(tours.comparisons(found))
+        self._report["problems"] += found["problems"]
+        self._keep("tour", found)
 
     def _backlog(self) -> None:
         config = backlog.backlog_config(self._full)
@@ -164,7 +173,7 @@ class Run:
         self._report["growth"] = found
         self._report["problems"] += found["problems"]
         self._keep("growth", found)
-        self._compare([growth.commit_time(found)])
+        self._compare(growth.commit_times(found))
 
     def _tuning(self) -> None:
         # Apart, so that a small run does not remove what a full one has measured so far.

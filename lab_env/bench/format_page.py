@@ -179,7 +179,7 @@ def _head(run: dict) -> str:
     size, machine = run["size"], run["machine"]
     formats = ", ".join(f"{FORMATS[name]} {run['versions'][name]}" for name in FORMATS)
     sizes = " and ".join(f"{factor * size['orders']:,}" for factor in size["factors"])
-    return f"""<!-- Made by `lab author formats`, which with `--record` first measures anew. -->
+    return f"""<!-- Made by `lab author formats`; `lab author record formats` measures anew. -->
 
 # Hudi beside Delta Lake and Iceberg
 

@@ -23,6 +23,7 @@ from lab_env.probes.verdict import Spread
 FACTORS = (1, 4, 16)
 COMMIT_GOAL = 1.5  # seconds for a commit of 1,000 rows, when all is warm
 WARM_UP = 6  # changes of each table until the JVM has compiled the hot code
+BUCKETS = tuple((kind, "bucket") for kind in TYPES)  # the index of the pipeline's tables
 VARIANTS = tuple((kind, index) for index in INDEXES for kind in TYPES)
 # Metric, title of its panel, and the divisor from the metric's unit to the title's.
 PANELS = (
@@ -40,6 +41,7 @@ class GrowthConfig:
         orders: number of orders in a table at its first size.
         changes: number of orders that a commit updates.
         rounds: number of such commits per table and size.
+        commits: number of such commits in a row to small tables, for the time of one.
         factors: the sizes of a table, as multiples of the first.
         java_options: of the JVM.
         spark: further properties of its session.
@@ -48,6 +50,7 @@ class GrowthConfig:
     orders: int
     changes: int
     rounds: int
+    commits: int
     factors: tuple[int, ...] = FACTORS
     java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
@@ -56,11 +59,12 @@ class GrowthConfig:
 def growth_config(full: bool) -> GrowthConfig:
     """A small run that shows that all works, or one to draw conclusions from."""
     if full:
-        return GrowthConfig(20_000, 1_000, rounds=4)
+        return GrowthConfig(20_000, 1_000, rounds=4, commits=12)
     return GrowthConfig(
         1_000,
         100,
         rounds=1,
+        commits=2,
         factors=(FACTORS[0], FACTORS[-1]),
         java_options=session.LESSON_JAVA_OPTIONS,
         spark=session.SHORT_LIFE,
@@ -71,8 +75,9 @@ def grow(config: GrowthConfig, report_progress: Progress = print) -> dict:
     """Grow the tables and measure them at each size.
 
     Returns:
-        `made`, `cores`, `size`, `problems` (wrong answers), and `rows`: table type, index, factor,
-        metric and its spread over the rounds.
+        `made`, `cores`, `size`, `problems` (wrong answers), `commits`: by table type the seconds of
+        each commit to a small table, and `rows`: table type, index, factor, metric and its spread
+        over the rounds.
 
     Raises:
         LabError: a write or a query failed, or the store returns no metrics.
@@ -104,6 +109,7 @@ class _Run:
                 for version in range(1, WARM_UP + 1):
                     self._worker.call("change", rows=50, size=100, version=version)
                     self._worker.call("run_query")
+        commits = self._commits(report_progress)
         size = 0
         for factor in self._config.factors:
             grown = factor * self._config.orders
@@ -124,14 +130,36 @@ class _Run:
         return {
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "cores": os.cpu_count(),
-            "size": {name: getattr(self._config, name) for name in ("orders", "changes", "rounds")},
+            "size": {
+                name: getattr(self._config, name)
+                for name in ("orders", "changes", "rounds", "commits")
+            },
             "problems": self._problems,
+            "commits": commits,
             "rows": [
                 {"type": kind, "index": index, "factor": factor, "metric": metric}
                 | asdict(Spread.of(values))
                 for (kind, index, factor, metric), values in self._found.items()
             ],
         }
+
+    def _commits(self, report_progress: Progress) -> dict[str, list[float]]:
+        """Seconds of commits in a row, in which the table is cleaned again and again."""
+        rows, size = self._config.changes, self._config.orders
+        report_progress(f"{size:,} orders: {self._config.commits} commits of {rows:,} rows")
+        found: dict[str, list[float]] = {kind: [] for kind in TYPES}
+        for variant in BUCKETS:
+            self._begin(variant, "small")
+            self._worker.call("grow", first=0, end=size)
+        for number in range(1, self._config.commits + 1):
+            for variant in rotated(number, BUCKETS):
+                self._begin(variant, "small")
+                done = self._worker.call("change", rows=rows, size=size, version=number)
+                found[variant[0]].append(done["seconds"])
+        for variant in BUCKETS:
+            self._begin(variant, "small")
+            self._ask(variant, size, self._config.commits)
+        return found
 
     def _begin(self, variant: tuple[str, str], name: str = "orders") -> None:
         kind, index = variant
@@ -146,19 +174,24 @@ class _Run:
             "seconds"
         ]
         spent = self._bucket.usage() - before
-        everything, one = self._worker.call("run_query"), self._worker.call("run_query", order=0)
+        everything, one = self._ask(variant, size, self._version)
         self._note(
             variant, factor, **{
                 "commit s": seconds,
                 "bytes written": spent.bytes_written,
                 "requests": spent.puts + spent.lists + spent.gets,
-                "aggregate s": everything["seconds"],
-                "point s": one["seconds"],
+                "aggregate s": everything,
+                "point s": one,
             }
         )  # fmt: skip
+
+    def _ask(self, variant: tuple[str, str], size: int, version: int) -> tuple[float, float]:
+        """Seconds to sum up all orders and one; a wrong answer is a problem of the run."""
+        everything, one = self._worker.call("run_query"), self._worker.call("run_query", order=0)
         answer = (everything["answer"][0], one["answer"][1])
-        if answer != (size, self._version):  # each commit changes order 0
+        if answer != (size, version):  # each commit changes order 0
             self._problems.append(f"{variant} at {size:,} orders answers {answer}")
+        return everything["seconds"], one["seconds"]
 
     def _compact(self, variant: tuple[str, str], factor: int) -> None:
         before = self._bucket.usage()
@@ -174,15 +207,18 @@ class _Run:
             self._found.setdefault((*variant, factor, metric), []).append(value)
 
 
-def commit_time(run: dict) -> Comparison:
-    """The time of a small commit to the table at its first size, compared with the goal."""
-    times = of(run, "mor", "bucket", "commit s")[0]
-    return Comparison.with_goal(
-        "commit",
-        f"{run['size']['changes']:,} rows into a MOR table of {run['size']['orders']:,}",
-        [times[end] for end in ("low", "median", "high")],
-        COMMIT_GOAL,
-    )
+def commit_times(run: dict) -> list[Comparison]:
+    """The time of a small commit to a small table of each type, compared with the goal."""
+    changes, orders = run["size"]["changes"], run["size"]["orders"]
+    return [
+        Comparison.with_goal(
+            "commit",
+            f"{changes:,} rows into a {kind.upper()} table of {orders:,}",
+            run["commits"][kind],
+            COMMIT_GOAL,
+        )
+        for kind in TYPES
+    ]
 
 
 def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:

@@ -14,7 +14,7 @@ def keep(part: str, found: dict) -> None:
     """Keep a full run of this lab, to be shown from now on.
 
     Args:
-        part: `backlog`, `sinks`, `growth`, `tuning` or `formats`.
+        part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
         found: its report, as plain data.
     """
     _own(part).write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
@@ -24,7 +24,7 @@ def shown(part: str) -> dict:
     """The last full run of this lab; before the first, the run that comes with the course.
 
     Args:
-        part: `backlog`, `sinks`, `growth`, `tuning` or `formats`.
+        part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
     """
     own = _own(part)
     return _read(own) if own.exists() else delivered(part)
@@ -48,7 +48,7 @@ def delivered(part: str) -> dict:
     """The run that comes with the course.
 
     Args:
-        part: `backlog`, `sinks`, `growth`, `tuning` or `formats`.
+        part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
     """
     return _read(DATA / _file(part))
 

@@ -1,7 +1,8 @@
 """The one place for Hudi options of the course's tables; each that departs from a default says why.
 
-Ratios are medians of interleaved runs on two cores against the default (1.0). A small commit is
-1,000 rows into 20,000 orders in four partitions, with the quick compiler and its whole code cache.
+Where a comment says nothing else, ratios are medians of interleaved runs on two cores against the
+default (1.0). A small commit is 1,000 rows into 20,000 orders in four partitions, with the quick
+compiler and its whole code cache.
 """
 
 KEYS = {
@@ -19,8 +20,9 @@ DEFAULT_BUCKETS = 2
 BUCKETS_NOTE = "_lab_buckets"  # Hudi keeps options that begin with _ in each commit
 
 INDEX = {
-    # The key's hash names its file group: no look-up. Measured with METADATA and CLEANING against
-    # QUICK_START, 64 file groups against 32: 1.7 (COW) and 2.3 times (MOR) the rows/s.
+    # The key's hash names its file group: no look-up. The backlog in data/backlog.json.gz has its
+    # rows/s, together with METADATA and CLEANING against QUICK_START; the growing tables in
+    # data/growth.json.gz have the seconds and bytes of small commits against a Bloom index.
     "hoodie.index.type": "BUCKET",
     # Buckets per partition: one for each of two cores. Fixed when the table is created.
     "hoodie.bucket.index.num.buckets": str(DEFAULT_BUCKETS),
@@ -165,9 +167,9 @@ def second_writer(
 
 
 DEMO_OPTIONS = {
-    # For demonstration tables of a few rows: a small commit takes 0.7 of the time that it takes
-    # with the pipeline's options, and every answer is the same. A table that grows needs the
-    # metadata table, cleaning and more than one task.
+    # For demonstration tables of a few rows: with all of these a small commit takes 0.7 of the time
+    # that it takes with the pipeline's options, and every answer is the same. A table that grows
+    # needs the metadata table, cleaning and more than one task.
     "hoodie.metadata.enable": "false",
     "hoodie.clean.automatic": "false",
     "hoodie.embed.timeline.server": "false",
@@ -194,8 +196,9 @@ QUICK_START = {
 
 PARQUET_LOGS = {
     # Log files of Parquet blocks, which Spark writes from its own rows; the default is Avro.
-    # Measured on large batches: an eighth of the bytes, the same rows/s (1.00). The course's tables
-    # keep Avro, which the X-ray and the engines of lesson 13 are tested with.
+    # Measured on large batches: an eighth of the bytes; the rows/s, in data/backlog.json.gz, are
+    # hardly others. The course's tables keep Avro, which the X-ray and the engines of lesson 13 are
+    # tested with.
     "hoodie.logfile.data.block.format": "parquet",
     "hoodie.write.record.merge.custom.implementation.classes": (
         "org.apache.hudi.DefaultSparkRecordMerger"

@@ -89,7 +89,7 @@ def tour_chart() -> Picture:
     caption = unescape(summarize(tour)).partition(": ")[2].replace("\n", " ")
     curves = "A curve per sink: the share of events visible, by seconds since sent"
     alt = f"A recorded tour, {caption}. {curves}."
-    source = f"{tour['recorded']}, {tour['machine']}"
+    source = f"{tour['made'][:10]}, {tour['cores']} cores, local disk"
     body = draw_tour(width=3.5, height=1.2, titled=False)
     return Picture("tour", alt, caption, source, 366, 184, body)
 

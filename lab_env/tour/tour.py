@@ -379,10 +379,20 @@ def _measure_sinks(lab: Lab, topic: str, tour: Tour, writer, store: StoreSamples
             "freshness_measured": len(fresh),
         }
         if len(fresh):
+            tour.sinks[sink]["freshness_p50_halves_s"] = _halves(fresh, sends["sent_at"])
             curves[sink] = fresh.quantile([step / 100 for step in range(0, 101, 2)]).tolist()
     tour.series["freshness_quantiles"] = curves
     files = lab.files(lab.path(FOLDERS["mor"]))
     tour.sinks["mor"]["compactions"] = sum(map(is_compaction, files))
+
+
+def _halves(fresh: pd.Series, sent_at: pd.Series) -> list[float]:
+    """The median freshness (s) of the events sent first, and of those sent later.
+
+    They are about the same unless the sink falls behind.
+    """
+    late = sent_at.loc[fresh.index] > sent_at.median()
+    return [round(float(half.median()), 2) for half in (fresh[~late], fresh[late])]
 
 
 def _print_report(console: Console, tour: Tour, target: Path) -> None:

@@ -2,12 +2,13 @@
 
 import fcntl
 import json
+from statistics import median
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lab_env.bench import backlog, command, cost, growth, latency, recorded
+from lab_env.bench import backlog, command, cost, growth, latency, recorded, tours
 from lab_env.bench.config import SINKS, Pace, RunConfig, sinks_config
 from lab_env.bench.report import frame, page
 from lab_env.bench.results import Figures, wrong_answers
@@ -353,6 +354,13 @@ def test_a_backlog_is_held_against_files_and_against_other_options():
     ]
 
 
+def row_of_readme(text: str) -> str:
+    """The row of the README's figures that has a text."""
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    (row,) = (line for line in readme.splitlines() if text in line)
+    return row
+
+
 def test_the_readme_says_what_the_recorded_backlog_says():
     run = recorded.delivered("backlog")
     assert run["problems"] == []
@@ -368,8 +376,7 @@ def test_the_readme_says_what_the_recorded_backlog_says():
         if row["part"] == large and backlog.QUICK in row["against"]
     }
     assert all(min(row["ratios"]) > 1 for row in ratios.values())
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    row = next(line for line in readme.splitlines() if "lab bench backlog --full" in line)
+    row = row_of_readme("lab bench backlog --full")
     assert (
         f"4 file groups: Copy-on-Write {rate(small, 'cow', 4)} and Merge-on-Read"
         f" {rate(small, 'mor', 4)} rows/s; 80,000 into 320,000 orders, 64 file groups:"
@@ -377,6 +384,58 @@ def test_the_readme_says_what_the_recorded_backlog_says():
         f" {rate(large, 'mor', 64)}, there {ratios['cow']['ratio']:.1f} and"
         f" {ratios['mor']['ratio']:.1f} times as many"
     ) in row
+    assert run["made"][:10] in row
+
+
+def test_the_recorded_tours_meet_their_goals_and_the_readme_says_their_medians():
+    run = recorded.delivered("tour")
+    assert run["problems"] == [] and len(run["tours"]) == 5
+    assert all(row.met for row in tours.comparisons(run))
+
+    def said(sink: str) -> str:
+        found = [tour["sinks"][sink] for tour in run["tours"]]
+        p50, p95 = (median(s[f"freshness_{name}_s"] for s in found) for name in ("p50", "p95"))
+        return f"{p50:.1f} and {p95:.1f} s"
+
+    row = row_of_readme("lab bench tour --full")
+    assert (f"JSON {said('json')}, Copy-on-Write {said('cow')}, Merge-on-Read {said('mor')}") in row
+    assert run["made"][:10] in row
+
+
+def a_tour(p50: float, p95: float, halves: tuple[float, float]) -> dict:
+    fresh = {"freshness_p50_s": p50, "freshness_p95_s": p95, "freshness_p50_halves_s": halves}
+    return {"sinks": dict.fromkeys(("cow", "mor"), fresh)}
+
+
+@pytest.mark.parametrize(
+    ("tour", "missed"),
+    [
+        (a_tour(7.4, 9.9, (7.0, 7.5)), []),
+        (a_tour(7.6, 9.9, (7.0, 7.5)), ["50 %"]),
+        (a_tour(7.4, 10.1, (7.0, 7.5)), ["95 %"]),
+        (a_tour(7.4, 9.9, (4.0, 12.0)), ["second half"]),  # a lag that grows all the time
+    ],
+)
+def test_a_tour_that_is_late_or_falls_behind_misses_its_goal(tour, missed):
+    found = tours.comparisons({"tours": [tour]})
+    assert len(found) == 6
+    assert [row for row in found if not row.met] == [
+        row for row in found if any(part in row.what for part in missed)
+    ]
+
+
+def test_the_recorded_commits_meet_their_goal_and_the_readme_says_their_medians():
+    run = recorded.delivered("growth")
+    found = growth.commit_times(run)
+    assert [len(row.ratios) for row in found] == [12, 12] and all(row.met for row in found)
+    assert run["size"]["changes"] == 1_000
+    bloom = [growth.of(run, kind, "bloom", "commit s")[0] for kind in growth.TYPES]
+    row = row_of_readme("lab bench growth --full")
+    for measured, other in zip(found, bloom, strict=True):
+        assert other["low"] > measured.figure
+    said = "{:.1f} s, Merge-on-Read {:.1f} s with the pipeline's bucket index, {:.1f} and {:.1f} s"
+    figures = (*(row.figure for row in found), *(row["median"] for row in bloom))
+    assert f"Copy-on-Write {said.format(*figures)} with a Bloom index" in row
     assert run["made"][:10] in row
 
 
@@ -413,7 +472,7 @@ def test_the_delivered_run_of_the_sinks_has_what_lesson_20_judges_of_it():
     assert {row["rate"] for row in run["freshness"]} >= {1_000}
 
 
-@pytest.mark.parametrize("part", ["sinks", "growth"])
+@pytest.mark.parametrize("part", ["tour", "sinks", "growth"])
 def test_a_labs_own_full_run_takes_the_place_of_the_delivered_one(own_home, part):
     assert recorded.shown(part) == recorded.delivered(part)
     own = recorded.delivered(part) | {"made": "2030-01-01"}

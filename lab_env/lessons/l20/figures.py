@@ -9,7 +9,7 @@ from lab_env.display.card import styled
 from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
 
 SINKS = ("json", "cow", "mor")
-KB = 1024
+KB = 1000
 LATER = 3  # commits for which the chart continues the lines beyond those that were measured
 
 
@@ -97,7 +97,7 @@ def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
             f"{_share(sinks, 'ingest rows/s, services counted', 'cow against json')}, "
             "Merge-on-Read "
             f"{_share(sinks, 'ingest rows/s, services counted', 'mor against json')}",
-            "sinks of many cores, where files and tables spread",
+            "ingest on many cores",
         ),
         (
             "JSON files against Hudi, cost",

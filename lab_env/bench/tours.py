@@ -1,0 +1,98 @@
+"""How fresh the tables are in the tour, and whether they keep up with its load.
+
+Each tour sends the same load into all sinks at once, and reconciles every event with the ledger.
+"""
+
+import io
+import json
+import os
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from lab_env.bench.config import SINKS
+from lab_env.bench.machine import Comparison
+from lab_env.display.chart import NAMES
+from lab_env.install.cache import Progress
+from lab_env.processes.state import folder
+from lab_env.tour import tour
+
+TABLES = tour.TABLES
+RATE, SECONDS = 500, 60  # the tour's own load: events/s, s
+GOALS = {"p50": 7.5, "p95": 10.0}  # s from sent to visible
+# A lag that grows steadily makes the second half three times as old; one that does not, as old.
+KEEPS_UP = 1.5
+
+
+def run_tours(number: int, report_progress: Progress = print) -> dict:
+    """Run the tour several times.
+
+    Args:
+        number: of tours.
+        report_progress: receives lines of progress.
+
+    Returns:
+        `made`, `cores`, `rate` (events/s), `load_seconds`, `problems`, and `tours`: of each the
+        number of acknowledged events, each sink's verdict and freshness (s), and the freshness of
+        every fiftieth of its events, `freshness_quantiles`.
+
+    Raises:
+        LabError: a tour was aborted.
+    """
+    tours, problems = [], []
+    for count in range(1, number + 1):
+        report_progress(f"tour {count} of {number}: {RATE} events/s for {SECONDS} s")
+        tour.main(SECONDS, RATE, Console(file=io.StringIO()))
+        report = json.loads((folder("tour") / "report.json").read_text())
+        problems += [f"tour {count}: {problem}" for problem in report["problems"]]
+        curves = report["series"]["freshness_quantiles"]
+        tours.append(
+            {
+                "events_acked": report["events_acked"],
+                "sinks": {sink: report["sinks"][sink] for sink in SINKS},
+                "freshness_quantiles": {sink: curves[sink] for sink in SINKS},
+            }
+        )
+    return {
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": os.cpu_count(),
+        "rate": RATE,
+        "load_seconds": SECONDS,
+        "problems": problems,
+        "tours": tours,
+    }
+
+
+def comparisons(run: dict) -> list[Comparison]:
+    """Each table's freshness against the goals, and late events against early ones.
+
+    Args:
+        run: what `run_tours` returned.
+    """
+    found = []
+    for sink in TABLES:
+        measured = [tour["sinks"][sink] for tour in run["tours"]]
+        found += [
+            Comparison.with_goal(
+                "tour",
+                f"{NAMES[sink]}, {share} % of the events visible",
+                [sinks[f"freshness_{name}_s"] for sinks in measured],
+                GOALS[name],
+            )
+            for name, share in (("p50", 50), ("p95", 95))
+        ]
+        found.append(
+            Comparison.of(
+                "tour",
+                f"{NAMES[sink]}, second half of the events",
+                "first half",
+                "s",
+                [(later, first) for first, later in _halves(measured)],
+                (f"{KEEPS_UP} or less", lambda ratio: ratio <= KEEPS_UP),
+            )
+        )
+    return found
+
+
+def _halves(measured: list[dict]) -> list[tuple[float, float]]:
+    return [tuple(sinks["freshness_p50_halves_s"]) for sinks in measured]
