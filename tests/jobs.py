@@ -1,8 +1,8 @@
 """How many test processes `make test` runs on this machine: printed for the Makefile.
 
 Each has a lab and a Spark of its own. They wait for commits and triggers a fifth of their time, so
-two cores do best with three processes; larger machines run one per core. CONTRIBUTING.md has the
-measurements. Standard library only: it runs before there is a `.venv`.
+three processes keep two cores busy; larger machines run one per core. CONTRIBUTING.md has the time
+that the whole takes. Standard library only: it runs before there is a `.venv`.
 """
 
 import os

@@ -15,9 +15,10 @@ def known_secrets() -> dict[str, str]:
     """This lab's secrets by name: generated ones, and the keys of an external object store."""
     home = settings().home
     tokens = {
-        f"{service}_token": values["token"]
-        for service, values in _read(home / "state.json").items()
-        if "token" in values
+        f"{program}_{kind}": values[kind]
+        for program, values in _read(home / "state.json").items()
+        for kind in ("token", "key")
+        if kind in values
     }
     keys = {
         "LAB_S3_SECRET_KEY": settings().s3_secret_key.get_secret_value(),

@@ -41,7 +41,7 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
     from lab_env.room.server import RoomServer
 
     host, port = _ipv4(bind or settings().bind), settings().room_port
-    code, key = _kept_secrets(new_code)
+    code, key = kept_secrets(new_code)
     shown = [f"http://{address}:{port}" for address in _addresses(host)]
     joins = [f"lab room join {address} {code}" for address in shown]
     try:
@@ -154,7 +154,7 @@ def _send_or_say(joined: Membership, report: Report) -> int:
         ) from None
 
 
-def _kept_secrets(new: bool) -> tuple[str, str]:
+def kept_secrets(new: bool) -> tuple[str, str]:
     """The room's code and key: the same at each start, so that seats need not join again."""
     known = read_state().get("room", {})
     if new or not {"code", "key"} <= known.keys():

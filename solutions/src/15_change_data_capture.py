@@ -742,8 +742,11 @@ assert between == revenue - 5
 # nine orders are packed, and one of them is deleted. They arrive, and the lake applies them.
 
 # %%
+from lab_env.lessons.l15.figures import wait_until_confirmed
+
 connect.put(f"{connector}/stop")
 connect.wait_until(f"{connector}/status", "STOPPED")
+wait_until_confirmed(db, "orders")  # its task may still be storing the offsets
 connect.put(f"{connector}/resume")
 wait_for_connector(lab, db)
 before_ten = end_of(lab, topic)
@@ -909,7 +912,7 @@ lab.use_reference("15.3")
 # We stop the connector, write some twenty megabytes, and ask your query after each step.
 
 # %%
-from lab_env.lessons.l15.figures import be_busy, checkpoint_until_lost, wait_until_confirmed
+from lab_env.lessons.l15.figures import be_busy, checkpoint_until_lost
 
 steps = []
 

@@ -333,7 +333,7 @@ from lab_env.faults.freeze import frozen
 
 lab.use_reference("19.1")
 
-LAG = f"sum(pipeline_lag_messages{OUTSIDE})"
+LAG = f"sum(last_over_time(pipeline_lag_messages{OUTSIDE}[5s]))"
 freezes = []
 began = time.time()
 with frozen(jvm):

@@ -781,7 +781,7 @@ assert not any(paid_back[[v == "higher" for v in counted]])
 # %% name="rates" proof="The files mostly take more rows per second than Copy-on-Write."
 assert compare("ingest rows/s", "cow", "json").count("lower") >= 3
 
-# %% name="reads-of-both" proof="Before the table services Copy-on-Write mostly answers the sum first; after them most is inconclusive."
+# %% name="reads-of-both" proof="Before table services Copy-on-Write mostly sums faster; after them most is inconclusive."
 assert compare("aggregate, fresh: warm s", "cow", "json").count("lower") >= 3
 assert compare("aggregate, fresh: warm s", "mor", "cow").count("higher") >= 3
 assert compare("aggregate, tidy: warm s", "mor", "cow").count("inconclusive") >= 3

@@ -607,8 +607,9 @@ assert 0.5 < per_row[2] / per_row[1] < 2
 #
 # $$T(n, c) = a + b \cdot \frac{n}{c}$$
 #
-# for n rows on c cores: a seconds per batch, b core-seconds per row. Least squares finds both. To see how sure they
-# are, take one round of each setting, in every combination, and fit again: that is what the rounds *allow*.
+# for n rows on c cores: a seconds per batch, b core-seconds per row. Least squares finds both from the fastest round
+# of each setting, because whatever disturbs a batch only adds time. To see how sure they are, take one round of each
+# setting, in every combination, and fit again: that is what the rounds *allow*.
 
 # %%
 from lab_env.lessons.l21.capacity import fit

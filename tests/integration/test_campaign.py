@@ -10,7 +10,7 @@ import psutil
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from instance import Instance, instance_of_this_run
-from own_lab import allowed
+from own_lab import allowed, not_here
 
 from lab_env import store
 from lab_env.campaign.plan import make_plan
@@ -18,7 +18,7 @@ from lab_env.faults.full_disk import small_store
 from lab_env.lab import reset_lesson
 
 pytestmark = pytest.mark.services
-PROCESSOR_SECONDS = 300  # services apart
+PROCESSOR_SECONDS = 300  # services apart; beside other tests half as many again
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_the_small_campaign_survives_every_fault_that_hudi_and_spark_claim_to_su
     assert "10 of 10 cases have run" in (group.parent / "index.html").read_text()
     seconds = own + facts["processor_seconds"]
     print(f"{seconds:.0f} processor seconds: {own:.0f} the command, the others its writers")
-    assert seconds < allowed(PROCESSOR_SECONDS)
+    assert seconds < 1.5 * PROCESSOR_SECONDS
 
 
 def test_a_planted_loss_ends_the_command_with_status_1(running):
@@ -84,7 +84,7 @@ def test_a_store_on_a_small_disk_refuses_writes_until_there_is_room_and_goes_wit
 ):
     with small_store(services, megabytes=64) as small:
         if small is None:
-            pytest.skip("this machine allows no tmpfs in a namespace: campaigns answer 507 instead")
+            not_here("this machine allows no tmpfs in a namespace: campaigns answer 507 instead")
         client, bucket = store.client(small.endpoints), small.endpoints.bucket
         assert 40e6 < small.fill() < 68e6
         with pytest.raises(ClientError) as refused:

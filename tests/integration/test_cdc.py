@@ -14,13 +14,14 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from hudi import HudiTableBuilder
 from instance import programs_showing
-from own_lab import wait_until
+from own_lab import allowed, wait_until
 from psycopg.conninfo import conninfo_to_dict
 
 from lab_env import services as lab_services
 from lab_env import store
 from lab_env.faults.outages import kill_service
 from lab_env.lab import Lab, reset_lesson
+from lab_env.lessons.l15.figures import wait_until_confirmed
 from lab_env.pipeline.sinks import CHANGE_SINKS
 from lab_env.processes import supervisor
 from lab_env.processes.state import secrets
@@ -187,8 +188,16 @@ def test_both_are_listed_listen_on_this_machine_only_and_show_no_password(shop):
     assert password not in supervisor.log_tail("connect", 1000)
 
 
+def stop_connector(shop) -> None:
+    """Stop the connector, and wait until its task has stored the offsets."""
+    request_json("PUT", f"{shop.connector}/stop")
+    with psycopg.connect(shop.lab.postgres(), autocommit=True) as database:
+        wait_until_confirmed(database, "debezium")
+    wait_until(lambda: shop.sql(ACTIVE) == [(False,)], allowed(20))
+
+
 def test_a_killed_postgres_comes_back_with_its_rows_and_the_connector_goes_on(shop):
-    request_json("PUT", f"{shop.connector}/stop")  # stores the offsets
+    stop_connector(shop)
     request_json("PUT", f"{shop.connector}/resume")
     wait_until(lambda: shop.sql(ACTIVE) == [(True,)])
     kill_service("postgres")
@@ -199,10 +208,8 @@ def test_a_killed_postgres_comes_back_with_its_rows_and_the_connector_goes_on(sh
 
 
 def test_a_killed_worker_forgets_its_connector_and_goes_on_from_its_offsets(shop):
-    request_json("PUT", f"{shop.connector}/stop")  # stores the offsets
+    stop_connector(shop)
     kill_service("connect")
-    # The system closes the connections of a killed process: its slot is free at once.
-    wait_until(lambda: shop.sql(ACTIVE) == [(False,)], 5)
     shop.sql("INSERT INTO orders VALUES ('meanwhile')")
     lab_services.up(["connect"], progress=lambda line: None)
     assert request_json("GET", f"{shop.lab.address('connect')}/connectors") == []

@@ -83,9 +83,8 @@ def test_the_benchmark_sees_what_the_load_generator_costs(running):
     (row,) = json.loads((running.home / "bench" / "report.json").read_text())["machine"]
     assert (row["part"], row["goal"]) == ("load", "0.5 or more")
     assert row["unit"] == "events per processor second"  # so other work on the machine is not in it
-    # The goal is 0.5; medians of 0.59 to 0.74 were measured, on a quiet and on a busy machine.
-    assert 0.4 < row["ratio"] < 1.2
-    assert row["met"] == (row["ratio"] >= 0.5)
+    # Medians of 0.59 to 0.74 were measured, on a quiet and on a busy machine.
+    assert row["met"] and 0.5 <= row["ratio"] < 1.2
 
 
 def test_a_replay_keeps_the_rate_that_it_is_given(running):

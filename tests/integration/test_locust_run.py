@@ -59,7 +59,7 @@ def run(*arguments, body=lambda: None, **options) -> LocustRun:
 def test_a_run_lasts_its_seconds_and_its_reports_become_tables():
     began = time.monotonic()
     done = run(Clock, users=5, seconds=2)
-    assert 2 <= time.monotonic() - began < 10
+    assert 2 <= time.monotonic() - began < allowed(10)
     (row,) = done.requests.to_dict("records")
     assert (row["type"], row["name"], row["p50_ms"], row["p95_ms"]) == ("CLOCK", "tick", 7, 7)
     # Beside other work it may get less done, never more.
@@ -73,7 +73,7 @@ def test_a_run_lasts_its_seconds_and_its_reports_become_tables():
 
 def test_the_body_of_a_run_runs_beside_its_users():
     seen = []
-    done = run(Clock, users=1, seconds=0.4, body=lambda: seen.append(gevent.sleep(0.2)))
+    done = run(Clock, users=1, seconds=2, body=lambda: seen.append(gevent.sleep(0.2)))
     assert seen and len(done.reports) > 2
 
 
@@ -85,7 +85,7 @@ def test_what_a_task_raises_is_kept_and_told(capsys):
         def fail(self):
             raise KeyError("amount")
 
-    done = run(Broken, users=1, seconds=0.2)
+    done = run(Broken, users=1, seconds=1)
     assert "'amount'" in str(done.errors[0])
     assert "tasks failed, the first with KeyError" in capsys.readouterr().err
     with pytest.raises(LabError, match="no requests"):
@@ -113,7 +113,9 @@ def test_the_lessons_rule_about_shapes_is_locusts_own():
     counts = list(done.user_counts)
     steps = [users for users, before in zip(counts, [0, *counts], strict=False) if users != before]
     assert [users for users in steps if users] == [2, 4, 6]
-    assert counts.count(6) == pytest.approx(10 * expected.count(6), abs=8)
+    # The last step lasts as long as all three of its calls of `tick`, one a second.
+    at_six = done.user_counts.index[done.user_counts == 6]
+    assert at_six[-1] - at_six[0] >= 2
 
 
 def test_locust_leaves_this_process_as_it_was_and_its_programs_patched():

@@ -257,7 +257,7 @@ def tour(machine, clone, tmp_path_factory):
         env=machine.environment | lab_environment(home),
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=allowed(600),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return home / "tour"
@@ -342,7 +342,7 @@ def test_a_bundle_sets_up_another_machine_with_the_network_cut(machine, clone, t
     done = subprocess.run(
         [*WITHOUT_NETWORK, lab, "bundle", bundle],
         env=machine.environment | lab_environment(tmp_path / "no lab"),
-        capture_output=True, text=True, timeout=400,
+        capture_output=True, text=True, timeout=allowed(400),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tar -xf bundle.tar -C ~/.cache && make setup" in done.stdout
@@ -373,7 +373,7 @@ def test_a_bundle_sets_up_another_machine_with_the_network_cut(machine, clone, t
     try:
         done = subprocess.run(
             [*WITHOUT_NETWORK, "sh", "-c", '"$0" up && "$0" doctor && "$0" down', lab],
-            env=variables, capture_output=True, text=True, timeout=200,
+            env=variables, capture_output=True, text=True, timeout=allowed(200),
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
     finally:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from own_lab import allowed
 
 from lab_env.authoring.build import COURSE, drift
 from lab_env.course.checking import checks_of_lesson
@@ -25,7 +26,7 @@ def test_every_generated_file_is_what_its_source_makes():
 
 def test_every_lesson_and_demo_keeps_the_template():
     command = [sys.executable, "-m", "lab_env.cli", "author", "check"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=allowed(60))
     assert done.returncode == 0, done.stderr
 
 
@@ -48,7 +49,7 @@ def test_pytest_collects_every_notebook_on_disk():
     plain = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     done = subprocess.run(
         [*command, "notebooks", "solutions"],
-        cwd=COURSE.root, env=plain, capture_output=True, text=True, timeout=120,
+        cwd=COURSE.root, env=plain, capture_output=True, text=True, timeout=allowed(120),
     )  # fmt: skip
     collected = {line.split("::")[0] for line in done.stdout.splitlines() if ".ipynb::" in line}
     # A worked demo has the code of its clean notebook, so only that one runs.

@@ -8,6 +8,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from own_lab import not_here
 
 from lab_env.errors import LabError
 from lab_env.install import go_build, wheels
@@ -164,7 +165,7 @@ def real_go(machine, monkeypatch) -> Path:
     """This machine's own Go, and a proxy in a folder that has the module."""
     go = shutil.which("go")
     if go is None:
-        pytest.skip("this machine has no Go of its own")
+        not_here("this machine has no Go of its own")
     monkeypatch.setattr(go_build, "_pinned_go", lambda say: Path(go))
     folder = machine / "proxy" / MODULE / "@v"
     folder.mkdir(parents=True)

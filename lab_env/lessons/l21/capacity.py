@@ -56,7 +56,7 @@ class Fitted:
     """The lines that measured rounds allow.
 
     Args:
-        line: fitted to all rounds.
+        line: fitted to the fastest round of each setting.
         allowed: fitted to each choice of one round for each setting.
     """
 
@@ -96,7 +96,9 @@ def fit_line(runs: pd.DataFrame) -> Line:
 
 
 def fit(runs: pd.DataFrame) -> Fitted:
-    """The line through all batches, and one for each choice of a round for each setting.
+    """The line of the fastest rounds, and one for each choice of a round for each setting.
+
+    What disturbs a batch only adds time, so the fastest round is the least disturbed one.
 
     Args:
         runs: one row per batch with its rows, cores and seconds; several rounds of each setting.
@@ -110,6 +112,7 @@ def fit(runs: pd.DataFrame) -> Fitted:
             "measure batches of two sizes.",
         )
     settings = [group for _, group in runs.groupby(["rows", "cores"])]
+    fastest = pd.concat(group.nsmallest(1, "seconds") for group in settings)
     picks = itertools.product(*(range(len(group)) for group in settings))
     allowed = [
         fit_line(
@@ -117,7 +120,7 @@ def fit(runs: pd.DataFrame) -> Fitted:
         )
         for places in picks
     ]
-    return Fitted(fit_line(runs), tuple(allowed))
+    return Fitted(fit_line(fastest), tuple(allowed))
 
 
 def speedup_by_usl(cores: float, serial: float, talk: float) -> float:
