@@ -1,8 +1,8 @@
 """Known errors: what the troubleshooting page says of an exception, as a card below its traceback.
 
 The page is the one place for causes and fixes. A section whose error can be recognised has, below
-its heading, a comment with a regular expression of its text: `<!-- error: ... -->`. The card has the
-section's first paragraph.
+its heading, a comment with a regular expression of its text: `<!-- error: ... -->`. The card has
+the section's first paragraph.
 """
 
 import os
@@ -72,11 +72,11 @@ def explain(error: BaseException) -> KnownError | None:
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Name, message and module of an exception and its causes; PySpark keeps those of Java apart."""
+    """Name, message and module of an exception and its causes; PySpark keeps Java's apart."""
     while error is not None:
         yield f"{type(error).__name__}: {error} (in {_module(error)})"
-        yield str(getattr(error, "_stackTrace", ""))
-        error = error.__cause__ or getattr(error, "_cause", None)
+        yield str(getattr(error, "stackTrace", ""))
+        error = error.__cause__ or getattr(error, "cause", None)
 
 
 def _module(error: BaseException) -> str:
