@@ -6,7 +6,6 @@ dies while it has a task.
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +20,6 @@ from lab_env.install.jars import jar_folder
 
 pytestmark = pytest.mark.services
 
-NO_NETWORKS = "no network namespaces here: they need root, unshare, nsenter and ip"
 LAB = [sys.executable, "-I", "-m", "lab_env.cli"]
 
 
@@ -29,10 +27,6 @@ LAB = [sys.executable, "-I", "-m", "lab_env.cli"]
 def networks():
     """The driver's network, and the one of the workers."""
     with two_networks(hidden=[jar_folder("spark")]) as both:
-        if both is None and os.environ.get("CI"):
-            pytest.fail(NO_NETWORKS)
-        if both is None:
-            pytest.skip(NO_NETWORKS)
         yield both
 
 
