@@ -76,7 +76,8 @@ def _texts(error: BaseException | None) -> Iterator[str]:
     while error is not None:
         yield f"{type(error).__name__}: {error} (in {_module(error)})"
         yield str(getattr(error, "stackTrace", ""))
-        error = error.__cause__ or getattr(error, "cause", None)
+        cause = error.__cause__ or getattr(error, "cause", None)
+        error = cause if isinstance(cause, BaseException) else None
 
 
 def _module(error: BaseException) -> str:

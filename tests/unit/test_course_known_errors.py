@@ -23,6 +23,9 @@ def test_a_cause_is_found_behind_the_exception_that_a_cell_raised():
     error.__cause__ = ValueError("...TableNotFoundException: Hoodie table not found in path /t")
     assert explain(error).heading.startswith("`TableNotFoundException")
     assert explain(error.__cause__) is explain(error)
+    error.__cause__ = None
+    error.cause = "its own word for it"  # of another library: not PySpark's
+    assert explain(error) is None
 
 
 def test_a_card_has_cause_and_fix_as_text_and_leads_to_its_section():
@@ -32,10 +35,10 @@ def test_a_card_has_cause_and_fix_as_text_and_leads_to_its_section():
     assert "docs/troubleshooting.md#tablenotfoundexception-hoodie-table-not-found-in-path" in html
 
 
-def refused(port: int) -> ConnectionRefusedError:
+def refused() -> ConnectionRefusedError:
     """What the learner's own client raises where nothing listens: no JVM has ended."""
     with pytest.raises(ConnectionRefusedError) as raised:
-        socket.create_connection(("127.0.0.1", port))
+        socket.create_connection(("127.0.0.1", 1))
     return raised.value
 
 
@@ -54,7 +57,7 @@ UNRELATED = [
     AssertionError(),
     TimeoutError("timed out"),
     KeyboardInterrupt(),
-    refused(1),
+    refused(),
 ]
 
 
