@@ -49,5 +49,5 @@ def write_trusted(notebook: nbformat.NotebookNode, path: Path) -> None:
     JupyterLab takes styles, drawings and scripts out of the outputs of a notebook that is not
     signed. It looks for the signature in the user's own Jupyter folder, as this program does.
     """
-    nbformat.write(notebook, path)
     NotebookNotary().sign(notebook)
+    nbformat.write(notebook, path)
