@@ -632,7 +632,8 @@ def author_enter(
 ) -> None:
     """Enter every section of lessons in a fresh kernel, and record the seconds that it takes."""
     from lab_env import services
-    from lab_env.authoring.entry import LIMIT_S, enter_all, record
+    from lab_env.authoring.entry import enter_all, record
+    from lab_env.course.sections import ENTRY_LIMIT_S
     from lab_env.lab import known_lessons
 
     chosen = known_lessons() if every else numbers or []
@@ -649,7 +650,7 @@ def author_enter(
             continue
         record(lesson, seconds)
         for name, value in seconds.items():
-            late = f"   more than {LIMIT_S} s" if value > LIMIT_S else ""
+            late = f"   more than {ENTRY_LIMIT_S} s" if value > ENTRY_LIMIT_S else ""
             out.print(f"{name}  {value:5.1f} s{late}")
     if failed:
         raise LabError("\n".join(failed), "run: lab author run, with the number of the lesson")

@@ -22,8 +22,6 @@ from lab_env.course.sections import RECORDED, notebook_of, sections
 from lab_env.errors import LabError
 from lab_env.jupyterlab.cells import CELL_TIMEOUT_S, run_cell
 
-LIMIT_S = 60  # what `lab goto` aims at
-
 
 def enter_all(lesson: str) -> dict[str, float]:
     """Enter each section of a lesson, and run the last one with its proofs.

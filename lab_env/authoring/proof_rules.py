@@ -1,6 +1,10 @@
-"""The rules of proof cells: assertions stand nowhere else, and no other cell depends on a proof."""
+"""The rules of proof cells: assertions stand nowhere else, and no other cell depends on a proof.
+
+So a section can be entered without the proofs above it.
+"""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from lab_env.authoring.problems import Problem
@@ -8,6 +12,14 @@ from lab_env.authoring.source import Cell, Lesson
 
 # What a learner sees or answers belongs in a cell in plain sight.
 _VISIBLE = {"print", "display", "predict", "record_actual", "check", "use_reference"}
+# What a proof would leave behind, for later cells to depend on.
+_CHANGES = {
+    *("save", "saveAsTable", "insertInto", "start", "cache", "persist", "unpersist"),
+    *("createTempView", "createOrReplaceTempView", "produce", "replay", "put", "delete"),
+}
+_SQL_CHANGES = re.compile(
+    r"\s*(CREATE|INSERT|UPDATE|DELETE|MERGE|DROP|ALTER|TRUNCATE|REFRESH|CALL) (?!show_)\w"
+)
 
 
 def problems_of_proofs(lesson: Lesson) -> Iterator[Problem]:
@@ -39,8 +51,12 @@ def _problems_of_proof(lesson: Lesson, cell: Cell, tree: ast.Module) -> Iterator
         yield lesson.problem(cell.line, "A proof cell asserts something.")
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     for name in sorted({getattr(func, "attr", getattr(func, "id", "")) for func in calls}):
-        if name in _VISIBLE:
+        if name in _VISIBLE | _CHANGES:
             yield lesson.problem(cell.line, f"A proof cell asserts only; move {name}() out of it.")
+    texts = (str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    for found in filter(None, map(_SQL_CHANGES.match, texts)):
+        what = f"A proof cell asserts only; move {found[1]} out of it."
+        yield lesson.problem(cell.line, what)
 
 
 def _asserts(node: ast.AST) -> bool:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -27,6 +28,7 @@ from nbmake.pytest_items import NotebookItem
 
 from lab_env.authoring.executed import keep
 from lab_env.course.registry import Exercise, LessonEntry, lessons
+from lab_env.course.sections import ENTRY_LIMIT_S, sections
 from lab_env.jvm import EXIT_SECONDS, MemoryUse, nearly_full
 
 
@@ -47,6 +49,10 @@ DEMO_SECONDS = 60
 # Lessons that start several Sparks: the benchmark, the cluster, the learner's own pipeline.
 LONG_LESSONS, LONG_SECONDS = ("21", "22"), 150
 MARGIN = 1.5  # beside other work a notebook uses half as much again
+# Elapsed seconds until a section can begin, where `ENTRY_LIMIT_S` is too few: what 15.5 looks back
+# on are the failures of the section above it, a killed connector, a lost slot and a new snapshot.
+LATE_SECTIONS = {"15.5": 90}
+SLOWEST = 5  # lessons whose time to enter is printed
 
 
 # Runs in the notebook's kernel when its last cell is done: the memory of its JVM, if it has one.
@@ -96,7 +102,7 @@ def pytest_runtest_call(item: pytest.Item):
     """Run a notebook under observation, then judge its exercises."""
     if not isinstance(item, NotebookItem):
         return (yield)
-    worked = item.path.parent.name == "solutions"
+    worked, began = item.path.parent.name == "solutions", datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="lab-proof-") as folder:
         outcomes = Path(folder) / "outcomes.jsonl"
         observed = {
@@ -118,6 +124,9 @@ def pytest_runtest_call(item: pytest.Item):
         wrong += shortcomings(entry, worked, [fact for fact in facts if "exercise" in fact])
     if wrong:
         raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
+    if entry and not worked:
+        entered = entry_seconds(entry.number, runs[-1].nb, began)
+        item.user_properties.append(("entry_seconds", entered))
     runs[-1].nb.metadata["processor_seconds"] = round(used.seconds(), 1)
     keep(runs[-1].nb, item.path)
     return result
@@ -175,6 +184,53 @@ def _tried(
     found = [f for f in facts if (f["exercise"], f.get(kind)) == (exercise.id, number)]
     for fact in found or [never]:
         yield name, fact
+
+
+def entry_seconds(lesson: str, executed: NotebookNode, began: datetime) -> dict[str, float]:
+    """Seconds from the start of the kernel until each section can begin, without the proofs.
+
+    Args:
+        lesson: two digits.
+        executed: its learner's notebook, with the times of its cells.
+        began: when the kernel was asked for.
+
+    Returns:
+        By the name of the section, for example `06.2`.
+    """
+    first = next(cell for cell in executed.cells if cell.cell_type == "code")
+    start = _time(first, "iopub.status.busy") - began
+    return {
+        section.name: sum(map(_duration, section.cells_above(executed)), start).total_seconds()
+        for section in sections(lesson)
+    }
+
+
+def _duration(cell: NotebookNode) -> timedelta:
+    return _time(cell, "shell.execute_reply") - _time(cell, "iopub.status.busy")
+
+
+def _time(cell: NotebookNode, event: str) -> datetime:
+    return datetime.fromisoformat(cell.metadata["execution"][event])
+
+
+def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0) -> list[str]:
+    """What takes too long to enter, one sentence per section.
+
+    Args:
+        seconds: elapsed ones, by the name of the section.
+        processes: of the test run, which share the machine, so that each takes longer.
+        margin: how many times the limits are allowed.
+    """
+    return [
+        f"Section {name} begins after {value:.0f} s; {most} s is the most."
+        for name, value in sorted(seconds.items())
+        if value > margin * (most := processes * _most_seconds_to_enter(name))
+    ]
+
+
+def _most_seconds_to_enter(section: str) -> float:
+    most = LONG_SECONDS if section.startswith(LONG_LESSONS) else ENTRY_LIMIT_S
+    return LATE_SECTIONS.get(section, most)
 
 
 def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
@@ -244,7 +300,16 @@ def pytest_terminal_summary(terminalreporter) -> None:
         f"The budget in processor seconds ({limits}, a demo {DEMO_SECONDS}, lessons"
         f" {', '.join(LONG_LESSONS)} {LONG_SECONDS}) is {held}."
     )
-    for sentence in over_budget(seconds):
+    processes = _processes_of(terminalreporter.config)
+    terminalreporter.write_line(
+        f"The last sections that take longest to enter ({ENTRY_LIMIT_S} s of elapsed time for each"
+        f" of {processes} test processes, {held}):"
+    )
+    entered = _entered(reports)
+    last = {name[:2]: (value, name) for name, value in sorted(entered.items())}
+    for value, name in sorted(last.values(), reverse=True)[:SLOWEST]:
+        terminalreporter.write_line(f"{value:7.1f} s  {name}")
+    for sentence in over_budget(seconds) + late_sections(entered, processes):
         terminalreporter.write_line(f"over budget: {sentence}", red=True)
 
 
@@ -253,7 +318,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not _budget_is_strict():  # a worker of pytest-xdist has no reporter
         return
-    if over_budget({name: _used(report) for name, report in _reports(reporter).items()}, MARGIN):
+    reports = _reports(reporter)
+    over = over_budget({name: _used(report) for name, report in reports.items()}, MARGIN)
+    if over or late_sections(_entered(reports), _processes_of(session.config), MARGIN):
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
@@ -270,6 +337,19 @@ def _reports(terminalreporter) -> dict[str, pytest.TestReport]:
 
 def _used(report) -> float:
     return dict(report.user_properties)["processor_seconds"]
+
+
+def _entered(reports: dict[str, Any]) -> dict[str, float]:
+    """Seconds to enter each section of the lessons that ran, by its name."""
+    entered: dict[str, float] = {}
+    for report in reports.values():
+        entered |= dict(report.user_properties).get("entry_seconds", {})
+    return entered
+
+
+def _processes_of(config: pytest.Config) -> int:
+    """How many test processes share this machine."""
+    return config.getoption("numprocesses", default=None) or 1
 
 
 def _budget_is_strict() -> bool:

@@ -1,7 +1,8 @@
 """Known errors: what the troubleshooting page says of an exception, as a card below its traceback.
 
 The page is the one place for causes and fixes. A section whose error can be recognised has, below
-its heading, a comment with a regular expression of its text: `<!-- error: ... -->`.
+its heading, a comment with a regular expression of its text: `<!-- error: ... -->`. The card has
+the section's first paragraph.
 """
 
 import os
@@ -10,13 +11,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from traceback import walk_tb
 
 from lab_env.display.card import card
 from lab_env.settings import REPOSITORY, settings
 
 GUIDE = REPOSITORY / "docs" / "troubleshooting.md"
 SECTION = re.compile(
-    r"^### (?P<heading>.+)\n+<!-- error: (?P<pattern>.+) -->\n+(?P<advice>(?:(?!###).+\n+)+)", re.M
+    r"^### (?P<heading>.+)\n+<!-- error: (?P<pattern>.+) -->\n+(?P<advice>.+(?:\n.+)*)", re.M
 )
 MARKDOWN_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
@@ -28,7 +30,7 @@ class KnownError:
     Args:
         heading: in Markdown.
         pattern: a regular expression of the exception's text.
-        advice: cause and fix in plain words, with `code`.
+        advice: the section's first paragraph: cause and fix in plain words, with `code`.
     """
 
     heading: str
@@ -49,7 +51,7 @@ def known_errors() -> tuple[KnownError, ...]:
         KnownError(
             section["heading"],
             re.compile(section["pattern"]),
-            MARKDOWN_LINK.sub(r"\1", section["advice"]).strip(),
+            MARKDOWN_LINK.sub(r"\1", section["advice"]),
         )
         for section in SECTION.finditer(GUIDE.read_text(encoding="utf-8"))
     )
@@ -70,11 +72,18 @@ def explain(error: BaseException) -> KnownError | None:
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Name and message of an exception and its causes; PySpark keeps those of Java apart."""
+    """Name, message and module of an exception and its causes; PySpark keeps Java's apart."""
     while error is not None:
-        yield f"{type(error).__name__}: {error}"
-        yield str(getattr(error, "_stackTrace", ""))
-        error = error.__cause__ or getattr(error, "_cause", None)
+        yield f"{type(error).__name__}: {error} (in {_module(error)})"
+        yield str(getattr(error, "stackTrace", ""))
+        cause = error.__cause__ or getattr(error, "cause", None)
+        error = cause if isinstance(cause, BaseException) else None
+
+
+def _module(error: BaseException) -> str:
+    """The module that raised an exception; empty if it was not raised."""
+    frames = list(walk_tb(error.__traceback__))
+    return frames[-1][0].f_globals.get("__name__", "") if frames else ""
 
 
 def as_card(known: KnownError) -> str:

@@ -19,6 +19,7 @@ OPENING = ("Questions", "Objectives", "What you need", "Start")
 CLOSING = ("Key points", "What's next")
 
 RECORDED = REPOSITORY / "data" / "entry_seconds.json"
+ENTRY_LIMIT_S = 60  # what `lab goto` aims at
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _EXERCISE = re.compile(r"^### Exercise (\S+) · ", re.MULTILINE)

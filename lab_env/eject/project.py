@@ -18,7 +18,7 @@ from lab_env.install.jars import jar_folder
 from lab_env.install.java import java_home
 from lab_env.install.versions import versions
 from lab_env.pipeline import guard, layout, options, parsing, session, writer
-from lab_env.settings import REPOSITORY, Endpoints, Settings
+from lab_env.settings import REPOSITORY, Endpoints, Settings, settings
 from lab_env.shop import events
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -59,7 +59,7 @@ def eject(folder: Path) -> list[str]:
 
 
 def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
-    """The environment in which the project runs on this lab's servers, jars and Java.
+    """The environment in which the project runs on this lab's servers, jars, Java and heap.
 
     Args:
         endpoints: where the servers are; the store's keys are among the settings.
@@ -77,6 +77,7 @@ def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
         "S3_REGION": endpoints.s3_region,
         "JARS": str(jar_folder("spark")),
         "JAVA_HOME": str(java_home()),
+        "DRIVER_MEMORY": settings().spark_memory,
     }
 
 

@@ -9,12 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-import nbformat
-
 from lab_env.course import copies
 from lab_env.course.sections import Section, notebook_of
 from lab_env.errors import LabError
-from lab_env.jupyterlab.cells import CELL_TIMEOUT_S, run_cell
+from lab_env.jupyterlab.cells import CELL_TIMEOUT_S, run_cell, write_trusted
 from lab_env.jupyterlab.running import RunningJupyterLab, kernel_client
 from lab_env.settings import settings
 
@@ -91,5 +89,5 @@ def enter(
         raise
     kept = kept or copies.was_worked_on(name)  # opened and saved in the meantime
     if not kept:
-        nbformat.write(notebook, copy)
+        write_trusted(notebook, copy)
     return Entered(server.page(page), len(cells), time.monotonic() - began, not kept)

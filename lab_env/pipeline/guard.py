@@ -13,7 +13,7 @@ import json
 import re
 import secrets
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -32,6 +32,10 @@ DEFAULT_IDENTIFIER = "default_single_writer"  # of a stream that has no other
 NONE = -1  # no batch
 REPLAY = "LAB_REPLAY_STREAM=true"
 CLOCK_SKEW = timedelta(seconds=10)  # between two machines whose clocks are kept right
+
+
+class Refused(LabError):
+    """Rows would be missing without an error, so the stream must not start."""
 
 
 @dataclass(frozen=True)
@@ -136,21 +140,42 @@ def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = Fals
         The identifier that the stream must write under.
 
     Raises:
-        LabError: the checkpoint does not belong to the table, or its metadata table is damaged;
-            rows would be missing without an error.
+        Refused: the checkpoint does not belong to the table, or its metadata table is damaged.
     """
     _check_metadata(endpoints, table)
-    state, receipt = read_state(endpoints, path), table_receipt(endpoints, table)
-    problem = what_differs(state, receipt, table, path)
-    behind = problem and receipt is not None and receipt.batch >= state.done
-    if problem and not (replay and behind):
-        raise LabError(problem, _next_step(path, bool(behind)))
-    if not state.id:
-        state = Checkpoint(str(uuid.uuid4()))
+    known = read_state(endpoints, path)
+    state = known if known.id else replace(known, id=str(uuid.uuid4()))
+    identifier = identify(state, table_receipt(endpoints, table), table, path, replay)
+    if not known.id:
         _write_id(endpoints, path, state.id)
-    if problem:
+    return identifier
+
+
+def identify(
+    state: Checkpoint, receipt: Receipt | None, table: str, path: str, replay: bool
+) -> str:
+    """The identifier that a stream must write under; a new one in a replay.
+
+    Args:
+        state: of the checkpoint.
+        receipt: of the table; None without a streaming commit.
+        table: its path, for the message.
+        path: of the checkpoint, for the message.
+        replay: let a checkpoint that does not know all of the table's batches begin a new name.
+
+    Raises:
+        Refused: the checkpoint does not belong to the table.
+    """
+    problem = what_differs(state, receipt, table, path)
+    if not problem:
+        return receipt.identifier if receipt else state.id
+    behind = receipt is not None and receipt.batch >= state.done
+    if replay and behind:
         return f"{state.id}.{secrets.token_hex(3)}"
-    return receipt.identifier if receipt else state.id
+    again = f"set {REPLAY} for one start to read the topic again under a new name."
+    if behind:
+        raise Refused(problem, f"put the right checkpoint back, or {again}")
+    raise Refused(problem, f"put the right table back, or delete {path} and {again}")
 
 
 def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: str) -> str:
@@ -199,7 +224,7 @@ def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: s
 def _check_metadata(endpoints: Endpoints, table: str) -> None:
     """Refuse a table whose metadata table has a damaged log."""
     if damage := damaged_metadata(StoredTable(endpoints, table)):
-        raise LabError(
+        raise Refused(
             f"The metadata table of {table} is damaged: {damage[0]}. A reader may overlook files, "
             "and lose their rows without an error.",
             "put the right file back, from a copy or a version of it.",
@@ -218,7 +243,7 @@ def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
         java_options: of the writer's JVM; the last time zone among them counts.
 
     Raises:
-        LabError: new rows would be missing without an error.
+        Refused: it is behind.
     """
     zones = re.findall(r"-Duser\.timezone=(\S+)", java_options)
     now = datetime.now(ZoneInfo(zones[-1] if zones else "UTC"))
@@ -226,19 +251,12 @@ def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
     instants = (parse_timeline_key(entry.key) for entry in store.list_objects(endpoints, folder))
     newest = max((i.requested for i in instants if i and i.completed), default="")
     if newest and to_datetime(newest).replace(tzinfo=None) > now.replace(tzinfo=None) + CLOCK_SKEW:
-        raise LabError(
+        raise Refused(
             f"The clock of this writer shows {now:%Y-%m-%d %H:%M:%S} ({now.tzname()}), and the "
             f"table {table} has an instant of {to_datetime(newest):%Y-%m-%d %H:%M:%S}: new rows "
             "would pass for older ones, and be missing without an error.",
             "set the clock right, or -Duser.timezone to the one that wrote the table.",
         )
-
-
-def _next_step(path: str, behind: bool) -> str:
-    read_again = f"set {REPLAY} for one start to read the topic again under a new name"
-    if behind:
-        return f"put the right checkpoint back, or {read_again}."
-    return f"put the right table back, or delete {path} and {read_again}."
 
 
 def _write_id(endpoints: Endpoints, path: str, identifier: str) -> None:

@@ -12,7 +12,7 @@ from lab_env.course import copies
 from lab_env.errors import LabError
 from lab_env.install.cache import Progress
 from lab_env.install.wheels import reveal
-from lab_env.jupyterlab.cells import run_cell
+from lab_env.jupyterlab.cells import run_cell, write_trusted
 from lab_env.jupyterlab.running import RunningJupyterLab, kernel_client, started_jupyterlab
 from lab_env.lab import known_demos
 from lab_env.processes.state import folder
@@ -89,7 +89,7 @@ def prepare(server: RunningJupyterLab, copy: Path, path: str) -> None:
                 break
             if cell.cell_type == "code":
                 run_cell(client, cell, timeout_s=300)
-    nbformat.write(notebook, copy)
+    write_trusted(notebook, copy)
 
 
 def slides(name: str, report_progress: Progress) -> Path:

@@ -14,10 +14,14 @@ from urllib.request import urlopen
 
 import pytest
 from chromium import SCREENSHOTS, chromium, contrast, needs_chromium
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from lab_env.jupyterlab.cells import write_trusted
 from lab_env.processes.environment import clean_environment
 from lab_env.processes.tree import kill_processes, process_tree, wait_until_ended
+from lab_env.publish.recording import recorded_table
 from lab_env.settings import REPOSITORY, settings
+from lab_env.xray.player import player
 
 pytestmark = [pytest.mark.services, needs_chromium]
 
@@ -26,6 +30,8 @@ ANSWERS = {
     "00.2": 'return spark.read.format("hudi").option("as.of.instant", instant).load(path)',
     "00.3": 'return rows.groupBy("status").agg(F.count("*").alias("revenue"))',
 }
+
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +198,27 @@ def test_it_reads_in_both_themes(page, run, theme):
         "e => [getComputedStyle(e).color, getComputedStyle(e.closest('div')).backgroundColor]"
     )
     assert contrast(*colours) > 4.5
+
+
+def test_arrow_keys_step_a_player_and_leave_the_selected_cell(page, jupyterlab):
+    # Its script and styles work because the notebook is signed, as `lab goto` writes it.
+    html = player(recorded_table("after"))._repr_html_()
+    output = new_output("display_data", {"text/html": html})
+    cells = [
+        new_markdown_cell("above"),
+        new_code_cell(outputs=[output]),
+        new_markdown_cell("below"),
+    ]
+    copy = settings().work / "player.ipynb"
+    write_trusted(new_notebook(cells=cells, metadata={"kernelspec": KERNEL}), copy)
+    tab = page.context.browser.new_page()
+    tab.goto(jupyterlab.replace(the_copy().name, copy.name))
+    step = tab.locator(".xray-player .step:not([hidden])")
+    tab.get_by_role("button", name="Step back").click(timeout=60_000)
+    assert step.inner_text().startswith("Step 1 of 2")
+    for key, number in {"ArrowRight": 2, "ArrowLeft": 1, "End": 2}.items():
+        tab.keyboard.press(key)
+        assert step.inner_text().startswith(f"Step {number} of 2")
+    assert tab.locator(".jp-CodeCell.jp-mod-active").count() == 1
+    assert step.locator(".grid").evaluate("e => getComputedStyle(e).display") == "grid"
+    tab.close()

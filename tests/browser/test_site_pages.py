@@ -18,7 +18,9 @@ from lab_env.install.cache import cache
 from lab_env.install.versions import versions
 from lab_env.install.wheels import fetch_wheel
 from lab_env.publish.pictures import pictures
+from lab_env.publish.recording import recorded_table
 from lab_env.publish.site.build import build_site
+from lab_env.xray.player import player
 
 pytestmark = needs_chromium
 
@@ -96,7 +98,7 @@ GRAVE = {"serious", "critical"}
 
 @pytest.fixture(scope="module")
 def course_index(tmp_path_factory) -> str:
-    """The address of the course's site with one lesson, whose outputs are the README's pictures."""
+    """The address of the course's site with one lesson: a player and the README's pictures."""
 
     class OneLesson(Tree):
         executed = property(lambda self: folder / "executed")
@@ -106,11 +108,23 @@ def course_index(tmp_path_factory) -> str:
     path = COURSE.root / f"{LESSON}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    bodies = [picture.body for picture in pictures()]
+    played = player(recorded_table("after"))._repr_html_()
+    bodies = [played, *(picture.body for picture in pictures())]
     for cell, body in zip(code, bodies, strict=False):
         cell.outputs = [new_output("display_data", {"text/html": body})]
     keep(notebook, path, tree := OneLesson(COURSE.root))
     return build_site(tree, partial=True).index.as_uri()
+
+
+def test_a_player_steps_without_a_kernel(browser, course_index):
+    page = browser.new_page()
+    page.goto(course_index.replace("index", LESSON))  # a file
+    step = page.locator(".xray-player .step:not([hidden])")
+    assert step.inner_text().startswith("Step 2 of 2")
+    page.get_by_role("button", name="Step back").click()
+    assert step.inner_text().startswith("Step 1 of 2")
+    page.keyboard.press("End")
+    assert step.inner_text().startswith("Step 2 of 2")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """The ejected project runs without the lab: its job keeps what the ledger says, also when killed.
 
-Its Python finds PySpark, pytest and nothing else. Its environment has only the settings that the
-project's README names, and what makes a JVM quick.
+Its Python finds PySpark, pytest and the project, which is installed as its README says. Its
+environment has only the settings that the README names, and what makes a JVM quick.
 """
 
 import io
@@ -12,7 +12,7 @@ import subprocess
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib.metadata import distribution
+from importlib.metadata import distribution, version
 from pathlib import Path
 from threading import Thread
 
@@ -24,6 +24,7 @@ from own_lab import allowed, wait_until
 from lab_env import store
 from lab_env.campaign.judge import read_rows
 from lab_env.eject.project import eject, settings_for
+from lab_env.install.wheels import uv_program
 from lab_env.jvm import QUICK_COMPILER
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline.layout import FOLDERS
@@ -32,6 +33,7 @@ from lab_env.shop.topics import ensure_topic
 SPACE = "t-eject"
 EVENTS, RATE = 2000, 100  # sent for 20 s, so that the job is killed while they come
 SPARK = ("pyspark", "py4j")
+BUILD = ("setuptools", f"setuptools-{version('setuptools')}.dist-info", "_distutils_hack")
 PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
 
 
@@ -43,14 +45,18 @@ def lab(services) -> Iterator[Lab]:
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    """The project, in a folder with a space, with a `.venv` that has only PySpark and pytest."""
+    """The project, in a folder with a space, installed in a `.venv` beside PySpark and pytest."""
     folder = tmp_path / "my project"
     eject(folder)
     venv.create(folder / ".venv", symlinks=True)
     (packages,) = (folder / ".venv").glob("lib/python*/site-packages")
-    for name in (*SPARK, *PYTEST):
+    for name in (*SPARK, *PYTEST, *BUILD):
         found = Path(str(distribution("pyspark").locate_file(name)))
         (packages / name).symlink_to(found)
+    # Its dependencies are there: nothing is fetched.
+    options = ["--quiet", "--offline", "--no-deps", "--no-build-isolation", "--python"]
+    own = [str(folder / ".venv" / "bin" / "python"), "--editable", str(folder)]
+    subprocess.run([str(uv_program()), "pip", "install", *options, *own], check=True)
     return folder
 
 
@@ -110,8 +116,10 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
     for module in ("lab_env", "boto3", "pandas"):
         found = python(project, "-c", f"import {module}", environment=environment)
         assert "ModuleNotFoundError" in found.stderr, module
+    found = python(project, "-P", "-c", "import orders.guard", environment=environment)
+    assert found.returncode == 0, found.stderr  # installed, so from any folder
     found = python(project, "-m", "pytest", "-q", environment=environment)
-    assert found.returncode == 0 and "11 passed" in found.stdout, found.stdout + found.stderr
+    assert found.returncode == 0 and "12 passed" in found.stdout, found.stdout + found.stderr
 
     first, second = tmp_path / "first.log", tmp_path / "second.log"
     ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"))

@@ -96,6 +96,9 @@ def test_a_copy_that_nobody_worked_on_shows_what_the_cells_above_have_put_out(se
     assert [cell.source for cell in copy.cells] == [cell.source for cell in course.cells]
     above = {cell.id for cell in MOR.cells_above(course)}
     assert {cell.id for cell in copy.cells if cell.get("execution_count")} == above
+    # Else JupyterLab would take the styles and drawings out of these outputs.
+    opened = server.request(f"/api/contents/work/{copies.name_of('06')}")["content"]["cells"]
+    assert {cell["metadata"]["trusted"] for cell in opened if cell["cell_type"] == "code"} == {True}
     # No exercise counts as tried; the text of 06.2 needs the table that the section before made.
     assert {f["outcome"] for f in reports(outcomes) if "exercise" in f} == {"not attempted"}
     assert proven(go_on(server, MOR, outcomes))

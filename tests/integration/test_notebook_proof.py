@@ -12,17 +12,22 @@ from lab_env.settings import REPOSITORY
 
 
 @pytest.mark.parametrize(
-    ("budget", "seconds", "processes", "status"),
+    ("budget", "seconds", "entered", "processes", "status"),
     [
-        ("strict", 72.0, "1", 1),  # 1.6 times the budget
-        ("strict", 63.0, "0", 0),  # 1.4 times
-        ("", 72.0, "0", 0),
+        ("strict", 72.0, 61.0, "1", 1),  # 1.6 times the budget
+        ("strict", 63.0, 61.0, "0", 0),  # 1.4 times
+        ("strict", 60.0, 95.0, "0", 1),
+        ("", 72.0, 95.0, "0", 0),
     ],
 )
-def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, seconds, processes, status):
+def test_a_strict_budget_fails_the_run_and_says_why(
+    tmp_path, budget, seconds, entered, processes, status
+):
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / "test_slow.py").write_text(
-        f"def test_slow(record_property):\n    record_property('processor_seconds', {seconds})\n"
+        "def test_slow(record_property):\n"
+        f"    record_property('processor_seconds', {seconds})\n"
+        f"    record_property('entry_seconds', {{'06.4': {entered}}})\n"
     )
     options = [
         "-p",
@@ -40,6 +45,7 @@ def test_a_strict_budget_fails_the_run_and_says_why(tmp_path, budget, seconds, p
     )  # fmt: skip
     assert done.returncode == status, done.stdout + done.stderr
     assert f"over budget: The average of notebooks is {seconds} s; 45 s is the most." in done.stdout
+    assert f"over budget: Section 06.4 begins after {entered:.0f} s" in done.stdout
 
 
 def run_notebook(folder, name, *cells, kind="notebooks") -> subprocess.CompletedProcess:

@@ -1,11 +1,18 @@
-"""Real mistakes with Spark, Hudi, Kafka and S3A raise errors that the troubleshooting page has."""
+"""Real mistakes with Spark, Hudi, Kafka and S3A raise errors that the troubleshooting page has.
+
+Others raise errors that it does not have, with a Java stack as long.
+"""
 
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
 from lab_env.course.known_errors import explain
 
@@ -112,6 +119,10 @@ class Mistakes:
         gateway = JavaGateway(gateway_parameters=GatewayParameters(port=1))
         gateway.jvm.java.lang.System.currentTimeMillis()
 
+    def go_on_without_the_jvm_of_a_session(self) -> None:
+        gateway = ClientServer(JavaParameters(port=1), PythonParameters(eager_load=False))
+        gateway.jvm.java.lang.System.currentTimeMillis()
+
     def ask_arrow_for_a_table_of_no_batches(self) -> None:
         pa.Table.from_batches([])
 
@@ -144,6 +155,31 @@ class Mistakes:
             "kafka.request.timeout.ms", "1000"
         ).load().count()
 
+    def misspell_a_column(self) -> None:
+        self.orders(1).select("amout")
+
+    def misspell_a_keyword(self) -> None:
+        self.spark.sql("SELECT * FORM orders")
+
+    def misspell_a_table(self) -> None:
+        self.spark.sql("SELECT * FROM ordrs")
+
+    def read_a_folder_that_is_not_there(self) -> None:
+        self.spark.read.json(str(self.folder / "nowhere"))
+
+    def raise_an_error_in_a_query(self) -> None:
+        self.spark.sql("SELECT raise_error('no such rate')").collect()
+
+    def fail_in_a_function_of_their_own(self) -> None:
+        half = udf(lambda amount: amount / 0, "double")
+        self.orders(1).select(half("amount")).collect()
+
+    def write_where_something_is(self) -> None:
+        self.orders(1).write.json(str(self.folder))
+
+    def name_no_topic(self) -> None:
+        self.spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").load()
+
 
 SECTION = {
     "ask_a_folder_that_is_no_table": "`TableNotFoundException",
@@ -158,6 +194,7 @@ SECTION = {
     "stream_with_another_state": "`Provided schema doesn't match",
     "stream_beside_other_writers_without_a_name": "`For multi-writer scenarios",
     "go_on_without_a_jvm": "`Py4JNetworkError`",
+    "go_on_without_the_jvm_of_a_session": "`Py4JNetworkError`",
     "ask_arrow_for_a_table_of_no_batches": "`Must pass schema",
     "write_with_a_lock_that_nobody_holds": "`Unable to acquire lock`",
     "write_to_a_store_that_is_down": "`Unable to execute HTTP request`",
@@ -171,3 +208,24 @@ def test_a_mistake_is_explained_by_its_section(spark, tmp_path, mistake):
         getattr(Mistakes(spark, tmp_path), mistake)()
     known = explain(raised.value)
     assert known and known.heading.startswith(SECTION[mistake]), str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "misspell_a_column",
+        "misspell_a_keyword",
+        "misspell_a_table",
+        "read_a_folder_that_is_not_there",
+        "raise_an_error_in_a_query",
+        "fail_in_a_function_of_their_own",
+        "write_where_something_is",
+        "name_no_topic",
+    ],
+)
+def test_nothing_is_said_of_a_mistake_that_the_page_does_not_have(spark, tmp_path, mistake):
+    with pytest.raises((PySparkException, Py4JJavaError)) as raised:
+        getattr(Mistakes(spark, tmp_path), mistake)()
+    stack = getattr(raised.value, "stackTrace", str(raised.value))  # which is searched, too
+    assert "at org.apache.spark" in stack
+    assert explain(raised.value) is None

@@ -1,9 +1,18 @@
 """A notebook that runs is not enough: its exercises must come out as they should."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from lab_env.authoring.pytest_plugin import failed_proofs, over_budget, shortcomings
+from lab_env.authoring.pytest_plugin import (
+    entry_seconds,
+    failed_proofs,
+    late_sections,
+    over_budget,
+    shortcomings,
+)
 from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer
+from lab_env.course.sections import notebook_of, sections
 
 EXERCISE = Exercise(
     "77.1", "A", "b", "x", "x = 1", ("hint",), (WrongAnswer("x = 2", "too many"),), ("x = int(1)",)
@@ -85,3 +94,27 @@ def test_a_proof_that_fails_is_named_with_what_differs():
 )
 def test_what_is_over_the_budget_is_named(seconds, said):
     assert over_budget(seconds) == said
+
+
+def test_a_section_is_entered_when_the_kernel_and_the_cells_above_it_but_no_proof_have_run():
+    began = datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC)
+    executed, clock = notebook_of("06"), began + timedelta(seconds=5)
+    for cell in executed.cells:
+        if cell.cell_type == "code":
+            busy, clock = clock, clock + timedelta(seconds=2)
+            cell.metadata["execution"] = {
+                "iopub.status.busy": f"{busy:%Y-%m-%dT%H:%M:%S.%fZ}",
+                "shell.execute_reply": f"{clock:%Y-%m-%dT%H:%M:%S.%fZ}",
+            }
+    seconds = entry_seconds("06", executed, began)
+    expected = {found.name: 5 + 2 * len(found.cells_above(executed)) for found in sections("06")}
+    assert seconds == expected and len(seconds) == 4
+
+
+def test_a_section_that_is_entered_late_is_named():
+    seconds = {"06.4": 61.0, "15.5": 181.0, "21.5": 140.0, "22.3": 151.0}
+    assert late_sections(seconds, 1, margin=1.5) == [
+        "Section 15.5 begins after 181 s; 90 s is the most."
+    ]
+    assert [name[8:12] for name in late_sections(seconds, 1)] == ["06.4", "15.5", "22.3"]
+    assert late_sections(seconds, 3) == []

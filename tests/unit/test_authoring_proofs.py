@@ -51,6 +51,8 @@ PROOF = '# %% proof="It holds."\n'
         ('# %% [markdown] proof="It holds."\n# assert\n', "A proof is a code cell of its own."),
         (PROOF + "assert rows\nprint(rows)\n", "move print() out of it"),
         (PROOF + "assert rows\nlab.record_actual('77.p1', 3)\n", "move record_actual() out of it"),
+        (PROOF + "assert rows.cache().count()\n", "move cache() out of it"),
+        (PROOF + "spark.sql('CREATE VIEW v AS SELECT 1')\nassert rows\n", "move CREATE out of it"),
         (PROOF + "rows = 3\nassert rows\n\n# %%\nrows + 1\n", "uses 'rows' from a proof cell"),
         ("# %%\nrow = 1\n\n" + PROOF + "for row in rows:\n    assert row\n\n# %%\nrow\n", "'row'"),
         (PROOF + "import os\nassert os\n\n# %%\nos.name\n", "uses 'os' from a proof cell"),

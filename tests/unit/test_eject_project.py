@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from lab_env.cli import app
 from lab_env.eject.definitions import definitions
-from lab_env.eject.project import MANIFEST, SINKS, eject, project_files
+from lab_env.eject.project import MANIFEST, SINKS, eject, project_files, settings_for
 from lab_env.errors import LabError
 from lab_env.pipeline import layout, options, session
+from lab_env.settings import Endpoints
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,12 @@ def test_its_options_are_those_of_the_labs_pipeline(project):
     assert all(f'"{sink}": "{layout.FOLDERS[sink]}"' in job for sink in SINKS)
     run = (project / "run.sh").read_text()
     assert all(option in run for option in session.ANYWHERE)
+
+
+def test_the_heap_that_the_lab_is_set_to_goes_along(home, monkeypatch):
+    monkeypatch.setenv("LAB_SPARK_MEMORY", "700m")
+    here = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
+    assert settings_for(here, "orders", "s3a://lakehouse/lab")["DRIVER_MEMORY"] == "700m"
 
 
 def test_a_definition_comes_with_its_comment_and_a_misspelt_one_is_an_error():
