@@ -840,8 +840,13 @@ assert found == [1, 0] and outdated() == []
 # %% [markdown]
 # One change, then none, and all customers are right. **The feed's bookmark does not fit the incremental
 # query.** The feed's window compares *requested* times, and that is what `ts_ms` has. The
-# incremental query compares *completion* times. We give both the requested time of the commit that
-# cancelled O-12:
+# incremental query compares *completion* times. The timeline shows both for each commit:
+
+# %%
+lab.xray(TABLES["cow"])
+
+# %% [markdown]
+# We give both queries the requested time of the third commit, which cancelled O-12:
 
 # %% name="two-clocks"
 cancelling = lab.xray(TABLES["cow"]).instants[2].requested
@@ -943,24 +948,47 @@ assert {file.key for file in cleaned.gone_files} <= {file.key for file in before
 gone = [file.kind for file in cleaned.gone_files]
 print("files that are gone:", {kind: gone.count(kind) for kind in ("base", "cdc")})
 
-refused = ""
-try:
-    feed(TABLES["cow"], first["cow"]).count()
-except Exception as refusal:
-    refused = str(refusal)
-print(next((line for line in refused.splitlines() if "No such file" in line), "nothing refused"))
+
+
+def refusal(begin, words):
+    """The line with these words from the feed's refusal of a beginning."""
+    try:
+        feed(TABLES["cow"], begin).count()
+    except Exception as refused:
+        return next(line for line in str(refused).splitlines() if words in line)
+    return "nothing refused"
+
+
+cleaned_away = refusal(first["cow"], "No such file")
+print(cleaned_away)
 
 # %% proof="The cleaner removed cdc files: a feed from the beginning fails, the job's next run does not."
 assert gone.count("cdc") > 0
-assert "FileNotFoundException" in refused and ".cdc" in refused
+assert "FileNotFoundException" in cleaned_away and ".cdc" in cleaned_away
 assert feed(TABLES["cow"], begin_of_next_run()).count() == 0  # the job that keeps up is safe
 
 # %% [markdown]
 # The feed from the first commit on fails: the files are gone, and it does not pass over the gap quietly.
-# (It refuses a beginning before the last *archived* commit, too: `Fail to get the commit metadata for
-# CDC`.) The job that keeps up notices nothing. One that was away for too long has to begin again with a
-# full recompute, and go on from there with the changes. So keep as many commits as your slowest reader
-# may be behind.
+#
+# After a clean Hudi *archives* old commits: they leave the active timeline, in which the feed looks. Does it
+# pass over them?
+
+# %% name="archived"
+spark.sql("""
+    CALL archive_commits(table => 'orders_cow', min_commits => 2, max_commits => 3,
+                         retain_commits => 1, enable_metadata => false)
+""")
+archived = refusal(first["cow"], "Fail")
+print(archived)
+
+# %% proof="The feed refuses a beginning before archived commits, too."
+assert "Fail to get the commit metadata for CDC" in archived
+assert first["cow"] not in [instant.requested for instant in lab.xray(TABLES["cow"]).instants]
+
+# %% [markdown]
+# It refuses again. The job that keeps up notices nothing. One that was away for too long has to begin again
+# with a full recompute, and go on from there with the changes. So keep as many commits as your slowest
+# reader may be behind.
 #
 # ### The board
 #

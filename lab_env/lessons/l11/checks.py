@@ -467,7 +467,7 @@ def _judged(facts: Audit | str) -> Passed | NotYet:
 
 def _record_key(lab, path: str) -> str:
     """The fields of a table's record key, from its properties; empty without one."""
-    rows = lab.spark.sql(f"CALL show_table_properties(path => '{path}')").collect()
+    rows = lab.spark.sql(f"CALL show_table_properties(path => '{path}', limit => 100)").collect()
     return {row["key"]: row["value"] for row in rows}.get("hoodie.table.recordkey.fields", "")
 
 
