@@ -949,7 +949,6 @@ gone = [file.kind for file in cleaned.gone_files]
 print("files that are gone:", {kind: gone.count(kind) for kind in ("base", "cdc")})
 
 
-
 def refusal(begin, words):
     """The line with these words from the feed's refusal of a beginning."""
     try:

@@ -83,8 +83,8 @@ def test_a_life_of_one_state_too_few_is_not_taken_for_right():
     assert isinstance(OneOrdersLife.judge(TRUE_LIVES | {"O-17": []}), NotYet)
 
 
-# C-1 paid 250 cents more; C-2's order of 4,000 was cancelled; C-3's of 7,000 erased, C-5's cancelled
-# one of 900 came back.
+# C-1 paid 250 cents more; C-2's order of 4,000 was cancelled; C-3's of 7,000 erased; C-5's of 900
+# had been cancelled, and is paid after all.
 MOVES = Moves(
     answer=(("C-1", 250), ("C-2", -4000), ("C-3", -7000), ("C-5", 900)),
     truth={"C-1": 250, "C-2": -4000, "C-3": -7000, "C-4": 0, "C-5": 900},

@@ -27,7 +27,7 @@ BUSY_RUN, LATE_COMMIT = 2, 3
 NEXT_MILLISECOND = 1
 FALLBACK = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 # The windows of 11.1: how many commits the table shows, after which of them the window begins (0 is
-# before everything), with which it ends (None is no end). The first two tables are the lesson's own.
+# before everything), with which it ends (None is no end).
 WINDOWS = ((2, 1, None), (2, 0, 1), (1, 0, None))
 Rows = tuple[tuple[str, int], ...]
 
