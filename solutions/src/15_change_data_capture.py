@@ -735,7 +735,7 @@ assert between == revenue - 5
 # ## When things stop
 #
 # Three programs keep a position each: PostgreSQL in the slot, Connect in a file of offsets, Spark in
-# its checkpoint. Something is always being restarted. First the connector.
+# its checkpoint. Each of them will be restarted some day. We begin with the connector.
 #
 # Connect stores its offsets when a connector is stopped, and now and then while it runs: by default
 # every minute, in this lab every ten minutes. We stop it and let it go on. Then come ten changes:
@@ -1021,8 +1021,8 @@ after_snapshot = differences()
 after_snapshot
 
 # %% [markdown]
-# O-73 is paid: the snapshot has read it. But O-71 is still there. **A snapshot reads what is there,
-# and a deleted row is not there.** The order that the lake has and the database has not must be
+# O-73 is paid: the snapshot has read it. But O-71 is still there. **A snapshot reads the rows that
+# exist; a deleted row does not.** The order that the lake has and the database has not must be
 # deleted by hand, and it takes a comparison of the keys to find it:
 
 # %%
