@@ -592,7 +592,7 @@ assert list(dead["reason"]) == ["amount NAN", "operation t", "no order_id", "no 
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. For 15.p2 nearly all say 1,000; let them look for the reason in the
-# printed `before` before you say *replica identity*.
+# printed `before` before you say *replica identity*. Short of time: give 15.2 away.
 
 # %% [markdown]
 # ## Which change is last?
@@ -1040,7 +1040,8 @@ assert recovered == {"database": [], "lake": []}
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. 15.p8 gets FAILED from nearly everybody; keep the status on the wall
 # while you go on. In 15.3 most take `confirmed_flush_lsn`, as its name sounds right: ask what happens if
-# the database restarts. Deleting a connector does not drop its slot: the log is kept for nobody.
+# the database restarts. Deleting a connector does not drop its slot: the log is kept for nobody. Short of
+# time: give 15.3 away.
 
 # %% [markdown]
 # ## History

@@ -312,10 +312,12 @@ class LogsAreMerged:
     @staticmethod
     def observe(lab, answer: Callable) -> Compacted:
         """Let it compact a copy of a table with logs, and once more after one more deltacommit."""
-        copy = scratch_copy(lab, _unknown_table(lab)[0], "logs")
+        path, _ = _unknown_table(lab)
+        copy = scratch_copy(lab, path, "logs")
         found = _compacted(lab, answer, copy, deltacommits=2)
         if isinstance(_merged(found), Passed):
-            _append(_some_orders(lab, "id < 30", "'shipped'", minute=2), copy, MERGE_ON_READ)
+            shipped = _some_orders(lab, "id < 30", "'shipped'", minute=2)
+            _append(shipped, copy, MERGE_ON_READ | {"hoodie.table.name": _name(path)})
             found = _compacted(lab, answer, copy, deltacommits=1)
         return found
 
@@ -460,5 +462,9 @@ def _write_return(lab, day: str) -> None:
 
 
 def _append(rows: DataFrame, path: str, options: dict[str, str] | None = None) -> None:
-    options = WRITER | {"hoodie.table.name": path.rpartition("/")[2]} | (options or {})
+    options = WRITER | {"hoodie.table.name": _name(path)} | (options or {})
     rows.write.format("hudi").options(**options).mode("append").save(path)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
