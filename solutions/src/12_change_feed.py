@@ -954,7 +954,7 @@ def refusal(begin, words):
     try:
         feed(TABLES["cow"], begin).count()
     except Exception as refused:
-        return next(line for line in str(refused).splitlines() if words in line)
+        return next((line for line in str(refused).splitlines() if words in line), str(refused))
     return "nothing refused"
 
 
