@@ -969,8 +969,8 @@ assert feed(TABLES["cow"], begin_of_next_run()).count() == 0  # the job that kee
 # %% [markdown]
 # The feed from the first commit on fails: the files are gone, and it does not pass over the gap quietly.
 #
-# After a clean Hudi *archives* old commits: they leave the active timeline, in which the feed looks. Does it
-# pass over them?
+# After a clean Hudi [*archives*](../docs/glossary.md#archiving) old commits: they leave the active timeline, in
+# which the feed looks. Does it pass over them?
 
 # %% name="archived"
 spark.sql("""
