@@ -695,12 +695,12 @@ assert moved > 0.8
 # > *Quotas and limits* and *Create and manage Kinesis data streams* of the Kinesis Data Streams
 # > Developer Guide, read in November 2026.
 # >
-# > - **Writing:** one shard takes 1 MB or 1,000 records a second, whichever is reached first. More is
+# > - **Writing:** one shard takes 1 MB or 1,000 records per second, whichever is reached first. More is
 # >   refused with `ProvisionedThroughputExceededException`; the producer must try again.
-# > - **Reading:** one shard gives 2 MB a second and answers five calls a second. All applications that
+# > - **Reading:** one shard gives 2 MB and answers five calls per second. All applications that
 # >   read it the ordinary way **share** this. ([**Enhanced fan-out**](../docs/glossary.md#enhanced-fan-out), which costs extra, gives each its own
 # >   2 MB.)
-# > - **On-demand** streams add shards by themselves and start at 4 MB a second. A shard of such a
+# > - **On-demand** streams add shards by themselves and start at 4 MB per second. A shard of such a
 # >   stream has the same limits, so a hot key is refused there as well.
 #
 # An on-demand stream has shards too; you just do not manage them:
@@ -792,7 +792,7 @@ assert (capacity["order_id"] > 700 * capacity.index).all()  # somewhat below 1,0
 # %% [markdown]
 # The grey line is what the price list suggests. With the order as the key, the stream grows with it,
 # somewhat below, because hashing never spreads quite evenly. With the customer, the line goes flat: one
-# key cannot have more than one shard, and its shard takes 1,000 events a second. From there on each
+# key cannot have more than one shard, and its shard takes 1,000 events per second. From there on each
 # further shard costs money and carries nothing.
 #
 # So a capacity plan has two parts. First the key: *the most frequent key's share times the rate must
@@ -820,8 +820,8 @@ def shards_for(events, size, applications):
 lab.check("02.4", shards_for)
 
 # %% [markdown] hint="02.4"
-# Three limits of one shard: 1,000 records a second in, 1 MB a second in, 2 MB a second out. Compute
-# the shards that each asks for. The largest of the three decides.
+# Three limits of one shard, per second: 1,000 records in, 1 MB in, 2 MB out. Compute the shards that each asks
+# for. The largest of the three decides.
 
 # %% [markdown] hint="02.4"
 # Each application reads all that is written. Three of them read three times as much. There is no half

@@ -847,6 +847,11 @@ assert board["revenue"].sum() > books(n=5200)["revenue"].sum()
 # Wrong, in every row. A line of the files is an *event*: an order that was created, paid and shipped is there
 # three times, and the board counts it under three statuses. (The books have no row for erased orders.) Reading everything once is not enough. What is
 # missing is one row per order, which the next event changes.
+#
+# > **Documented, not measured here** (Hudi's page
+# > [Using Spark](https://hudi.apache.org/docs/hoodie_streaming_ingestion), read November 2026). *Hudi Streamer* is
+# > Hudi's own program for this task: it reads Kafka, or files such as logs in a folder of HDFS or of an object store, and
+# > writes a Hudi table. Its bundle is not among the course's jars.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 6 minutes, without the appendix. The board is the reason for lesson 04: do not skip it.

@@ -949,8 +949,9 @@ assert float(board.loc["new", "JSON files"]) > 1.2 * float(board.loc["new", "rev
 # - Keep the events. A table that lost information cannot be repaired from itself.
 #
 # *Documented, not measured here:* a table has a version of its format (9 with Hudi 1.1, in
-# `hoodie.table.version`). A newer Hudi may upgrade it at the next write, so upgrade readers first; see [Hudi's
-# release notes](https://hudi.apache.org/releases/release-1.1.1).
+# `hoodie.table.version`). A newer Hudi may upgrade it at the next write, so upgrade readers first, and
+# [downgrade](https://hudi.apache.org/docs/deployment#downgrading) the table before you go back. See [Hudi's release
+# notes](https://hudi.apache.org/releases/release-1.1.1).
 #
 # ## What's next
 #

@@ -592,7 +592,7 @@ assert list(dead["reason"]) == ["amount NAN", "operation t", "no order_id", "no 
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. For 15.p2 nearly all say 1,000; let them look for the reason in the
-# printed `before` before you say *replica identity*.
+# printed `before` before you say *replica identity*. Short of time: give 15.2 away.
 
 # %% [markdown]
 # ## Which change is last?
@@ -735,7 +735,7 @@ assert between == revenue - 5
 # ## When things stop
 #
 # Three programs keep a position each: PostgreSQL in the slot, Connect in a file of offsets, Spark in
-# its checkpoint. Something is always being restarted. First the connector.
+# its checkpoint. Each of them will be restarted some day. We begin with the connector.
 #
 # Connect stores its offsets when a connector is stopped, and now and then while it runs: by default
 # every minute, in this lab every ten minutes. We stop it and let it go on. Then come ten changes:
@@ -1024,8 +1024,8 @@ after_snapshot = differences()
 after_snapshot
 
 # %% [markdown]
-# O-73 is paid: the snapshot has read it. But O-71 is still there. **A snapshot reads what is there,
-# and a deleted row is not there.** The order that the lake has and the database has not must be
+# O-73 is paid: the snapshot has read it. But O-71 is still there. **A snapshot reads the rows that
+# exist; a deleted row does not.** The order that the lake has and the database has not must be
 # deleted by hand, and it takes a comparison of the keys to find it:
 
 # %%
@@ -1043,7 +1043,8 @@ assert recovered == {"database": [], "lake": []}
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. 15.p8 gets FAILED from nearly everybody; keep the status on the wall
 # while you go on. In 15.3 most take `confirmed_flush_lsn`, as its name sounds right: ask what happens if
-# the database restarts. Deleting a connector does not drop its slot: the log is kept for nobody.
+# the database restarts. Deleting a connector does not drop its slot: the log is kept for nobody. Short of
+# time: give 15.3 away.
 
 # %% [markdown]
 # ## History

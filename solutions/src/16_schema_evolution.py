@@ -683,11 +683,11 @@ assert list(replies["coupon"]) == ["no column", "", "no column", "3 of 600", "3 
 assert replies.loc["loaded before", "status"] == replies.loc["time travel", "status"]
 
 # %% [markdown]
-# The DataFrame that was loaded before is not wrong, it is old. Loading has fixed its commits and
-# its columns (lesson 09). Time travel shows the columns of that time. hudi-rs asks for the schema
+# The DataFrame that was loaded before is not wrong but old: loading fixed its commits and its
+# columns (lesson 09). Time travel shows the columns of that time. hudi-rs asks for the schema
 # at each read.
 #
-# The stream dies. It has fixed its columns when it was started, and the new commit has one more.
+# The stream dies. It fixed its columns when it was started, and the new commit has one more.
 # Does it lose that commit? We start it again, with the same checkpoint.
 
 # %%
@@ -721,8 +721,8 @@ assert [history.changed("coupon", place) for place in range(3)] == [False, False
 
 # %% [markdown]
 # Copy-on-Write rewrites the files that it touches in the new schema, and only those. For the
-# others each reader has to fill the gap. For a new column all of our readers that know it agree
-# on NULL. The same facts in SQL, from the newest commit:
+# others each reader has to fill the gap. All readers that know the new column show NULL there.
+# The same facts in SQL, from the newest commit:
 
 # %%
 spark.sql("DROP TABLE IF EXISTS changed_orders")  # of an earlier run in this session

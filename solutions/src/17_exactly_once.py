@@ -206,7 +206,7 @@ assert [i.state for i in picture.instants] == ["completed"] * frozen.offsets + [
 # Two readers look at this table now. One asks Hudi. The other one lists the folders and opens every Parquet
 # file, as many tools do.
 #
-# **Predict:** who of them sees rows of the unfinished batch?
+# **Predict:** which of them sees rows of the unfinished batch?
 
 # %%
 lab.predict("17.p1", ..., choices=("nobody", "only the one who lists", "both", "both get an error"))
@@ -1057,7 +1057,7 @@ assert verdicts["base file: lost"] == ("error: FileNotFoundException", lost, "er
 #   left half a block. Hudi takes the damage for that and skips the
 #   [*corrupt block*](../docs/glossary.md#corrupt-block), so the orders have their old values, and the next compaction makes
 #   them permanent. hudi-rs skips it on S3, too. (The reason is from the source of Hudi's Java reader, `isBlockCorrupted`.)
-# - **Changed bytes** in a log are seen by nobody: its blocks have no checksum. To keep and check one is left to the store.
+# - **Changed bytes** in a log are seen by nobody: its blocks have no checksum. Checksums are left to the store.
 # - **A lost file** is noticed by a reader that has a list to miss it from: the
 #   [**metadata table**](../docs/glossary.md#metadata-table). Without it a listing *is* the truth.
 #
@@ -1145,7 +1145,7 @@ assert status == 1 and 'recordKey value: "null" for field: "order_id"' in cause
 # - A writer is a process of its own, and something restarts it. Never run one beside other queries that you need.
 # - What cannot be written must not reach the sink: [**dead letters**](../docs/glossary.md#dead-letter) (lesson 03).
 # - `hoodie.datasource.write.streaming.ignore.failed.batch=true` is the opposite promise: the batch is dropped and the stream
-#   goes on. Up to Hudi 0.12.0 this was the default.
+#   goes on.
 #
 # > **Not in this notebook: an integration test runs it (Hudi 1.1.1).** On a Merge-on-Read table with
 # > asynchronous compaction the process does not even end: it hangs. The stream's thread holds the lock of the sink and waits for

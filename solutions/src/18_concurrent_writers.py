@@ -398,7 +398,7 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 # %% [markdown]
 # Two commits, two green ticks, and O-201 is as it was: a [**lost update**](../docs/glossary.md#lost-update). Your mode
 # forbids you to roll her back. Hers does not compare, and she wrote her file from what she had read before your commit.
-# The X-ray shows two new files in one group. Hers was completed last; readers take yours, because it was requested later.
+# The X-ray shows two new files in one group. Hers completed last, but readers take yours, because it was requested later.
 #
 # This is one of several ways in which it can go wrong. It went like this because she finished last and because
 # `DEMO_OPTIONS` switch cleaning off. If she begins second, she rolls *you* back, as in the first race. And with cleaning on,
@@ -824,7 +824,7 @@ assert counted["paid"] == (101, 6261.0) and counted["corrected"][0] >= 100
 # - If one writer lacks the options, anything may happen: a living write is rolled back, or both report success and a
 #   change is lost.
 # - The lock is held for moments, and it does not keep keys unique: two new rows in two new files do not conflict.
-# - Jobs that write different partitions or file groups never conflict. With non-blocking control even writers of one file
+# - Jobs that write different partitions or file groups do not conflict. With non-blocking control even writers of one file
 #   group do not; it needs Merge-on-Read, a simple bucket index, a useful ordering field, and the lock for its instant times.
 # - Cleaning rolls back a writer whose heartbeat has expired. The fence keeps it from committing later.
 #

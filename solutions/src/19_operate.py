@@ -922,8 +922,9 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 #   at all, because it does not know the third. Remedy: `subscribe`, and a new checkpoint.
 #
 # And an instant that is *requested* or *inflight* for hours? Find out who began it, and whether it
-# still runs. The next writer rolls a dead write back; `run_rollback_inflight_tableservice` does it
-# for a compaction. **Never delete a file of the timeline**: the data files of the write stay, and
+# still runs. On a table of one writer the next write rolls a dead one back; with several, cleaning
+# does, once its heartbeat has expired (lesson 18). For a compaction there is
+# `run_rollback_inflight_tableservice` (not tried here). **Never delete a file of the timeline**: the data files of the write stay, and
 # nothing records any more which write they belong to.
 
 # %% [markdown] tags=["instructor"]
@@ -933,9 +934,9 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 # %% [markdown]
 # ## Five knobs, measured
 #
-# The article behind this course ends with five pieces of advice: set the number of write tasks, let
-# files grow to about 100 MB, compact asynchronously, compact after five commits, and commit once a
-# minute. `lab bench tuning --full` turns these knobs, one at a time, on one stream, counts what each
+# The first of the two articles behind this course ends with five pieces of advice: set the number of
+# write tasks, let files grow to about 100 MB, compact asynchronously, compact after five commits, and
+# commit once a minute. `lab bench tuning --full` turns these knobs, one at a time, on one stream, counts what each
 # needs, and then asks the table for the revenue. All settings take turns, round after round. Here is
 # a run that was recorded, or yours, once you have made one.
 
@@ -988,7 +989,7 @@ HTML(knobs_chart(run))
 #   batch leaves files of its own, and a query opens them all. (The files here are far smaller than
 #   100 MB: this says that a limit helps, not which.)
 # - **Asynchronous compaction** does the same work, beside the stream instead of in it: as many
-#   requests, as many bytes. It pays where cores are free.
+#   requests, as many bytes. Expect it to pay where cores are free; that is not measured here.
 # - **Compaction after five commits** instead of two rewrites the table less often. Meanwhile a query
 #   merges the logs; without any compaction it needs the most requests.
 # - **The commit interval** is the strongest knob. Fewer commits need fewer requests, and rows become

@@ -542,7 +542,7 @@ assert set(batches["commits that say so"]) == {1}
 # > **Documented, not measured** (Spark 3.5, configuration page, read November 2026). Four failures of *one* task end
 # > the batch (`spark.task.maxFailures`); with `local[2]`, where driver and executor are one JVM, the first one does. A
 # > machine that is cut off without a word, such as a pulled cable, is noticed only after `spark.network.timeout`, two
-# > minutes by default. So long its tasks just seem slow.
+# > minutes by default. Until then its tasks only look slow.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 11 minutes. Before the picture appears, let the group say what "the batch" is: the number in
@@ -599,7 +599,7 @@ assert runs.groupby("cores")["at once"].max().to_dict() == {1: 1, 2: 2}
 assert 0.5 < per_row[2] / per_row[1] < 2
 
 # %% [markdown]
-# *core-ms per row* is processor time of the tasks, which a busy machine hardly changes. More cores do not make the work
+# *core-ms per row* is processor time of the tasks, which a busy machine changes less than the clock's seconds. More cores do not make the work
 # less; they share it. The seconds are the clock's. On this machine both "machines", the driver, Kafka and MinIO compete
 # for the same cores, so what you gain here by the second core is a **lower bound** of what you would gain elsewhere.
 #
@@ -645,7 +645,8 @@ assert fitted.line.a > 0 and fitted.line.b > 0
 assert small < reach.middle < large < 64
 
 # %% [markdown]
-# In a micro-batch the part that cores do not share is what surrounds the rows: the plan, the listings, **the commit**.
+# The line does not say what *a* consists of. By the gaps in the picture of the tasks it is what surrounds the rows: the
+# plan, the listings, **the commit**.
 # So the way to use more cores is a longer batch: twice the interval, twice the rows, the same *a*. **A longer batch
 # buys throughput with freshness.** That is the trade of this whole lesson.
 #

@@ -31,7 +31,7 @@ def test_there_is_a_demo_for_each_query_type_and_all_keep_the_rules():
         ("# %%\ndef status", '# %% exercise="09.1"\nseen[', "A demo has no exercise"),
         (
             "# %%\ndef status",
-            "# %%\n1\n\n# %%\n2\n\n# %%\n3\n\n# %%\ndef status",
+            "# %%\n1\n\n# %%\n2\n\n# %%\ndef status",
             "8 to 12 cells to show, not 13",
         ),
     ],

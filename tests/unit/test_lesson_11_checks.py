@@ -33,10 +33,14 @@ def reason_of(verdict) -> str:
 
 
 OPEN_END, FROM_START = (("O-7", 2),), (("O-1", 1), ("O-7", 1))
-WINDOWS = (Read(1, None, OPEN_END, OPEN_END), Read(0, 1, FROM_START, FROM_START))
+WINDOWS = (
+    Read(2, 1, None, OPEN_END, OPEN_END),
+    Read(2, 0, 1, FROM_START, FROM_START),
+    Read(1, 0, None, FROM_START, FROM_START),
+)
 
 
-def test_a_function_that_reads_both_windows_passes():
+def test_a_function_that_reads_all_windows_passes():
     assert isinstance(ReadsAWindow.judge(WINDOWS), Passed)
 
 
@@ -47,6 +51,7 @@ def test_a_function_that_reads_both_windows_passes():
         (1, (("O-1", 1), ("O-7", 2)), "O-7 of commit 2 is among them: it does not stop at its end"),
         (1, (("O-1", 1),), "You lack O-7, which has changed since"),
         (1, (), "has 2 rows, you deliver 0"),
+        (2, (("O-1", 1), ("O-7", 2)), "O-7 of commit 2 is among them, but the table at the `path`"),
         (0, (("O-8", 2),), "What lies between the begin and the end"),
     ],
 )
@@ -128,8 +133,8 @@ def test_a_change_that_comes_a_run_late_is_refused():
     assert "in a later run" in reason_of(ExactlyOnce.judge(facts_of(*late, RUNS[2])))
 
 
-ONCE = Audit(1, BATCHES[0], {"bookmark.orders": "250", "schema": "{}"}, "250", 1)
-TWICE = Audit(2, (*BATCHES[0], *BATCHES[1]), {"bookmark.orders": "350"}, "350", 2)
+ONCE = Audit(1, BATCHES[0], "", {"bookmark.orders": "250", "schema": "{}"}, "250", 1)
+TWICE = Audit(2, (*BATCHES[0], *BATCHES[1]), "", {"bookmark.orders": "350"}, "350", 2)
 
 
 @pytest.mark.parametrize("audit", [ONCE, TWICE])
@@ -145,6 +150,7 @@ def test_every_row_with_its_bookmark_in_the_commit_passes(audit):
         (replace(ONCE, notes={"orders": "250"}), "Its notes: orders."),
         (replace(ONCE, rows=BATCHES[0][1:]), "got 2 rows, the table has 1: it keeps one"),
         (replace(TWICE, rows=BATCHES[1]), "the second call replaced the first one's rows"),
+        (replace(ONCE, key="order_id"), "the table has the record key order_id"),
         (replace(TWICE, notes=ONCE.notes), "Call 2 was given 350; its commit says 250"),
         (replace(TWICE, commits=4), "2 calls made 4 commits"),
     ],

@@ -27,24 +27,28 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
-TEN = Feed(COLUMNS, rows=10, agrees=True, due=10)
+TEN = Feed("orders_cow", COLUMNS, rows=10, agrees=True, due=10)
 
 
-def test_the_changes_after_the_first_commit_pass():
-    assert isinstance(ReadsTheFeed.judge(TEN), Passed)
+def test_the_changes_after_the_first_commits_pass():
+    assert isinstance(ReadsTheFeed.judge((TEN, replace(TEN, table="orders_mor"))), Passed)
 
 
 @pytest.mark.parametrize(
     ("feed", "reason"),
     [
-        ("pandas.DataFrame", "returns a pandas.DataFrame"),
-        (Feed(("order_id", "status"), 1000, False, 10), "1,000 rows with the columns of the table"),
+        (replace(TEN, columns=("status",), rows=1000), "1,000 rows with the columns of the table"),
         (replace(TEN, rows=1010, agrees=False, inserts=1000), "1,000 of them inserts"),
-        (replace(TEN, rows=0, agrees=False), "0 changes; after the first commit there are 10"),
+        (replace(TEN, rows=0, agrees=False), "0 changes; after its first commit there are 10"),
+        (replace(TEN, table="orders_mor", agrees=False), "orders_mor: as many changes as it has"),
     ],
 )
 def test_another_feed_gets_its_reason(feed, reason):
-    assert reason in reason_of(ReadsTheFeed.judge(feed))
+    assert reason in reason_of(ReadsTheFeed.judge((TEN, feed)))
+
+
+def test_a_feed_that_spark_cannot_go_on_with_is_named():
+    assert "returns a pandas.DataFrame" in reason_of(ReadsTheFeed.judge("pandas.DataFrame"))
 
 
 def test_every_life_from_its_state_before_to_its_end_passes():
@@ -79,14 +83,17 @@ def test_a_life_of_one_state_too_few_is_not_taken_for_right():
     assert isinstance(OneOrdersLife.judge(TRUE_LIVES | {"O-17": []}), NotYet)
 
 
-# C-1 paid 250 cents more; C-2's order of 4,000 was cancelled; C-3's of 7,000 erased.
+# C-1 paid 250 cents more; C-2's order of 4,000 was cancelled; C-3's of 7,000 erased; C-5's of 900
+# had been cancelled, and is paid after all.
 MOVES = Moves(
-    answer=(("C-1", 250), ("C-2", -4000), ("C-3", -7000)),
-    truth={"C-1": 250, "C-2": -4000, "C-3": -7000, "C-4": 0},
+    answer=(("C-1", 250), ("C-2", -4000), ("C-3", -7000), ("C-5", 900)),
+    truth={"C-1": 250, "C-2": -4000, "C-3": -7000, "C-4": 0, "C-5": 900},
     after_only=17_250,
     cancelled=4000,
+    was_cancelled=900,
     erased=7000,
 )
+TRUTH = dict(MOVES.answer)
 
 
 def test_the_right_moves_pass_with_a_customer_that_did_not_move_left_out_or_named():
@@ -98,17 +105,15 @@ def test_the_right_moves_pass_with_a_customer_that_did_not_move_left_out_or_name
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ({"C-1": 17_250}, "Too high by 280.00; customers that are wrong: 3. An update brings"),
-        ({"C-1": 250, "C-2": 0, "C-3": -7000}, "Too high by 40.00; customers that are wrong: 1."),
-        ({"C-1": 250, "C-2": 0, "C-3": -7000}, "A cancel is an update"),
-        ({"C-1": 250, "C-2": -4000}, "Too high by 70.00"),
-        ({"C-1": 250, "C-2": -4000}, "An erasure has no image after"),
-        ({"C-1": 250, "C-2": -4000, None: -7000}, "An erasure has no image after"),
-        ({"C-1": 251, "C-2": -4000, "C-3": -7000}, "C-1 for one: too high by 0.01"),
-        (
-            {"C-1": -250, "C-2": -3500, "C-3": -7000},
-            "The total is right; customers that are wrong: 2.",
-        ),
+        ({"C-1": 17_250}, "Too high by 271.00; customers that are wrong: 4. An update brings"),
+        (TRUTH | {"C-2": 0}, "Too high by 40.00; customers that are wrong: 1. A cancel is an"),
+        (TRUTH | {"C-5": 0}, "Too low by 9.00; customers that are wrong: 1. A cancel is an"),
+        (TRUTH | {"C-2": 0, "C-5": 0}, "Too high by 31.00; customers that are wrong: 2. A cancel"),
+        (TRUTH | {"C-3": 0}, "Too high by 70.00; customers that are wrong: 1. An erasure has no"),
+        (TRUTH | {"C-3": 0, None: -7000}, "An erasure has no image after"),
+        (TRUTH | {"C-1": 251}, "C-1 for one: too high by 0.01"),
+        (TRUTH | {"C-1": -250, "C-2": -3500}, "The total is right; customers that are wrong: 2."),
+        (TRUTH | {"C-1": -250, "C-2": -3500}, "An order may move to another customer"),
     ],
 )
 def test_wrong_moves_get_their_figure_and_their_reason(answer, reason):
@@ -120,7 +125,7 @@ def test_wrong_moves_get_their_figure_and_their_reason(answer, reason):
     ("row", "reason"),
     [
         ((None, 0), "one row is without a customer"),
-        (("C-1", 0), "4 rows for 3 customers"),
+        (("C-1", 0), "5 rows for 4 customers"),
     ],
 )
 def test_right_sums_with_a_row_too_many_are_refused(row, reason):

@@ -107,7 +107,15 @@ def test_each_wrong_answer_about_the_table_gets_its_reason(facts, reason):
     assert reason in reason_of(WithoutJava.judge(replace(ASKED, **facts)))
 
 
-MERGED = Compacted(STATES, now=STATES.now, base=STATES.now, planned=0, kept=True)
+MERGED = Compacted(
+    before=STATES.now,
+    base_before=STATES.base,
+    deltacommits=2,
+    now=STATES.now,
+    base=STATES.now,
+    planned=0,
+    kept=True,
+)
 
 
 def test_base_files_with_the_newest_state_pass():
@@ -119,7 +127,7 @@ def test_base_files_with_the_newest_state_pass():
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        ({"base": STATES.base}, "waits for five deltacommits"),
+        ({"base": STATES.base}, "has had 2 since its last compaction"),
         ({"base": STATES.base, "planned": 1}, "is planned, and nobody has run it"),
         ({"now": {"new": 5}, "base": {"new": 5}}, "now it has 5 new and its earlier commits"),
         ({"kept": False}, "not all of its earlier commits"),

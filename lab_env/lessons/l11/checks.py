@@ -26,9 +26,9 @@ SHOWN = (2, 2, 3)
 BUSY_RUN, LATE_COMMIT = 2, 3
 NEXT_MILLISECOND = 1
 FALLBACK = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
-# The windows of 11.1: after which commit they begin (0 is before everything), with which they end
-# (None is no end).
-WINDOWS = ((1, None), (0, 1))
+# The windows of 11.1: how many commits the table shows, after which of them the window begins (0 is
+# before everything), with which it ends (None is no end).
+WINDOWS = ((2, 1, None), (2, 0, 1), (1, 0, None))
 Rows = tuple[tuple[str, int], ...]
 
 
@@ -37,12 +37,14 @@ class Read:
     """One window that the learner's function was asked for.
 
     Args:
+        commits: how many the table shows.
         after: number of the commit whose completion is the begin; 0 is before everything.
         upto: number of the commit whose completion is the end; None if no end was asked for.
         rows: what it delivered, as orders with the number of their commit.
         due: what the window holds.
     """
 
+    commits: int
     after: int
     upto: int | None
     rows: Rows
@@ -61,24 +63,24 @@ class ReadsAWindow:
 
     @staticmethod
     def observe(lab, answer: Callable) -> tuple[Read, ...] | str:
-        """Ask for a window without an end, and for one that ends before the newest commit.
+        """Ask copies of the orders for windows with an end and without.
 
         Returns:
             What came, up to the first wrong window, or the type of an answer that is no DataFrame
             of Spark.
         """
-        path = lab.path("orders")
-        commits = _commits(lab, path, 2)
+        source, commits = _uncleaned(lab, 2)
         number = {commit.requested: n for n, commit in enumerate(commits, start=1)}
         found = []
-        for after, upto in WINDOWS:
+        for shown, after, upto in WINDOWS:
+            path = _showing(lab, source, shown)
             begin = commits[after - 1].completed if after else "000"
             end = commits[upto - 1].completed if upto else None
             rows = answer(begin, end, path) if end else answer(begin, path=path)
             if not isinstance(rows, DataFrame):
                 return _type_of(rows)
-            due = _numbers(_window(lab, path, begin, end or commits[-1].completed), number)
-            found.append(Read(after, upto, _numbers(rows, number), due))
+            due = _numbers(_window(lab, source, begin, end or commits[shown - 1].completed), number)
+            found.append(Read(shown, after, upto, _numbers(rows, number), due))
             if found[-1].rows != due:
                 break
         return tuple(found)
@@ -97,14 +99,20 @@ class ReadsAWindow:
                     f"The window {read.name} has {len(read.due):,} rows, you deliver "
                     f"{len(read.rows):,}. {_why_other_rows(read)}"
                 )
-        counts = " and ".join(f"{len(read.rows):,}" for read in facts)
-        return Passed(f"Two windows, {counts} rows: the newest of each order that changed.")
+        counts = ", ".join(f"{len(read.rows):,}" for read in facts)
+        return Passed(f"Rows in {len(facts)} windows: {counts}, the newest of each order in each.")
 
 
 def _why_other_rows(read: Read) -> str:
     """Which mistake makes a window's rows other than they are."""
     too_many = sorted(set(read.rows) - set(read.due))
     lacking = sorted(set(read.due) - set(read.rows))
+    if any(commit > read.commits for _, commit in read.rows):
+        order, commit = max(too_many, key=lambda row: row[1])
+        return (
+            f"{order} of commit {commit} is among them, but the table at the `path` that your "
+            f"function got shows {read.commits}. It reads another table: load `path`."
+        )
     if not read.upto and any(commit <= read.after for _, commit in read.rows):
         return (
             f"{too_many[0][0]} of commit {too_many[0][1]} is among them. That is the whole table: "
@@ -125,6 +133,14 @@ def _numbers(rows: object, number: dict[str, int]) -> Rows:
     """An answer's rows as sorted orders with the number of their commit."""
     found = as_rows(rows, ("order_id", "_hoodie_commit_time"))
     return tuple(sorted((order, number.get(commit, 0)) for order, commit in found))
+
+
+@cache  # an answer only reads
+def _showing(lab, source: str, commits: int) -> str:
+    """The path of a copy of the orders that shows its first commits."""
+    path = lab.scratch("window")
+    copy_table(lab, source, path, hidden=_commits(lab, source, commits)[commits:])
+    return path
 
 
 @cache  # the same for every answer
@@ -209,7 +225,7 @@ class ExactlyOnce:
         Returns:
             The runs, or the type of rows that are no DataFrame of Spark.
         """
-        source, commits = _uncleaned(lab)
+        source, commits = _uncleaned(lab, LATE_COMMIT)
         number = {commit.requested: n for n, commit in enumerate(commits, start=1)}
         path, begin, runs = lab.scratch("job"), "000", []
         for run, shown in enumerate(SHOWN, start=1):
@@ -358,6 +374,7 @@ class Audit:
     Args:
         commits: how many writes its timeline has.
         rows: its orders and their statuses.
+        key: the table's record key; empty without one.
         notes: of the newest commit.
         bookmark: what the newest call was given.
         calls: how often the function was called, each time with two rows.
@@ -365,6 +382,7 @@ class Audit:
 
     commits: int
     rows: tuple[tuple[str, str], ...]
+    key: str
     notes: dict[str, str]
     bookmark: str
     calls: int
@@ -393,6 +411,7 @@ class RowsWithTheirBookmark:
             found = Audit(
                 sum(instant.writes for instant in table.instants),
                 tuple(sorted((row.order_id, row.status) for row in stored.collect())),
+                _record_key(lab, path),
                 {name: str(value) for name, value in table.commit().extra.items()},
                 bookmark,
                 call,
@@ -420,6 +439,11 @@ def _judged(facts: Audit | str) -> Passed | NotYet:
             f"{has}: it keeps one row per order, or loses some. The audit "
             "has no record key, and its operation keeps every row."
         )
+    if facts.key:
+        return NotYet(
+            f"Every row is there, but the table has the record key {facts.key}, so the next upsert "
+            "keeps one row per order. The audit has no record key."
+        )
     kept = facts.notes.get("bookmark.orders")
     if kept is None:
         names = [name for name in facts.notes if name != "schema"]
@@ -439,6 +463,12 @@ def _judged(facts: Audit | str) -> Passed | NotYet:
         f"{facts.calls} calls, {facts.commits} commits, {len(facts.rows)} rows, and the newest "
         f"commit says bookmark.orders = {kept}."
     )
+
+
+def _record_key(lab, path: str) -> str:
+    """The fields of a table's record key, from its properties; empty without one."""
+    rows = lab.spark.sql(f"CALL show_table_properties(path => '{path}', limit => 100)").collect()
+    return {row["key"]: row["value"] for row in rows}.get("hoodie.table.recordkey.fields", "")
 
 
 @dataclass(frozen=True)
@@ -585,20 +615,19 @@ def _lacks_files(lab, begin: str, end: str) -> bool:
     return False
 
 
-def _uncleaned(lab) -> tuple[str, list[Instant]]:
+def _uncleaned(lab, count: int) -> tuple[str, list[Instant]]:
     """A copy of the orders as they were before the lesson cleans them, and its commits in order.
 
     Raises:
-        LabError: the orders lack commits, or were cleaned before the first call.
+        LabError: the orders lack commits, or were cleaned before the copy had as many.
     """
     orders, copy = lab.path("orders"), lab.path("checks/orders")
-    _commits(lab, orders, LATE_COMMIT)
-    cleaned = any(instant.action == "clean" for instant in lab.xray(orders).instants)
-    if not lab.files(copy):
-        if cleaned:
-            raise LabError(
-                "The lesson's last section has cleaned files away that this exercise needs.",
-                "run the notebook again from its first cell.",
-            )
+    _commits(lab, orders, count)
+    if not any(instant.action == "clean" for instant in lab.xray(orders).instants):
         copy_table(lab, orders, copy)
-    return copy, _commits(lab, copy, LATE_COMMIT)
+    elif not lab.files(copy) or sum(found.writes for found in lab.xray(copy).instants) < count:
+        raise LabError(
+            "The lesson's last section has cleaned files away that this exercise needs.",
+            "run the notebook again from its first cell.",
+        )
+    return copy, _commits(lab, copy, count)

@@ -4,6 +4,8 @@ Nothing is written to the lesson's tables, so each check takes a second or two. 
 feed from the table's first commit on, which the lesson's last section cleans away.
 """
 
+import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,9 +26,15 @@ LIVES = {  # the states of each order in the lesson's first four commits
     "O-13": ("new", "paid", None),
     "O-1001": (None, "new", None),
 }
-
-
 COLUMNS = ("op", "ts_ms", "before", "after")
+
+# Two changes that 12.3 adds to those of the lesson, and what they move.
+_LATER = "29991231235959999"
+MORE_CHANGES = (
+    ("u", _LATER, ("O-2001", "C-3", "paid", 7301), ("O-2001", "C-4", "paid", 7301)),
+    ("u", _LATER, ("O-2002", "C-5", "cancelled", 4207), ("O-2002", "C-5", "paid", 4207)),
+)
+MORE_MOVES = {"C-3": -7301, "C-4": 7301, "C-5": 4207}
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,7 @@ class Feed:
     """What the learner's function reads after the table's first commit.
 
     Args:
+        table: which table was read: `orders_cow` or `orders_mor`.
         columns: of its answer; those of a table where the query is no CDC query.
         rows: how many rows it has.
         agrees: whether they are the changes after the first commit, row by row.
@@ -41,6 +50,7 @@ class Feed:
         inserts: how many of its rows are inserts of the first commit.
     """
 
+    table: str
     columns: tuple[str, ...]
     rows: int
     agrees: bool
@@ -53,56 +63,82 @@ class ReadsTheFeed:
     """A function that reads the changes after a commit."""
 
     @staticmethod
-    def observe(lab, answer: Callable) -> Feed | str:
-        """Read the feed after the first commit of the lesson's Copy-on-Write table.
+    def observe(lab, answer: Callable) -> tuple[Feed, ...] | str:
+        """Read the feeds of both tables of the lesson after their first commits.
 
         Returns:
             What came, or the type of an answer that is no DataFrame of Spark.
         """
-        commits = _first_commits(lab, 2)
-        answered = answer(lab.path("orders_cow"), commits[0])
-        if not isinstance(answered, DataFrame):
-            return _type_of(answered)
-        due = _feed_rows(lab, commits[0], lab.xray(lab.path("orders_cow")).instants[-1])
-        if not {*COLUMNS} <= {*answered.columns}:
-            return Feed(tuple(answered.columns), answered.count(), False, len(due))
-        rows = sorted(map(str, answered.select(*COLUMNS).collect()))
-        of_first = sum(f"ts_ms='{commits[0]}'" in row for row in rows)
-        return Feed(tuple(answered.columns), len(rows), rows == due, len(due), of_first)
+        found = []
+        for table in ("orders_cow", "orders_mor"):
+            path, first = lab.path(table), _first_commits(lab, 2, table)[0]
+            answered = answer(path, first)
+            if not isinstance(answered, DataFrame):
+                return _type_of(answered)
+            columns = tuple(answered.columns)
+            due = _feed_rows(lab, table, first, lab.xray(path).instants[-1])
+            if not {*COLUMNS} <= {*columns}:
+                return (Feed(table, columns, answered.count(), False, len(due)),)
+            rows = sorted(map(str, answered.select(*COLUMNS).collect()))
+            of_first = sum(f"ts_ms='{first}'" in row for row in rows)
+            found.append(Feed(table, columns, len(rows), rows == due, len(due), of_first))
+        return tuple(found)
 
     @staticmethod
-    def judge(facts: Feed | str) -> Passed | NotYet:
+    def judge(facts: tuple[Feed, ...] | str) -> Passed | NotYet:
         """The changes after the first commit, and no other."""
         if isinstance(facts, str):
             return NotYet(
                 f"Your function returns a {facts}. The lesson goes on with the changes in Spark, "
                 "so it needs a DataFrame of Spark."
             )
-        if not {*COLUMNS} <= {*facts.columns}:
-            return NotYet(
-                f"{facts.rows:,} rows with the columns of the table: newest rows, not changes. A "
-                "change has the columns op, ts_ms, before and after. Which format has the query?"
-            )
-        if facts.inserts:
-            return NotYet(
-                f"{facts.rows:,} changes, {facts.inserts:,} of them inserts of the first commit: "
-                f"you read from the very first commit on. After it there are {facts.due}."
-            )
-        if not facts.agrees:
-            return NotYet(f"{facts.rows:,} changes; after the first commit there are {facts.due}.")
-        return Passed(f"{facts.rows} changes after the first commit, each with its two images.")
+        for feed in facts:
+            if reason := _why_other_feed(feed):
+                return NotYet(f"{feed.table}: {reason}")
+        counts = " and ".join(str(feed.rows) for feed in facts)
+        return Passed(
+            f"{counts} changes after the first commits of the two tables, each with its two images."
+        )
+
+
+def _why_other_feed(feed: Feed) -> str:
+    """Why these are not the changes after a table's first commit; empty if they are."""
+    if not {*COLUMNS} <= {*feed.columns}:
+        return (
+            f"{feed.rows:,} rows with the columns of the table: newest rows, not changes. A "
+            "change has the columns op, ts_ms, before and after. Which format has the query?"
+        )
+    if feed.inserts:
+        return (
+            f"{feed.rows:,} changes, {feed.inserts:,} of them inserts of the first commit: "
+            f"you read from the very first commit on. After it there are {feed.due}."
+        )
+    if not feed.agrees and feed.rows == feed.due:
+        return "as many changes as it has, but not its own. Read the table at `path`."
+    if not feed.agrees:
+        return f"{feed.rows:,} changes; after its first commit there are {feed.due}."
+    return ""
 
 
 @check_of("12.2")
 class OneOrdersLife:
-    """The states of four orders, put together from changes that come newest first."""
+    """The states of four orders, put together from changes that come in two orders."""
 
     @staticmethod
     def observe(lab, answer) -> dict[str, object]:
-        """Call the function for each order with the changes of the lesson's first four commits."""
+        """Call the function for each order with the changes of the lesson's first four commits.
+
+        By chance they come newest first or oldest first: in each way for one of the orders at
+        least that has changed more than once.
+        """
         first, *_, last = _first_commits(lab, 4)
-        changes = _newest_first(lab, first, last)
-        return {order: answer(changes, order) for order in LIVES}
+        newest_first, oldest_first = _in_two_orders(lab, first, last)
+        several = [order for order, states in LIVES.items() if len(states) > 2]
+        backwards = set(random.sample(several, random.randrange(1, len(several))))
+        return {
+            order: answer(newest_first if order in backwards else oldest_first, order)
+            for order in LIVES
+        }
 
     @staticmethod
     def judge(facts: Mapping[str, object]) -> Passed | NotYet:
@@ -142,7 +178,8 @@ class Moves:
         answer: the learner's rows of customer and cents; a customer without a row did not move.
         truth: full recompute now less full recompute as of the first commit.
         after_only: the sum of `after` alone, over all customers.
-        cancelled: what cancelled orders are worth to an answer that forgets the cancellation.
+        cancelled: the cents of cancelled images, in `after`.
+        was_cancelled: the same in `before`.
         erased: what the erased orders were worth before.
     """
 
@@ -150,6 +187,7 @@ class Moves:
     truth: dict[str, int]
     after_only: int
     cancelled: int
+    was_cancelled: int
     erased: int
 
 
@@ -159,7 +197,10 @@ class RevenueByChanges:
 
     @staticmethod
     def observe(lab, answer) -> Moves | str:
-        """Call the function with all changes since the first commit, and recompute twice.
+        """Call the function with all changes since the first commit and with two more.
+
+        One moves an order to another customer, one brings a cancelled order back. What all of
+        them move is a full recompute now less one as of the first commit, and those two.
 
         Returns:
             The moves, or the type of an answer that Spark cannot join.
@@ -218,7 +259,7 @@ def _why_off(facts: Moves, total: int, off: Mapping[str, int]) -> str:
             f"{difference} An update brings the whole order again, not what was added: "
             "subtract `before` for u and d."
         )
-    if excess == facts.cancelled:
+    if excess in _forgotten_cancellations(facts):
         return (
             f"{difference} A cancel is an update that leaves the amount as it is, so after minus "
             "before is 0. Say what a cancelled image is worth, in both places."
@@ -228,8 +269,22 @@ def _why_off(facts: Moves, total: int, off: Mapping[str, int]) -> str:
             f"{difference} An erasure has no image after: its customer and its worth stand in "
             "`before`."
         )
+    if not excess:
+        return (
+            f"{difference} An order may move to another customer: take its worth off the customer "
+            "of `before`, and put it on that of `after`."
+        )
     name = min(off)
     return f"{difference} {name} for one: {_wrong_by(off[name]).lower()}."
+
+
+def _forgotten_cancellations(facts: Moves) -> set[int]:
+    """By how much a sum is off that counts cancelled images in `after`, in `before`, or in both."""
+    return {
+        facts.cancelled,
+        -facts.was_cancelled,
+        facts.cancelled - facts.was_cancelled,
+    } - {0}
 
 
 def _wrong_by(cents: int) -> str:
@@ -264,6 +319,7 @@ class WhereTheNextRunBegins:
     @staticmethod
     def observe(lab, answer) -> tuple[NextRun, ...]:
         """Call the function for the totals and for an earlier copy; read the feed from there."""
+        _first_commits(lab, 4)  # the feed reaches back to them
         revenue = lab.path("revenue")
         newest = [lab.xray(path).instants[-1] for path in (lab.path("orders_cow"), revenue)]
         runs = []
@@ -318,18 +374,18 @@ def _why_wrong_begin(run: NextRun) -> str:
     return ""
 
 
-def _first_commits(lab, count: int) -> list[str]:
+def _first_commits(lab, count: int, table: str = "orders_cow") -> list[str]:
     """Requested times of the orders' first commits: the insert, the payments, the events, the
     erasures.
 
     Raises:
         LabError: the commits are not there yet, or no longer.
     """
-    instants = lab.xray(lab.path("orders_cow")).instants
-    commits = [instant.requested for instant in instants if instant.action == "commit"]
+    instants = lab.xray(lab.path(table)).instants
+    commits = [instant.requested for instant in instants if instant.writes]
     if len(commits) < count:
         raise LabError(
-            f"The table orders_cow has {len(commits)} of the {count} commits that this exercise "
+            f"The table {table} has {len(commits)} of the {count} commits that this exercise "
             "needs.",
             "run the cells above in their order, then this one again.",
         )
@@ -347,9 +403,10 @@ def _type_of(answer: object) -> str:
 
 
 @cache  # the same for every answer, as long as nobody writes
-def _feed_rows(lab, begin: str, newest) -> list[str]:
-    """The rows of the feed after a commit, as sorted text."""
-    return sorted(map(str, _feed(lab, begin).select(*COLUMNS).collect()))
+def _feed_rows(lab, table: str, begin: str, newest) -> list[str]:
+    """The rows of a table's feed after a commit, as sorted text."""
+    feed = _feed(lab, begin, table=table)
+    return sorted(map(str, feed.select(*COLUMNS).collect()))
 
 
 @cache  # the same for every answer
@@ -375,34 +432,40 @@ def _after_and_before(lab, begin: str, counted: str, newest) -> tuple[int, int]:
 
 
 @cache  # the same for every answer
-def _newest_first(lab, begin: str, end: str) -> DataFrame:
-    """The changes of some commits in an order that nobody should rely on."""
-    return _changes(lab, begin, end).orderBy(F.desc("ts_ms")).cache()
+def _in_two_orders(lab, begin: str, end: str) -> tuple[DataFrame, DataFrame]:
+    """The changes of some commits, newest first and oldest first."""
+    changes = _changes(lab, begin, end).cache()
+    return changes.orderBy(F.desc("ts_ms")).cache(), changes.orderBy("ts_ms").cache()
 
 
 @cache  # the same for every answer, as long as nobody writes
 def _changes_and_truth(lab, first: str, newest: str) -> tuple[DataFrame, Moves]:
-    """The changes after the first commit, and by how much they moved each customer's revenue.
+    """The changes after the first commit and two more; by how much all of them move revenue.
 
     Args:
         lab: of the lesson.
         first: requested time of the first commit.
         newest: requested time of the newest one.
     """
-    changes = _changes(lab, first).cache()
+    written = _changes(lab, first)
+    changes = written.union(lab.spark.createDataFrame(MORE_CHANGES, written.schema)).cache()
     sums = changes.selectExpr(
         "sum(after.cents) FILTER (WHERE after.status <> 'cancelled') AS after_only",
         "sum(after.cents) FILTER (WHERE after.status = 'cancelled') AS cancelled",
+        "sum(before.cents) FILTER (WHERE before.status = 'cancelled') AS was_cancelled",
         "sum(before.cents) FILTER (WHERE op = 'd' AND before.status <> 'cancelled') AS erased",
     ).collect()[0]
     path = lab.path("orders_cow")
     now = _revenue(lab.spark.read.format("hudi").load(path))
     then = _revenue(lab.spark.read.format("hudi").option("as.of.instant", first).load(path))
+    more = Counter(MORE_MOVES)
+    truth = {name: now.get(name, 0) - then.get(name, 0) + more[name] for name in {*now, *then}}
     return changes, Moves(
         answer=(),
-        truth={name: now.get(name, 0) - then.get(name, 0) for name in {*now, *then}},
+        truth=truth,
         after_only=sums.after_only or 0,
         cancelled=sums.cancelled or 0,
+        was_cancelled=sums.was_cancelled or 0,
         erased=sums.erased or 0,
     )
 
@@ -416,7 +479,7 @@ def _changes(lab, begin: str, end: str | None = None) -> DataFrame:
     return changes
 
 
-def _feed(lab, begin: str, end: str | None = None) -> DataFrame:
+def _feed(lab, begin: str, end: str | None = None, table: str = "orders_cow") -> DataFrame:
     """The feed of the orders as the CDC query returns it."""
     reader = (
         lab.spark.read.format("hudi")
@@ -426,7 +489,7 @@ def _feed(lab, begin: str, end: str | None = None) -> DataFrame:
     )
     if end:
         reader = reader.option("hoodie.datasource.read.end.instanttime", end)
-    return reader.load(lab.path("orders_cow"))
+    return reader.load(lab.path(table))
 
 
 def _revenue(table: DataFrame) -> dict[str, int]:

@@ -287,14 +287,18 @@ class Compacted:
     """What a read-optimised query says of a table before and after the answer.
 
     Args:
-        states: what the table said before.
-        now: orders by status after it, by a snapshot query.
+        before: orders by status before it, by a snapshot query.
+        base_before: before it, by a read-optimised query.
+        deltacommits: how many there were since the last compaction.
+        now: after it, by a snapshot query.
         base: after it, by a read-optimised query.
         planned: number of compactions that are planned and were not run.
         kept: whether the earlier commits are still on the timeline.
     """
 
-    states: States
+    before: Counts
+    base_before: Counts
+    deltacommits: int
     now: Counts
     base: Counts
     planned: int
@@ -307,49 +311,66 @@ class LogsAreMerged:
 
     @staticmethod
     def observe(lab, answer: Callable) -> Compacted:
-        """Let it compact a copy of a table with logs, and ask the copy."""
-        path, states = _unknown_table(lab)
+        """Let it compact a copy of a table with logs, and once more after one more deltacommit."""
+        path, _ = _unknown_table(lab)
         copy = scratch_copy(lab, path, "logs")
-        before = {instant.requested for instant in lab.xray(copy).instants}
-        answer(copy)
-        instants = lab.xray(copy).instants
-        return Compacted(
-            states,
-            _counts(lab.spark, copy),
-            _counts(lab.spark, copy, READ_OPTIMISED),
-            sum(found.action == "compaction" and not found.completed for found in instants),
-            before <= {instant.requested for instant in instants},
-        )
+        found = _compacted(lab, answer, copy, deltacommits=2)
+        if isinstance(_merged(found), Passed):
+            shipped = _some_orders(lab, "id < 30", "'shipped'", minute=2)
+            _append(shipped, copy, MERGE_ON_READ | {"hoodie.table.name": _name(path)})
+            found = _compacted(lab, answer, copy, deltacommits=1)
+        return found
 
     @staticmethod
     def judge(facts: Compacted) -> Passed | NotYet:
         """The read-optimised answer is the newest state, which is what it was."""
-        states = facts.states
-        if facts.now != states.now or not facts.kept:
-            return NotYet(
-                f"The table had {_words(states.now)}, and now it has {_words(facts.now)} and "
-                f"{'its' if facts.kept else 'not all of its'} earlier commits. Only merge the "
-                "logs: a compaction changes no row, and keeps the timeline."
-            )
-        if facts.planned:
-            return NotYet(
-                f"The compaction is planned, and nobody has run it: read-optimised says "
-                f"{_words(facts.base)}, as before. `op` says what the procedure does."
-            )
-        if facts.base == states.base != states.now:
-            return NotYet(
-                f"Read-optimised says {_words(facts.base)}, as before; the snapshot says "
-                f"{_words(facts.now)}. Nothing was merged: the procedure waits for five "
-                "deltacommits, and this table has two."
-            )
-        if facts.base != facts.now:
-            return NotYet(
-                f"Read-optimised says {_words(facts.base)}; the snapshot says {_words(facts.now)}."
-            )
-        return Passed(
-            f"Before, a read-optimised query said {_words(states.base)}. Now it says "
-            f"{_words(facts.base)}, as the snapshot does."
+        return _merged(facts)
+
+
+def _compacted(lab, answer: Callable, path: str, deltacommits: int) -> Compacted:
+    """Call an answer for a table, and ask the table before and after."""
+    instants = {instant.requested for instant in lab.xray(path).instants}
+    before = _counts(lab.spark, path), _counts(lab.spark, path, READ_OPTIMISED)
+    answer(path)
+    after = lab.xray(path).instants
+    return Compacted(
+        *before,
+        deltacommits,
+        _counts(lab.spark, path),
+        _counts(lab.spark, path, READ_OPTIMISED),
+        sum(found.action == "compaction" and not found.completed for found in after),
+        instants <= {instant.requested for instant in after},
+    )
+
+
+def _merged(facts: Compacted) -> Passed | NotYet:
+    """Whether the base files have the newest state, and the table is what it was."""
+    if facts.now != facts.before or not facts.kept:
+        return NotYet(
+            f"The table had {_words(facts.before)}, and now it has {_words(facts.now)} and "
+            f"{'its' if facts.kept else 'not all of its'} earlier commits. Only merge the "
+            "logs: a compaction changes no row, and keeps the timeline."
         )
+    if facts.planned:
+        return NotYet(
+            f"The compaction is planned, and nobody has run it: read-optimised says "
+            f"{_words(facts.base)}, as before. `op` says what the procedure does."
+        )
+    if facts.base == facts.base_before != facts.now:
+        return NotYet(
+            f"Read-optimised says {_words(facts.base)}, as before; the snapshot says "
+            f"{_words(facts.now)}. Nothing was merged: by default the procedure waits for five "
+            f"deltacommits. This table has had {facts.deltacommits} since its last compaction, "
+            "and your function must not wait for another."
+        )
+    if facts.base != facts.now:
+        return NotYet(
+            f"Read-optimised says {_words(facts.base)}; the snapshot says {_words(facts.now)}."
+        )
+    return Passed(
+        f"Before, a read-optimised query said {_words(facts.base_before)}. Now it says "
+        f"{_words(facts.base)}, as the snapshot does: after two deltacommits, and after one more."
+    )
 
 
 @cache  # answers read it, or a copy of it
@@ -371,12 +392,7 @@ def _unknown_table(lab) -> tuple[str, States]:
         ),
     )
     for minute, (which, paid) in enumerate(writes):
-        rows = lab.spark.sql(f"""
-            SELECT 'O-' || id AS order_id, IF({paid}, 'paid', 'new') AS status,
-                   TIMESTAMP '2026-11-20 12:0{minute}:00' AS order_ts,
-                   '2026-11-2' || (id % 3) AS partition_date
-            FROM range(0, 300, 1, 1) WHERE {which}
-        """)
+        rows = _some_orders(lab, which, f"IF({paid}, 'paid', 'new')", minute)
         _append(rows, path, MERGE_ON_READ)
     table = lab.xray(path)
     return path, States(
@@ -385,6 +401,16 @@ def _unknown_table(lab) -> tuple[str, States]:
         base=_counts(lab.spark, path, READ_OPTIMISED),
         parquet=sum(file.rows for file in table.files if file.kind == "base"),
     )
+
+
+def _some_orders(lab, which: str, status: str, minute: int) -> DataFrame:
+    """Orders of three days: those for which a condition on `id` holds, with a status in SQL."""
+    return lab.spark.sql(f"""
+        SELECT 'O-' || id AS order_id, {status} AS status,
+               TIMESTAMP '2026-11-20 12:0{minute}:00' AS order_ts,
+               '2026-11-2' || (id % 3) AS partition_date
+        FROM range(0, 300, 1, 1) WHERE {which}
+    """)
 
 
 def _jobs(spark) -> set[int]:
@@ -436,5 +462,9 @@ def _write_return(lab, day: str) -> None:
 
 
 def _append(rows: DataFrame, path: str, options: dict[str, str] | None = None) -> None:
-    options = WRITER | {"hoodie.table.name": path.rpartition("/")[2]} | (options or {})
+    options = WRITER | {"hoodie.table.name": _name(path)} | (options or {})
     rows.write.format("hudi").options(**options).mode("append").save(path)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -18,7 +18,6 @@
 # Three orders on a Copy-on-Write table that records its changes.
 
 # %%
-
 from lab_env import Lab
 from lab_env.pipeline.options import KEYS, DEMO_OPTIONS
 
@@ -38,6 +37,7 @@ TABLE = (
 )
 
 
+# %%
 def orders(rows):
     return spark.sql(f"""
         SELECT order_id, CAST(amount AS INT) AS amount, status, partition_date,
@@ -46,7 +46,6 @@ def orders(rows):
     """)
 
 
-# %%
 created = orders("""
     ('A', 40, 'new', '10:00', '2026-11-20'),
     ('B', 25, 'new', '10:00', '2026-11-21'),
@@ -159,6 +158,6 @@ assert after_sum == 115
 # A downstream total needs **before and after**: `sum(after) - sum(before)`.
 
 # %% [markdown] tags=["instructor"]
-# *3:00 to 5:00.* Take a vote before the cell runs: +115 or +10? Whoever adds up `after` alone counts A twice and keeps
-# B. **Say:** "A downstream total needs before and after." If somebody asks: an event that arrives late and loses against
+# *3:00 to 5:00.* Take a vote before the cell runs: +115 or +10? Whoever adds up `after` alone counts A twice and never
+# subtracts B. **Say:** "A downstream total needs before and after." If somebody asks: an event that arrives late and loses against
 # a newer one changes nothing, so the feed has no row for it. Lesson 12.

@@ -18,7 +18,6 @@
 # Three orders in two partitions, on a Merge-on-Read table. The first write is our bookmark.
 
 # %%
-
 from lab_env import Lab
 from lab_env.pipeline.options import KEYS, DEMO_OPTIONS
 
@@ -26,6 +25,7 @@ lab = Lab.start("demo-incremental")
 spark = lab.spark
 path = lab.path("orders")
 
+# %%
 TABLE = (
     KEYS
     | DEMO_OPTIONS
@@ -114,7 +114,7 @@ lab.xray(path, since=before)
 
 # %% [markdown] tags=["instructor"]
 # *1:00 to 3:00.* Two rows. A comes once, with its latest value: the step *paid* is not there. N is there.
-# B's delete is **not** there. In the X-ray count the new instants on the timeline: three commits, two
+# B's delete is **not** there. In the X-ray count the new instants on the timeline: three deltacommits, two
 # rows.
 
 # %% [markdown]
@@ -136,10 +136,10 @@ assert list(twice["order_id"]) == ["A", "D", "N"]
 # %% [markdown]
 # ## In one sentence
 #
-# The latest values that changed in a window of **completion** times: no deletes, and no steps between.
+# The newest version of each row that changed in a window of **completion** times: no deletes, no steps between.
 
 # %% [markdown] tags=["instructor"]
 # *3:00 to 5:00.* D did not change since the first write, and here it is again: the window begins before
 # the first write was complete. The column `_hoodie_commit_time` holds the requested time, so
-# `max(_hoodie_commit_time)` is this very mistake. **Say:** "Latest values that changed in a window of
+# `max(_hoodie_commit_time)` is this very mistake. **Say:** "The newest version of each row that changed in a window of
 # completion times; no deletes, no steps between."

@@ -11,7 +11,7 @@
 # %% [markdown]
 # # Demo · Who sees my update?
 #
-# The **snapshot** query: all that is complete, logs merged in.
+# The **snapshot** query: all completed commits, with logs merged in.
 #
 # ## Prepare
 #
@@ -27,6 +27,7 @@ lab = Lab.start("demo-snapshot")
 spark = lab.spark
 path = lab.path("orders")
 
+# %%
 TABLE = (
     KEYS
     | DEMO_OPTIONS
@@ -134,5 +135,5 @@ assert seen.loc["A", "held since before"] == "new"
 # *3:00 to 5:00.* Let people guess before the last cell runs. **Say:** "A snapshot is what was complete
 # when the table was loaded." A dashboard that keeps its DataFrame for a day shows yesterday.
 #
-# If somebody asks: the old base file will be removed by cleaning some day, and then the held DataFrame
-# fails. Lesson 07 shows it.
+# If somebody asks: after a compaction the cleaner will remove the old base file some day. Then the held DataFrame
+# fails or, if it has not run yet, finds no row, without an error. Lesson 07 shows both.

@@ -30,6 +30,7 @@ lab = Lab.start("demo-time-travel")
 spark = lab.spark
 path = lab.path("orders")
 
+# %%
 TABLE = (
     KEYS
     | DEMO_OPTIONS
@@ -84,11 +85,12 @@ slow = zeros.where("coalesce(reflect('java.lang.Thread', 'sleep', 1000L), '') IS
 write = slow.write.format("hudi").options(**TABLE).mode("append").save
 
 with ThreadPoolExecutor() as other_job:
-    other_job.submit(write, path)
-    while lab.xray(path).instants[-1].completed:
+    job = other_job.submit(write, path)
+    while not job.done() and lab.xray(path).instants[-1].completed:
         time.sleep(0.05)  # until the bad batch is requested
     found = spark.read.format("hudi").load(path).where("order_id = 'A'")
     a_reader_got = found.select("order_id", "amount", "status").toPandas()
+    job.result()
 
 history = lab.xray(path)
 created, paid, bad = history.instants
@@ -137,7 +139,7 @@ assert (a_reader_got["amount"][0], unseen["amount"][0]) == (40, 0)
 # %% [markdown]
 # ## In one sentence
 #
-# History is **requested** time: what a moment shows later is not always what a reader saw then.
+# History is **requested** time: what time travel shows for a moment is not always what a reader saw at that moment.
 
 # %% [markdown] tags=["instructor"]
 # *3:00 to 5:00.* Zero, although the reader in the middle of the batch got 40: it had not been completed. Time
