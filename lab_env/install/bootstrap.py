@@ -19,7 +19,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 VENV = REPOSITORY / ".venv"
 STAMP = VENV / "complete"
-SUPPORTED_PYTHONS = ((3, 12), (3, 11))  # the preferred one first; pyproject.toml and CI agree
+SUPPORTED_PYTHONS = ((3, 12), (3, 11), (3, 13))  # the preferred one first; pyproject.toml and CI agree
 COLD_BYTES, WARM_BYTES = 4e9, 1e9
 
 # Variables that would make a program use another Python, Java library or Spark than the lab's.
@@ -149,8 +149,9 @@ def _fetch_python(cache):
 
 
 def pythons(versions=SUPPORTED_PYTHONS):
-    """The supported Pythons, for people: `3.11 or 3.12`."""
-    return " or ".join("{}.{}".format(*version) for version in sorted(versions))
+    """The supported Pythons, for people: `3.11, 3.12 or 3.13`."""
+    *others, last = ["{}.{}".format(*version) for version in sorted(versions)]
+    return " or ".join([", ".join(others), last]) if others else last
 
 
 def _make_venv(cache):

@@ -110,7 +110,7 @@ def test_every_place_names_the_same_pythons():
 
 def test_on_macos_the_python_without_wheels_is_not_used():
     assert usable_pythons("linux") == SUPPORTED_PYTHONS
-    assert usable_pythons("darwin") == ((3, 12),)
+    assert usable_pythons("darwin") == ((3, 12), (3, 13))
 
 
 def test_the_kafka_source_is_of_pysparks_version():

@@ -9,9 +9,9 @@ import pytest
 
 from lab_env.install import bootstrap
 
-# Runs the bootstrap as if Python 3.13 had started it.
-AS_PYTHON_313 = (
-    "import runpy, sys; sys.version_info = (3, 13, 0, 'final', 0);"
+# Runs the bootstrap as if Python 3.14 had started it.
+AS_PYTHON_314 = (
+    "import runpy, sys; sys.version_info = (3, 14, 0, 'final', 0);"
     f" runpy.run_path({bootstrap.__file__!r}, run_name='__main__')"
 )
 
@@ -22,10 +22,10 @@ def program(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-def bootstrap_as_313(path: Path) -> subprocess.CompletedProcess:
+def bootstrap_as_314(path: Path) -> subprocess.CompletedProcess:
     """Run it with only one folder on PATH."""
     environment = {**os.environ, "PATH": str(path), "LAB_CACHE": str(path / "cache")}
-    command = [sys.executable, "-c", AS_PYTHON_313]
+    command = [sys.executable, "-c", AS_PYTHON_314]
     return subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
@@ -34,7 +34,7 @@ def bootstrap_as_313(path: Path) -> subprocess.CompletedProcess:
 def test_a_wanted_python_is_found_beside_another_one(tmp_path):
     program(tmp_path / "python3.12", "echo not installed >&2; exit 127\n")
     program(tmp_path / "python3.11", '[ "$2" = -c ] && echo "(3, 11)" || echo "went on: $2"\n')
-    assert bootstrap_as_313(tmp_path).stdout == f"went on: {bootstrap.__file__}\n"
+    assert bootstrap_as_314(tmp_path).stdout == f"went on: {bootstrap.__file__}\n"
 
 
 def test_what_pip_is_told_is_passed_on_to_uv(monkeypatch):
