@@ -32,5 +32,5 @@ def test_each_platform_takes_a_learners_first_steps():
     assert min(script.find(step) for step in steps) > 0
     # The job of each kind of machine runs them; each notebook and option that they name is there.
     assert text.count("$FIRST_STEPS") == text.count("runs-on:") == 2
-    assert {"macos-14", "ubuntu-24.04-arm"} <= set(re.findall(r"machine: (\S+)", text))
+    assert {"macos-15", "ubuntu-24.04-arm"} <= set(re.findall(r"machine: (\S+)", text))
     assert (REPOSITORY / "notebooks" / "00_welcome.ipynb").exists()
