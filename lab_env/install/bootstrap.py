@@ -19,7 +19,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 VENV = REPOSITORY / ".venv"
 STAMP = VENV / "complete"
-SUPPORTED_PYTHONS = ((3, 12), (3, 11), (3, 13))  # the preferred one first; pyproject.toml and CI agree
+# The preferred one first; pyproject.toml and CI agree.
+SUPPORTED_PYTHONS = ((3, 12), (3, 11), (3, 13))
 COLD_BYTES, WARM_BYTES = 4e9, 1e9
 
 # Variables that would make a program use another Python, Java library or Spark than the lab's.
