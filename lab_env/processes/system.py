@@ -3,6 +3,7 @@
 psutil hides most differences. What it cannot hide, and what only Linux has, is here.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -35,16 +36,16 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
 
 
 def memory_of(process: psutil.Process) -> int:
-    """The bytes of memory that a process accounts for; 0 if it is gone or not ours to read.
+    """The bytes of memory that a process accounts for; 0 if it is gone.
 
     On Linux this is the proportional set size (PSS): a page that three processes share counts a
-    third. macOS knows only the unique set size (USS), which leaves shared pages out.
+    third. macOS has no such number, and what is close to it (USS) it tells of other processes only
+    to root. There it is the resident set size (RSS): a shared page counts whole in each process.
     """
-    try:
-        memory = process.memory_full_info()
-    except (psutil.Error, OSError):
-        return 0
-    return getattr(memory, "pss", memory.uss)
+    for ask in (lambda: process.memory_full_info().pss, lambda: process.memory_info().rss):
+        with contextlib.suppress(psutil.Error, OSError, AttributeError):
+            return ask()
+    return 0
 
 
 def mapped_files(pid: int) -> set[Path] | None:

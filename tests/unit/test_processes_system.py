@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -31,6 +32,26 @@ def test_a_running_program_shows_its_environment_and_memory_and_a_gone_one_nothi
         child.kill()
         child.communicate()
     assert environment_of(process) == {} and memory_of(process) == 0
+
+
+class OnMacOS:
+    """A process as psutil shows it there, with what `memory_full_info` answers or raises."""
+
+    def __init__(self, full_info: SimpleNamespace | psutil.Error):
+        self.full_info = full_info
+
+    def memory_full_info(self):
+        if isinstance(self.full_info, psutil.Error):
+            raise self.full_info
+        return self.full_info
+
+    def memory_info(self):
+        return SimpleNamespace(rss=7)
+
+
+@pytest.mark.parametrize("full_info", [psutil.AccessDenied(1), SimpleNamespace(rss=7, uss=5)])
+def test_where_the_system_tells_no_share_of_memory_the_resident_counts(full_info):
+    assert memory_of(OnMacOS(full_info)) == 7
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
