@@ -42,7 +42,17 @@ SCRUBBED_ENV = (
 # A bundle's list of its files with their SHA-256, and the digest of the last list checked.
 MANIFEST, CHECKED = "bundle.json", "bundle.checked"
 PYTHONS = "python"  # the folder of the cache for a Python that set-up has fetched
+# PySpark's source archive has Python files and jars. Any other package would need a compiler.
+BUILT_FROM_SOURCE = "pyspark"
 OFFLINE = "check the network, a proxy or a mirror's settings, then run: make setup"
+# By what a failed step says: what is wrong, and what to do.
+CAUSES = {
+    "No space left": ("The disk is full.", "free some space, then run: make setup"),
+    "no usable wheels": (
+        "A Python package does not exist for this machine.",
+        "compare the machine and its Python with README.md, Platforms",
+    ),
+}
 
 
 def main():
@@ -167,11 +177,11 @@ def _make_venv(cache):
     else:
         _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV], environment)
     wheels = wheels_folder(cache)
-    packages = ["requirements.lock"]
+    packages = ["--only-binary", ":all:", "--no-binary", BUILT_FROM_SOURCE, "requirements.lock"]
     if wheels.is_dir():
         _report("Python packages: from the bundle, no network")
         environment["UV_OFFLINE"] = "1"
-        packages = ["--no-index", "--find-links", wheels, wheels / "requirements.txt"]
+        packages = ["--no-build", "--no-index", "--find-links", wheels, wheels / "requirements.txt"]
     sync = [uv, "pip", "sync", *python, "--require-hashes", *packages]
     _run(sync, environment, "The Python packages could not be fetched.")
     install = [uv, "pip", "install", "--quiet", *python, "--no-deps", "--no-build-isolation"]
@@ -393,13 +403,11 @@ def _run(command, environment, failure="Set-up could not make .venv."):
         stdout=output,
     )
     if done.returncode:
-        lines = (done.stderr or b"").decode(errors="replace").strip().splitlines()
-        full = any("No space left" in line for line in lines)
-        _fail(
-            "The disk is full." if full else failure,
-            "free some space, then run: make setup" if full else OFFLINE,
-            lines[-8:],
+        said = (done.stderr or b"").decode(errors="replace").strip()
+        what, next_step = next(
+            (CAUSES[sign] for sign in CAUSES if sign in said), (failure, OFFLINE)
         )
+        _fail(what, next_step, said.splitlines()[-8:])
 
 
 def _report(text):

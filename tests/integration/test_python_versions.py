@@ -12,7 +12,6 @@ from lab_env.install.cache import cache
 from lab_env.install.versions import versions
 from lab_env.settings import REPOSITORY
 
-SOURCE_ONLY = "pyspark=="  # its wheel is built from a source archive of Python files and jars
 # By uv's names; Linux with the C library of Debian 10 and newer.
 MACHINES = {
     "linux": ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28"),
@@ -48,7 +47,7 @@ def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.C
 def locked() -> str:
     """The lock without what has no wheel anywhere."""
     entries = re.split(r"\n(?=\S)", (REPOSITORY / "requirements.lock").read_text())
-    found = [entry for entry in entries if not entry.startswith(SOURCE_ONLY)]
+    found = [entry for entry in entries if not entry.startswith(f"{bootstrap.BUILT_FROM_SOURCE}==")]
     assert len(found) == len(entries) - 1
     return "\n".join(found) + "\n"
 
