@@ -20,7 +20,7 @@ def next_step(
     needs_setup: bool = False,
     jupyterlab: RunningJupyterLab | None = None,
 ) -> str:
-    """The next step, as a sentence that begins with a command.
+    """The next step, as a sentence: a command, or the page of the JupyterLab that runs.
 
     Args:
         services: what `services.status()` found.

@@ -39,8 +39,8 @@ def memory_of(process: psutil.Process) -> int:
     """The bytes of memory that a process accounts for; 0 if it is gone.
 
     On Linux this is the proportional set size (PSS): a page that three processes share counts a
-    third. macOS has no such number, and what is close to it (USS) it tells of other processes only
-    to root. There it is the resident set size (RSS): a shared page counts whole in each process.
+    third. macOS has no such number, and tells the closest one (USS) of other processes only to
+    root. There it is the resident set size (RSS): a shared page counts whole in each process.
     """
     for ask in (lambda: process.memory_full_info().pss, lambda: process.memory_info().rss):
         with contextlib.suppress(psutil.Error, OSError, AttributeError):
