@@ -1,4 +1,4 @@
-# Thin: each target is one command. PYTHON may be any Python 3; set-up finds 3.11 or 3.12 itself.
+# Thin: each target is one command. PYTHON may be any Python 3; set-up finds a fitting one itself.
 PYTHON ?= python3
 # Test processes, each with a lab of its own (4 GB); JOBS=0 runs the tests in one.
 JOBS ?= $(shell "$(PYTHON)" tests/jobs.py)

@@ -77,13 +77,16 @@ def overview(context: typer.Context) -> None:
     from lab_env import services
     from lab_env.course import progress as kept
     from lab_env.course.registry import lessons
-    from lab_env.next_step import next_step
+    from lab_env.jupyterlab.running import running_jupyterlab
+    from lab_env.next_step import next_step, typed
+    from lab_env.services.doctor import needs_setup
 
     rows = services.status()
     _print_status(rows)
     course = kept.CourseProgress(lessons(), kept.read())
-    out.print(f"\nNext step: {escape(next_step(rows, course))}")
-    out.print("All commands: lab --help")
+    step = next_step(rows, course, needs_setup(), running_jupyterlab())
+    out.print(f"\nNext step: {escape(step)}")
+    out.print(f"All commands: {typed('--help')}")
 
 
 @app.command()
@@ -328,10 +331,12 @@ def ledger(topic: Topic) -> None:
 def jupyter(
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
-    """Open JupyterLab on the first lesson, with the services up."""
+    """Open JupyterLab on the first lesson, with the services up; if it runs, that one."""
     from lab_env import services
     from lab_env.course import copies
+    from lab_env.jupyterlab.running import running_jupyterlab
     from lab_env.jupyterlab.server import run_jupyterlab
+    from lab_env.processes.system import has_display, open_browser
     from lab_env.settings import settings
 
     for name in copies.make_copies():
@@ -340,7 +345,14 @@ def jupyter(
     with _progress() as say:
         services.up(progress=say)
     _warn_of_exposure()
-    run_jupyterlab(f"{settings().work.name}/{copies.name_of('00')}", browser)
+    first = f"{settings().work.name}/{copies.name_of('00')}"
+    running = running_jupyterlab()
+    if running is None:
+        run_jupyterlab(first, browser)
+    else:
+        print(f"JupyterLab runs already: {running.page(first)}", flush=True)
+        if browser and has_display():
+            open_browser(running.page(first))
 
 
 @app.command()

@@ -5,7 +5,6 @@ user may not make namespaces, there is no such store.
 """
 
 import contextlib
-import shutil
 import subprocess
 import tempfile
 import time
@@ -20,14 +19,13 @@ from lab_env import store
 from lab_env.faults.outages import pid_of
 from lab_env.processes.environment import mark
 from lab_env.processes.ports import free_port
-from lab_env.processes.system import environment_of
+from lab_env.processes.system import allows, as_seen_by, environment_of, with_small_disk
 from lab_env.processes.tree import kill_processes, process_tree
 from lab_env.settings import Endpoints, settings
 
 MEGABYTE = 1024 * 1024
 PORTS_ABOVE = 300  # the lab's own servers take the first free port above their preferred one
 KEPT_VARIABLES = ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD", "MINIO_REGION", "MINIO_UPDATE")
-IN_NAMESPACE = 'mount -t tmpfs -o size="$1"m tmpfs data && shift && exec "$@"'
 
 
 class SmallStore:
@@ -79,42 +77,37 @@ def small_store(endpoints: Endpoints, megabytes: int = 256) -> Generator[SmallSt
     Yields:
         The store, with an empty bucket; None where this machine allows no such disk.
     """
-    minio = psutil.Process(pid_of("minio"))
-    host = endpoints.s3_endpoint.removeprefix("http://").rpartition(":")[0]
-    port = free_port(settings().minio_port + PORTS_ABOVE)
-    address, console = f"{host}:{port}", f"{host}:{free_port(port + 1)}"
     with tempfile.TemporaryDirectory(prefix="lab-small-store-") as folder:
-        (Path(folder) / "data").mkdir()
-        variables = environment_of(minio)
-        kept = {name: variables[name] for name in KEPT_VARIABLES if name in variables}
-        server = [minio.exe(), "server", "--address", address]
-        server += ["--console-address", console, "data"]
-        process = _in_namespace(server, megabytes, folder, kept)
+        disk = Path(folder) / "data"
+        disk.mkdir()
+        words = with_small_disk(disk, megabytes)
+        if not allows(words):
+            yield None
+            return
+        host = endpoints.s3_endpoint.removeprefix("http://").rpartition(":")[0]
+        port = free_port(settings().minio_port + PORTS_ABOVE)
+        address, console = f"{host}:{port}", f"{host}:{free_port(port + 1)}"
+        options = ("--address", address, "--console-address", console)
+        process = _start_minio(words, (*options, str(disk)), folder)
         try:
-            if process and _is_ready(
-                own := replace(endpoints, s3_endpoint=f"http://{address}"), process
-            ):
-                # The namespace's mounts are below the process's own working folder only.
-                yield SmallStore(own, Path(f"/proc/{process.pid}/cwd/data"))
-            else:
-                yield None
+            own = replace(endpoints, s3_endpoint=f"http://{address}")
+            ready = _is_ready(own, process)
+            yield SmallStore(own, as_seen_by(process.pid, disk)) if ready else None
         finally:
-            if process:
-                kill_processes(process_tree(process.pid))
-                process.wait(10)
+            kill_processes(process_tree(process.pid))
+            process.wait(10)
 
 
-def _in_namespace(
-    server: list[str], megabytes: int, folder: str, variables: dict[str, str]
-) -> subprocess.Popen | None:
-    unshare = shutil.which("unshare")
-    if unshare is None:
-        return None
-    command = [unshare, "-rm", "sh", "-c", IN_NAMESPACE, "sh", str(megabytes), *server]
+def _start_minio(
+    words: tuple[str, ...], arguments: tuple[str, ...], folder: str
+) -> subprocess.Popen:
+    minio = psutil.Process(pid_of("minio"))
+    variables = environment_of(minio)
+    kept = {name: variables[name] for name in KEPT_VARIABLES if name in variables}
     return subprocess.Popen(
-        command,
+        [*words, minio.exe(), "server", *arguments],
         cwd=folder,
-        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": folder, **variables, **mark()},
+        env={"HOME": folder, **kept, **mark()},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

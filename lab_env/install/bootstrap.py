@@ -19,7 +19,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 VENV = REPOSITORY / ".venv"
 STAMP = VENV / "complete"
-SUPPORTED_PYTHONS = ((3, 12), (3, 11))  # the preferred one first; pyproject.toml and CI agree
+# The preferred one first; pyproject.toml and CI agree.
+SUPPORTED_PYTHONS = ((3, 12), (3, 11), (3, 13))
 COLD_BYTES, WARM_BYTES = 4e9, 1e9
 
 # Variables that would make a program use another Python, Java library or Spark than the lab's.
@@ -41,7 +42,17 @@ SCRUBBED_ENV = (
 # A bundle's list of its files with their SHA-256, and the digest of the last list checked.
 MANIFEST, CHECKED = "bundle.json", "bundle.checked"
 PYTHONS = "python"  # the folder of the cache for a Python that set-up has fetched
+# PySpark's source archive has Python files and jars. Any other package would need a compiler.
+BUILT_FROM_SOURCE = "pyspark"
 OFFLINE = "check the network, a proxy or a mirror's settings, then run: make setup"
+# By what a failed step says: what is wrong, and what to do.
+CAUSES = {
+    "No space left": ("The disk is full.", "free some space, then run: make setup"),
+    "no usable wheels": (
+        "A Python package does not exist for this machine.",
+        "compare the machine and its Python with README.md, Platforms",
+    ),
+}
 
 
 def main():
@@ -149,8 +160,9 @@ def _fetch_python(cache):
 
 
 def pythons(versions=SUPPORTED_PYTHONS):
-    """The supported Pythons, for people: `3.11 or 3.12`."""
-    return " or ".join("{}.{}".format(*version) for version in sorted(versions))
+    """The supported Pythons, for people: `3.11, 3.12 or 3.13`."""
+    *others, last = ["{}.{}".format(*version) for version in sorted(versions)]
+    return " or ".join([", ".join(others), last]) if others else last
 
 
 def _make_venv(cache):
@@ -165,11 +177,11 @@ def _make_venv(cache):
     else:
         _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV], environment)
     wheels = wheels_folder(cache)
-    packages = ["requirements.lock"]
+    packages = ["--only-binary", ":all:", "--no-binary", BUILT_FROM_SOURCE, "requirements.lock"]
     if wheels.is_dir():
         _report("Python packages: from the bundle, no network")
         environment["UV_OFFLINE"] = "1"
-        packages = ["--no-index", "--find-links", wheels, wheels / "requirements.txt"]
+        packages = ["--no-build", "--no-index", "--find-links", wheels, wheels / "requirements.txt"]
     sync = [uv, "pip", "sync", *python, "--require-hashes", *packages]
     _run(sync, environment, "The Python packages could not be fetched.")
     install = [uv, "pip", "install", "--quiet", *python, "--no-deps", "--no-build-isolation"]
@@ -391,13 +403,11 @@ def _run(command, environment, failure="Set-up could not make .venv."):
         stdout=output,
     )
     if done.returncode:
-        lines = (done.stderr or b"").decode(errors="replace").strip().splitlines()
-        full = any("No space left" in line for line in lines)
-        _fail(
-            "The disk is full." if full else failure,
-            "free some space, then run: make setup" if full else OFFLINE,
-            lines[-8:],
+        said = (done.stderr or b"").decode(errors="replace").strip()
+        what, next_step = next(
+            (CAUSES[sign] for sign in CAUSES if sign in said), (failure, OFFLINE)
         )
+        _fail(what, next_step, said.splitlines()[-8:])
 
 
 def _report(text):

@@ -50,6 +50,7 @@ def find_java() -> Java:
         return found
     if fetched := wheel_java_home():
         return Java(fetched, "set-up")
+    _refuse_where_none_can_be_fetched()
     raise LabError("There is no Java 17 here.", "run: make setup")
 
 
@@ -100,14 +101,18 @@ def have_java(report_progress: Progress = print) -> None:
     """
     if system_java():
         return
+    _refuse_where_none_can_be_fetched()
+    fetch_java(VERSION, report_progress)
+    find_java.cache_clear()
+
+
+def _refuse_where_none_can_be_fetched() -> None:
     if sys.platform.startswith("linux") and platform.machine() == "aarch64":
         raise LabError(
             f"This machine has no Java {VERSION}, and the registry has none for Linux arm64.",
             f"install your system's: apt install openjdk-{VERSION}-jre-headless, or dnf install"
             f" java-{VERSION}-openjdk-headless; or set JAVA_HOME. Then run make setup again.",
         )
-    fetch_java(VERSION, report_progress)
-    find_java.cache_clear()
 
 
 def fetch_java(version: int, report_progress: Progress = print) -> None:

@@ -1,5 +1,6 @@
 """A JupyterLab that runs: its API, and the kernels of its notebooks."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -9,18 +10,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.error import URLError
 
-from jupyter_client import BlockingKernelClient
 from jupyter_core.paths import jupyter_runtime_dir
-from jupyter_server.serverapp import list_running_servers
 
 from lab_env.errors import LabError
 from lab_env.jupyterlab.server import jupyterlab, page, token
 from lab_env.services import request_json
 from lab_env.settings import settings
 
+if TYPE_CHECKING:  # it takes a quarter of a second, which `lab` does not need
+    from jupyter_client import BlockingKernelClient
+
 START_TIMEOUT_S = 90
+ANSWER_TIMEOUT_S = 10  # of one that is well
 KERNEL_TIMEOUT_S = 60
 REQUEST_TIMEOUT_S = 90  # JupyterLab itself waits 60 s for a kernel that it starts anew
 
@@ -43,12 +47,13 @@ class RunningJupyterLab:
         """The page of a notebook, given its path below the folder that JupyterLab shows."""
         return page(self.url, notebook, self.token)
 
-    def request(self, path: str, body: dict | None = None):
+    def request(self, path: str, body: dict | None = None, timeout: float = REQUEST_TIMEOUT_S):
         """Call its API.
 
         Args:
             path: for example `/api/sessions`.
             body: what to post; without it the call reads.
+            timeout: seconds.
 
         Returns:
             The answer's JSON.
@@ -58,7 +63,7 @@ class RunningJupyterLab:
         """
         method = "GET" if body is None else "POST"
         headers = {"Authorization": f"token {self.token}"}
-        return request_json(method, self.url + path, body, headers, REQUEST_TIMEOUT_S)
+        return request_json(method, self.url + path, body, headers, timeout)
 
     def kernel_of(self, notebook: str) -> str | None:
         """The id of the kernel that runs for a notebook, given its path; None if none runs."""
@@ -108,13 +113,14 @@ class RunningJupyterLab:
 def running_jupyterlab() -> RunningJupyterLab | None:
     """The JupyterLab of this lab that runs already, for example by `lab jupyter`."""
     shown, own = settings().work.parent.resolve(), token()
-    for found in list_running_servers():
-        if Path(found["root_dir"]).resolve() == shown and found["token"] == own:
-            host = "127.0.0.1" if found["hostname"] == "0.0.0.0" else found["hostname"]
-            server = RunningJupyterLab(f"http://{host}:{found['port']}", own)
-            # A killed one leaves its file, and another program may have its process id by now.
-            with suppress(OSError, ValueError, HTTPException):
-                server.request("/api/status")
+    for file in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
+        # A killed one leaves its file, and another program may listen on its port by now.
+        with suppress(OSError, ValueError, HTTPException):
+            found = json.loads(file.read_text())
+            if Path(found["root_dir"]).resolve() == shown and found["token"] == own:
+                host = "127.0.0.1" if found["hostname"] == "0.0.0.0" else found["hostname"]
+                server = RunningJupyterLab(f"http://{host}:{found['port']}", own)
+                server.request("/api/status", timeout=ANSWER_TIMEOUT_S)
                 return server
     return None
 
@@ -162,7 +168,7 @@ def _wait_for(server: RunningJupyterLab, process: subprocess.Popen) -> None:
 
 
 @contextmanager
-def kernel_client(kernel: str) -> Generator[BlockingKernelClient]:
+def kernel_client(kernel: str) -> Generator["BlockingKernelClient"]:
     """A client of a kernel that runs on this machine.
 
     Args:
@@ -171,6 +177,8 @@ def kernel_client(kernel: str) -> Generator[BlockingKernelClient]:
     Raises:
         LabError: it does not answer.
     """
+    from jupyter_client import BlockingKernelClient
+
     connection = Path(jupyter_runtime_dir()) / f"kernel-{kernel}.json"
     client = BlockingKernelClient(connection_file=str(connection))
     client.load_connection_file()
@@ -182,7 +190,7 @@ def kernel_client(kernel: str) -> Generator[BlockingKernelClient]:
         client.stop_channels()
 
 
-def _wait_until_it_answers(client: BlockingKernelClient) -> None:
+def _wait_until_it_answers(client: "BlockingKernelClient") -> None:
     deadline = time.monotonic() + KERNEL_TIMEOUT_S
     while True:
         try:

@@ -242,7 +242,7 @@ def shutdown() -> None:
         if left:
             raise LabError(
                 f"These processes do not end: {', '.join(str(p.pid) for p in left)}.",
-                "look at them with: ps -p PID -o pid,stat,cmd",
+                "look at them with: ps -p PID -o pid,stat,args",
             )
 
 

@@ -3,6 +3,7 @@
 psutil hides most differences. What it cannot hide, and what only Linux has, is here.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -35,26 +36,16 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
 
 
 def memory_of(process: psutil.Process) -> int:
-    """The bytes of memory that a process accounts for; 0 if it is gone or not ours to read.
+    """The bytes of memory that a process accounts for; 0 if it is gone.
 
     On Linux this is the proportional set size (PSS): a page that three processes share counts a
-    third. macOS knows only the unique set size (USS), which leaves shared pages out.
+    third. macOS has no such number, and tells the closest one (USS) of other processes only to
+    root. There it is the resident set size (RSS): a shared page counts whole in each process.
     """
-    try:
-        memory = process.memory_full_info()
-    except (psutil.Error, OSError):
-        return 0
-    return getattr(memory, "pss", memory.uss)
-
-
-def mapped_files(pid: int) -> set[Path] | None:
-    """The files that a process has mapped into its memory; None where the system does not tell.
-
-    Only Linux tells (/proc/PID/maps).
-    """
-    if not sys.platform.startswith("linux"):
-        return None
-    return {Path(mapping.path) for mapping in psutil.Process(pid).memory_maps()}
+    for ask in (lambda: process.memory_full_info().pss, lambda: process.memory_info().rss):
+        with contextlib.suppress(psutil.Error, OSError, AttributeError):
+            return ask()
+    return 0
 
 
 def is_wsl() -> bool:
@@ -101,24 +92,31 @@ def has_display() -> bool:
     )
 
 
-# Namespaces: Linux only, and only where the machine allows them. A command runs in one of its own
-# when these words stand before it. All paths are whole, because a bare machine's PATH may lack the
-# tools. A user who is not root is root of a user namespace.
-_UNSHARE = (shutil.which("unshare") or "unshare", *(["--map-root-user"] if os.getuid() else []))
-_SHELL = (shutil.which("sh") or "sh", "-c")
+def in_namespace(kind: str, prepare: str, subject: str = "sh") -> tuple[str, ...]:
+    """The words that run a command in a namespace of its own; Linux only, see `allows`.
 
-# In a network namespace that has nothing but the loopback device.
-WITHOUT_NETWORK = (
-    *(*_UNSHARE, "--net", *_SHELL),
-    f'{shutil.which("ip")} link set lo up && exec "$@"',
-    "without-network",
-)
+    All paths are whole, because a bare machine's PATH may lack the tools. A user who is not root is
+    root of a user namespace.
+
+    Args:
+        kind: an option of `unshare`, for example `--mount`.
+        prepare: the shell command that comes first there.
+        subject: its `$0`.
+    """
+    unshare = (shutil.which("unshare") or "unshare", *(["--map-root-user"] if os.getuid() else []))
+    shell = (shutil.which("sh") or "sh", "-c", f'{prepare} && exec "$@"', subject)
+    return (*unshare, kind, *shell)
 
 
 def with_small_disk(folder: Path, megabytes: int) -> tuple[str, ...]:
     """The words that run a command with a disk of this size mounted on a folder, for it alone."""
-    mount = f'{shutil.which("mount")} -t tmpfs -o size={megabytes}m none "$0" && exec "$@"'
-    return (*_UNSHARE, "--mount", *_SHELL, mount, str(folder))
+    mount = f'{shutil.which("mount")} -t tmpfs -o size={megabytes}m none "$0"'
+    return in_namespace("--mount", mount, str(folder))
+
+
+def as_seen_by(pid: int, path: Path) -> Path:
+    """The way from here to a path in another process's namespace; Linux only."""
+    return Path(f"/proc/{pid}/root{path}")
 
 
 # As an unprivileged user, for root's programs that refuse to run as root. Both ways keep access to

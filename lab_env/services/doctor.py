@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -22,7 +22,7 @@ from lab_env.processes.system import is_wsl
 from lab_env.processes.tree import resident_bytes
 from lab_env.services.base import Finding, NotReady
 from lab_env.services.manager import exposure
-from lab_env.services.registration import SERVICES
+from lab_env.services.registration import DEFAULT, SERVICES
 from lab_env.settings import settings
 
 GIGABYTE = 1e9
@@ -47,6 +47,7 @@ def run_checks() -> list[Finding]:
         "java": _java,
         "environment": _foreign_variables,
         "jars": _jars,
+        "checksums": _checksums,
         **{service.name: service.diagnose for service in SERVICES.values()},
         "disk": _disk,
         "memory": _memory,
@@ -55,6 +56,17 @@ def run_checks() -> list[Finding]:
         "services": _services,
         "jvm": _exhausted,
     }
+    return _findings(checks)
+
+
+def needs_setup() -> bool:
+    """Whether something is missing that `make setup` brings: a quick look, without checksums."""
+    programs = {name: SERVICES[name].diagnose for name in DEFAULT}
+    found = _findings({"packages": _packages, "java": _java, "jars": _jars, **programs})
+    return any("make setup" in finding.fix for finding in found)
+
+
+def _findings(checks: Mapping[str, Callable[[], Iterable[Finding]]]) -> list[Finding]:
     findings: list[Finding] = []
     for subject, check in checks.items():
         try:
@@ -124,11 +136,15 @@ def _jars() -> Iterator[Finding]:
     for name in found:
         jar_folder(name)
     sets = ", ".join(f"{name} ({len(pins)})" for name, pins in found.items())
+    yield Finding("jars", "ok", f"complete: {sets}")
+
+
+def _checksums() -> Iterator[Finding]:
     corrupt = corrupt_jars()
     for jar in corrupt:
         yield Finding("jars", "fail", f"{jar} is damaged", f"run: rm -r {jar.parent}; make setup")
     if not corrupt:
-        yield Finding("jars", "ok", f"complete and unchanged: {sets}")
+        yield Finding("jars", "ok", "unchanged")
 
 
 def _disk() -> Iterator[Finding]:

@@ -5,7 +5,7 @@ import contextlib
 import re
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,14 +19,15 @@ DOMAIN = "workspace.test"
 class ReverseProxy:
     """Passes what comes for `https://PORT.workspace.test` to that port of this machine.
 
-    A server sees `localhost` as the host that was asked for, and the browser's own origin.
-
     Args:
         port: its own, which every address has.
+        rewritten: the headers `Host` and `Origin` in which a server sees `localhost`, not the name
+            in the browser.
     """
 
-    def __init__(self, port: int):
+    def __init__(self, port: int, rewritten: Sequence[str] = ("Host",)):
         self.port = port
+        self.rewritten = rewritten
 
     @property
     def url(self) -> str:
@@ -55,17 +56,24 @@ class ReverseProxy:
             port = re.search(rb"\r\nHost: (\d+)\." + DOMAIN.encode(), head, re.I)
             if port:
                 server, requests = await asyncio.open_connection("127.0.0.1", int(port[1]))
-                requests.write(_passed_on(head, port[1]))
+                requests.write(self._passed_on(head, port[1]))
                 await asyncio.gather(_copy(browser, requests), _copy(server, answers))
         answers.close()
 
+    def _passed_on(self, head: bytes, port: bytes) -> bytes:
+        """The head of a request as the server gets it."""
+        if "Host" in self.rewritten:
+            head = _with(head, b"Host", b"localhost:" + port)
+        if "Origin" in self.rewritten:
+            head = _with(head, b"Origin", b"http://localhost:" + port)
+        is_websocket = re.search(rb"\r\nUpgrade: websocket", head, re.I)
+        return head if is_websocket else _with(head, b"Connection", b"close")
 
-def _passed_on(head: bytes, port: bytes) -> bytes:
-    """The head of a request as the server gets it."""
-    head = re.sub(rb"\r\nHost: [^\r]+", rb"\r\nHost: localhost:" + port, head, flags=re.I)
-    if re.search(rb"\r\nUpgrade: websocket", head, re.I):
-        return head
-    return re.sub(rb"\r\nConnection: [^\r]+", b"\r\nConnection: close", head, flags=re.I)
+
+def _with(head: bytes, name: bytes, value: bytes) -> bytes:
+    """The head of a request with another value of a header, if it has that."""
+    line = b"\r\n" + name + b": "
+    return re.sub(line + rb"[^\r]+", line + value, head, flags=re.I)
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

@@ -16,6 +16,8 @@ from own_lab import allowed, free_ports
 from reverse_proxy import DOMAIN, ReverseProxy
 from test_jupyterlab import running_jupyterlab, wait_for
 
+from lab_env import store
+from lab_env.services import SERVICES
 from lab_env.settings import settings
 
 pytestmark = [pytest.mark.services, needs_chromium]
@@ -52,11 +54,17 @@ def browser():
     """A browser that knows the proxy's names and accepts its certificate."""
     names = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1"
     with chromium(names) as browser:
-        context = browser.new_context(ignore_https_errors=True)
-        context.set_default_timeout(allowed(60_000))
+        context = new_context(browser)
         yield context
         for number, page in enumerate(context.pages):
             page.screenshot(path=SCREENSHOTS / f"proxy-{number}.png")
+
+
+def new_context(browser):
+    """A context without cookies."""
+    context = browser.new_context(ignore_https_errors=True)
+    context.set_default_timeout(allowed(60_000))
+    return context
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +100,37 @@ def test_jupyterlab_runs_a_cell_and_its_links_lead_through_the_proxy(page, proxy
     assert all(re.match(rf"https://\d+\.{DOMAIN}:{proxy.port}(/|$)", link) for link in found)
 
 
-def test_the_minio_console_lists_the_buckets(page, services):
-    console = opened(link(page, "MinIO console"))
+def sign_in(console, services):
+    """Enter the store's keys on the first page of its console."""
     console.locator("#accessKey").fill(services.s3_access_key)
     console.locator("#secretKey").fill(services.s3_secret_key)
     console.keyboard.press("Enter")
+
+
+def test_the_minio_console_lists_the_buckets(page, services):
+    console = opened(link(page, "MinIO console"))
+    sign_in(console, services)
     console.get_by_text(services.bucket).first.wait_for()
     assert DOMAIN in console.url
+
+
+@pytest.mark.parametrize("rewritten", [(), ("Host", "Origin")], ids=["nothing", "both"])
+def test_the_minio_console_lists_objects_where_host_and_origin_agree(
+    browser, services, tmp_path, rewritten
+):
+    """Its websocket refuses an Origin that is not of its Host."""
+    objects, key = store.client(services), "seen-in-the-console.json"
+    objects.put_object(Bucket=services.bucket, Key=key, Body=b"{}")
+    port = SERVICES["minio"].port("console")
+    with (
+        ReverseProxy(*free_ports(1), rewritten).running(tmp_path) as proxy,
+        contextlib.closing(new_context(browser.browser)) as context,
+    ):
+        console = context.new_page()
+        console.goto(proxy.url.format(port=port))
+        sign_in(console, services)
+        console.get_by_text(key).first.wait_for()  # it opens the only bucket
+    objects.delete_object(Bucket=services.bucket, Key=key)
 
 
 def test_the_spark_page_leads_on(page):

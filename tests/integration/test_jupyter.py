@@ -74,6 +74,13 @@ def test_make_lab_is_this_command():
     assert done.stdout.splitlines()[-1] == ".venv/bin/lab jupyter"
 
 
+def test_where_it_runs_the_command_names_it_and_starts_no_second_one(jupyter):
+    instance = instance_of_this_run()
+    done = instance.lab("jupyter", "--no-browser")
+    assert done.stdout.splitlines()[-1] == f"JupyterLab runs already: {jupyter[0]}"
+    assert jupyter[0].partition("/tree/")[0] in instance.lab().stdout
+
+
 def test_only_the_token_opens_it(jupyter):
     address, _ = jupyter
     assert "started" in ask(address, "/api/status")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from instance import Instance
+from linux import WITHOUT_NETWORK
 from own_lab import allowed, lab_environment, not_here
 
-from lab_env.processes.system import WITHOUT_NETWORK, allows
+from lab_env.processes.system import allows
 from lab_env.settings import REPOSITORY
 
 pytestmark = pytest.mark.services

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from instance import programs_showing
+from linux import LINUX, mapped_files
 from own_lab import allowed, wait_until
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
@@ -30,7 +31,6 @@ from lab_env.pipeline.session import SHORT_LIFE
 from lab_env.pipeline.sinks import FOLDERS, SINKS
 from lab_env.probes.sampling import is_compaction
 from lab_env.processes import supervisor
-from lab_env.processes.system import mapped_files
 from lab_env.processes.tree import is_alive
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
@@ -93,7 +93,8 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
 
     writer.wait_until(lambda: cow_commits() >= 2, "two commits of the COW table")
     # Its JVM mapped the class archive: where that does not fit, the JVM goes on without a word.
-    assert cds_archive.cds_archive() in mapped_files(jvm_of(writer).pid)
+    if LINUX:
+        assert cds_archive.cds_archive() in mapped_files(jvm_of(writer).pid)
     left_open = kill_in_mid_batch(writer, lab.endpoints)
     assert left_open == open_batches(writer, lab.endpoints)
     wait_until(lambda: writer.state()["state"] != "running")

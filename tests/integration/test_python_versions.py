@@ -12,12 +12,15 @@ from lab_env.install.cache import cache
 from lab_env.install.versions import versions
 from lab_env.settings import REPOSITORY
 
-SOURCE_ONLY = "pyspark=="  # its wheel is built from a source archive of Python files and jars
 # By uv's names; Linux with the C library of Debian 10 and newer.
 MACHINES = {
     "linux": ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28"),
     "darwin": ("aarch64-apple-darwin",),
 }
+# The oldest macOS that the README names, by Python; uv would take 13 for each.
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+OLDEST = re.search(r"macOS arm64\*\* \((\d+) or newer; with Python 3\.13, (\d+) or newer\)", README)
+OLDEST_MACOS = {"3.12": OLDEST[1], "3.13": OLDEST[2]}
 CASES = [
     (machine, "{}.{}".format(*version))
     for system, machines in MACHINES.items()
@@ -27,10 +30,12 @@ CASES = [
 
 
 def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.CompletedProcess:
-    """What uv would install on a machine, wheels only."""
+    """What uv would install on a machine, on macOS the oldest one, wheels only."""
     listed = tmp_path / "packages.txt"
     listed.write_text(packages)
     environment = os.environ | bootstrap._uv_settings() | {"UV_CACHE_DIR": str(cache() / "uv")}
+    if version in OLDEST_MACOS:
+        environment["MACOSX_DEPLOYMENT_TARGET"] = f"{OLDEST_MACOS[version]}.0"
     sync = [bootstrap._uv(cache()), "pip", "sync", "--dry-run", "--require-hashes", "--no-build"]
     sync += ["--python-version", version, "--python-platform", machine, "--python", sys.executable]
     return subprocess.run(
@@ -42,7 +47,7 @@ def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.C
 def locked() -> str:
     """The lock without what has no wheel anywhere."""
     entries = re.split(r"\n(?=\S)", (REPOSITORY / "requirements.lock").read_text())
-    found = [entry for entry in entries if not entry.startswith(SOURCE_ONLY)]
+    found = [entry for entry in entries if not entry.startswith(f"{bootstrap.BUILT_FROM_SOURCE}==")]
     assert len(found) == len(entries) - 1
     return "\n".join(found) + "\n"
 
@@ -57,7 +62,7 @@ def pins(*without: str) -> str:
     )
 
 
-@pytest.mark.parametrize(("machine", "version"), CASES, ids="-".join)
+@pytest.mark.parametrize(("machine", "version"), CASES, ids=map("-".join, CASES))
 def test_every_locked_package_has_a_wheel(tmp_path, machine, version):
     done = resolve(machine, version, locked(), tmp_path)
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ import psutil
 import pytest
 from dummy_service import Dummy
 from instance import Instance, programs_showing, running_instance
+from linux import needs_linux
 from own_lab import allowed, free_ports, lab_environment, wait_until
 
 from lab_env import services as lab_services
@@ -397,6 +398,7 @@ def test_a_program_that_ignores_the_request_is_killed(program):
     assert not psutil.pid_exists(pid)
 
 
+@needs_linux
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_another_user_has_a_lab_of_its_own():
     user = pwd.getpwnam("nobody")

@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 from urllib.request import urlopen
 
 import psutil
 import pytest
+from linux import mapped_files, needs_linux
 from own_lab import allowed, wait_until
 
 from lab_env.errors import LabError
@@ -70,11 +70,11 @@ def test_a_jvm_that_does_not_exit_halts_itself(started):
     wait_until(lambda: not psutil.pid_exists(pid), allowed(EXIT_SECONDS + 5))
 
 
+@needs_linux
 def test_its_classes_come_from_the_archive(spark):
-    pid = str(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
-    archive = str(cds_archive.cds_archive())
+    pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
     # The JVM maps the archive only where it fits; else it goes on without a word.
-    assert archive in (Path("/proc") / pid / "maps").read_text()
+    assert cds_archive.cds_archive() in mapped_files(pid)
 
 
 def test_the_password_of_the_store_shows_on_no_page_of_spark(services, spark):

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from linux import WITHOUT_NETWORK
 from own_lab import allowed, lab_environment
 
 from lab_env.errors import LabError
@@ -22,7 +23,7 @@ from lab_env.install import jars
 from lab_env.install.bootstrap import disk_used, file_sha256
 from lab_env.install.go_build import built_program
 from lab_env.jvm import MemoryUse, nearly_full
-from lab_env.processes.system import WITHOUT_NETWORK, allows, with_small_disk
+from lab_env.processes.system import allows, with_small_disk
 from lab_env.settings import REPOSITORY, settings
 
 pytestmark = pytest.mark.services

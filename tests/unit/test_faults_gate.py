@@ -7,10 +7,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
+from lab_env.campaign import victims
+from lab_env.campaign.records import Result
 from lab_env.faults.gate import CLASSES, Gate, classify
 
 BASE = "campaign/g01"
@@ -231,3 +234,23 @@ def test_a_misspelt_class_and_a_store_with_tls_are_refused(gate):
         gate.arm("ofsets", "lost")
     with pytest.raises(ValueError, match="plain HTTP"):
         Gate("https://s3.example.org")
+
+
+def test_where_no_disk_can_be_made_small_a_campaign_has_the_gate_refuse_writes_for_a_while(
+    gate, monkeypatch
+):
+    monkeypatch.setenv("PATH", "")  # no unshare, as on macOS
+    monkeypatch.setattr(victims, "FULL_SECONDS", 0)
+    answers = []
+    group = SimpleNamespace(
+        endpoints=None,
+        gate=gate,
+        feeder=SimpleNamespace(resume=lambda: answers.append(call(gate, "PUT", DATA, b"rows")[0])),
+        recover=lambda: SimpleNamespace(seconds=0, restarts=0),
+        rest=lambda: answers.append(call(gate, "PUT", DATA, b"rows")[0]),
+        judge=lambda whole: [],
+    )
+    result = Result("005", "disk_full", 1, 1, "")
+    victims.disk_full(group, None, result)
+    assert answers == [507, 200]
+    assert (result.outcome, result.landed) == ("survived", "507 by the gate: no tmpfs here")

@@ -1,6 +1,8 @@
 """The first step of set-up, before there is anything but some Python."""
 
+import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from lab_env.install import bootstrap
+from lab_env.install.cache import cache
 
-# Runs the bootstrap as if Python 3.13 had started it.
-AS_PYTHON_313 = (
-    "import runpy, sys; sys.version_info = (3, 13, 0, 'final', 0);"
+# Runs the bootstrap as if Python 3.14 had started it.
+AS_PYTHON_314 = (
+    "import runpy, sys; sys.version_info = (3, 14, 0, 'final', 0);"
     f" runpy.run_path({bootstrap.__file__!r}, run_name='__main__')"
 )
 
@@ -22,10 +25,10 @@ def program(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-def bootstrap_as_313(path: Path) -> subprocess.CompletedProcess:
+def bootstrap_as_314(path: Path) -> subprocess.CompletedProcess:
     """Run it with only one folder on PATH."""
     environment = {**os.environ, "PATH": str(path), "LAB_CACHE": str(path / "cache")}
-    command = [sys.executable, "-c", AS_PYTHON_313]
+    command = [sys.executable, "-c", AS_PYTHON_314]
     return subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
@@ -34,7 +37,7 @@ def bootstrap_as_313(path: Path) -> subprocess.CompletedProcess:
 def test_a_wanted_python_is_found_beside_another_one(tmp_path):
     program(tmp_path / "python3.12", "echo not installed >&2; exit 127\n")
     program(tmp_path / "python3.11", '[ "$2" = -c ] && echo "(3, 11)" || echo "went on: $2"\n')
-    assert bootstrap_as_313(tmp_path).stdout == f"went on: {bootstrap.__file__}\n"
+    assert bootstrap_as_314(tmp_path).stdout == f"went on: {bootstrap.__file__}\n"
 
 
 def test_what_pip_is_told_is_passed_on_to_uv(monkeypatch):
@@ -91,3 +94,51 @@ def test_a_python_that_does_not_run_makes_set_up_run_again(repository):
     (repository / ".venv" / "bin" / "python").unlink()
     program(repository / ".venv" / "bin" / "python", "exit 1\n")
     assert not bootstrap.is_complete()
+
+
+# Builds the wheel of an empty package; the name stands in the file's first line.
+BACKEND = """
+import zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    wheel, info = f"{NAME}-1-py3-none-any.whl", f"{NAME}-1.dist-info"
+    with zipfile.ZipFile(f"{folder}/{wheel}", "w") as file:
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\\nName: {NAME}\\nVersion: 1\\n")
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        file.writestr(f"{info}/RECORD", "")
+    return wheel
+
+build_editable = build_wheel
+"""
+
+
+def source(folder: Path, name: str) -> None:
+    """The sources of an empty package, which builds itself."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "backend.py").write_text(f"NAME = {name!r}\n{BACKEND}")
+    (folder / "PKG-INFO").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (folder / "pyproject.toml").write_text(
+        f'[project]\nname = "{name}"\nversion = "1"\n'
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "said"),
+    [("pyspark", ""), ("c_library", "A Python package does not exist for this machine.")],
+)
+def test_of_the_packages_only_pyspark_is_built_from_its_sources(
+    repository, monkeypatch, tmp_path_factory, capfd, package, said
+):
+    folder, own_cache = tmp_path_factory.mktemp("index"), tmp_path_factory.mktemp("cache")
+    (own_cache / "tools").symlink_to(cache() / "tools")
+    source(repository, "course")
+    source(folder / f"{package}-1", package)
+    archive = shutil.make_archive(folder / f"{package}-1", "gztar", folder, f"{package}-1")
+    pin = {"version": "1", "hashes": [f"sha256:{bootstrap.file_sha256(archive)}"]}
+    (repository / "requirements.lock").write_text(bootstrap.requirement(package, pin))
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_FIND_LINKS", str(folder))
+    with pytest.raises(SystemExit) if said else contextlib.nullcontext():
+        bootstrap._make_venv(own_cache)
+    assert bootstrap.is_complete() != bool(said) and said in capfd.readouterr().err

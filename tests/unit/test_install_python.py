@@ -20,13 +20,13 @@ from own_lab import allowed
 from lab_env.install import bootstrap
 from lab_env.install.cache import cache
 
-# Runs a file as if Python 3.13 had started it.
-AS_PYTHON_313 = (
-    "import runpy, sys; sys.version_info = (3, 13, 0, 'final', 0);"
+# Runs a file as if Python 3.14 had started it.
+AS_PYTHON_314 = (
+    "import runpy, sys; sys.version_info = (3, 14, 0, 'final', 0);"
     " runpy.run_path({!r}, run_name='__main__')"
 )
 WANTED = "3.12"
-NEEDED = "Python 3.11 or 3.12 is needed; python3 here is 3.13."
+NEEDED = "Python 3.11, 3.12 or 3.13 is needed; python3 here is 3.14."
 LEFT_OUT = ("test", "site-packages", "dist-packages", "__pycache__", "idlelib", "tkinter")
 
 
@@ -80,7 +80,7 @@ def mirror(known, tmp_path_factory) -> Path:
 
 
 class Machine:
-    """A machine with Python 3.13 alone, and a repository whose `.venv` is complete.
+    """A machine with Python 3.14 alone, and a repository whose `.venv` is complete.
 
     Args:
         folder: where all of it lies.
@@ -113,7 +113,7 @@ class Machine:
 
     def setup(self, stdin=subprocess.DEVNULL, **variables: str) -> subprocess.CompletedProcess:
         """Set-up, to its end."""
-        script = AS_PYTHON_313.format(str(self.bootstrap))
+        script = AS_PYTHON_314.format(str(self.bootstrap))
         return subprocess.run(
             [sys.executable, "-c", script],
             env=self.environment | variables,
@@ -133,7 +133,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path) -> Machine:
-    """A machine with Python 3.13 alone."""
+    """A machine with Python 3.14 alone."""
     return Machine(tmp_path)
 
 

@@ -1,5 +1,8 @@
 """`make test` uses the machine that it runs on."""
 
+import builtins
+import os
+
 import pytest
 from jobs import free_gigabytes, jobs
 
@@ -14,3 +17,13 @@ def test_a_run_takes_the_cores_as_far_as_memory_reaches(cores, gigabytes, proces
 
 def test_free_memory_is_some_gigabytes():
     assert 0.1 < free_gigabytes() < 10_000
+
+
+def test_without_proc_all_the_memory_that_is_installed_counts(monkeypatch):
+    def there_is_none(path):
+        raise FileNotFoundError(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "open", there_is_none)
+        found = free_gigabytes()
+    assert found * 1e9 == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

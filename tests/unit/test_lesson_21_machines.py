@@ -1,6 +1,7 @@
-"""Lesson 21 kills an executor only in the middle of a task, and tries again where none was met."""
+"""Lesson 21 kills an executor only in mid-task, and ties it to a core only where one may."""
 
 import pandas as pd
+import psutil
 import pytest
 
 from lab_env.errors import LabError
@@ -101,3 +102,12 @@ def test_before_the_batch_that_was_asked_for_nothing_is_killed(cluster):
     with pytest.raises(LabError):
         machines.kill_while_it_works(None, lambda attempt: Query(2), batch=4, tries=1)
     assert killed == []
+
+
+def test_where_no_program_can_choose_its_core_none_is_tied(monkeypatch):
+    monkeypatch.setattr(machines.services.Cluster, "workers", lambda cluster: [])
+    monkeypatch.setattr(machines, "SparkPages", lambda spark: None)
+    monkeypatch.setattr(machines, "wait_for_executors", lambda spark, count: None)
+    monkeypatch.delattr(psutil.Process, "cpu_affinity")
+    with machines.on_one_core(None) as tied:
+        assert not tied

@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import psutil
 import pytest
+from linux import needs_linux
 
 from lab_env.errors import LabError
 from lab_env.jupyterlab.server import jupyterlab
 from lab_env.processes import system
-from lab_env.processes.system import allows, environment_of, mapped_files, memory_of
+from lab_env.processes.system import allows, environment_of, memory_of
 from lab_env.settings import settings
 
 
@@ -33,15 +35,24 @@ def test_a_running_program_shows_its_environment_and_memory_and_a_gone_one_nothi
     assert environment_of(process) == {} and memory_of(process) == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-def test_a_mapped_file_is_listed(tmp_path):
-    (tmp_path / "archive").write_bytes(b"mapped")
-    hold = "import mmap, sys; file = open(sys.argv[1], 'r+b'); kept = mmap.mmap(file.fileno(), 0);"
-    hold += "print('ready', flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", hold, str(tmp_path / "archive")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout.readline() == b"ready\n"
-        assert tmp_path / "archive" in mapped_files(child.pid)
+class OnMacOS:
+    """A process as psutil shows it there, with what `memory_full_info` answers or raises."""
+
+    def __init__(self, full_info: SimpleNamespace | psutil.Error):
+        self.full_info = full_info
+
+    def memory_full_info(self):
+        if isinstance(self.full_info, psutil.Error):
+            raise self.full_info
+        return self.full_info
+
+    def memory_info(self):
+        return SimpleNamespace(rss=7)
+
+
+@pytest.mark.parametrize("full_info", [psutil.AccessDenied(1), SimpleNamespace(rss=7, uss=5)])
+def test_where_the_system_tells_no_share_of_memory_the_resident_counts(full_info):
+    assert memory_of(OnMacOS(full_info)) == 7
 
 
 @pytest.mark.parametrize(
@@ -63,6 +74,7 @@ def test_only_root_gives_up_its_rights_and_by_the_first_way_that_the_machine_all
     assert refused.value.next_step == "start the lab as another user."
 
 
+@needs_linux
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has rights to give up")
 @pytest.mark.parametrize("words", system._WITHOUT_ROOT, ids=lambda words: words[0])
 def test_a_program_without_root_is_another_user_and_reads_what_only_root_may(tmp_path, words):
@@ -144,3 +156,14 @@ def test_in_wsl_jupyterlab_opens_an_address_and_no_file_that_windows_cannot_find
 def test_a_system_without_proc_is_not_wsl(windows):
     system.KERNEL.unlink()
     assert not system.is_wsl()
+
+
+@pytest.mark.parametrize(("platform", "has_one"), [("darwin", True), ("linux", False)])
+def test_a_mac_has_a_display_without_a_variable_that_says_so(
+    monkeypatch, tmp_path, platform, has_one
+):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(system, "KERNEL", tmp_path / "version")
+    monkeypatch.setattr(sys, "platform", platform)
+    assert system.has_display() == has_one

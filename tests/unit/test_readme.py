@@ -1,13 +1,11 @@
-"""What the README promises is there: its links, its commands, its pictures, its figures."""
+"""What the README promises is there: its links, its pictures, its figures."""
 
 import re
 from xml.etree import ElementTree
 
 import pytest
-from typer.main import get_command
 from xray_tables import PROPERTIES, T1, T2, FilesInMemory, base, committed, done, log, stat
 
-from lab_env.cli import app
 from lab_env.course import registry
 from lab_env.display.architecture import DRAWING, KAFKA, S3, architecture_svg
 from lab_env.hudi.reader import read_table
@@ -24,19 +22,6 @@ LINKS = sorted(set(re.findall(r"\]\(([^)#:]+)\)", README)))
 @pytest.mark.parametrize("target", LINKS)
 def test_a_link_leads_somewhere(target):
     assert (REPOSITORY / target).exists()
-
-
-def test_every_make_target_it_names_exists():
-    makefile = (REPOSITORY / "Makefile").read_text()
-    named = set(re.findall(r"(?:^|`)make ([a-z]+)", README, re.MULTILINE))
-    assert {"lab", "test", "tour", "check"} <= named
-    assert all(f"\n{target}:" in makefile for target in named)
-
-
-def test_every_lab_command_it_names_exists():
-    known = set(get_command(app).commands)
-    named = set(re.findall(r"`(?:\.venv/bin/)?lab ([a-z]+)", README))
-    assert {"up", "reset", "bench", "doctor"} <= named <= known
 
 
 def test_its_picture_is_the_one_that_a_lesson_draws_with_the_addresses_of_its_lab():

@@ -150,10 +150,10 @@ def on_one_core(spark) -> Generator[bool]:
     """
     pages = SparkPages(spark)
     wait_for_executors(spark, len(services.Cluster().workers()))
-    found = [psutil.Process(executor_pid(pages.application, name)) for name in pages.working()]
     if not hasattr(psutil.Process, "cpu_affinity"):
         yield False
         return
+    found = [psutil.Process(executor_pid(pages.application, name)) for name in pages.working()]
     allowed = {process: process.cpu_affinity() for process in found}
     try:
         for process, cores in allowed.items():
