@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from linux import WITHOUT_NETWORK
-from own_lab import allowed, lab_environment
+from own_lab import allowed, lab_environment, not_here
 
 from lab_env.errors import LabError
 from lab_env.install import jars
@@ -225,7 +225,12 @@ def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_g
 
 # The network cut --------------------------------------------------------------------------------
 
-offline = pytest.mark.skipif(not can_cut, reason="this machine allows no network namespace")
+
+@pytest.fixture
+def offline():
+    """For tests without a network."""
+    if not can_cut:
+        not_here("this machine allows no network namespace")
 
 
 # The services end with the namespace, so one program in it takes the tour and the lab down again.
@@ -269,7 +274,7 @@ def report(tour):
     return json.loads((tour / "report.json").read_text())
 
 
-@offline
+@pytest.mark.usefixtures("offline")
 def test_the_whole_tour_runs_with_the_network_cut(report):
     assert report["ok"] and report["problems"] == []
 
@@ -336,7 +341,7 @@ def test_its_page_shows_four_pictures_and_no_secret(tour, report):
     assert secret not in page and secret not in json.dumps(report)
 
 
-@offline
+@pytest.mark.usefixtures("offline")
 def test_a_bundle_sets_up_another_machine_with_the_network_cut(machine, clone, tmp_path):
     lab = clone / ".venv" / "bin" / "lab"
     bundle = tmp_path / "bundle.tar"
@@ -382,7 +387,7 @@ def test_a_bundle_sets_up_another_machine_with_the_network_cut(machine, clone, t
         shutil.rmtree(other / ".venv")
 
 
-@offline
+@pytest.mark.usefixtures("offline")
 def test_a_first_set_up_without_network_says_so(machine, tmp_path):
     clone = machine.clone("an offline clone")
     status, output = machine.setup(clone, WITHOUT_NETWORK, LAB_CACHE=str(tmp_path / "cache"))
@@ -399,7 +404,7 @@ def test_a_full_disk_is_said_before_anything_is_fetched(machine, tmp_path):
     (tmp_path / "small").mkdir()
     small = with_small_disk(tmp_path / "small", megabytes=50)
     if not allows(small):
-        pytest.skip("this machine allows no mount namespace")
+        not_here("this machine allows no mount namespace")
     clone = machine.clone("a clone without disk")
     status, output = machine.setup(clone, small, LAB_CACHE=str(tmp_path / "small"))
     assert status != 0
