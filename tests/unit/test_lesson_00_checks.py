@@ -50,9 +50,15 @@ def test_one_order_paid_and_the_others_as_they_were_passes():
         ({"O-1": [NEW | {"customer_id": None}]}, "other orders, too: O-1"),
         ({"O-3": [NEW]}, "O-3 is still 'new'"),
         ({"O-3": [AS_PAID | {"amount": None}]}, "had the amount 15.00, and now it has None"),
-        ({"O-3": [AS_PAID | {"customer_id": "C-3"}]}, "had the customer_id C-17, and now it has C-3"),
+        (
+            {"O-3": [AS_PAID | {"customer_id": "C-3"}]},
+            "had the customer_id C-17, and now it has C-3",
+        ),
         ({"O-3": [AS_PAID | {"order_ts": NINE}]}, "its `order_ts` is still 09:15"),
-        ({"O-3": [AS_PAID | {"order_ts": HOURS_LATER}]}, "09:15:00 to 2026-11-20 14:15:00. Make it"),
+        (
+            {"O-3": [AS_PAID | {"order_ts": HOURS_LATER}]},
+            "09:15:00 to 2026-11-20 14:15:00. Make it",
+        ),
     ],
 )
 def test_a_payment_that_went_wrong_gets_its_reason(changed, reason):
