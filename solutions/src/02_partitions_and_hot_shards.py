@@ -946,7 +946,7 @@ plan = pd.DataFrame(
 )
 plan
 
-# %% proof="Small events need a shard per 1,000 records; large ones need more, and twice as many for four readers."
+# %% proof="Records decide for small events; for large ones bytes do, and four readers double the shards."
 ours, ours_for_four, large, large_for_four = (plan[name] for name in plan)
 assert (ours == plan.index / 1000).all() and (ours_for_four == ours).all()
 assert (large == 2 * ours).all() and (large_for_four == 2 * large).all()

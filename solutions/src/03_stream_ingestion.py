@@ -168,7 +168,7 @@ def stream_of(topic, at_most):
 
 
 # %% wrong="03.1"
-# expect: The largest batch has 50 records, where
+# expect: take the bound that the function is given
 def stream_of(topic, at_most):
     options = {"kafka.bootstrap.servers": broker, "subscribe": topic}
     options |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 50}
@@ -479,11 +479,11 @@ lab.use_reference("03.3")
 json_path, checkpoint = lab.path("orders_json"), lab.path("checkpoints/json")
 dead_path = lab.path("dead_letters")
 
-for records, path, memory in (
+for rows, path, memory in (
     (orders, json_path, checkpoint),
     (dead_letters, dead_path, lab.path("checkpoints/dead")),
 ):
-    to_files(records, path, memory, availableNow=True).awaitTermination()
+    to_files(rows, path, memory, availableNow=True).awaitTermination()
 
 orders_in_files = spark.read.json(json_path).count()
 dead_in_files = spark.read.json(dead_path).count()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 from lab_env.course.answers import Unreadable, as_number, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
@@ -19,7 +20,7 @@ CENT = Decimal("0.01")
 COLUMNS = ("order_id", "customer_id", "status", "amount", "order_ts", "partition_date")
 LATER = timedelta(minutes=5)
 
-Order = dict[str, object]  # its row, by column
+Order = dict[str, Any]  # its row, by column
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -486,7 +486,7 @@ def _rows_in(lab, path: str) -> int:
 
 
 @contextmanager
-def _all_stopped_after(spark, seconds: float) -> Iterator[None]:
+def _all_stopped_after(spark, seconds: float) -> Generator[None]:
     """Stop the session's streams if the block takes longer: an answer may wait for their end."""
 
     def stop() -> None:
