@@ -53,8 +53,8 @@ lab
 # [**consumer**](../docs/glossary.md#consumer); several of them share a topic by taking different partitions. Such a
 # team is a *consumer group*. Within a *consumer* group a partition has one consumer, so the number of partitions is
 # the highest number of consumers that can work at once; another group reads the same partitions for itself. (Kafka 4
-# also has *share groups*. In those, several consumers read one partition, without order.) Spark reads with one task
-# for each partition, too, unless `minPartitions` asks for more.
+# also has *share groups*. There several consumers can read one partition, but they do not keep its order.) Spark reads
+# with one task for each partition, too, unless `minPartitions` asks for more.
 #
 # Which partition gets an event? Its [**key**](../docs/glossary.md#key) decides. The client computes a
 # [**hash**](../docs/glossary.md#hash) of the key, a number that looks random but is always the same for the same
@@ -217,8 +217,8 @@ by_customer.head(3)
 # ### Exercise 02.2 · Read a partition
 #
 # Now a consumer. Complete the function: it reads one partition from its first event to its last, and returns the
-# events as a list of dictionaries, in their order. The client has what you need: `Consumer(...)` wants `bootstrap.servers` and
-# a `group.id`; `assign([TopicPartition(topic, partition, offset)])` chooses where to read;
+# events as a list of dictionaries, in their order. The client has what you need: `Consumer(...)` wants
+# `bootstrap.servers` and a `group.id`; `assign([TopicPartition(topic, partition, offset)])` chooses where to read;
 # `get_watermark_offsets(...)` says where the partition begins and ends; `consume(n, seconds)` waits at most
 # `seconds` and returns up to `n` messages. A partition may be empty.
 
@@ -540,8 +540,8 @@ assert boards["your key"].equals(boards["as sent"])
 # **A good place to pause, or to end.** You have what the course needs: go to *Key points*. This section and the next
 # are for those who meet Amazon Kinesis at work. They use the program `moto`, which runs on your machine, speaks
 # Kinesis's own protocol and places records as Kinesis does. Limits in these sections are computed from Amazon's
-# documentation. (To go on another day, click on this text and choose *Run All Above Selected Cell*: your answers stand in
-# the notebook, so everything to here runs again.)
+# documentation. (To go on another day, click on this text and choose *Run All Above Selected Cell*: your answers
+# stand in the notebook, so everything to here runs again.)
 #
 # Amazon Kinesis has the same idea under other names. A *stream* is cut into
 # [**shards**](../docs/glossary.md#shard); an event, here a *record*, must carry a
