@@ -160,8 +160,7 @@ assert after_insert.objects > 10
 # %% [markdown]
 # The rows lie in just two Parquet files (`base`), one in each partition. (Parquet is a file format that
 # stores a table column by column.) The other objects are the table's own bookkeeping, nearly all of it under
-# `.hoodie`: the
-# [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
+# `.hoodie`: the [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
 # table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the
 # table's settings. The bookkeeping is what makes a folder of files a table. (Most of the bytes of a file
 # with one row are a nearly empty filter with room for 60,000 keys, Hudi's default; lesson 05 makes it smaller.)
@@ -349,8 +348,7 @@ lab.check("00.2", as_of)
 
 # %% right="00.2"
 def as_of(instant, path):
-    rows = spark.read.load(path, format="hudi", **{"as.of.instant": instant})
-    return rows.drop("_hoodie_record_key").filter("amount > 0")
+    return spark.read.load(path, format="hudi", **{"as.of.instant": instant})
 
 
 # %% wrong="00.2"

@@ -699,8 +699,9 @@ assert not acknowledged & failed
 # that are in step have it. On this one-replica topic the leader alone has it; a power failure may still lose it. (With
 # `acks=0` the client does not wait for the broker, and calls each send a success.)
 #
-# A *failed* event may be in the topic, too. "Failed" by time-out means only that no answer came in time: the event may have been on its way already. Nobody
-# can tell from the answers alone. Therefore the course's own record knows three states:
+# A *failed* event may be in the topic, too. "Failed" by time-out means only that no answer came in time: the event may
+# have been on its way already. Nobody can tell from the answers alone. Therefore the course's own record knows three
+# states:
 #
 # - [**acknowledged**](../docs/glossary.md#acknowledgement): it is in the topic;
 # - **failed**: it certainly is not, because it never left, or the broker refused it;
@@ -824,7 +825,7 @@ assert {"event", "late", "resend", "malformed"} == set(kinds.index)
 # ### The board
 #
 # What can the board show of these events? A topic has no rows that change: an order is in it once per change, and once
-# more per resend. Here are the revenue of all events, and that of the newest event of each order:
+# more per resend. Here is the revenue of all events, and beside it that of the newest event of each order:
 
 # %%
 intact = frame[~frame["kind"].str.startswith("malformed")]
@@ -847,9 +848,9 @@ assert len(newest) == (ends["op"] != "erase").sum() < len(events)
 assert board["newest of each order"].sum() < board["all events"].sum()
 
 # %% [markdown]
-# The left column counts orders several times. The right one is the board, late and resent events or not. But to make
-# it, this cell has read the whole topic and held every order in memory, and the next event makes it old. The lessons to
-# come keep such a board without reading everything again.
+# The left column counts orders several times. The right one is the board, whatever came late or twice. But to make it,
+# this cell has read the whole topic and held every order in memory, and the next event makes it old. The lessons to come
+# keep such a board without reading everything again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 6 minutes. Open Locust's page on the projector and change the number of users while it runs; the
