@@ -838,8 +838,9 @@ events = pd.DataFrame(
 newest = events.sort_values("order_ts").drop_duplicates("order_id", keep="last")
 newest = newest[newest["op"] != "erase"]
 
-board = {"all events": events, "newest of each order": newest}
-board = pd.DataFrame({name: rows.groupby("status")["amount"].sum() for name, rows in board.items()})
+boards = {"all events": events, "newest of each order": newest}
+sums = {name: rows.groupby("status")["amount"].sum() for name, rows in boards.items()}
+board = pd.DataFrame(sums).fillna(0)  # no living order is erased
 styled(board, "{:,.2f}")
 
 # %% proof="All events together count orders several times; the newest ones count each living order once."
