@@ -866,7 +866,8 @@ assert sum("/state/" in file.key for file in lab.files(lab.path("checkpoints/onc
 #
 # ### The board
 #
-# Every event is there exactly once. So what does the board show? Beside it stands what the shop's own books say.
+# In the files of the last stream every event is there exactly once. So what does the board show? Beside it stands
+# what the shop's own books say.
 
 # %%
 from lab_env.lessons.l03.figures import books
