@@ -3,12 +3,14 @@
 So judging is tested without services, and a check never looks at the text of the learner's code.
 """
 
-import dis
+import ast
 import importlib
+import inspect
 import linecache
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from textwrap import dedent
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol
 
@@ -99,13 +101,13 @@ def checks_of_lesson(number: str) -> dict[str, type[Check]]:
 
 
 def unfilled(answer: Any) -> bool:
-    """Whether an answer is still the stub: `...`, an empty function, or a collection with one.
+    """Whether an answer is still the stub: `...`, a function of `...`, or a collection with one.
 
     Args:
         answer: a value, a function, a class, or a collection of them (or of collections).
     """
     if isinstance(answer, FunctionType):
-        return _is_empty(answer)
+        return _is_stub(answer)
     if isinstance(answer, type):  # what it inherits is filled in elsewhere
         return any(map(unfilled, vars(answer).values()))
     if isinstance(answer, dict):
@@ -115,12 +117,19 @@ def unfilled(answer: Any) -> bool:
     return answer is ...
 
 
-def _is_empty(function: FunctionType) -> bool:
-    # A body of `...`, `pass` or a docstring compiles to nothing but the return of None.
-    code = [step for step in dis.get_instructions(function) if step.opname not in ("RESUME", "NOP")]
-    names = [step.opname for step in code]
-    returns_none = names in (["LOAD_CONST", "RETURN_VALUE"], ["RETURN_CONST"])
-    return returns_none and code[0].argval is None
+def _is_stub(function: FunctionType) -> bool:
+    # `...`, `pass` and `return None` compile to the same: only the source tells a stub from an
+    # answer that does nothing. A function without source did not come from a learner's cell.
+    try:
+        [definition] = ast.parse(dedent(inspect.getsource(function))).body
+    except (OSError, SyntaxError):
+        return False
+    if not isinstance(definition, ast.FunctionDef):  # a lambda
+        return False
+    body = definition.body[ast.get_docstring(definition) is not None :]
+    return bool(body) and all(
+        isinstance(line, ast.Expr) and getattr(line.value, "value", None) is ... for line in body
+    )
 
 
 def mistake(error: BaseException, answer: Any = None) -> str:

@@ -75,7 +75,7 @@ lab.architecture()
 # Read it from left to right. [**Locust**](../docs/glossary.md#locust) plays the shop's customers and
 # sends *order events*: an order is created, updated, cancelled, or erased because the customer asks for
 # it. **Kafka** keeps the events of one order in order. **Spark** reads them as a stream and writes them
-# three times: as plain JSON files, and as two **Hudi** tables, one of each type that Hudi has. A
+# three times: to JSON files and to one table of each **Hudi** type. A
 # [**lakehouse**](../docs/glossary.md#lakehouse) is this last part: tables with keys, updates and
 # history, made of ordinary files on an object store.
 #
@@ -86,8 +86,8 @@ lab.architecture()
 HTML(draw_tour())
 
 # %% [markdown]
-# The further left a line, the fresher the board. The text above it is the verdict of the shop's own
-# record of what it sent. At the end of the course you can build, break and repair each part of this.
+# The further left a line, the fresher the board. The text above the chart compares the tables with the
+# shop's record of what it sent. At the end of the course you can build, break and repair each part of this.
 
 # %% [markdown]
 # ## A first table
@@ -119,7 +119,7 @@ orders.show()
 # - the [**partition path**](../docs/glossary.md#partition-path) tells in which folder it lies: one for
 #   each `partition_date`.
 #
-# **Predict:** three rows, in two partitions. How many objects will be on the store after this write?
+# **Predict:** three rows, in two partitions. How many objects lie below the table's path after this write?
 # Put your guess in place of the dots; it counts when it is at most 5 off.
 
 # %%
@@ -147,25 +147,27 @@ after_insert
 # %%
 lab.record_actual("00.p1", after_insert.objects)
 
+# %% [markdown]
+# What are they all for? `parts` counts the objects by what they belong to:
+
 # %%
 after_insert.parts()
 
 # %% proof="The first write made one data file per partition, and over ten objects in all."
 assert len(after_insert.files) == 2  # one data file in each partition
-assert after_insert.objects > 10  # most people say 1, 2 or 3
+assert after_insert.objects > 10
 
 # %% [markdown]
-# Most people expect two or three objects. The rows do lie in just two Parquet files (`base`), one in
-# each partition. (Parquet is a file format that stores a table column by column.) The other objects are
-# the table's own bookkeeping, nearly all of it under `.hoodie`: the
-# [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
+# The rows lie in just two Parquet files (`base`), one in each partition. (Parquet is a file format that
+# stores a table column by column.) The other objects are the table's own bookkeeping, nearly all of it under
+# `.hoodie`: the [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
 # table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the
 # table's settings. The bookkeeping is what makes a folder of files a table. (Most of the bytes of a file
 # with one row are a nearly empty filter with room for 60,000 keys, Hudi's default; lesson 05 makes it smaller.)
 #
 # In the drawing, time goes from left to right. Each dot is an
-# [**instant**](../docs/glossary.md#instant): one write that the timeline names. Below it are the files
-# that this write made.
+# [**instant**](../docs/glossary.md#instant): one action that the timeline names, such as a write, later also
+# a cleaning or a compaction. Below it are the files that this action made.
 #
 # Now we read it back. Hudi has added columns of its own, whose names begin with `_hoodie`.
 
@@ -175,7 +177,8 @@ columns = ["_hoodie_commit_time", "order_id", "status", "amount", "partition_dat
 table.select(columns).orderBy("order_id").show()
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 8 minutes. Ask what each folder of the listing is for before anybody reads the text.
+# *For instructors.* 8 minutes. Most people predict two or three objects. Ask what each folder of the listing
+# is for before anybody reads the text.
 
 # %% [markdown]
 # ## An update
@@ -189,6 +192,17 @@ table.select(columns).orderBy("order_id").show()
 # Complete the function. It reads one order from the table at `path`, changes its status to `paid` and its
 # `order_ts` to five minutes later, and writes this one row back. The columns of an order are
 # `orders.columns`; a read table has more, which Hudi has added.
+#
+# Two methods of a DataFrame help, here with other columns. `where` keeps rows; `withColumn` adds a column or
+# replaces one, by a constant (`F.lit`) or by an expression of SQL (`F.expr`):
+#
+# ```python
+# cheap = orders.where(F.col("amount") < 50)
+# cheap.withColumn("campaign", F.lit("autumn")).withColumn("amount", F.expr("amount * 0.9"))
+# ```
+#
+# SQL is as good: `orders.createOrReplaceTempView("all_orders")` gives a DataFrame a name, and
+# `spark.sql("SELECT ... FROM all_orders")` returns a new one.
 
 # %% exercise="00.1"
 from pyspark.sql import functions as F
@@ -239,6 +253,15 @@ def pay(order_id, path):
 
 
 # %% wrong="00.1"
+# expect: Make it five minutes later
+def pay(order_id, path):
+    table = spark.read.format("hudi").load(path).select(orders.columns)
+    paid = table.where(F.col("order_id") == order_id).withColumn("status", F.lit("paid"))
+    paid = paid.withColumn("order_ts", F.expr("order_ts + INTERVAL 5 HOURS"))
+    paid.write.format("hudi").options(**table_options).mode("append").save(path)
+
+
+# %% wrong="00.1"
 # expect: other orders, too
 def pay(order_id, path):
     table = spark.read.format("hudi").load(path).select(orders.columns)
@@ -249,8 +272,8 @@ def pay(order_id, path):
 
 # %% [markdown]
 # When you are stuck, `lab.hint("00.1")` helps, one hint at a time. After your first attempt,
-# `lab.solution("00.1")` shows an answer. `lab.progress()` shows how far you are in the course. And where
-# the lesson goes on with your answer, the next cell takes the reference answer if you have none.
+# `lab.solution("00.1")` shows an answer. `lab.progress()` shows how far you are in the course. Later cells
+# use your answer; without one, `lab.use_reference` supplies ours.
 
 # %%
 lab.use_reference("00.1")
@@ -306,7 +329,7 @@ assert len(after_update.files) == 3
 #
 # Until the table is cleaned (lesson 07), the old file is still there, so the past can be queried, too. The
 # reader's option is `as.of.instant`, and its value an instant's **requested** time. Complete the function:
-# it returns the rows of the table at `path` as of an instant.
+# it returns the rows of the table at `path` as of an instant, as a DataFrame.
 
 
 # %% exercise="00.2"
@@ -325,7 +348,13 @@ lab.check("00.2", as_of)
 
 # %% right="00.2"
 def as_of(instant, path):
-    return spark.read.load(path, format="hudi", **{"as.of.instant": instant}).toPandas()
+    return spark.read.load(path, format="hudi", **{"as.of.instant": instant})
+
+
+# %% wrong="00.2"
+# expect: as a DataFrame of Spark
+def as_of(instant, path):
+    return spark.read.option("as.of.instant", instant).format("hudi").load(path).toPandas()
 
 
 # %% wrong="00.2"
@@ -345,7 +374,7 @@ def as_of(instant, path):
 lab.use_reference("00.2")
 
 # %%
-insert, update = after_update.instants[:2]
+insert, update = after_update.instants[0], after_update.instants[-1]
 before = as_of(insert.requested, path)
 before.select("order_id", "status").orderBy("order_id").show()
 
@@ -364,8 +393,8 @@ assert as_of(update.requested, path).where("status = 'paid'").count() == 1
 #
 # Three rows are easy to count by hand. A stream is not. So the load generator keeps a
 # [**ledger**](../docs/glossary.md#ledger): it writes down each event that it hands to Kafka, and what the
-# broker answered. The ledger lies outside Kafka and Spark, so it can tell which rows a table lacks, has
-# twice, or shows in an old version.
+# broker answered. The ledger lies outside Kafka and Spark, so it can tell which rows are missing, duplicated
+# or out of date.
 #
 # Six seconds of customers, 300 events per second; the cell waits for the end:
 
@@ -378,8 +407,8 @@ with lab.load(topic, rate=300, seconds=6) as load:
 lab.ledger(topic)
 
 # %% [markdown]
-# The shop makes the trouble that real ones make: some events arrive *late*, some twice (a *resend*), and
-# some are *malformed*. How many messages does Kafka hold? Spark can read the
+# The shop misbehaves as real ones do: some events arrive *late*, some twice (a *resend*), and some are
+# *malformed*. How many messages does Kafka hold? Spark can read the
 # [**topic**](../docs/glossary.md#topic), Kafka's list of them, as a table:
 
 # %%
@@ -405,8 +434,8 @@ assert acknowledged == messages > 1000
 #
 # ### Exercise 00.3 · The board
 #
-# Now the board. Complete the function: from rows with `status` and `amount` it makes one row per status,
-# with the sum of the amounts as `revenue`.
+# Now the board. Complete the function: from a DataFrame with `status` and `amount` it makes one with a row
+# per status, with the sum of the amounts as `revenue`.
 
 
 # %% exercise="00.3"
@@ -436,11 +465,23 @@ def revenue_by_status(rows):
     return rows.groupBy("status").agg(F.count("amount").alias("revenue"))
 
 
+# %% wrong="00.3"
+# expect: the amounts add up to
+def revenue_by_status(rows):
+    return rows.groupBy("status").agg(F.sum_distinct("amount").alias("revenue"))
+
+
+# %% wrong="00.3"
+# expect: as a DataFrame of Spark
+def revenue_by_status(rows):
+    return rows.toPandas().groupby("status")["amount"].sum().to_frame("revenue")
+
+
 # %%
 lab.use_reference("00.3")
 
 # %% [markdown]
-# `parsing` is the finished pipeline's, and lesson 03 opens it: it makes typed rows of the valid messages.
+# `parsing` comes from the finished pipeline; lesson 03 explains it. It makes typed rows of the valid messages.
 # One board is made of these rows as they are. For the other you first write them into a Hudi table, with the
 # options from above. **Predict:** on which of the two boards is there more revenue?
 
@@ -474,8 +515,8 @@ assert verdict.ok and in_table < in_messages
 
 # %% [markdown]
 # The messages have each change of an order as a row of its own, and resends, so the `GROUP BY` counts
-# orders again and again. The table has one row per order, in its newest version, and the ledger has
-# nothing to object. So the board can go on the wall:
+# orders again and again. The table has one row per order, in its newest version, and the ledger finds no
+# difference. So the board can go on the wall:
 
 # %%
 HTML(draw_board(board))

@@ -120,12 +120,13 @@ def make_event(op, order_id):
 
 def report(user, kind, event, handed_at, error=None):
     """Tell Locust about a request; `error` is what Kafka's client said, None for a success."""
+    failure = None if error is None else Exception(error.str())
     user.environment.events.request.fire(
         request_type=kind,
         name=event["op"],
         response_time=1000 * (time.perf_counter() - handed_at),  # milliseconds
         response_length=0,
-        exception=error and Exception(error.str()),
+        exception=failure,
         context=event,
     )
 
@@ -178,8 +179,9 @@ assert 100 < trusting.requests["requests"].sum() < 520
 assert trusting.requests["failures"].sum() == 0 and trusting.requests["p50_ms"].max() < 1
 
 # %% [markdown]
-# The rate is *users × tasks per second*. And there was no failure, and no time at all: `p50_ms` and `p95_ms` are
-# [**percentiles**](../docs/glossary.md#percentile), the time that 50 and 95 of 100 requests did not exceed.
+# The rate is *users × tasks per second*. No request failed, and each took almost no time. `p50_ms` and `p95_ms`
+# are [**percentiles**](../docs/glossary.md#percentile): half of the requests took at most `p50_ms`, 95 percent at
+# most `p95_ms`.
 #
 # That is too good. `produce` only puts the event into a queue of the client, here, in this process. A thread of the
 # client sends it later. We have measured our own memory.
@@ -187,9 +189,9 @@ assert trusting.requests["failures"].sum() == 0 and trusting.requests["p50_ms"].
 # ### Exercise 01.1 · A send that waits for the answer
 #
 # The broker's answer, the [**delivery report**](../docs/glossary.md#delivery-report), comes to a function that you
-# give to `produce` as `on_delivery`: the client calls it with `(error, message)`, and `error` is None for a success. It
-# does so only inside `producer.poll(0)`, which looks for answers without waiting, and `producer.flush()`, which waits
-# until none is missing. Complete the user:
+# give to `produce` as `on_delivery`: the client calls it with `(error, message)`, and `error` is None for a success.
+# The client calls it only while you call `poll(0)`, which does not wait, or `flush()`, which waits for every answer.
+# Complete the user:
 #
 # - `send` reports `"HANDED"` when `produce` has returned, reports `"KAFKA"` when the answer comes, and polls.
 # - `on_stop`, which Locust calls when the user ends, waits for the last answers.
@@ -353,7 +355,7 @@ assert by_kind.loc["HANDED", "p50_ms"] < by_kind.loc["KAFKA", "p50_ms"]
 # In the real shop, **of ten events six create an order, three update one, and one cancels one**. Give the user the
 # tasks `update` and `cancel`, with weights beside the 6 of `create`. Each takes one of the user's open orders,
 # `self.orders`, and sends an event with the operation `"update"` or `"cancel"`. Nothing may happen to an order after
-# its cancellation. A user that has no open order does nothing.
+# its cancellation. A user that has no open order does nothing. Replace each line of dots by a method like `create`.
 
 
 # %% exercise="01.2"
@@ -445,12 +447,12 @@ lab.use_reference("01.2")
 # | `constant_throughput(n)` | tasks per second | n tasks per second, evenly spaced |
 # | `poisson(n)` | tasks per second, on average | n tasks per second, at random moments, as real customers do |
 #
-# All of them hold for *one* user. And all are upper limits: when a task takes longer than the pace allows, the user
+# All four apply per user, and all are upper limits: when a task takes longer than the pace allows, the user
 # falls behind. So never believe the rate that you asked for. Measure the rate that you got.
 #
 # ### Exercise 01.3 · A target rate
 #
-# Twenty users shall send **500 events per second in total**. The check reads the pace that they ask for, runs them, and
+# Twenty users should send **500 events per second in total**. The check reads the pace that they ask for, runs them, and
 # measures the rate that they get.
 
 # %% exercise="01.3"
@@ -532,8 +534,8 @@ assert 0.5 < sent["create"] / sent.sum() < 0.7 and 0.05 < sent["cancel"] / sent.
 #
 # Real load is not steady. A shop has quiet hours, and a sale that begins at noon sharp. In Locust, a
 # [**load shape**](../docs/glossary.md#load-shape) decides how many users there are at each moment: a class with a
-# method `tick`, which Locust calls about once per second. It returns two numbers: how many users there shall be, and
-# how many may start or stop in one second. When it returns `None`, the test ends.
+# method `tick`, which Locust calls about once per second. It returns two numbers: the number of users,
+# and how many may start or stop per second. When it returns `None`, the test ends.
 #
 # ### Exercise 01.4 · The sale
 #
@@ -553,7 +555,7 @@ class Sale(LoadTestShape):
     """Quiet, a burst of four seconds, quiet again."""
 
     def tick(self):
-        """How many users there shall be now, and how many may start or stop in a second."""
+        """The number of users now, and how many may start or stop per second."""
         # BEGIN SOLUTION
         seconds = self.get_run_time()
         if seconds < 2:
@@ -693,10 +695,13 @@ assert acknowledged | failed == handed
 assert not acknowledged & failed
 
 # %% [markdown]
-# Every acknowledged event is in the topic: that is what an acknowledgement means with `acks=all`, the client's default.
-# (With `acks=0` the client does not wait for the broker, and calls each send a success.) A *failed* one may be there
-# too. "Failed" by time-out means only that no answer came in time: the event may have been on its way already. Nobody
-# can tell from the answers alone. Therefore the course's own record knows three states:
+# Every acknowledged event is in the topic. By default (`acks=all`) the broker acknowledges an event when all replicas
+# that are in step have it. On this one-replica topic the leader alone has it; a power failure may still lose it. (With
+# `acks=0` the client does not wait for the broker, and calls each send a success.)
+#
+# A *failed* event may be in the topic, too. "Failed" by time-out means only that no answer came in time: the event may
+# have been on its way already. Nobody can tell from the answers alone. Therefore the course's own record knows three
+# states:
 #
 # - [**acknowledged**](../docs/glossary.md#acknowledgement): it is in the topic;
 # - **failed**: it certainly is not, because it never left, or the broker refused it;
@@ -715,7 +720,7 @@ assert not acknowledged & failed
 # ## The shop's own load
 #
 # Put your classes into one file, and you have a *locustfile*: `locust -f shop.py` runs it as a program of its own. The
-# shop's is built like yours, only grown up: `lab_env/shop/locustfile.py`, which `lab.load` starts. It adds four things:
+# shop's is built the same way, with four additions: `lab_env/shop/locustfile.py`, which `lab.load` starts.
 #
 # - **It runs in several processes** when one is not enough: Locust's *master* starts workers, splits the users among
 #   them and adds up their numbers.
@@ -795,7 +800,7 @@ assert frame[frame["state"] == "acked"].groupby("order_id")["partition"].nunique
 lab.ledger()
 
 # %% [markdown]
-# Does the ledger agree with the topic? `settle` reads the topic, holds each message against the ledger, and decides
+# Does the ledger agree with the topic? `settle` reads the topic, compares each message with the ledger, and decides
 # every send that was unknown:
 
 # %%
@@ -816,6 +821,37 @@ assert {"event", "late", "resend", "malformed"} == set(kinds.index)
 # %% [markdown]
 # They agree to the message. That is the verdict that later lessons ask for: whatever the board shows, the ledger knows
 # what it should show.
+#
+# ### The board
+#
+# What can the board show of these events? A topic has no rows that change: an order is in it once per change, and once
+# more per resend. Here is the revenue of all events, and beside it that of the newest event of each order:
+
+# %%
+intact = frame[~frame["kind"].str.startswith("malformed")]
+places = set(zip(intact["partition"], intact["offset"], strict=True))
+events = pd.DataFrame(
+    json.loads(message.value())
+    for message in read_topic(BROKER, lab.topic("orders"))
+    if (message.partition(), message.offset()) in places
+)
+newest = events.sort_values("order_ts").drop_duplicates("order_id", keep="last")
+newest = newest[newest["op"] != "erase"]
+
+boards = {"all events": events, "newest of each order": newest}
+sums = {name: rows.groupby("status")["amount"].sum() for name, rows in boards.items()}
+board = pd.DataFrame(sums).fillna(0)  # no living order is erased
+styled(board, "{:,.2f}")
+
+# %% proof="All events together count orders several times; the newest ones count each living order once."
+ends = intact.sort_values("order_ts").drop_duplicates("order_id", keep="last")
+assert len(newest) == (ends["op"] != "erase").sum() < len(events)
+assert board["newest of each order"].sum() < board["all events"].sum()
+
+# %% [markdown]
+# The left column counts orders several times. The right one is the board, whatever came late or twice. But to make it,
+# this cell has read the whole topic and held every order in memory, and the next event makes it old. The lessons to come
+# keep such a board without reading everything again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 6 minutes. Open Locust's page on the projector and change the number of users while it runs; the

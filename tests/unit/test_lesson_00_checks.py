@@ -18,13 +18,16 @@ from lab_env.lessons.l00.checks import (
     ReadsThePast,
     SumsByStatus,
     _statuses,
+    payment_in,
 )
 
 NINE, LATER = datetime(2026, 11, 20, 9, 15), datetime(2026, 11, 20, 9, 20)
+HOURS_LATER = datetime(2026, 11, 20, 14, 15)
 AMOUNT = Decimal("15.00")
-NEW = ("new", AMOUNT, NINE)
+NEW = {"customer_id": "C-17", "status": "new", "amount": AMOUNT, "order_ts": NINE}
+AS_PAID = NEW | {"status": "paid", "order_ts": LATER}
 BEFORE = {"O-1": NEW, "O-2": NEW, "O-3": NEW}
-PAID = PaidOrder(BEFORE, {"O-1": [NEW], "O-2": [NEW], "O-3": [("paid", AMOUNT, LATER)]})
+PAID = PaidOrder(BEFORE, {"O-1": [NEW], "O-2": [NEW], "O-3": [AS_PAID]})
 
 
 def reason_of(verdict) -> str:
@@ -41,11 +44,21 @@ def test_one_order_paid_and_the_others_as_they_were_passes():
     [
         ({"O-1": None, "O-2": None}, "O-1 and O-2 are gone: your write replaced the table"),
         ({"O-3": None}, "O-3 is gone"),
-        ({"O-3": [NEW, ("paid", AMOUNT, LATER)]}, "O-3 has 2 rows"),
-        ({"O-1": [("paid", AMOUNT, LATER)]}, "other orders, too: O-1"),
+        ({"O-4": [AS_PAID]}, "another order, O-4"),
+        ({"O-3": [NEW, AS_PAID]}, "O-3 has 2 rows"),
+        ({"O-1": [AS_PAID]}, "other orders, too: O-1"),
+        ({"O-1": [NEW | {"customer_id": None}]}, "other orders, too: O-1"),
         ({"O-3": [NEW]}, "O-3 is still 'new'"),
-        ({"O-3": [("paid", None, LATER)]}, "had the amount 15.00, and now it has None"),
-        ({"O-3": [("paid", AMOUNT, NINE)]}, "its `order_ts` is still 09:15"),
+        ({"O-3": [AS_PAID | {"amount": None}]}, "had the amount 15.00, and now it has None"),
+        (
+            {"O-3": [AS_PAID | {"customer_id": "C-3"}]},
+            "had the customer_id C-17, and now it has C-3",
+        ),
+        ({"O-3": [AS_PAID | {"order_ts": NINE}]}, "its `order_ts` is still 09:15"),
+        (
+            {"O-3": [AS_PAID | {"order_ts": HOURS_LATER}]},
+            "09:15:00 to 2026-11-20 14:15:00. Make it",
+        ),
     ],
 )
 def test_a_payment_that_went_wrong_gets_its_reason(changed, reason):
@@ -62,7 +75,7 @@ def test_the_past_is_new_and_then_paid():
     [
         (PastRows([], ["paid"]), "your rows have no O-1"),
         (PastRows(["paid"], ["paid"]), "That is the newest state"),
-        (PastRows(["new"], ["new"]), "as of the second ['new']"),
+        (PastRows(["new"], ["new"]), "as of the payment ['new']"),
         (PastRows(["new", "new"], ["paid"]), "O-1 is ['new', 'new']"),
     ],
 )
@@ -70,19 +83,34 @@ def test_another_past_gets_its_reason(rows, reason):
     assert reason in reason_of(ReadsThePast.judge(rows))
 
 
-def test_the_past_is_read_from_a_table_of_any_kind_and_from_nothing_else():
-    frame = pd.DataFrame({"order_id": ["O-1", "O-2"], "status": ["new", "paid"], "amount": [1, 2]})
-    assert _statuses(frame) == _statuses(frame.to_dict("records")) == ["new"]
+class Table:
+    """A DataFrame as far as a check sees it."""
+
+    def __init__(self, rows):
+        self.toPandas = lambda: pd.DataFrame(rows)
+
+
+def test_the_past_is_read_from_what_the_lesson_can_go_on_with():
+    rows = [{"order_id": "O-1", "status": "new"}, {"order_id": "O-2", "status": "paid"}]
+    assert _statuses(Table(rows)) == ["new"]
     with pytest.raises(Unreadable, match="returned nothing"):
         _statuses(None)
+    with pytest.raises(Unreadable, match="DataFrame of Spark"):
+        _statuses(pd.DataFrame(rows))
 
 
-def test_a_table_with_one_write_has_no_past_to_ask_for():
-    lab = SimpleNamespace(
-        path=str, xray=lambda path: SimpleNamespace(completed_writes={"20261120091500705": None})
-    )
-    with pytest.raises(Unreadable, match="one write only"):
-        ReadsThePast.observe(lab, lambda instant, path: [])
+@pytest.mark.parametrize(
+    "statuses", [("new", "paid"), ("new", "new", "paid"), ("new", "paid", "new", "paid", "paid")]
+)
+def test_the_payment_is_found_however_often_the_writes_ran(statuses):
+    before, payment = payment_in({str(at): [status] for at, status in enumerate(statuses)})
+    assert int(payment) == int(before) + 1
+    assert (statuses[int(before)], statuses[int(payment)]) == ("new", "paid")
+
+
+def test_a_table_without_a_payment_has_no_past_to_ask_for():
+    with pytest.raises(Unreadable, match="not paid in the table"):
+        payment_in({"1": ["new"], "2": ["new"]})
 
 
 BOARD = BoardOfAnswer(
@@ -109,15 +137,21 @@ def test_a_wrong_board_gets_its_own_numbers_back(changed, reason):
     assert reason in reason_of(SumsByStatus.judge(replace(BOARD, answer=BOARD.answer | changed)))
 
 
-def test_the_board_is_asked_for_hidden_orders_and_read_from_any_table():
-    def answer(rows):
-        frame = pd.DataFrame(rows, columns=["order_id", "status", "revenue"])
-        return frame.groupby("status")["revenue"].sum()
+def judged(kept):
+    """The verdict on the sums of the amounts that `kept` leaves of a status."""
+
+    def answer(orders):
+        of = {
+            status: [amount for _, its, amount in orders if its == status]
+            for _, status, _ in orders
+        }
+        return Table([{"status": name, "revenue": sum(kept(of[name]))} for name in of])
 
     spark = SimpleNamespace(createDataFrame=lambda rows, schema: rows)
     lab = SimpleNamespace(spark=spark, topic="lesson-00.{}".format)
-    facts = SumsByStatus.observe(lab, answer)
-    assert isinstance(SumsByStatus.judge(facts), Passed)
-    assert len(facts.revenue) == 4 and sum(facts.orders.values()) == 40
-    with pytest.raises(Unreadable, match="returned nothing"):
-        SumsByStatus.observe(lab, lambda rows: None)
+    return SumsByStatus.judge(SumsByStatus.observe(lab, answer))
+
+
+def test_the_board_is_asked_for_hidden_orders_of_which_some_cost_the_same():
+    assert isinstance(judged(list), Passed)
+    assert "add up to" in reason_of(judged(set))

@@ -87,6 +87,9 @@ def mix(create, update, cancel, /, changed_after=0, error="", **weights):
         (mix(78, 391, 130, update=30, cancel=10), "yours are create 6, update 30, cancel 10"),
         (mix(300, 180, 120, cancel=2), "30% of the events are updates and 20% cancellations"),
         (mix(420, 110, 70), "Weights are compared"),
+        # chance hides the difference
+        (mix(180, 95, 25, update=4), "yours are create 6, update 4, cancel 1"),
+        (mix(190, 80, 30, update=2), "yours are create 6, update 2, cancel 1"),
         (mix(360, 180, 60, changed_after=7), "7 orders changed again"),
     ],
 )
@@ -97,6 +100,10 @@ def test_a_wrong_mix_is_told_what_it_did(facts, reason):
 def test_the_mix_passes_with_what_chance_does_to_it():
     for update, cancel in ((180, 60), (150, 75), (210, 45)):
         assert isinstance(TheMix.judge(mix(600 - update - cancel, update, cancel)), Passed)
+
+
+def test_the_weights_of_more_tasks_than_three_are_judged_by_their_shares():
+    assert isinstance(TheMix.judge(mix(360, 180, 60, update=2, update_other=1)), Passed)
 
 
 @pytest.mark.parametrize(

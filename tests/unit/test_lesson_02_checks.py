@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pandas as pd
@@ -35,10 +36,16 @@ from lab_env.shop.skew import CELEBRITY, marketplace_events
         (Sent(400, 800, 400), "800 receipts for 400 events: one for each"),
         (Sent(400, 400, 400, other_key=400), "400 have another key"),
         (Sent(400, 400, 800, other_event=400), "400 messages of the topic are none"),
+        (Sent(400, 400, 400, refused_receipts=1), "The broker refused it"),
     ],
 )
 def test_a_send_that_loses_or_changes_events_is_told_its_numbers(facts, reason):
     assert reason in SendAndKeepReceipts.judge(facts).reason
+
+
+def test_the_check_sends_keys_of_every_form_that_the_client_takes():
+    keys = {type(checks.key_of_the_check(event)) for event in marketplace_events(100)}
+    assert keys == {str, bytes, type(None)}
 
 
 def test_a_receipt_for_each_event_passes():
@@ -70,7 +77,9 @@ def test_an_answer_that_never_returns_is_given_up():
     assert checks._within(0.1, time.sleep, 5) == ((), False)
 
 
-@pytest.mark.parametrize("events", [None, 5, [1, 2], [{"order_id": "O-1"}]])
+@pytest.mark.parametrize(
+    "events", [None, 5, [1, 2], [{"order_id": "O-1"}], ({"number": n} for n in count())]
+)
 def test_what_is_no_list_of_events_is_unreadable(events):
     with pytest.raises(Unreadable):
         checks._within(5, lambda: events)
@@ -146,6 +155,14 @@ def test_a_key_with_all_duties_done_passes():
     assert isinstance(AKeyThatSpreads.judge(GOOD), Passed)
 
 
+def test_the_orders_of_a_customer_come_from_two_days_and_an_order_from_one():
+    events = pd.DataFrame(checks.two_days(seed=5))
+    days = {
+        key: events.groupby(key)["partition_date"].nunique() for key in ("customer_id", "order_id")
+    }
+    assert days["customer_id"].eq(2).sum() > 100 and days["order_id"].eq(1).all()
+
+
 def test_the_marketplace_is_the_same_each_time_and_has_a_celebrity():
     events = marketplace_events(2_000)
     assert events == marketplace_events(2_000)
@@ -186,6 +203,10 @@ def test_a_sizing_that_is_no_whole_number_is_unreadable(shards):
         (lambda *load: Sizing(*load, 0).needed + 1, "you pay for 2"),
         (lambda events, size, readers: events // 1000, "0 shards take 0 events"),
         (lambda events, size, readers: -(-events // 1000), "your 2 shards take 2 MB/s"),
+        (
+            lambda events, size, readers: Sizing(events, size / 1.048576, readers, 0).needed,
+            "are 1.02 MB/s; your 1 shards",
+        ),
     ],
 )
 def test_a_wrong_sizing_is_told_the_limit_that_it_breaks(answer, reason):

@@ -150,6 +150,7 @@ def test_what_is_not_two_dataframes_is_told_what_it_is(answer, shown):
         (Batches((437,), 437, 437, 100), "One batch of 437 records; at most 100"),
         (Batches((101, 100), 201, 201, 100), "101"),
         (Batches((100, 100), 200, 437, 100), "200 of the 437"),
+        (Batches((100, 100, 30), 230, 230, 130), "The largest batch has 100 records, where 130"),
     ],
 )
 def test_a_stream_that_is_not_bounded_or_not_complete_is_told_why(facts, reason):
@@ -188,7 +189,10 @@ def test_a_query_with_more_batches_than_spark_keeps_reports_of_has_read_everythi
         (TwoRuns((30, 7), (30, 30), 2), "whose list has a batch 0 already"),
         (TwoRuns((30, 7), (30, 33), 2), "hold 33 rows; 37"),
         (TwoRuns((30, 7), (30, 37), 0), "stayed empty"),
-        (TwoRuns((30, 7), (30, 37), 2, ended=False), "Hand `trigger` on"),
+        (TwoRuns((30, 7), (30, 37), 2, ended=False), "which ends when all is read"),
+        (TwoRuns((30, 7), (30, 37), 2, listed=False), "no list of the files"),
+        (TwoRuns((30, 7), (30, 30), 2, listed=False), "hold 30 rows; 37"),
+        (TwoRuns((30, 7), (30, 37), 2, stayed=False), "runs until somebody stops it"),
     ],
 )
 def test_a_stream_that_forgets_or_writes_elsewhere_is_told_what_its_files_hold(facts, reason):

@@ -3,8 +3,10 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 from decimal import Decimal
+from itertools import pairwise
+from typing import Any
 
 from lab_env.course.answers import Unreadable, as_number, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
@@ -15,7 +17,10 @@ PAID = "O-3"  # the order that the check pays; the lesson itself pays O-1
 STATUSES = ("cancelled", "new", "paid", "shipped")
 CENT = Decimal("0.01")
 
-Order = tuple[str, Decimal, datetime]  # status, amount, time of its last change
+COLUMNS = ("order_id", "customer_id", "status", "amount", "order_ts", "partition_date")
+LATER = timedelta(minutes=5)
+
+Order = dict[str, Any]  # its row, by column
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class PaidOrder:
     """A table before and after one order was paid.
 
     Args:
-        before: status, amount and time of each order.
+        before: the row of each order.
         after: the same afterwards; a list of rows per order.
     """
 
@@ -45,7 +50,7 @@ class PaysAnOrder:
 
     @staticmethod
     def judge(facts: PaidOrder) -> Passed | NotYet:
-        """O-3 is paid and later, once; all others are as before."""
+        """O-3 is paid and later, once; everything else is as before."""
         gone = sorted(facts.before.keys() - facts.after.keys())
         if gone:
             return NotYet(
@@ -54,6 +59,8 @@ class PaysAnOrder:
                 if len(gone) > 1
                 else f"{gone[0]} is gone. Write the changed row with all columns of an order."
             )
+        if more := sorted(facts.after.keys() - facts.before.keys()):
+            return NotYet(f"The table has got another order, {more[0]}. Write {PAID} only.")
         twice = [order for order, rows in facts.after.items() if len(rows) > 1]
         if twice:
             return NotYet(
@@ -69,35 +76,46 @@ class PaysAnOrder:
                 f"Asked to pay {PAID}, your function has changed other orders, too: "
                 f"{', '.join(sorted(others))}. Take only the row of the one order."
             )
-        (status, amount, at), (_, amount_before, at_before) = after[PAID], facts.before[PAID]
-        if status != "paid":
-            return NotYet(f"{PAID} is still {status!r} in the table.")
-        if amount != amount_before:
-            return NotYet(f"{PAID} had the amount {amount_before}, and now it has {amount}.")
-        if at <= at_before:
+        return _judge_payment(facts.before[PAID], after[PAID])
+
+
+def _judge_payment(before: Order, after: Order) -> Passed | NotYet:
+    """The order is paid five minutes later, and nothing else of it has changed."""
+    if after["status"] != "paid":
+        return NotYet(f"{PAID} is still {after['status']!r} in the table.")
+    for column in before.keys() - {"status", "order_ts"}:
+        if after[column] != before[column]:
             return NotYet(
-                f"{PAID} is paid, but its `order_ts` is still {at:%H:%M}. A late event of "
-                f"{at_before:%H:%M} could win against it: make it five minutes later."
+                f"{PAID} had the {column} {before[column]}, and now it has {after[column]}."
             )
-        return Passed(f"{PAID} is paid, and the other rows are as they were.")
+    if after["order_ts"] == before["order_ts"]:
+        return NotYet(
+            f"{PAID} is paid, but its `order_ts` is still {before['order_ts']:%H:%M}. A late event "
+            f"of {before['order_ts']:%H:%M} could win against it: make it five minutes later."
+        )
+    if after["order_ts"] != before["order_ts"] + LATER:
+        return NotYet(
+            f"{PAID} is paid, but its `order_ts` went from {before['order_ts']} to "
+            f"{after['order_ts']}. Make it five minutes later."
+        )
+    return Passed(f"{PAID} is paid, and the other rows are as they were.")
 
 
 def _orders(lab, path: str) -> dict[str, list[Order]]:
     """The rows of each order."""
     found: dict[str, list[Order]] = {}
-    table = lab.spark.read.format("hudi").load(path)
-    for row in table.select("order_id", "status", "amount", "order_ts").collect():
-        found.setdefault(row.order_id, []).append((row.status, row.amount, row.order_ts))
+    for row in lab.spark.read.format("hudi").load(path).select(*COLUMNS).collect():
+        found.setdefault(row.order_id, []).append(row.asDict())
     return found
 
 
 @dataclass(frozen=True)
 class PastRows:
-    """The statuses of O-1 that an answer gave, and those that were true.
+    """The statuses of O-1 in what an answer returned.
 
     Args:
-        at_insert: as of the first write.
-        at_update: as of the second write.
+        at_insert: as of the last write before the payment.
+        at_update: as of the payment.
     """
 
     at_insert: list[str]
@@ -110,40 +128,77 @@ class ReadsThePast:
 
     @staticmethod
     def observe(lab, answer: Callable) -> PastRows:
-        """Ask for the lesson's table as of its first two writes."""
+        """Ask for the lesson's table as of the payment of O-1 and of the write before it."""
         path = lab.path(TABLE)
-        writes = sorted(lab.xray(path).completed_writes)[:2]
-        if len(writes) < 2:
-            raise Unreadable("The table has one write only. Run the cell that pays O-1 first.")
-        return PastRows(*(_statuses(answer(requested, path)) for requested in writes))
+        reader = lab.spark.read.format("hudi")
+        history = {
+            requested: _statuses(reader.option("as.of.instant", requested).load(path))
+            for requested in sorted(lab.xray(path).completed_writes)
+        }
+        return PastRows(*(_statuses(answer(write, path)) for write in payment_in(history)))
 
     @staticmethod
     def judge(facts: PastRows) -> Passed | NotYet:
-        """O-1 is new as of the insert, and paid as of the update."""
+        """O-1 is new before the payment, and paid as of the payment."""
         if not facts.at_insert:
             return NotYet(
-                "As of the first write your rows have no O-1. The newest rows carry the time of "
-                "the newest write, so a filter on them finds no older version: ask the reader."
+                "As of the write before the payment your rows have no O-1. The newest rows carry "
+                "the time of the newest write, so a filter on them finds no older version: ask the "
+                "reader."
             )
         if facts.at_insert == ["paid"]:
             return NotYet(
-                "As of the first write your rows say that O-1 is 'paid'. That is the newest state; "
-                "where does the instant go?"
+                "As of the write before the payment your rows say that O-1 is 'paid'. That is the "
+                "newest state; where does the instant go?"
             )
         if (facts.at_insert, facts.at_update) != (["new"], ["paid"]):
             return NotYet(
-                f"As of the first write your rows say that O-1 is {facts.at_insert}, as of the "
-                f"second {facts.at_update}. It was ['new'], then ['paid']."
+                f"As of the write before the payment your rows say that O-1 is {facts.at_insert}, "
+                f"as of the payment {facts.at_update}. It was ['new'], then ['paid']."
             )
-        return Passed("O-1 was new at first, and paid after the second write.")
+        return Passed("O-1 was new before its payment, and paid as of it.")
+
+
+def payment_in(history: dict[str, list[str]]) -> tuple[str, str]:
+    """The last two writes in a row between which O-1 was paid.
+
+    Args:
+        history: the true statuses of O-1 as of each write, in the order of the writes, which a
+            learner may have run more than once.
+
+    Raises:
+        Unreadable: it was not paid.
+    """
+    pairs = [
+        (before, payment)
+        for before, payment in pairwise(history)
+        if (history[before], history[payment]) == (["new"], ["paid"])
+    ]
+    if not pairs:
+        raise Unreadable("O-1 is not paid in the table. Run the cell that pays it first.")
+    return pairs[-1]
 
 
 def _statuses(rows) -> list[str]:
-    """The statuses of O-1 in a table of any kind."""
-    if rows is None:
-        raise Unreadable("Your function returned nothing; the rows are expected.")
-    found = as_rows(rows, ["order_id", "status"])
+    """The statuses of O-1 in a DataFrame."""
+    found = as_rows(_dataframe(rows, "the rows"), ["order_id", "status"])
     return [as_text(status) for order, status in found if order == "O-1"]
+
+
+def _dataframe(answer, wanted: str):
+    """The answer, if the lesson can go on with it as with a DataFrame of Spark.
+
+    Raises:
+        Unreadable: it is something else.
+    """
+    if answer is None:
+        raise Unreadable(f"Your function returned nothing; {wanted} are expected.")
+    if not callable(getattr(answer, "toPandas", None)):
+        raise Unreadable(
+            f"Your function returned a {type(answer).__name__}; {wanted} are expected as a "
+            "DataFrame of Spark, because the lesson goes on with it."
+        )
+    return answer
 
 
 @dataclass(frozen=True)
@@ -167,18 +222,14 @@ class SumsByStatus:
 
     @staticmethod
     def observe(lab, answer: Callable) -> BoardOfAnswer:
-        """Give the function orders of random amounts."""
-        amounts = random.Random(lab.topic("orders"))
-        orders = [
-            (f"O-{n}", amounts.choice(STATUSES), Decimal(amounts.randint(500, 20000)) * CENT)
-            for n in range(1, 41)
-        ]
+        """Give the function orders of random amounts; some orders cost the same."""
+        chance = random.Random(lab.topic("orders"))
+        prices = [Decimal(chance.randint(500, 20000)) * CENT for _ in range(5)]
+        orders = [(f"O-{n}", chance.choice(STATUSES), chance.choice(prices)) for n in range(1, 41)]
         schema = "order_id STRING, status STRING, amount DECIMAL(12,2)"
         found: dict[str, list[Decimal]] = {}
-        returned = answer(lab.spark.createDataFrame(orders, schema))
-        if returned is None:
-            raise Unreadable("Your function returned nothing; one row per status is expected.")
-        for status, revenue in as_rows(returned, ["status", "revenue"]):
+        board = _dataframe(answer(lab.spark.createDataFrame(orders, schema)), "rows by status")
+        for status, revenue in as_rows(board, ["status", "revenue"]):
             found.setdefault(as_text(status), []).append(as_number(revenue))
         statuses = sorted({status for _, status, _ in orders})
         of = {status: [paid for _, its, paid in orders if its == status] for status in statuses}

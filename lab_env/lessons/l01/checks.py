@@ -228,6 +228,11 @@ class Mix:
         deviation = sqrt(share * (1 - share) * events)
         return abs(self.ops.get(op, 0) - share * events) <= 4 * deviation
 
+    def has_right_weights(self) -> bool:
+        """Whether three tasks have weights like 6 to 3 to 1; other tasks have their shares only."""
+        weights = sorted(self.weights.values())
+        return len(weights) != 3 or weights == [weights[0] * part for part in (1, 3, 6)]
+
 
 @check_of("01.2")
 class TheMix:
@@ -261,7 +266,8 @@ class TheMix:
                 f"{sum(facts.ops.values())} events arrived, and none has the operation "
                 f'"{lacking[0]}". Your tasks, with their weights: {weights or "none"}.'
             )
-        if not (facts.is_share("update", 0.3) and facts.is_share("cancel", 0.1)):
+        right_shares = facts.is_share("update", 0.3) and facts.is_share("cancel", 0.1)
+        if not (right_shares and facts.has_right_weights()):
             return NotYet(
                 f"{facts.share('update'):.0%} of the events are updates and "
                 f"{facts.share('cancel'):.0%} cancellations. Weights are compared with each "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from threading import Thread
+from zlib import crc32
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -18,6 +19,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab_env.course.answers import Unreadable, as_int, as_list
 from lab_env.course.checking import NotYet, Passed, check_of
@@ -28,6 +30,7 @@ PARTITIONS = 6
 EVENTS = 6_000
 HOT = 1.5  # times the mean
 READ_TIMEOUT_S = 60
+REFUSED_BYTES = 20_000  # the topic for it takes half as much
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Sent:
         held: how many the topic holds.
         other_key: how many of the held ones have another key than `key_of` gives.
         other_event: how many of them are none of the given events.
+        refused_receipts: how many it returned for an event that the broker refused.
     """
 
     events: int
@@ -47,6 +51,7 @@ class Sent:
     held: int
     other_key: int = 0
     other_event: int = 0
+    refused_receipts: int = 0
 
 
 @check_of("02.1")
@@ -55,25 +60,25 @@ class SendAndKeepReceipts:
 
     @staticmethod
     def observe(lab, answer: Callable) -> Sent:
-        """Let it send to a new topic, and read the topic."""
+        """Let it send to a new topic, and read the topic; then one event that is refused."""
         bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
         ensure_topic(bootstrap, topic, 3)
         events = marketplace_events(400 + secrets.randbelow(300), seed=secrets.randbelow(10_000))
-        returned = as_list(answer(topic, [dict(event) for event in events], _key_of_the_check))
-        if other := [item for item in returned if not isinstance(item, Message)]:
-            raise Unreadable(
-                f"Your function returned a list with a {type(other[0]).__name__}; the messages "
-                "that `on_delivery` gets are expected."
-            )
+        returned = _receipts(answer(topic, [dict(event) for event in events], key_of_the_check))
         held = list(_messages(bootstrap, topic))
+        refused = events[0] | {"note": "x" * REFUSED_BYTES}
+        refused_receipts = _receipts(answer(_small_topic(lab), [refused], key_of_the_check))
         waiting = Counter(json.dumps(event, sort_keys=True) for event in events)
         arrived = Counter(json.dumps(json.loads(value), sort_keys=True) for _, value in held)
         return Sent(
             events=len(events),
             receipts=len(returned),
             held=len(held),
-            other_key=sum(key != _key_of_the_check(json.loads(value)) for key, value in held),
+            other_key=sum(
+                key != _as_sent(key_of_the_check(json.loads(value))) for key, value in held
+            ),
             other_event=(arrived - waiting).total(),
+            refused_receipts=len(refused_receipts),
         )
 
     @staticmethod
@@ -99,11 +104,50 @@ class SendAndKeepReceipts:
                 f"All {facts.events} events arrived, but {facts.other_key} have another key than "
                 "`key_of(event)` gives."
             )
-        return Passed(f"{facts.receipts} receipts for {facts.events} events, each with its key.")
+        if facts.refused_receipts:
+            return NotYet(
+                "The check sent an event that was too large for its topic. The broker refused it, "
+                "and you returned a receipt. `on_delivery` is called for a failure, too: look at "
+                "`error`."
+            )
+        return Passed(
+            f"{facts.receipts} receipts for {facts.events} events, each with its key, and none for "
+            "an event that the broker refused."
+        )
 
 
-def _key_of_the_check(event: dict) -> str:
-    return f"{event['product_id']}/{event['order_id']}"
+def key_of_the_check(event: dict) -> str | bytes | None:
+    """Text, bytes or no key, as the functions of the lesson and its answers give them."""
+    key = f"{event['product_id']}/{event['order_id']}"
+    return (key, key.encode(), None)[crc32(key.encode()) % 3]
+
+
+def _as_sent(key: str | bytes | None) -> bytes | None:
+    return key.encode() if isinstance(key, str) else key
+
+
+def _receipts(returned) -> list[Message]:
+    """The messages that an answer returned.
+
+    Raises:
+        Unreadable: it is something else.
+    """
+    receipts = as_list(returned)
+    if other := [item for item in receipts if not isinstance(item, Message)]:
+        raise Unreadable(
+            f"Your function returned a list with a {type(other[0]).__name__}; the messages "
+            "that `on_delivery` gets are expected."
+        )
+    return receipts
+
+
+def _small_topic(lab) -> str:
+    """A topic that takes no message as large as the one to be refused."""
+    topic = _scratch_topic(lab)
+    admin = AdminClient({"bootstrap.servers": lab.endpoints.kafka_bootstrap, "log_level": 2})
+    limit = {"max.message.bytes": str(REFUSED_BYTES // 2)}
+    admin.create_topics([NewTopic(topic, 1, config=limit)])[topic].result()
+    return topic
 
 
 @dataclass(frozen=True)
@@ -207,8 +251,9 @@ def _within(seconds: float, answer: Callable, *arguments) -> tuple[tuple[int, ..
         return (), False
     if error:
         raise error
-    if events is None:
-        raise Unreadable("Your function returned nothing; a list of dictionaries is expected.")
+    if not isinstance(events, list | tuple):
+        returned = "nothing" if events is None else f"a {type(events).__name__}"
+        raise Unreadable(f"Your function returned {returned}; a list of dictionaries is expected.")
     try:
         return tuple(event["number"] for event in events), True
     except (TypeError, KeyError) as error:
@@ -217,7 +262,7 @@ def _within(seconds: float, answer: Callable, *arguments) -> tuple[tuple[int, ..
         ) from error
 
 
-def _messages(bootstrap: str, topic: str) -> Iterator[tuple[str | None, bytes]]:
+def _messages(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes]]:
     """Key and value of each message of a topic."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
     try:
@@ -228,9 +273,8 @@ def _messages(bootstrap: str, topic: str) -> Iterator[tuple[str | None, bytes]]:
                 for message in consumer.consume(min(left, 500), 10):
                     if error := message.error():
                         raise KafkaException(error)
-                    key = message.key()
                     left -= 1
-                    yield None if key is None else key.decode(), message.value()
+                    yield message.key(), message.value()
     finally:
         consumer.close()
 
@@ -265,8 +309,8 @@ class AKeyThatSpreads:
     """Even partitions, each order in one, and each customer in one but the celebrity."""
 
     @staticmethod
-    def observe(lab, answer: Callable[[dict], str | None]) -> Spread:
-        """Send the marketplace's events with that key; the broker reports their partitions."""
+    def observe(lab, answer: Callable[[dict], str | bytes | None]) -> Spread:
+        """Send two days of the marketplace with that key; the broker reports their partitions."""
         bootstrap = lab.endpoints.kafka_bootstrap
         topic = lab.topic(f"scratch-key-{secrets.token_hex(2)}")
         ensure_topic(bootstrap, topic, PARTITIONS)
@@ -278,7 +322,7 @@ class AKeyThatSpreads:
             }
         )
         placements: list[tuple[dict, str | None, int]] = []
-        for event in marketplace_events(EVENTS):
+        for event in two_days(seed=secrets.randbelow(10_000)):
             key = answer(dict(event))
             on_delivery = partial(_record_partition, placements, event, key)
             producer.produce(topic, json.dumps(event), key, on_delivery=on_delivery)
@@ -313,7 +357,20 @@ class AKeyThatSpreads:
         )
 
 
-def _record_partition(placements: list, event: dict, key: str | None, error, message) -> None:
+def two_days(seed: int) -> list[dict]:
+    """Events of the marketplace whose orders were created on two days.
+
+    Args:
+        seed: the same seed gives the same events.
+    """
+    days = ("2026-01-05", "2026-01-06")
+    return [
+        event | {"partition_date": days[crc32(event["order_id"].encode()) % 2]}
+        for event in marketplace_events(EVENTS, seed)
+    ]
+
+
+def _record_partition(placements: list, event: dict, key, error, message) -> None:
     """Append an event with its key and its partition when the broker has acknowledged it."""
     if error:
         raise KafkaException(error)
@@ -386,6 +443,7 @@ LOADS = (
     (800, 2_500, 3),
     (1_000, 1_000, 2),
     (12_000, 500, 5),
+    (1_000, 1_020, 1),  # 1 MB is 1,000,000 bytes, not 2**20
 )
 
 
@@ -410,7 +468,7 @@ class ShardsForALoad:
                 )
             if shards < load.written:
                 return NotYet(
-                    f"{about} are {load.written:.1f} MB/s; your {shards} shards take {shards} MB/s."
+                    f"{about} are {load.written:.4g} MB/s; your {shards} shards take {shards} MB/s."
                 )
             if shards * 2 < load.read:
                 return NotYet(

@@ -2,9 +2,11 @@
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
+from threading import Timer
 
 import pandas as pd
 from confluent_kafka import Producer
@@ -32,7 +34,9 @@ IMPOSSIBLE = {
     "unknown_op": [{"op": "refund"}],
 }
 HIDDEN_PARTITION = 100
+BOUNDED_PARTITIONS = 3  # of the topic for 03.1
 TIMEOUT_S = 20  # without a new batch
+ENDS_WITHIN_S = 1  # a stream that ends by itself, when it has read everything
 KEPT_REPORTS = 100  # Spark's default of spark.sql.streaming.numRecentProgressUpdates
 
 
@@ -82,7 +86,7 @@ class BoundStream:
         """Fill a topic, run the stream to its end, and read its progress reports."""
         bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
         waiting, bound = 300 + secrets.randbelow(200), 90 + secrets.randbelow(50)
-        _send(bootstrap, topic, [b"message"] * waiting, partitions=3)
+        _send(bootstrap, topic, [b"message"] * waiting, BOUNDED_PARTITIONS)
         rows = _stream(answer(topic, bound))
         query = rows.writeStream.format("noop").trigger(availableNow=True).start()
         query.awaitTermination()
@@ -90,7 +94,10 @@ class BoundStream:
 
     @staticmethod
     def judge(facts: Batches) -> Passed | NotYet:
-        """It read everything from the beginning, and no batch is larger than the bound."""
+        """It read everything from the beginning, in batches as large as the bound allows.
+
+        Spark divides the bound among the partitions and rounds down.
+        """
         largest = max(facts.sizes, default=0)
         if facts.read == 0:
             return NotYet(
@@ -114,6 +121,11 @@ class BoundStream:
             )
         if facts.read < facts.waiting:
             return NotYet(f"It read {facts.read:,} of the {facts.waiting:,} records that wait.")
+        if largest <= facts.bound - BOUNDED_PARTITIONS:
+            return NotYet(
+                f"The largest batch has {largest:,} records, where {facts.bound} were allowed: "
+                "take the bound that the function is given."
+            )
         return Passed(
             f"{facts.read:,} records in {len(facts.sizes)} batches, at most {largest} in one; "
             f"{facts.bound} were allowed."
@@ -287,7 +299,8 @@ def two_of(answer) -> tuple:
     """The two DataFrames of an answer.
 
     Raises:
-        Unreadable: it is something else, or a DataFrame lacks the place in the topic.
+        Unreadable: it is something else, a DataFrame lacks the place in the topic, or the orders
+            have no `event`, with which the lesson goes on.
     """
     from pyspark.sql import DataFrame
 
@@ -297,6 +310,11 @@ def two_of(answer) -> tuple:
         raise Unreadable(
             f"Your function returned {shown}; two DataFrames are expected: "
             "`return orders, dead_letters`."
+        )
+    if "event" not in two[0].columns:
+        raise Unreadable(
+            "Your orders have no column `event`. Return the records with all their columns: the "
+            "lesson goes on with it."
         )
     for rows in two:
         if missing := {"partition", "offset"} - set(rows.columns):
@@ -362,13 +380,17 @@ class TwoRuns:
         sent: messages before the first and before the second start.
         rows: rows in the files after each run.
         planned: batches that the checkpoint of the check knows.
-        ended: whether the query ended by itself, as its trigger says.
+        listed: whether the sink keeps a list of its files.
+        ended: whether the query with the trigger `availableNow` ended by itself.
+        stayed: whether the query with the trigger `processingTime` ran on.
     """
 
     sent: tuple[int, int]
     rows: tuple[int, int]
     planned: int
+    listed: bool = True
     ended: bool = True
+    stayed: bool = True
 
 
 @check_of("03.3")
@@ -377,26 +399,37 @@ class FilesWithAMemory:
 
     @staticmethod
     def observe(lab, answer: Callable) -> TwoRuns:
-        """Run it, send some more messages, and run it once more."""
+        """Run it to its end, send some more messages, and run it once more until it is stopped."""
         bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
         path, checkpoint = lab.scratch("files"), lab.scratch("checkpoint")
-        sent = 30 + secrets.randbelow(20), 5 + secrets.randbelow(10)
-        rows, ended = [], True
-        for count in sent:
-            _send(bootstrap, topic, [b"message"] * count)
+        first, more = 30 + secrets.randbelow(20), 5 + secrets.randbelow(10)
+
+        def start(messages: int, **trigger):
+            _send(bootstrap, topic, [b"message"] * messages)
             texts = _texts(lab.spark, bootstrap, topic)
-            query = started(answer(texts, path, checkpoint, availableNow=True))
-            ended &= _wait_for_end(query)
-            query.stop()
-            written = [file for file in lab.files(path) if file.key.endswith(".json")]
-            read = lab.spark.read.schema("text STRING").json(path) if written else None
-            rows.append(read.where("text = 'message'").count() if read else 0)
-        planned = sum("/offsets/" in file.key for file in lab.files(checkpoint))
-        return TwoRuns(sent, (rows[0], rows[1]), planned, ended)
+            return started(answer(texts, path, checkpoint, **trigger))
+
+        query = start(first, availableNow=True)
+        ended = _wait_for_end(query)
+        query.stop()
+        rows = _rows_in(lab, path)
+        with _all_stopped_after(lab.spark, 2 * TIMEOUT_S):  # or it waits in vain for the end
+            query = start(more, processingTime="0 seconds")
+        query.processAllAvailable()
+        stayed = not query.awaitTermination(ENDS_WITHIN_S)
+        query.stop()
+        return TwoRuns(
+            sent=(first, more),
+            rows=(rows, _rows_in(lab, path)),
+            planned=sum("/offsets/" in file.key for file in lab.files(checkpoint)),
+            listed=any("/_spark_metadata/" in file.key for file in lab.files(path)),
+            ended=ended,
+            stayed=stayed,
+        )
 
     @staticmethod
     def judge(facts: TwoRuns) -> Passed | NotYet:
-        """The second run added what was new, and no more."""
+        """The second run added what was new, and no more; each ended as its trigger says."""
         first, more = facts.sent
         if not facts.ended:
             return NotYet(
@@ -415,7 +448,7 @@ class FilesWithAMemory:
                 f"{first} of the first run: the same messages again. Its memory must lie in the "
                 "folder `checkpoint`."
             )
-        if facts.rows[1] == first:
+        if facts.rows[1] == first and facts.listed:
             return NotYet(
                 f"{more} messages were new at the second start, and none of them is in the files. "
                 "Your stream began anew with batch 0, and the sink, whose list has a batch 0 "
@@ -428,9 +461,44 @@ class FilesWithAMemory:
             )
         if not facts.planned:
             return NotYet("The rows are right, but the folder `checkpoint` stayed empty.")
+        if not facts.listed:
+            return NotYet(
+                "The rows are right, but there is no list of the files, `_spark_metadata`, beside "
+                "them. The format `json` of `writeStream` keeps it; without it, a batch that is "
+                "done again after a crash is there twice."
+            )
+        if not facts.stayed:
+            return NotYet(
+                'With the trigger `processingTime="0 seconds"` a stream runs until somebody stops '
+                "it, and yours ended. Hand `trigger` on, and return the query without waiting for "
+                "its end."
+            )
         return Passed(
             f"First run {first} rows, second run {more} more: it went on where it had stopped."
         )
+
+
+def _rows_in(lab, path: str) -> int:
+    """The messages of the check in a folder of JSON files."""
+    if not any(file.key.endswith(".json") for file in lab.files(path)):
+        return 0
+    return lab.spark.read.schema("text STRING").json(path).where("text = 'message'").count()
+
+
+@contextmanager
+def _all_stopped_after(spark, seconds: float) -> Generator[None]:
+    """Stop the session's streams if the block takes longer: an answer may wait for their end."""
+
+    def stop() -> None:
+        for query in spark.streams.active:
+            query.stop()
+
+    timer = Timer(seconds, stop)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def started(answer):
