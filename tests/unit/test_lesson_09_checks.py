@@ -106,6 +106,11 @@ def test_another_list_gets_its_reason(orders, reason):
     assert reason in reason_of(FindsStaleOrders.judge(Found(frozenset(orders), STATES)))
 
 
+def test_a_new_order_that_only_a_log_has_counts():
+    facts = Found(frozenset(STATES.stale), STATES, logged=frozenset())
+    assert "you return no order, and O-2 alone is right" in reason_of(FindsStaleOrders.judge(facts))
+
+
 TRUE, OLD, CHEAP = (board_of(s) for s in (STATES.snapshot, BEFORE, STATES.read_optimized))
 ALL_FILES = {"new": Decimal("105.00")}
 
@@ -129,6 +134,11 @@ def test_the_newest_board_for_both_names_passes():
 )
 def test_another_board_gets_its_reason(plain, suffixed, reason):
     assert reason in reason_of(BoardOfATrueState.judge(Boards(plain, suffixed, STATES)))
+
+
+def test_a_right_board_that_changes_the_session_does_not_pass():
+    facts = Boards(TRUE, TRUE, STATES, session_type="")
+    assert "was read_optimized before, and is unset now" in reason_of(BoardOfATrueState.judge(facts))
 
 
 def test_the_ways_to_be_wrong_give_different_boards():
