@@ -167,15 +167,6 @@ def stream_into(path, checkpoint, rows, operation, **extra_options):
     writer.start(path).awaitTermination()
 
 
-# %% wrong="07.1"
-# expect: its trigger ignores such limits
-def stream_into(path, checkpoint, rows, operation, **extra_options):
-    writer = rows.writeStream.format("hudi").options(**ORDERS, **extra_options)
-    writer = writer.option("hoodie.datasource.write.operation", operation)
-    writer = writer.option("checkpointLocation", checkpoint).trigger(once=True)
-    writer.start(path).awaitTermination()
-
-
 # %%
 lab.use_reference("07.1")
 orders_path = lab.path("orders")
@@ -443,14 +434,6 @@ def cluster(path):
 
 
 # %% wrong="07.2"
-# expect: which procedure clusters
-def cluster(path):
-    rows = spark.read.format("hudi").load(path).localCheckpoint()
-    rows = rows.select("order_id", "status", "order_ts", "partition_date")
-    rows.write.format("hudi").options(**ORDERS).mode("overwrite").save(path)
-
-
-# %% wrong="07.2"
 # expect: it merges no files
 def cluster(path):
     name = "clustered_" + path.rpartition("-")[2]
@@ -557,10 +540,6 @@ lab.check("07.3", extra_options)
 
 # %% right="07.3"
 extra_options = {"hoodie.clustering.inline": True, "hoodie.clustering.inline.max.commits": 3}
-
-# %% wrong="07.3"
-# expect: Let the operation stay a bulk insert
-extra_options = {"hoodie.datasource.write.operation": "insert"}  # file sizing, at a price
 
 # %% wrong="07.3"
 # expect: files hold all 120 orders, but after 3 clusterings
@@ -769,14 +748,6 @@ def clean_for(name, commit_minutes, query_minutes):
     retained = math.ceil(query_minutes / commit_minutes)
     policy = f"clean_policy => 'KEEP_LATEST_COMMITS', retain_commits => {retained}"
     spark.sql(f"CALL run_clean(table => '{name}', {policy}, options => '{CLEAN_OPTIONS}')")
-
-
-# %% wrong="07.4"
-# expect: The reader that opened at commit 3 lost its file at commit 6
-def clean_for(name, commit_minutes, query_minutes):
-    spark.sql(f"""
-        CALL run_clean(table => '{name}', retain_commits => 2, options => '{CLEAN_OPTIONS}')
-    """)
 
 
 # %% wrong="07.4"
