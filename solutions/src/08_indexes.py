@@ -668,7 +668,7 @@ pd.DataFrame(read).T
 assert read["orders, bloom filters only"] == {"files read": 6, "inputFiles()": 6}
 assert read["orders_bucket"] == {"files read": 6, "inputFiles()": 6}
 with_buckets = read["orders_bucket, reader told of the buckets"]
-assert with_buckets == {"files read": 2, "inputFiles()": 6}  # one bucket in each of the two days
+assert with_buckets == {"files read": 2, "inputFiles()": 6}  # one bucket per day
 assert len(lab.xray(orders_path).current) == 6
 
 # %% [markdown]
@@ -735,9 +735,9 @@ assert files_read(without.load(indexed_path).where(LATE)) == 6
 # %% [markdown]
 # A filter reads the files whose bar meets its line. Orders were written in the order of time, so the
 # bars of `order_ts` are narrow, and one file is enough. (With `hoodie.enable.data.skipping=false` the
-# same query reads all.) One of them is wide, because its file received the two orders that you moved. For `amount`
-# every bar is wide, because each file holds small amounts and large ones: the statistics are just as
-# correct, and skip nothing.
+# same query reads all.) One of them is wide, because its file received the two orders that you moved.
+# For `amount` every bar is wide, because each file holds small amounts and large ones: the statistics are
+# just as correct, and skip nothing.
 #
 # ### Sorting makes the bars narrow
 #

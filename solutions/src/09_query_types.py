@@ -499,7 +499,8 @@ def find_stale_orders(path):
 def find_stale_orders(path):
     columns = ["order_id", "status", "amount"]
     committed = read_orders(path, "snapshot").select(columns)
-    return read_orders(path, "read_optimized").select(columns).exceptAll(committed).select("order_id")
+    shown = read_orders(path, "read_optimized").select(columns)
+    return shown.exceptAll(committed).select("order_id")
 
 
 # %% wrong="09.3"
@@ -540,8 +541,8 @@ assert stale == ["O-17"]
 assert set(three["read_optimized"].index) == {"O-17", "O-1017", "O-1201"}
 
 # %% [markdown]
-# The new order O-1201 went into the small base file of the 21st, so that file was written anew, and the
-# payment of O-1017 with it. On the 20th there was a change of a known order only, and that is a log. The
+# Hudi puts a new order into a base file that is still small (file sizing, lesson 07). So the file of the 21st
+# was written anew for O-1201, and the payment of O-1017 with it. On the 20th there was a change of a known order only, and that is a log. The
 # read-optimised query sees one part of the commit and not the other. (It surprised others, too:
 # [apache/hudi 8365](https://github.com/apache/hudi/issues/8365).)
 #

@@ -95,7 +95,7 @@ def test_one_row_each_in_the_new_partition_passes():
         ({"rows": (FIRST, BEFORE[1], SECOND, STAYING)}, "Two rows of O-0318: the index looked"),
         ({"rows": (FIRST, BEFORE[1], STAYING)}, "move O-0318 to 2026-11-22: One row, still in the"),
         ({"rows": (FIRST, STAYING)}, "the table shows []"),
-        ({"rows": ((*FIRST[:3], NEW), SECOND, STAYING)}, "O-0117 should have one row in 2026-11-22"),
+        ({"rows": ((*FIRST[:3], NEW), SECOND, STAYING)}, "O-0117 should have one row in"),
         ({"rows": (("O-0117", "new", "9.00", MOVED_TO), SECOND, STAYING)}, "else as it was"),
         ({"rows": (FIRST, SECOND, (*STAYING[:3], MOVED_TO))}, "O-0916 changed, too"),
         ({"total": 5999}, "5999 rows instead of 6000"),

@@ -138,7 +138,7 @@ def test_another_board_gets_its_reason(plain, suffixed, reason):
 
 def test_a_right_board_that_changes_the_session_does_not_pass():
     facts = Boards(TRUE, TRUE, STATES, session_type="")
-    assert "was read_optimized before, and is unset now" in reason_of(BoardOfATrueState.judge(facts))
+    assert "before, and is unset now" in reason_of(BoardOfATrueState.judge(facts))
 
 
 def test_the_ways_to_be_wrong_give_different_boards():

@@ -213,7 +213,8 @@ class Clusters:
         if "clustering" not in facts.actions:
             untouched = [it for it in facts.actions if it != "clean"] == ["commit"] * WRITES
             what = (
-                "Cleaning removes files that no query of the newest state reads; it merges no files."
+                "Cleaning removes files that no query of the newest state reads; it merges no "
+                "files."
                 if untouched
                 else "Whoever reads all rows and writes them again makes a commit of every row. A "
                 "table service does it as an action of its own: which procedure clusters?"

@@ -16,9 +16,7 @@ from lab_env.xray.captions import clock
 
 WITH_THE_BAD = ("O-21", "O-22")  # good orders that came in the bad batch
 TABLE = (
-    KEYS
-    | DEMO_OPTIONS
-    | {"hoodie.table.name": "kept", "hoodie.index.bloom.num_entries": "1000"}
+    KEYS | DEMO_OPTIONS | {"hoodie.table.name": "kept", "hoodie.index.bloom.num_entries": "1000"}
 )
 
 
@@ -431,7 +429,9 @@ def _four_writes(lab) -> str:
     path = lab.path("exercise/four_writes")
     if not lab.files(path):
         for number in range(4):
-            rows = make_changes(lab, "id BETWEEN 1 AND 25", "new", f"09:{number}0", f"{number} + id")
+            rows = make_changes(
+                lab, "id BETWEEN 1 AND 25", "new", f"09:{number}0", f"{number} + id"
+            )
             rows.write.format("hudi").options(**TABLE).mode("append").save(path)
     return path
 
