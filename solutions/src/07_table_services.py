@@ -295,9 +295,10 @@ assert int(small_file_limit) == 104857600
 
 # %% [markdown]
 # A hundred megabytes, and our files have twelve kilobytes. The limit applied while the stream wrote,
-# but had no effect: bulk insert does not look at the files that are there. `insert` does, and so does the `upsert` of lesson 05. A second stream, with a checkpoint of its own, reads the same
-# topic in the same three batches; only the operation differs. (The orders are all new, so it need
-# not look up their keys, as `upsert` would.)
+# but had no effect: bulk insert does not look at the files that are there. `insert` does, and so does
+# the `upsert` of lesson 05. A second stream, with a checkpoint of its own, reads the same topic in
+# the same three batches; only the operation differs. (The orders are all new, so it need not look up
+# their keys, as `upsert` would.)
 
 # %%
 sized_path = lab.path("orders_sized")
