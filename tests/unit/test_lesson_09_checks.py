@@ -99,7 +99,7 @@ def test_all_stale_orders_and_no_other_pass():
         ({"O-1"}, "its amount is the same in both"),
         ({"O-1", "O-2", "O-3", "O-1002"}, "both queries show it alike"),
         ({"O-1", "O-2", "O-3", "O-4"}, "Of these O-4 is the same"),
-        (set(), "You return no order. O-1, O-2, O-3 is shown otherwise"),
+        (set(), "You return no order. O-1, O-2, O-3 is shown differently"),
     ],
 )
 def test_another_list_gets_its_reason(orders, reason):

@@ -265,7 +265,7 @@ class FindsStaleOrders:
             )
         if missed:
             return NotYet(
-                f"You return {given}. {_named(missed)} is shown otherwise by a read-optimised "
+                f"You return {given}. {_named(missed)} is shown differently by a read-optimised "
                 "query: another amount, another status, or a row that one of the two lacks."
             )
         if facts.orders - states.stale:
