@@ -144,6 +144,12 @@ def as_of(path, moment):
 
 
 # %% wrong="10.1"
+# expect: It is given the path of the table
+def as_of(path, moment):
+    return spark.read.format("hudi").option("as.of.instant", moment).load(orders_path)
+
+
+# %% wrong="10.1"
 # expect: which is what the table says now
 def as_of(path, moment):
     return spark.read.format("hudi").load(path)
@@ -213,10 +219,10 @@ assert "must be earlier than the first incomplete commit" in as_of_then
 # Nobody could read 29.50 at that moment: whoever looked saw 31.50. But asked afterwards, the table says
 # that it was 29.50. **Time travel compares requested times**: as of a moment means all writes that were
 # requested by then and are complete *now*. That is also why the same question was refused while
-# the write was going on. Its answer was about to change, and Hudi gives none until it is settled.
+# the write was going on. The answer could still change, so Hudi refuses until that write has finished.
 #
-# The picture sets the two beside each other. Each commit is two ticks, requested (dotted) and completed.
-# What AS OF says changes at the first, what readers saw at the second.
+# The picture has two lanes: what AS OF says, and what readers saw. Each commit is two ticks, requested
+# (dotted) and completed. The lane of AS OF changes at the first, that of the readers at the second.
 
 # %%
 picture = lab.xray(orders_path, since=meanwhile)
@@ -236,7 +242,7 @@ assert two_lanes.as_of(moment) == as_of_later
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 14 minutes. Have the group predict 10.p1 by show of hands: most say 31.50,
 # "because the past does not change". Draw two ticks on the board and a person between them. The waiting
-# rows are the one staged thing here; a batch of millions needs no help.
+# rows are the one staged thing here; a batch of millions needs no help. Short of time: give 10.1 away.
 
 # %% [markdown]
 # ## The same in SQL, and the board at nine
@@ -245,9 +251,11 @@ assert two_lanes.as_of(moment) == as_of_later
 # millisecond, or a date.
 
 # %%
+spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders_path}'")
+
+# %%
 from lab_env.lessons.l10.figures import show_answers
 
-spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders_path}'")
 today = f"{moment[:4]}-{moment[4:6]}-{moment[6:8]}"
 answers = {}
 
@@ -268,9 +276,9 @@ for clause in (
 show_answers(answers)
 
 # %% name="moments-in-sql" proof="A date means midnight, a moment in the future means now, and two spellings are refused."
-told = list(answers.values())
-assert told[0] == told[2] == "20 orders, O-17: 29.50" and told[1] == "0 orders, O-17: None"
-assert "Unsupported query instant time format" in told[3] and "not supported" in told[4]
+texts = list(answers.values())
+assert texts[0] == texts[2] == "20 orders, O-17: 29.50" and texts[1] == "0 orders, O-17: None"
+assert "Unsupported query instant time format" in texts[3] and "not supported" in texts[4]
 
 # %% [markdown]
 # Two of them mislead quietly. A date means its *first* moment, midnight: as of today the table was empty.
@@ -286,8 +294,8 @@ assert "Unsupported query instant time format" in told[3] and "not supported" in
 # the board showed it then.
 #
 # `lab.xray(path).instants` lists the timeline. Each instant has `requested` and `completed` (digits, compared
-# as text; `completed` is empty while it is pending), and `writes` is true for those that write rows. One
-# writer is at work, so its commits come one after the other.
+# as text; `completed` is empty while it is pending), and `writes` is true for those that write rows. Readers
+# see a write from its completion on. One writer is at work, so its commits come one after the other.
 
 
 # %% exercise="10.2"
@@ -349,9 +357,9 @@ assert "packed" not in on_the_wall.index and "packed" in asked_later.index
 assert on_the_wall["revenue"].sum() - asked_later["sum(amount)"].sum() == 2
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 8 minutes. The most common answer to 10.2 travels to the moment itself; the next filters `_hoodie_commit_time`, which stands
-# in the row and looks like the answer. It belongs to the row's last write, whatever changed, and it is a
-# requested time.
+# *For instructors.* 8 minutes. The most common answer to 10.2 travels to the moment itself; the next filters
+# `_hoodie_commit_time`, which stands in the row and looks like the answer. It belongs to the row's last write,
+# whatever changed, and it is a requested time. Short of time: leave out the five spellings of a moment.
 
 # %% [markdown]
 # ## Undo a bad batch
@@ -419,7 +427,7 @@ assert restored.instants[:-1] == saved.instants and restored.instants[-1].action
 # commits on the timeline (the X-ray knows them from its last look). What is left is the table as it was at the
 # savepoint, to the file, and one instant that says so.
 #
-# The zeros are undone. We start the stream again, and it will fetch the good batch, will it not?
+# The zeros are undone. We start the stream again. Will it fetch the good batch?
 #
 # **Predict:** how many good orders will be missing, after the stream has run?
 
@@ -443,8 +451,8 @@ assert verdicts["restored, stream started again"] == {"missing": 6, "stale": 1, 
 # %% [markdown]
 # Six orders are missing, and the shipping of O-17. There is no error, and none will come. **A restore
 # moves the table, not the stream's checkpoint.** The table is back at the savepoint. The checkpoint still
-# says that all batches were read. Here is the checkpoint, batch by batch, with the offsets of the topic. And
-# which of the batches is the savepoint? The streaming sink writes the number of the batch into the commit,
+# says that all batches were read. Here is the checkpoint, batch by batch, with the offsets of the topic.
+# Which batch wrote the savepoint's commit? The streaming sink writes the number of the batch into the commit,
 # under a name, the *identifier* of the stream.
 
 # %%
@@ -464,8 +472,8 @@ assert last_batch == {"default_single_writer": "2"}
 assert list(offsets["before offset"]) == [20, 27, 31, 41, 46]
 
 # %% [markdown]
-# The sink does so to recognise a batch that comes again after a crash: **a batch whose number is not above
-# the last one of its identifier is skipped**.
+# By this number the sink recognises a repeated batch, for example after a crash: **a batch whose number is not
+# above the last one of its identifier is skipped**.
 #
 # ### Exercise 10.3 · Undo it, and lose nothing
 #
@@ -556,8 +564,9 @@ assert verdicts["after your replay"] == {"missing": 0, "stale": 0, "zero": 0}
 
 # %% [markdown]
 # **A good place to pause.** To go on another day, write `lab = Lab.resume("10")` in place of
-# `lab = Lab.start("10")`, run the cells of *Start* but for the last one, and those of your functions `as_of`
-# and `board_at`. The next section makes tables of its own.
+# `lab = Lab.start("10")`, run the cells of *Start* but for the last one, those of your functions `as_of` and
+# `board_at`, and the one that names the table in SQL, `CREATE TABLE orders`. The next section makes tables of
+# its own.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 14 minutes. Draw the topic as a line with offsets, the table's savepoint and the
@@ -567,7 +576,7 @@ assert verdicts["after your replay"] == {"missing": 0, "stale": 0, "zero": 0}
 # window of time, not a kind of event). Replaying from offset 0 passes, too: the ordering field lets old
 # versions lose. Ask what it costs with a year in the topic, and what if Kafka kept only a week. Where the
 # bad rows are few and known, one need not restore at all: read them as of the savepoint, and upsert them
-# with a newer `order_ts` (not run here).
+# with a newer `order_ts` (not run here). Short of time: do 10.3 together, decision by decision.
 
 # %% [markdown]
 # ## How far back?
@@ -754,8 +763,8 @@ assert len(boards) == 4 and all("repriced" not in shown for shown in boards.valu
 assert list(boards.values())[-1].sum() == sum(10 + n for n in range(1, 27)) + 7 * 4.5 - 2
 
 # %% [markdown]
-# The last line is right to the cent. But the wall showed six boards, and the table tells four: the one with
-# the zeros, and the one after it, went with the restore. **A table's past is what its timeline says today.**
+# The last line is right to the cent. The wall showed six different boards; the table can reproduce four. The
+# restore removed the other two. **A table's past is what its timeline says today.**
 # Whoever must prove what was shown, not what was true, keeps a log of that.
 
 # %% [markdown] tags=["instructor"]
@@ -768,7 +777,7 @@ assert list(boards.values())[-1].sum() == sum(10 + n for n in range(1, 27)) + 7 
 # %% [markdown]
 # ## Key points
 #
-# - An instant has a requested and a completion time. As of a moment means: requested by then, and
+# - An instant has a requested and a completion time. `AS OF` returns the writes requested by then that are
 #   complete now. Readers saw what was complete then.
 # - A date is its midnight. Before the first commit there are no rows, and no error.
 # - A restore deletes commits and files after the savepoint. The stream's checkpoint stays where it is:

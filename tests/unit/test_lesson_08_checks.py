@@ -1,12 +1,14 @@
 """Lesson 08 judges rows, files opened and files read: each mistake has its own reason."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l08.checks import (
+    MOVED_TO,
     NEW,
     OLD,
     FastQuery,
@@ -76,10 +78,10 @@ def test_a_write_without_the_list_or_the_operation_gets_its_reason(difference, r
     assert reason in reason_of(WritesListed.judge(replace(LISTED, **difference)))
 
 
-NEIGHBOUR = ("O-0016", "paid", "7.50", OLD)
-BEFORE = (("O-0017", "paid", "9.00", OLD), ("O-0018", "corrected", "12.00", OLD))
-FIRST, SECOND = ((*row[:3], NEW) for row in BEFORE)
-RIGHT = MovedOrders((NEIGHBOUR, FIRST, SECOND), (NEIGHBOUR, *BEFORE), opened=2, files=6)
+STAYING = ("O-0916", "paid", "7.50", OLD)
+BEFORE = (("O-0117", "paid", "9.00", OLD), ("O-0318", "new", "12.00", OLD))
+FIRST, SECOND = ((*row[:3], MOVED_TO) for row in BEFORE)
+RIGHT = MovedOrders((FIRST, SECOND, STAYING), (*BEFORE, STAYING), opened=2, files=6)
 
 
 def test_one_row_each_in_the_new_partition_passes():
@@ -90,11 +92,12 @@ def test_one_row_each_in_the_new_partition_passes():
 @pytest.mark.parametrize(
     ("difference", "reason"),
     [
-        ({"rows": (NEIGHBOUR, FIRST, BEFORE[1], SECOND)}, "Two rows of O-0018: the index looked"),
-        ({"rows": (NEIGHBOUR, FIRST, BEFORE[1])}, "O-0018: One row, still in the old partition"),
-        ({"rows": (NEIGHBOUR, FIRST)}, "the table shows []"),
-        ({"rows": (NEIGHBOUR, ("O-0017", "new", "9.00", NEW), SECOND)}, "else as it was"),
-        ({"rows": ((*NEIGHBOUR[:3], NEW), FIRST, SECOND)}, "O-0016 changed, too"),
+        ({"rows": (FIRST, BEFORE[1], SECOND, STAYING)}, "Two rows of O-0318: the index looked"),
+        ({"rows": (FIRST, BEFORE[1], STAYING)}, "move O-0318 to 2026-11-22: One row, still in the"),
+        ({"rows": (FIRST, STAYING)}, "the table shows []"),
+        ({"rows": ((*FIRST[:3], NEW), SECOND, STAYING)}, "O-0117 should have one row in"),
+        ({"rows": (("O-0117", "new", "9.00", MOVED_TO), SECOND, STAYING)}, "else as it was"),
+        ({"rows": (FIRST, SECOND, (*STAYING[:3], MOVED_TO))}, "O-0916 changed, too"),
         ({"total": 5999}, "5999 rows instead of 6000"),
         ({"opened": 6}, "opened the files of every partition to find them, 6 of 6"),
     ],
@@ -127,4 +130,10 @@ def test_a_query_that_proves_nothing_gets_its_reason(difference, reason):
 @pytest.mark.parametrize("query", [None, [("O-0042", 991)]])
 def test_rows_instead_of_a_query_are_unreadable(query):
     with pytest.raises(Unreadable, match="must be a Spark DataFrame"):
+        ProveThatAFilterSkips.observe(None, (query, 2))
+
+
+def test_a_query_without_the_columns_of_the_task_is_unreadable():
+    query = SimpleNamespace(inputFiles=list, columns=["order_id", "status"])
+    with pytest.raises(Unreadable, match="no column partition_date and no amount"):
         ProveThatAFilterSkips.observe(None, (query, 2))

@@ -99,11 +99,16 @@ def test_all_stale_orders_and_no_other_pass():
         ({"O-1"}, "its amount is the same in both"),
         ({"O-1", "O-2", "O-3", "O-1002"}, "both queries show it alike"),
         ({"O-1", "O-2", "O-3", "O-4"}, "Of these O-4 is the same"),
-        (set(), "You return no order. O-1, O-2, O-3 is shown otherwise"),
+        (set(), "You return no order. O-1, O-2, O-3 is shown differently"),
     ],
 )
 def test_another_list_gets_its_reason(orders, reason):
     assert reason in reason_of(FindsStaleOrders.judge(Found(frozenset(orders), STATES)))
+
+
+def test_a_new_order_that_only_a_log_has_counts():
+    facts = Found(frozenset(STATES.stale), STATES, logged=frozenset())
+    assert "you return no order, and O-2 alone is right" in reason_of(FindsStaleOrders.judge(facts))
 
 
 TRUE, OLD, CHEAP = (board_of(s) for s in (STATES.snapshot, BEFORE, STATES.read_optimized))
@@ -129,6 +134,11 @@ def test_the_newest_board_for_both_names_passes():
 )
 def test_another_board_gets_its_reason(plain, suffixed, reason):
     assert reason in reason_of(BoardOfATrueState.judge(Boards(plain, suffixed, STATES)))
+
+
+def test_a_right_board_that_changes_the_session_does_not_pass():
+    facts = Boards(TRUE, TRUE, STATES, session_type="")
+    assert "before, and is unset now" in reason_of(BoardOfATrueState.judge(facts))
 
 
 def test_the_ways_to_be_wrong_give_different_boards():

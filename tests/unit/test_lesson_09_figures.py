@@ -14,7 +14,7 @@ ANSWERS = {
 
 def test_each_row_follows_the_order_of_the_moments():
     grid = QueryGrid(ANSWERS, "paid")
-    assert grid.told("mor") == {"snapshot": [0, 250], "read-optimised": [0, 0]}
+    assert grid.answers_of("mor") == {"snapshot": [0, 250], "read-optimised": [0, 0]}
     assert list(grid.frame("logs").loc[("mor", "snapshot")]) == [0, 1]
     assert grid.frame("bytes").loc[("mor", "read-optimised"), "after"] == 40_000
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.hudi.timeline import Instant
 from lab_env.lessons.boards import as_board
@@ -18,6 +19,7 @@ from lab_env.lessons.l10.checks import (
     TravelsInTime,
     UndoneWithoutLoss,
     Wall,
+    _after_the_restore,
     _moments,
 )
 
@@ -54,6 +56,12 @@ def test_a_filter_that_finds_nothing_is_told_so():
     assert "a filter of today's rows" in reason_of(TravelsInTime.judge(facts))
 
 
+def test_a_function_that_ignores_the_path_is_told_so():
+    """Its rows are right, of another table."""
+    facts = replace(TRAVELLED, copied=True)
+    assert "It is given the path of the table" in reason_of(TravelsInTime.judge(facts))
+
+
 SEEN, ASKED, LAST, ROWS = ({"new": Decimal(n)} for n in (1, 2, 3, 4))
 WALL = Wall("20261121090001000", True, SEEN, SEEN, ASKED, LAST, ROWS)
 
@@ -86,9 +94,9 @@ def test_the_moments_lie_at_completions_within_a_write_and_after_all():
     )
     drawn = set()
     for _ in range(50):
-        first, later, at_completion, within = _moments(writes)
+        later, at_completion, within = _moments(writes)
         (write,) = (found for found in writes if found.completed == at_completion)
-        assert first == writes[0].completed and later > writes[-1].completed
+        assert later > writes[-1].completed
         assert write.requested < within < write.completed
         drawn.add(write)
     assert drawn == set(writes[1:])
@@ -110,8 +118,21 @@ REPLAYED = Replayed()
 SIX = ("O-21", "O-22", "O-23", "O-24", "O-25", "O-26")
 
 
-def test_a_replay_that_leaves_nothing_wrong_passes():
-    assert isinstance(UndoneWithoutLoss.judge(REPLAYED), Passed)
+@pytest.mark.parametrize(
+    ("checkpoints", "note"), [(1, "continues with the new checkpoint"), (0, "You wrote a batch")]
+)
+def test_a_replay_that_leaves_nothing_wrong_passes_as_a_stream_or_a_batch(checkpoints, note):
+    verdict = UndoneWithoutLoss.judge(replace(REPLAYED, checkpoints=checkpoints))
+    assert isinstance(verdict, Passed) and note in verdict.note
+
+
+def test_the_check_hides_what_came_after_the_restore_and_needs_one():
+    actions = ("commit", "restore", "commit", "commit")
+    instants = [Instant(str(at), f"{at}9", act, "completed") for at, act in enumerate(actions)]
+    assert [found.requested for found in _after_the_restore(instants)] == ["2", "3"]
+    assert _after_the_restore(instants[:2]) == ()
+    with pytest.raises(Unreadable, match="they restore the table"):
+        _after_the_restore(instants[:1])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from threading import Event, Timer
 
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.table_copies import empty_copy, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 WRITES, ROWS, TASKS = 3, 40, 3
@@ -24,20 +24,23 @@ BULK = (
 )
 MOST_FILES = 2
 STREAM_TIMEOUT_S = 120
+KEY_FILTER_BYTES = 100_000  # more than that of 1,000 keys, less than the default's
+IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 ORDER = "order_id STRING, status STRING, order_ts TIMESTAMP, partition_date STRING"
 # Minutes between commits, and of the longest query.
-WORKLOADS = ((3, 10), (4, 7))
+WORKLOADS = ((3, 10), (5, 10))
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """A table after the learner's stream of three rows, two of them of one order.
+    """A table after the learner's stream of three rows in two files, two rows of one order.
 
     Args:
         operation: that the stream was asked for.
         rows: number of rows that the table shows when the function has returned.
-        commits: number of its completed commits.
+        commits: number of its completed commits; the stream offers a file per micro-batch.
         progress: number of objects in the checkpoint's folder.
+        further: whether an option that was given in addition arrived.
         stopped: whether the check had to stop the stream.
     """
 
@@ -45,7 +48,19 @@ class Streamed:
     rows: int
     commits: int
     progress: int
+    further: bool = True
     stopped: bool = False
+
+    @property
+    def expected(self) -> int:
+        """An upsert keeps one row per order."""
+        return 2 if self.operation == "upsert" else 3
+
+    @property
+    def right(self) -> bool:
+        """Whether all arrived, in both micro-batches, by the operation and with its progress."""
+        complete = self.rows == self.expected and self.commits == 2 and self.progress
+        return bool(complete) and self.further and not self.stopped
 
 
 @check_of("07.1")
@@ -54,31 +69,13 @@ class WritesTheStream:
 
     @staticmethod
     def observe(lab, answer: Callable) -> Streamed:
-        """Stream three rows by bulk insert; an upsert would keep two of them."""
-        path, checkpoint = lab.scratch("stream-table"), lab.scratch("stream-checkpoint")
-        stream = lab.spark.readStream.schema(ORDER).parquet(_three_rows(lab))
-        stopped = Event()
-
-        def stop() -> None:
-            stopped.set()
-            for query in lab.spark.streams.active:
-                query.stop()
-
-        timer = Timer(STREAM_TIMEOUT_S, stop)
-        timer.start()
-        try:
-            answer(path, checkpoint, stream, "bulk_insert")
-        finally:
-            timer.cancel()
-        table = lab.xray(path) if lab.files(path) else None
-        commits = sum(i.state == "completed" for i in table.instants) if table else 0
-        return Streamed(
-            "bulk_insert",
-            lab.spark.read.format("hudi").load(path).count() if commits else 0,
-            commits,
-            len(lab.files(checkpoint)),
-            stopped.is_set(),
-        )
+        """Stream three rows by bulk insert, and if that is right by an upsert, which keeps two."""
+        path = lab.scratch("stream-table")
+        facts = _streamed(lab, answer, path, "bulk_insert")
+        if facts.right:
+            # A copy without a commit, because a stream looks for a new table's properties for 5 s.
+            facts = _streamed(lab, answer, empty_copy(lab, path, "stream-table"), "upsert")
+        return facts
 
     @staticmethod
     def judge(facts: Streamed) -> Passed | NotYet:
@@ -94,19 +91,70 @@ class WritesTheStream:
                 "When your function returned, the table had no commit. `start` returns at once: "
                 "what waits for the end of the query?"
             )
-        if facts.rows == 2:
+        if facts.rows == 2 != facts.expected:
             return NotYet(
                 f"Asked for {facts.operation}, your stream left 2 rows of 3, one per key: it did "
                 "an upsert. By default a write is one; the operation is an argument."
             )
-        if facts.rows != 3:
+        if facts.rows == 3 != facts.expected:
+            return NotYet(
+                f"Asked for {facts.operation}, your stream left both rows of one order: it did an "
+                "insert. It may be asked for another operation than the lesson's first one."
+            )
+        if facts.rows != facts.expected:
             return NotYet(f"Three rows were sent, and the table shows {facts.rows}.")
+        if facts.commits == 1:
+            return NotYet(
+                "The stream limits a micro-batch to one of its two files, and yours wrote both in "
+                "one commit: its trigger ignores such limits. Which trigger keeps to them?"
+            )
+        if not facts.further:
+            return NotYet(
+                "Your stream ignores `extra_options`. The check gave it an identifier, and the "
+                "commit has the default one."
+            )
         if not facts.progress:
             return NotYet(
                 "All rows are there. The folder for the progress is empty: the checkpoint lies "
                 "somewhere else, and a restart would look for it here."
             )
-        return Passed("All three rows, the progress in its folder, and an end.")
+        return Passed(
+            "All three rows by bulk insert, one row per order by upsert; the progress in its "
+            "folder, and an end."
+        )
+
+
+def _streamed(lab, answer: Callable, path: str, operation: str) -> Streamed:
+    """Let the answer stream two files into a table, and stop what it has left running."""
+    checkpoint = lab.scratch("stream-checkpoint")
+    files = lab.spark.readStream.schema(ORDER).option("maxFilesPerTrigger", 1)
+    others = {query.id for query in lab.spark.streams.active}
+    stopped = Event()
+
+    def stop() -> None:
+        for query in lab.spark.streams.active:
+            if query.id not in others:
+                stopped.set()
+                query.stop()
+
+    timer = Timer(STREAM_TIMEOUT_S, stop)
+    timer.start()
+    try:
+        answer(path, checkpoint, files.parquet(_two_files(lab)), operation, **{IDENTIFIER: "check"})
+    finally:
+        timer.cancel()
+        timed_out = stopped.is_set()
+        stop()  # an answer that does not wait leaves its stream running
+    table = lab.xray(path) if lab.files(path) else None
+    commits = len(table.completed_writes) if table else 0
+    return Streamed(
+        operation,
+        lab.spark.read.format("hudi").load(path).count() if commits else 0,
+        commits,
+        len(lab.files(checkpoint)),
+        bool(table and commits and "check" in (table.commit().checkpoint or ())),
+        timed_out,
+    )
 
 
 @dataclass(frozen=True)
@@ -118,12 +166,16 @@ class Clustered:
         rows: number of rows that it shows.
         actions: actions on the timeline that are complete.
         planned: whether a clustering is planned and not complete.
+        metadata: whether the table has a metadata table, which `OPTIONS` switch off.
+        largest: bytes of the largest file, small with the bloom filter of `OPTIONS`.
     """
 
     files: int
     rows: int
     actions: tuple[str, ...]
     planned: bool
+    metadata: bool = False
+    largest: int = 0
 
 
 @check_of("07.2")
@@ -141,6 +193,8 @@ class Clusters:
             rows=lab.spark.read.format("hudi").load(path).count(),
             actions=tuple(i.action for i in picture.instants if i.state == "completed"),
             planned=any(i.state != "completed" for i in picture.instants),
+            metadata=any(part == "metadata" for part, _, _ in picture.bookkeeping),
+            largest=max(file.size for file in picture.files),
         )
 
     @staticmethod
@@ -157,13 +211,30 @@ class Clusters:
                 f"{facts.files} files."
             )
         if "clustering" not in facts.actions:
+            untouched = [it for it in facts.actions if it != "clean"] == ["commit"] * WRITES
+            what = (
+                "Cleaning removes files that no query of the newest state reads; it merges no "
+                "files."
+                if untouched
+                else "Whoever reads all rows and writes them again makes a commit of every row. A "
+                "table service does it as an action of its own: which procedure clusters?"
+            )
             return NotYet(
                 f"The timeline has {', '.join(facts.actions)}, no clustering, and a query reads "
-                f"{facts.files} files. Cleaning removes files that no query of the newest state "
-                "reads; it merges no files."
+                f"{facts.files} files. {what}"
             )
         if facts.files > MOST_FILES:
             return NotYet(f"There was a clustering, but a query still reads {facts.files} files.")
+        if facts.metadata or facts.largest > KEY_FILTER_BYTES:
+            what = (
+                "it made a metadata table"
+                if facts.metadata
+                else f"a file has {facts.largest // 1000} KB, most of it for a bloom filter"
+            )
+            return NotYet(
+                f"All {facts.rows} orders in {facts.files} files. But the procedure did not get "
+                f"all of `OPTIONS`: {what}."
+            )
         return Passed(f"All {facts.rows} orders in {facts.files} files, one per day.")
 
 
@@ -226,6 +297,12 @@ class FewFiles:
                 f"{facts.files} files hold all {facts.rows} orders, but after {clusterings} "
                 "clusterings. Each one copies the rows that the one before it had written. For "
                 f"{WRITES} writes one clustering is enough: when should it run?"
+            )
+        if facts.files <= MOST_FILES and not clusterings:
+            return NotYet(
+                f"{facts.files} files hold all {facts.rows} orders, without a clustering: your "
+                "options changed the operation, so each write copied the rows of the writes before "
+                "it. Let the operation stay a bulk insert."
             )
         if facts.files <= MOST_FILES:
             return Passed(
@@ -327,12 +404,12 @@ def _cleaned_copy(lab, answer: Callable, commit_minutes: int, query_minutes: int
     return Retention(commit_minutes, query_minutes, versions, _versions(lab.xray(path)))
 
 
-def _three_rows(lab) -> str:
-    """The path of a Parquet file of three rows, two of them of one order, written at first call."""
-    path = lab.path("exercise/three_rows")
+def _two_files(lab) -> str:
+    """A folder with O-1 in one Parquet file, O-1 and O-2 in another; written at the first call."""
+    path = lab.path("exercise/two_files")
     if not lab.files(path):
         one = _orders_of_two_days(lab, 1, 2, tasks=1)
-        one.union(_orders_of_two_days(lab, 1, 3, tasks=1)).coalesce(1).write.parquet(path)
+        one.union(_orders_of_two_days(lab, 1, 3, tasks=1)).write.parquet(path)
     return path
 
 

@@ -1,6 +1,7 @@
 """Checks of lesson 08: rows found by an index, a list of keys, a moved order, files skipped."""
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,7 +15,8 @@ from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.probes.scans import rows_and_files_read
 
 OLD, NEW = "2026-11-20", "2026-11-21"
-MOVING, NEIGHBOUR = ("O-0017", "O-0018"), "O-0016"
+MOVED_TO = "2026-11-22"  # no day of the lesson
+FAST_COLUMNS = ("order_id", "partition_date", "amount")
 BULK = {
     "hoodie.table.name": "orders",
     "hoodie.index.bloom.num_entries": "1000",  # 12 KB of filter instead of 430
@@ -156,11 +158,11 @@ Row = tuple[str, str, str, str]  # order, status, amount, and day of the folder
 
 @dataclass(frozen=True)
 class MovedOrders:
-    """A copy of the lesson's table after O-0017 and O-0018 were to move.
+    """A copy of the lesson's table after two of its orders were to move to another day.
 
     Args:
-        rows: of these two and their neighbour O-0016.
-        before: the same before the move.
+        rows: of these two and a third order.
+        before: the same before the move, one row each; the last one is to stay.
         opened: files that were opened.
         files: files that the table had.
         total: rows of the table.
@@ -181,43 +183,42 @@ class MoveTheOrders:
 
     @staticmethod
     def observe(lab, answer: Callable) -> MovedOrders:
-        """Move the orders in a copy of the lesson's table, and watch which files are opened."""
+        """Move orders in a copy of the lesson's table, and watch which files are opened."""
         path = scratch_copy(lab, lab.path("orders_indexed"), "moved")
         newest = lab.xray(path).instants[-1].requested
         before, expected = _rows_before(lab, newest)
+        orders = [row[0] for row in before]
         with watch_lookup(lab, path) as found:
-            answer(path, list(MOVING), NEW)
-        rows, total = _rows_around(lab, path)
+            answer(path, orders[:-1], MOVED_TO)
+        rows, total = _rows_of(lab, path, orders)
         opened, files = found.figures["files opened"], len(found.files)
         return MovedOrders(rows, before, opened, files, total, expected)
 
     @staticmethod
     def judge(facts: MovedOrders) -> Passed | NotYet:
-        """Each has one row, on 21 November, and nothing else changed."""
-        for order in MOVING:
+        """Each has one row, on its new day, and nothing else changed."""
+        *moving, staying = facts.before
+        for was in moving:
+            order = was[0]
             mine = [row for row in facts.rows if row[0] == order]
-            was = next(row for row in facts.before if row[0] == order)
             if len(mine) > 1:
                 return NotYet(
                     f"Two rows of {order}: the index looked for it in the new partition only, did "
                     "not find it, and inserted it. The old row stayed."
                 )
-            if [row[3] for row in mine] == [OLD]:
+            if [row[3] for row in mine] == [was[3]]:
                 return NotYet(
-                    f"{order}: One row, still in the old partition. A global index finds the row "
-                    "there; whether it moves is an option of that index, and "
-                    "`hoodie.record.index.update.partition.path` defaults to false."
+                    f"Asked to move {order} to {MOVED_TO}: One row, still in the old partition. A "
+                    "global index finds the row there; whether it moves is an option of that "
+                    "index, and `hoodie.record.index.update.partition.path` defaults to false."
                 )
-            if mine != [(*was[:3], NEW)]:
+            if mine != [(*was[:3], MOVED_TO)]:
                 return NotYet(
-                    f"{order} should have one row in {NEW}, else as it was ({was}); the table "
+                    f"{order} should have one row in {MOVED_TO}, else as it was ({was}); the table "
                     f"shows {mine}."
                 )
-        neighbours = [
-            [row for row in rows if row[0] == NEIGHBOUR] for rows in (facts.rows, facts.before)
-        ]
-        if neighbours[0] != neighbours[1]:
-            return NotYet(f"Both orders are right, but {NEIGHBOUR} changed, too.")
+        if [row for row in facts.rows if row[0] == staying[0]] != [staying]:
+            return NotYet(f"Both orders are right, but {staying[0]} changed, too.")
         if facts.total != facts.expected:
             return NotYet(
                 f"Both orders are right, but the table has {facts.total} rows instead of "
@@ -269,32 +270,32 @@ def _statuses(lab, path: str) -> dict[str, list[str]]:
     return found
 
 
-def _rows_around(lab, path: str) -> tuple[tuple[Row, ...], int]:
-    """The rows of both orders and their neighbour, and the number of all rows."""
+def _rows_of(lab, path: str, orders: Sequence[str]) -> tuple[tuple[Row, ...], int]:
+    """The rows of some orders, and the number of all rows."""
     row = """struct(order_id, status, CAST(amount AS STRING),
                     substring_index(_hoodie_partition_path, '=', -1))"""
-    near = f"order_id IN {(*MOVING, NEIGHBOUR)}"
     table = lab.spark.read.format("hudi").load(path)
     rows, total = table.selectExpr(
-        f"collect_list({row}) FILTER (WHERE {near})", "count(order_id)"
+        f"collect_list({row}) FILTER (WHERE order_id IN {tuple(orders)})", "count(order_id)"
     ).first()
     return tuple(sorted(tuple(row) for row in rows)), total
 
 
 @cache  # the same for every answer until somebody writes
 def _rows_before(lab, newest: str) -> tuple[tuple[Row, ...], int]:
-    """The same of the lesson's table.
+    """The same of the lesson's table, for three orders of its first day that are drawn by chance.
 
     Args:
         lab: of the lesson.
         newest: requested time of the table's newest instant, so that a write ends the caching.
     """
-    return _rows_around(lab, lab.path("orders_indexed"))
+    drawn = secrets.SystemRandom().sample(range(20, 3000), 3)  # not those that the lesson moves
+    return _rows_of(lab, lab.path("orders_indexed"), [f"O-{number:04}" for number in drawn])
 
 
 @cache  # the same for every answer until somebody writes
-def _slow_query(lab, newest: str) -> tuple[frozenset[str], int]:
-    """The orders that the board shows, and the number of files that its own query reads.
+def _slow_query(lab, newest: str) -> tuple[frozenset[tuple], int]:
+    """The rows that the board shows, and the number of files that its own query reads.
 
     Args:
         lab: of the lesson.
@@ -302,7 +303,12 @@ def _slow_query(lab, newest: str) -> tuple[frozenset[str], int]:
     """
     table = lab.spark.read.format("hudi").load(lab.path("orders_indexed"))
     rows, read = rows_and_files_read(table.where("round(amount) >= 990"))
-    return frozenset(row.order_id for row in rows), read
+    return frozenset(_fields(row) for row in rows), read
+
+
+def _fields(row) -> tuple:
+    """What is compared of a row of the board."""
+    return tuple(row[name] for name in FAST_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -339,8 +345,13 @@ class ProveThatAFilterSkips:
                 f"`fast` must be a Spark DataFrame that has not been collected, not a "
                 f"{type(fast).__name__}: the check runs it and counts the files."
             )
+        lacking = [name for name in FAST_COLUMNS if name not in fast.columns]
+        if lacking:
+            raise Unreadable(
+                f"`fast` has no column {' and no '.join(lacking)}: return the columns of `ask`."
+            )
         rows, read = rows_and_files_read(fast)
-        found = {row["order_id"] for row in rows}
+        found = {_fields(row) for row in rows}
         newest = lab.xray(lab.path("orders_indexed")).instants[-1].requested
         shown, slow = _slow_query(lab, newest)
         return FastQuery(

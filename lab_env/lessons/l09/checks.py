@@ -2,7 +2,7 @@
 
 All four use one small Merge-on-Read table, written once per lesson. Its second commit changes one
 order's amount, another one's status, erases a third (three rows of one log), and brings a new order
-in a base file. Which orders these are is drawn by chance.
+in a base file. Which orders these are is drawn by chance. Another table has a new order in a log.
 """
 
 import secrets
@@ -29,7 +29,7 @@ TABLE = (
 QUERY_TYPE = "hoodie.datasource.query.type"
 TYPES = ("snapshot", "read_optimized")
 COLUMNS = ("order_id", "status", "amount")
-NEW_ORDER = "O-1002"
+NEW_ORDER, LOGGED_ORDER = "O-1002", "O-2"
 
 
 @dataclass(frozen=True)
@@ -220,10 +220,12 @@ class Found:
     Args:
         orders: what it returned.
         states: what the table says.
+        logged: what it returned for a table whose only stale order is new, and in a log.
     """
 
     orders: frozenset[str]
     states: States
+    logged: frozenset[str] = frozenset({LOGGED_ORDER})
 
 
 @check_of("09.3")
@@ -232,10 +234,13 @@ class FindsStaleOrders:
 
     @staticmethod
     def observe(lab, answer: Callable) -> Found:
-        """Call the function on a table with half a commit."""
+        """Call the function on a table with half a commit, and on one with a new order in a log."""
         states = _states(lab)
-        found = as_list(answer(lab.path("exercise/after")))
-        return Found(frozenset(as_text(order) for order in found), states)
+        after, logged = (
+            frozenset(as_text(order) for order in as_list(answer(path)))
+            for path in (lab.path("exercise/after"), _logged(lab))
+        )
+        return Found(after, states, logged)
 
     @staticmethod
     def judge(facts: Found) -> Passed | NotYet:
@@ -260,13 +265,19 @@ class FindsStaleOrders:
             )
         if missed:
             return NotYet(
-                f"You return {given}. {_named(missed)} is shown otherwise by a read-optimised "
+                f"You return {given}. {_named(missed)} is shown differently by a read-optimised "
                 "query: another amount, another status, or a row that one of the two lacks."
             )
         if facts.orders - states.stale:
             return NotYet(
                 f"You return {given}. Of these {_named(facts.orders - states.stale)} is the same "
                 "in both: same status, same amount."
+            )
+        if facts.logged != {LOGGED_ORDER}:
+            return NotYet(
+                f"{given} is right. In another table, whose index sends new orders to logs, you "
+                f"return {_named(facts.logged)}, and {LOGGED_ORDER} alone is right: the snapshot "
+                "has it, and a read-optimised query lacks it. Look in both directions."
             )
         return Passed(
             f"{given}: an amount, a status, and an erased customer's order that the read-optimised "
@@ -282,11 +293,13 @@ class Boards:
         plain: for the table's own name.
         suffixed: for the name that ends in `_ro`.
         states: what the table says.
+        session_type: the query type that the session is left with.
     """
 
     plain: Board
     suffixed: Board
     states: States
+    session_type: str = TYPES[1]
 
 
 @check_of("09.4")
@@ -304,9 +317,10 @@ class BoardOfATrueState:
             lab.spark.sql(f"CREATE TABLE {each} USING hudi {properties} LOCATION '{path}'")
             lab.spark.table(each).select("order_id").first()
         overlay_table(lab, lab.path("exercise/after"), path)
-        lab.spark.conf.set(QUERY_TYPE, "read_optimized")
+        lab.spark.conf.set(QUERY_TYPE, TYPES[1])
         try:
-            return Boards(*(as_board(answer(each)) for each in names), states)
+            boards = [as_board(answer(each)) for each in names]
+            return Boards(*boards, states, lab.spark.conf.get(QUERY_TYPE, ""))
         finally:
             lab.spark.conf.unset(QUERY_TYPE)
             for each in names:
@@ -317,6 +331,12 @@ class BoardOfATrueState:
         """The newest committed revenue for both."""
         states = facts.states
         true = board_of(states.snapshot)
+        if facts.session_type != TYPES[1]:
+            return NotYet(
+                f"Your function changes {QUERY_TYPE} for the whole session: it was {TYPES[1]} "
+                f"before, and is {facts.session_type or 'unset'} now. Other queries of this "
+                "session count on it. Give the option to your own reader."
+            )
         if facts.plain == facts.suffixed == true:
             return Passed(
                 f"{board_text(true)}, for both names: the newest commit, and all of it. Whichever "
@@ -336,8 +356,9 @@ class BoardOfATrueState:
         if found == board_of(states.read_optimized):
             return NotYet(
                 f"{difference}Yours mixes two commits: it comes from a read-optimised query. A "
-                "name ending in _ro always means such a query. So does a query that does not name "
-                "its type while the session's setting says read_optimized."
+                "name registered with hoodie.query.as.ro.table always means such a query. So does "
+                "a query that does not name its type while the session's setting says "
+                "read_optimized."
             )
         if sum(found.values()) > sum(true.values()) and found.keys() <= _statuses(states):
             return NotYet(
@@ -378,7 +399,17 @@ def _states(lab) -> States:
     return States(*found, lab.spark.read.parquet(f"{after}/partition_date=*/*.parquet").count())
 
 
-def _write(lab, path: str, which: str, amount: int = 0, status: int = 0, erase: int = 0) -> None:
+def _logged(lab) -> str:
+    """The path of a table with O-1 in a base file and O-2 in a log; written at the first call."""
+    path = lab.path("exercise/logged")
+    if not lab.files(path):
+        index = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
+        for which in ("id = 1", "id = 2"):
+            _write(lab, path, which, **index)
+    return path
+
+
+def _write(lab, path: str, which: str, amount=0, status=0, erase=0, **options: str) -> None:
     """Upsert orders of 10.00 each: up to 1000 of the 20th, above of the 21st.
 
     Args:
@@ -388,6 +419,7 @@ def _write(lab, path: str, which: str, amount: int = 0, status: int = 0, erase: 
         amount: the order that costs 4.00, a new one costs 25.00.
         status: the order that is paid.
         erase: the order that is erased.
+        options: further options of the write.
     """
     rows = lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, IF(id = {status}, 'paid', 'new') AS status,
@@ -398,4 +430,4 @@ def _write(lab, path: str, which: str, amount: int = 0, status: int = 0, erase: 
                IF(id <= 1000, '2026-11-20', '2026-11-21') AS partition_date
         FROM range(1, 1301, 1, 1) WHERE {which}
     """)
-    rows.write.format("hudi").options(**TABLE).mode("append").save(path)
+    rows.write.format("hudi").options(**TABLE, **options).mode("append").save(path)

@@ -79,7 +79,7 @@ class QueryGrid:
         """Table type and query type of each row."""
         return list(dict.fromkeys((kind, query) for _, kind, query in self.answers))
 
-    def told(self, kind: str) -> dict[str, list]:
+    def answers_of(self, kind: str) -> dict[str, list]:
         """The answers of each query type on one table type, moment by moment."""
         return {
             query: [self.answers[moment, kind, query].row[self.column] for moment in self.moments]

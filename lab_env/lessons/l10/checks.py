@@ -1,7 +1,7 @@
 """Checks of lesson 10: time travel, the board at a moment, a replay, and what a cleaning leaves."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -9,11 +9,15 @@ from lab_env.course.answers import Unreadable, as_number, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.timeline import Instant, from_seconds, to_seconds
 from lab_env.lessons.boards import Board, Orders, as_board, board_of, board_text
-from lab_env.lessons.l10.shop import compare_rows
-from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.l10.shop import compare_rows, make_changes
+from lab_env.lessons.table_copies import copy_table, scratch_copy
+from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.xray.captions import clock
 
 WITH_THE_BAD = ("O-21", "O-22")  # good orders that came in the bad batch
+TABLE = (
+    KEYS | DEMO_OPTIONS | {"hoodie.table.name": "kept", "hoodie.index.bloom.num_entries": "1000"}
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Travelled:
         true: what the table says as of that moment.
         newest: what it says now.
         unchanged: the orders that no later write has changed.
+        copied: whether a copy that lacks the newest write was asked.
     """
 
     number: int
@@ -35,6 +40,7 @@ class Travelled:
     true: Orders
     newest: Orders
     unchanged: frozenset[str]
+    copied: bool = False
 
 
 @check_of("10.1")
@@ -43,7 +49,7 @@ class TravelsInTime:
 
     @staticmethod
     def observe(lab, answer: Callable) -> Travelled:
-        """Ask for each write of the lesson's table, the newest first, until one is wrong."""
+        """Ask for each write of the lesson's table until one is wrong, at last an older copy."""
         path = lab.path("orders")
         writes = _writes(lab, path)
         states = _states(lab, writes)
@@ -52,20 +58,30 @@ class TravelsInTime:
             row["order_id"]: row["_hoodie_commit_time"] for row in _rows(lab, writes[-1])
         }
         for number, (write, true) in reversed(list(enumerate(zip(writes, states, strict=True), 1))):
-            rows = as_rows(answer(path, write.requested), ("order_id", "status", "amount"))
-            found = {as_text(key): (as_text(what), as_number(cost)) for key, what, cost in rows}
+            found = _orders_of(answer(path, write.requested))
             unchanged = frozenset(
                 order for order, last in last_written.items() if last <= write.requested
             )
             facts = Travelled(number, write.requested, found, true, newest, unchanged)
             if found != true:
-                break
+                return facts
+        copy = lab.scratch("older")
+        copy_table(lab, path, copy, hidden=writes[-1:])
+        found = _orders_of(answer(copy, writes[-1].requested))
+        if found != states[-2]:
+            true, moment = states[-2], writes[-1].requested
+            return Travelled(len(writes), moment, found, true, newest, frozenset(), copied=True)
         return facts
 
     @staticmethod
     def judge(facts: Travelled) -> Passed | NotYet:
         """The table's rows as of each write."""
         when = f"As of write {facts.number}, {clock(facts.moment)},"
+        if facts.copied:
+            return NotYet(
+                "Asked for a copy that lacks the newest write, your function returns other rows "
+                "than the copy has. It is given the path of the table: read that one."
+            )
         if facts.found == facts.true:
             return Passed(
                 f"{when} the table had {len(facts.true)} orders, each as it was then. No copy was "
@@ -97,6 +113,12 @@ class TravelsInTime:
         )
 
 
+def _orders_of(answer) -> Orders:
+    """Status and amount of each order that the learner's function returned."""
+    rows = as_rows(answer, ("order_id", "status", "amount"))
+    return {as_text(key): (as_text(what), as_number(cost)) for key, what, cost in rows}
+
+
 @dataclass(frozen=True)
 class Wall:
     """What the board showed at a moment, and what the learner's function says of it.
@@ -126,7 +148,7 @@ class BoardAtAMoment:
 
     @staticmethod
     def observe(lab, answer: Callable) -> Wall:
-        """Ask for four moments until one is wrong."""
+        """Ask for three moments until one is wrong."""
         path = lab.path("orders")
         writes = _writes(lab, path)
         states = _states(lab, writes)
@@ -185,12 +207,12 @@ class BoardAtAMoment:
 
 
 def _moments(writes: tuple[Instant, ...]) -> list[str]:
-    """At the first completion, after the last, at one drawn by chance, and within its write."""
+    """After the last completion, at one drawn by chance, and within its write."""
     write = secrets.choice(writes[1:])
     begin, end = to_seconds(write.requested), to_seconds(write.completed)
     within = from_seconds(begin + (end - begin) * (0.2 + 0.6 * secrets.randbelow(100) / 100))
     later = from_seconds(to_seconds(writes[-1].completed) + 60)
-    return [writes[0].completed, later, write.completed, within]
+    return [later, write.completed, within]
 
 
 def _some(orders) -> str:
@@ -246,9 +268,11 @@ class UndoneWithoutLoss:
 
     @staticmethod
     def observe(lab, answer: Callable) -> Replayed:
-        """Copy the lesson's table, call the function on the copy, and compare."""
-        path = scratch_copy(lab, lab.path("orders"), "restored")
+        """Copy the lesson's table as it was restored, call the function on the copy, compare."""
+        source, path = lab.path("orders"), lab.scratch("restored")
+        copy_table(lab, source, path, hidden=_after_the_restore(lab.xray(source).instants))
         writes, checkpoints = len(_writes(lab, path)), _checkpoints(lab)
+        own_writes = len(_writes(lab, source))
         answer(path)
         missing, stale, zero = compare_rows(lab, path)
         return Replayed(
@@ -257,16 +281,22 @@ class UndoneWithoutLoss:
             zero=zero,
             commits=len(_writes(lab, path)) - writes,
             checkpoints=_checkpoints(lab) - checkpoints,
-            elsewhere=len(_writes(lab, lab.path("orders"))) != writes,
+            elsewhere=len(_writes(lab, source)) != own_writes,
         )
 
     @staticmethod
     def judge(facts: Replayed) -> Passed | NotYet:
         """Nothing missing, stale, or zero."""
         if not (facts.missing or facts.stale or facts.zero):
+            goes_on = (
+                "The shop's stream continues with the new checkpoint."
+                if facts.checkpoints
+                else "You wrote a batch, without a checkpoint: the shop's stream still has its "
+                "old one, and its next batch goes on where that ends."
+            )
             return Passed(
                 "0 missing, 0 stale, 0 zero. The table says what it would say if the bad events "
-                "had never been sent. The shop's stream continues with the new checkpoint."
+                f"had never been sent. {goes_on}"
             )
         lost = f"{len(facts.missing)} good orders are missing and {facts.stale} stale"
         if facts.elsewhere:
@@ -295,6 +325,14 @@ class UndoneWithoutLoss:
                 "bad batch. Leave out bad events, not the batch in which they came."
             )
         return NotYet(f"After the replay {lost}. Where did the savepoint's batch end in the topic?")
+
+
+def _after_the_restore(instants: Sequence[Instant]) -> tuple[Instant, ...]:
+    """The instants after the newest restore, such as the learner's replay of the lesson's table."""
+    restores = [place for place, found in enumerate(instants) if found.action == "restore"]
+    if not restores:
+        raise Unreadable("Run the cells of this section first: they restore the table.")
+    return tuple(instants[restores[-1] + 1 :])
 
 
 def _checkpoints(lab) -> int:
@@ -333,13 +371,11 @@ class KeepsThePast:
 
     @staticmethod
     def observe(lab, answer: Callable) -> Kept:
-        """Ask for two writes, and if that is right for one, each on a copy of the lesson's table.
+        """Ask for two writes, and if that is right for one, each on a copy of a table of four.
 
         For three of four there would be nothing to clean: the cleaner keeps the files of one commit
         more than it retains.
         """
-        if len(_writes(lab, lab.path("kept_cow"))) < 4:
-            raise Unreadable("Run the cells of this section first: they make the table to clean.")
         facts = _after_cleaning(lab, answer, asked=2)
         return _after_cleaning(lab, answer, asked=1) if facts.right else facts
 
@@ -370,8 +406,8 @@ class KeepsThePast:
 
 
 def _after_cleaning(lab, answer: Callable, asked: int) -> Kept:
-    """Call the function on a copy of the lesson's table, and read the copy as of each write."""
-    path, name = scratch_copy(lab, lab.path("kept_cow"), "cleaned"), f"c_{secrets.token_hex(3)}"
+    """Call the function on a copy of a table of four writes, and read it as of each of them."""
+    path, name = scratch_copy(lab, _four_writes(lab), "cleaned"), f"c_{secrets.token_hex(3)}"
     writes = _writes(lab, path)
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     try:
@@ -386,6 +422,18 @@ def _after_cleaning(lab, answer: Callable, asked: int) -> Kept:
         empty=frozenset(number for number, rows in enumerate(found, 1) if rows == 0),
         cleaned=sum(instant.action == "clean" for instant in lab.xray(path).instants),
     )
+
+
+def _four_writes(lab) -> str:
+    """The path of a table like the lesson's, which is cleaned later; written at the first call."""
+    path = lab.path("exercise/four_writes")
+    if not lab.files(path):
+        for number in range(4):
+            rows = make_changes(
+                lab, "id BETWEEN 1 AND 25", "new", f"09:{number}0", f"{number} + id"
+            )
+            rows.write.format("hudi").options(**TABLE).mode("append").save(path)
+    return path
 
 
 def _orders_as_of(lab, path: str, moment: str) -> int | None:
