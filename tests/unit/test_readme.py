@@ -19,6 +19,17 @@ FIRST_SCREEN = README.partition("\n## ")[0]
 LINKS = sorted(set(re.findall(r"\]\(([^)#:]+)\)", README)))
 
 
+def test_it_says_how_many_notebooks_and_how_many_hours_the_course_has():
+    sources = sorted((REPOSITORY / "solutions" / "src").glob("[0-9]*.py"))
+    found = [
+        re.search(r"^# minutes: \{teach: (\d+), do: (\d+)\}", s.read_text(), re.M) for s in sources
+    ]
+    minutes = [sum(map(int, one.groups())) for one in found if one]
+    assert len(minutes) == len(sources)
+    takes = f"{min(minutes)} to {max(minutes)} minutes each, {sum(minutes) / 60:.0f} hours in all"
+    assert f"{len(minutes)} Jupyter notebooks, {takes}" in " ".join(FIRST_SCREEN.split())
+
+
 @pytest.mark.parametrize("target", LINKS)
 def test_a_link_leads_somewhere(target):
     assert (REPOSITORY / target).exists()
