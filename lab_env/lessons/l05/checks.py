@@ -93,8 +93,8 @@ class WritesUpserts:
             )
         if not facts.quick:
             return NotYet(
-                "The rows are right. But the files are not as the options of `QUICK` make them, and "
-                "the lesson's figures need these. Give the write both dictionaries."
+                "The rows are right. But the files are not as the options of `QUICK` make them, "
+                "and the lesson's figures need these. Give the write both dictionaries."
             )
         return Passed("One row per order in both types. The writer's code differs in one option.")
 
@@ -254,8 +254,8 @@ class TypeForALoad:
                     f"writes {cow:,} bytes, Merge-on-Read {mor:,}."
                 )
         return Passed(
-            f"Right for {len(facts)} loads. The share of a file that one write changes decides, not "
-            "whether data arrives as a stream."
+            f"Right for {len(facts)} loads. The share of a file that one write changes decides, "
+            "not whether data arrives as a stream."
         )
 
 
