@@ -96,12 +96,13 @@ make_orders("id IN (17, 1001)", "new", "10:00").show()
 # read on: a session's first write takes longer than all later ones.
 
 # %%
-make_orders("id <= 1000", "new", "10:00").createOrReplaceTempView("thousand_orders")
+first_orders = make_orders("id <= 1000", "new", "10:00").coalesce(1)  # into one file
+first_orders.createOrReplaceTempView("first_orders")
 spark.sql(f"""
     CREATE TABLE by_default USING hudi PARTITIONED BY (partition_date)
     LOCATION '{lab.path("by_default")}'
     TBLPROPERTIES (primaryKey = 'order_id', orderingFields = 'order_ts')
-    AS SELECT * FROM thousand_orders
+    AS SELECT * FROM first_orders
 """)
 by_default = lab.xray(lab.path("by_default"))
 print([f"{file.kind} file: {file.rows} rows, {file.size:,} bytes" for file in by_default.files])
