@@ -834,7 +834,7 @@ assert sweep["MERGE_ON_READ, times JSON"].between(1, 3).all()
 # log of one write, and how many writes there are until a compaction. It returns the type that writes
 # fewer bytes, compaction included: `"COPY_ON_WRITE"` or `"MERGE_ON_READ"`. The latter has to write at
 # least 5 percent less, because somebody must run its compaction and watch it. The check asks your
-# function about made-up loads, and the next cell about three of this lesson's orders.
+# function about made-up loads; then the lesson asks it about three real ones.
 
 
 # %% exercise="05.4"
