@@ -267,8 +267,8 @@ assert read.sent > 1.5 * read.bytes or not local
 # %% [markdown]
 # ## The writer pays: inline
 #
-# The writer of another table compacts **inline**: after a number of writes it does not return at once, but compacts
-# the table first. On the timeline a plain write to a Merge-on-Read table is a
+# The writer of another table compacts **inline**: after a number of writes it does not return at once,
+# but compacts the table first. On the timeline a plain write to a Merge-on-Read table is a
 # [**deltacommit**](../docs/glossary.md#deltacommit), hence the name of the option that counts them,
 # `hoodie.compact.inline.max.delta.commits`. Its default is 5.
 #
