@@ -134,8 +134,8 @@ class UpsertsOrders:
         if not facts.obeys:
             return NotYet(
                 "The table of `ORDERS` is right. But asked for a Merge-on-Read table with the key "
-                "`event_id`, your function made another: it has to use `options`, which is "
-                "`ORDERS` only if nothing else is given."
+                "`event_id`, your function made another: it has to use its `options`, which are "
+                "`ORDERS` only by default."
             )
         return Passed(f"{len(counts)} orders, one row each, and no order in two places.")
 
