@@ -98,8 +98,8 @@ def test_a_stream_that_plans_passes():
     ("facts", "reason"),
     [
         (replace(STREAM, planned=0), "planned no compaction"),
-        (replace(STREAM, early=True), "after its first commit already"),
-        (replace(STREAM, planned=2), "after its first commit already"),
+        (replace(STREAM, again=True), "after a single commit more"),
+        (replace(STREAM, planned=2), "after a single commit more"),
         (replace(STREAM, waited=True), "that is inline"),
         (replace(STREAM, batches=1, planned=0), "both files in one batch"),
         (replace(STREAM, checkpoint=False), "no checkpoint"),
