@@ -44,7 +44,9 @@ def test_one_row_per_order_in_its_newest_status_and_day_passes():
 
 
 def test_a_function_that_does_not_use_its_options_is_told():
-    assert "has to use its `options`" in reason_of(UpsertsOrders.judge(replace(ORDERS, obeys=False)))
+    assert "has to use its `options`" in reason_of(
+        UpsertsOrders.judge(replace(ORDERS, obeys=False))
+    )
 
 
 @pytest.mark.parametrize(
