@@ -46,7 +46,7 @@ from lab_env import Lab
 from lab_env.pipeline.session import INTERPRETED
 
 lab = Lab.start("04")
-# Tables of a few thousand rows: to compile each query costs more than the compiled query saves.
+# On tables of a few thousand rows, compiling a query takes longer than it saves.
 spark = lab.start_spark(INTERPRETED)
 
 # %% [markdown]
@@ -80,7 +80,7 @@ def rows_of(path):
 # A stream is a list of *changes*: order O-17 is created, then paid, then shipped. A table is a list of
 # *things*: O-17 has one row, and the row says *shipped*. Each write to a Hudi table turns the one into
 # the other. For that, Hudi must know at least which thing a row is about: the
-# [**record key**](../docs/glossary.md#record-key). All else is left to Hudi's defaults here. Run the
+# [**record key**](../docs/glossary.md#record-key). Everything else keeps Hudi's defaults. Run the
 # cell and read on: a session's first write takes longer than all later ones.
 
 # %%
@@ -100,7 +100,7 @@ rows_of(by_default)
 # %% [markdown]
 # `mode("append")` means "add a write to this table", not "add rows". The next write will find the key
 # O-17 and replace its row; an unknown key would be added. Such a write is an
-# [**upsert**](../docs/glossary.md#upsert), the default.
+# [**upsert**](../docs/glossary.md#upsert), the default of DataFrame writes (SQL's `INSERT INTO` inserts).
 #
 # What comes next is a [**late event**](../docs/glossary.md#late-event): the payment of 12:05 was stuck
 # in a mobile phone and arrives only now, after the shipping of 12:10. **Predict:** what will the status
@@ -133,6 +133,9 @@ assert list(rows["status"]) == ["paid", "new", "new"]
 # - The [**partition path**](../docs/glossary.md#partition-path) says in which folder the row lies. By
 #   default all rows lie in one. Option `hoodie.datasource.write.partitionpath.field`.
 #
+# (From here on a *partition* is such a folder of a table. In lessons 02 and 03 it was a part of a topic;
+# the two have nothing to do with each other.)
+#
 # Is it enough to pass the ordering field from now on? The next event is of 12:01, older than the others:
 
 # %%
@@ -146,7 +149,7 @@ rows
 assert list(rows["status"]) == ["new", "new", "new"]
 
 # %% [markdown]
-# It wins as well. How versions are compared is fixed when the table is created, in
+# The older event wins, too. How versions are compared is fixed when the table is created, in
 # `.hoodie/hoodie.properties` (as `hoodie.record.merge.mode`), and no error says so. The repair is a new
 # table, written from the events.
 #
@@ -166,9 +169,10 @@ sample_events()
 # has one row per order, in its newest state. Add `hoodie.datasource.write.hive_style_partitioning` with
 # the value `"true"`, which gives the folders readable names such as `partition_date=2026-11-20`.
 #
-# Then complete `upsert`. It writes rows with these options and with `DEMO_OPTIONS`, which switch off
-# what a table of three rows does not need, so that each write is quick. They change no answer. Nearly
-# every write of this lesson goes through your function; the check calls it with events like those above.
+# Then complete `upsert`. It writes rows with the `options` that it is given, which are `ORDERS` unless
+# the caller says otherwise, and with `DEMO_OPTIONS`. These switch off what a table of three rows does not
+# need, so that each write is quick; they change no answer. Nearly every write of this lesson goes through
+# your function. The check calls it with events like those above, and once with other options.
 
 # %%
 from lab_env.pipeline.options import DEMO_OPTIONS
@@ -195,7 +199,7 @@ def upsert(rows, path, options=ORDERS):
     # END SOLUTION
 
 
-lab.check("04.1", upsert)
+lab.check("04.1", [ORDERS, upsert])
 
 # %% [markdown] hint="04.1"
 # Ask of each column: is it the same in every event of one order? Key and partition must be. The
@@ -264,9 +268,9 @@ rows
 assert list(rows["order_id"]) == ["O-17", "O-19"] and list(rows["status"]) == ["shipped", "new"]
 
 # %% [markdown]
-# Still *shipped*: Hudi compared `order_ts`, and 12:05 loses against 12:10, whenever it arrives. The
-# X-ray shows what the writes left on the store: one instant on the timeline for each, and a new version
-# of the one data file. Only the newest, in the solid frame, is read. This is
+# Still *shipped*: Hudi compared `order_ts`, and 12:05 loses against 12:10 as long as the row is there.
+# The X-ray shows what the writes left on the store: one instant on the timeline for each, and a new
+# version of the one data file. Only the newest, in the solid frame, is read. This is
 # [**Copy-on-Write**](../docs/glossary.md#copy-on-write), the table type that Hudi takes unless told
 # otherwise.
 
@@ -440,8 +444,8 @@ assert trace.marks("Hudi table") == ["", "newest", "", ""]
 # payment arrived after it: one row, the right one.
 #
 # **A good place to pause.** To go on another day, write `lab = Lab.resume("04")` in place of
-# `lab = Lab.start("04")`. Run the cells of *Start*, the import of `DEMO_OPTIONS` and your answer to 04.1,
-# and go on with the next section.
+# `lab = Lab.start("04")`. Run the cells of *Start*, the import of `DEMO_OPTIONS` and your answer to 04.1
+# (or `lab.use_reference("04.1")`), and go on with the next section.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. A common answer to 04.2 filters the erasures out: it feels like
@@ -519,8 +523,8 @@ print(refusal)
 assert "event_id" in refusal and "order_id" in refusal
 
 # %% [markdown]
-# Hudi refuses: the key is in the table's settings and holds for its life. Here, at least, there is an
-# error.
+# Hudi refuses: the key is stored in the table's settings and cannot change. At least this mistake raises
+# an error.
 #
 # ### A partition value that changes
 #
@@ -770,7 +774,7 @@ assert list(doubles["status"]) == ["new", "paid", "paid"]
 # | what you see | likely cause | repair |
 # |---|---|---|
 # | one row per event | the record key is unique for the event, not for the thing | new table from the events |
-# | things are missing | the key is shared by several things | new table from the events |
+# | things are missing (not shown here) | the key is shared by several things | new table from the events |
 # | an old version, counts right | no ordering field, or one that follows arrival | new table from the events |
 # | two rows, two partitions | the partition value changed | fix it at creation, or a global index |
 # | two rows, one partition | `insert` or `bulk_insert` used as upsert | new table from the newest rows |
@@ -791,7 +795,7 @@ assert list(doubles["status"]) == ["new", "paid", "paid"]
 # `spark.sql.catalog.spark_catalog`, and Kryo as `spark.serializer` (all in `lab_env/pipeline/session.py`).
 
 # %%
-spark.sql("SET hoodie.metadata.enable = false")  # as in DEMO_OPTIONS
+spark.sql("SET hoodie.metadata.enable = false")  # as in DEMO_OPTIONS; holds for the whole session
 spark.sql(f"""
     CREATE TABLE orders_sql (
         order_id STRING, status STRING, order_ts TIMESTAMP, partition_date STRING)
@@ -827,7 +831,7 @@ arrived.createOrReplaceTempView("arrived")
 # `WHEN NOT MATCHED AND ... THEN INSERT *`. An erasure deletes its row. If the table has no such order, it
 # must not become a row.
 #
-# Give each rule its own condition: an event must fit one rule only.
+# Give each rule its own condition: an event must fit at most one rule.
 
 
 # %% exercise="04.4"
@@ -938,9 +942,9 @@ assert float(board.loc["new", "JSON files"]) > 1.2 * float(board.loc["new", "rev
 # %% [markdown]
 # ## Key points
 #
-# - The record key says which row, the ordering field which version, the partition path where. All
-#   three are fixed when the table is created, so choose them by asking what stays the same in a
-#   thing's life. A key is unique within its partition.
+# - The record key says which row, the ordering field which version, the partition path where. Key and
+#   partition must stay the same through a thing's life; the ordering field must grow with each change.
+#   All three are fixed when the table is created. A key is unique within its partition.
 # - Without an ordering field the last write wins. With one, late events lose, and a resend leaves the
 #   same row. `_hoodie_is_deleted` deletes.
 # - A delete leaves no trace to compare with: a late update brings the row back. Keep a tombstone

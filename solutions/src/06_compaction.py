@@ -49,7 +49,7 @@ from lab_env import Lab
 from lab_env.pipeline.session import INTERPRETED
 
 lab = Lab.start("06")
-# Tables of a thousand rows: to compile each query costs more than the compiled query saves.
+# On tables of a thousand rows, compiling a query takes longer than it saves.
 spark = lab.start_spark(INTERPRETED)
 
 
@@ -90,6 +90,12 @@ ORDERS = {
     "hoodie.datasource.write.hive_style_partitioning": "true",
 }
 
+# %% [markdown]
+# This lesson sends the same batches to several tables that differ in one thing only: who compacts them.
+# `write_and_ask` writes one batch to a table, and then asks the table for the sum of all amounts. It keeps
+# how many bytes Spark's tasks read for that, the number that the Spark UI shows in the column *Input*. The
+# first table's writer never compacts.
+
 # %%
 from lab_env.lessons.l06.figures import Step, as_table, draw_costs
 from lab_env.probes.inputs import InputBytes
@@ -120,12 +126,7 @@ write_and_ask("never", 0, NEVER)
 # A [**Merge-on-Read**](../docs/glossary.md#merge-on-read) table takes an update as a log file beside
 # the base file. The write is small, and the work is put off: whoever reads has to merge. A
 # [**compaction**](../docs/glossary.md#compaction) merges base file and logs once, for all readers, into
-# a new base file. This lesson sends the same batches to several tables that differ in one thing only:
-# who compacts them.
-#
-# The function `write_and_ask` writes a batch, and then asks the table for the sum of all amounts. It
-# keeps how many bytes Spark's tasks read for that. It is the number that the Spark UI shows in the column
-# *Input*.
+# a new base file. The question is who does it, and when.
 
 # %% [markdown]
 # ## Nobody compacts
@@ -170,31 +171,6 @@ picture = lab.xray(never_path)
 picture
 
 # %% [markdown]
-# Which number tells what a query costs? Here are three, for one more query of this table: the bytes of
-# the current slice in the X-ray, the input of Spark's tasks, and what the store sent over the wire, as
-# S3A counts it, the client of the store in Spark's process.
-
-# %%
-with InputBytes(spark, never_path) as read:
-    spark.read.format("hudi").load(never_path).agg(F.sum("amount")).first()
-
-in_slice = sum(file.size for file in picture.current[0].files)
-print(f"in the slice {in_slice:,}, read by the tasks {read.bytes:,}, sent {read.sent:,}")
-
-# %% name="three-numbers" proof="The X-ray's slice is what the tasks read; the store sends more"
-assert len(picture.slices) == 1 and len(picture.current[0].logs) == 6
-assert abs(read.bytes / in_slice - 1) < 0.2
-local = spark.sparkContext.master.startswith("local")  # on a cluster executors have own clients
-assert read.sent > 1.5 * read.bytes or not local
-
-# %% [markdown]
-# The slice and the input agree but for a few percent, because nearly all of it is logs, and a log is read
-# whole. (Of a base file a query reads only the columns that it needs.) So the picture tells you what a
-# query has to read. The store sends about twice that. (From the source of Hudi and S3A, not measured here:
-# the reader opens each log twice, first for its header, and S3A asks for the whole rest of the file both
-# times.)
-# Below we keep to Spark's number.
-#
 # ### Exercise 06.1 · The metric to monitor
 #
 # An option was forgotten, a compacting thread died, a stream was stopped: no error is raised. You need
@@ -256,6 +232,33 @@ def logs_to_merge(picture):
 lab.use_reference("06.1")
 print("logs to merge:", logs_to_merge(picture))
 
+# %% [markdown]
+# ### Three numbers for one query
+#
+# How does the metric relate to what a query costs? One more query of this table, in three numbers: the
+# bytes of the current slice in the X-ray, the input of Spark's tasks, and what the store sent, as counted
+# by S3A, Spark's S3 client.
+
+# %%
+with InputBytes(spark, never_path) as read:
+    spark.read.format("hudi").load(never_path).agg(F.sum("amount")).first()
+
+in_slice = sum(file.size for file in picture.current[0].files)
+print(f"in the slice {in_slice:,}, read by the tasks {read.bytes:,}, sent {read.sent:,}")
+
+# %% name="three-numbers" proof="The X-ray's slice is what the tasks read; the store sends more"
+assert len(picture.slices) == 1 and len(picture.current[0].logs) == 6
+assert abs(read.bytes / in_slice - 1) < 0.2
+local = spark.sparkContext.master.startswith("local")  # on a cluster executors have own clients
+assert read.sent > 1.5 * read.bytes or not local
+
+# %% [markdown]
+# The slice and the input agree but for a few percent, because nearly all of it is logs, and a log is read
+# whole. (Of a base file a query reads only the columns that it needs.) So the picture tells you what a
+# query has to read. The store sends about twice that. (From the source of Hudi and S3A, not measured here:
+# the reader opens each log twice, first for its header, and S3A asks for the whole rest of the file both
+# times.) Below we keep to Spark's number.
+
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 15 minutes. In 06.1 most people take the first current slice; ask for a
 # table of two partitions. Draw the slice that grows: one base file, and a log more after each write. Short
@@ -264,58 +267,70 @@ print("logs to merge:", logs_to_merge(picture))
 # %% [markdown]
 # ## The writer pays: inline
 #
-# A second writer compacts **inline**: after a number of writes it does not return at once, but compacts
-# the table first. On the timeline a plain write to a Merge-on-Read table is a
+# The writer of another table compacts **inline**: after a number of writes it does not return at once,
+# but compacts the table first. On the timeline a plain write to a Merge-on-Read table is a
 # [**deltacommit**](../docs/glossary.md#deltacommit), hence the name of the option that counts them,
 # `hoodie.compact.inline.max.delta.commits`. Its default is 5.
 #
 # There is a second way to ask such a table. A [**read-optimised
 # query**](../docs/glossary.md#read-optimised-query) reads the base files only and leaves out the logs.
-# It is cheap.
 #
 # ### Exercise 06.2 · As fresh as the board needs
 #
-# The shop writes one batch per minute, and its board asks read-optimised. When `save` has returned, the
-# board may be one batch behind but not two, with no more compactions than necessary. Complete the options
-# of the writer. The check has a table of its own that has just been compacted. It writes up to three
-# batches to it with your options, and looks at it after each. The lesson goes on with your options.
+# The shop writes one batch per minute, and its board asks read-optimised. Complete the function. It
+# returns the options of a writer that compacts inline: when `save` has returned, the board may be
+# `may_lag` batches behind but not more, with no more compactions than necessary. The check has a table of
+# its own that has just been compacted. It writes with your options for a board that may be one batch
+# behind, then for a board that may be more behind, and looks at the table after each write. The lesson
+# goes on with your options.
+
 
 # %% exercise="06.2"
-inline_options = {
-    "hoodie.compact.inline": "true",  # SOLUTION
-    "hoodie.compact.inline.max.delta.commits": "2",  # SOLUTION
-}
+def inline_options(may_lag):
+    """Options of a writer for a board that may be `may_lag` batches behind."""
+    # BEGIN SOLUTION
+    return {
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": str(may_lag + 1),
+    }
+    # END SOLUTION
+
+
 lab.check("06.2", inline_options)
 
 # %% [markdown] hint="06.2"
-# Let the trigger be 3. How many logs does the table have after each of the first five writes? The first
-# write counts as a deltacommit, too.
+# Let the trigger be 3. How many logs does the table have after each of the next five writes?
 
 # %% [markdown] hint="06.2"
-# Compacting after each write is fresher than necessary.
+# The write that fulfils the trigger compacts before it returns, so its batch is on the board.
+
 
 # %% right="06.2"
-inline_options = {"hoodie.compact.inline": True, "hoodie.compact.inline.max.delta.commits": 2}
+def inline_options(may_lag):
+    trigger = "hoodie.compact.inline.max.delta.commits"
+    return {"hoodie.compact.inline": True, trigger: may_lag + 1}
+
 
 # %% wrong="06.2"
-# expect: more than the one that is allowed
-inline_options = {
-    "hoodie.compact.inline": "true",
-    "hoodie.compact.inline.max.delta.commits": "3",
-}
+# expect: compacted more often
+def inline_options(may_lag):
+    return {
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": str(may_lag + 2),
+    }
+
 
 # %% wrong="06.2"
 # expect: took more compactions
-inline_options = {
-    "hoodie.compact.inline": "true",
-    "hoodie.compact.inline.max.delta.commits": "1",
-}
+def inline_options(may_lag):
+    return {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
+
 
 # %%
 lab.use_reference("06.2")
 
 for batch in range(7):
-    write_and_ask("inline", batch, inline_options)
+    write_and_ask("inline", batch, inline_options(may_lag=1))
 
 inline = steps["inline"]
 inline[1].table
@@ -352,9 +367,9 @@ assert written["inline"] > 1.15 * written["never"]
 # A table that is written often and read seldom may want few compactions, a table that is read all the
 # time many. And after every write both tables gave the same revenue.
 #
-# The lower row shows the seconds. They are drawn, not judged, because a busy laptop scatters them. What
-# is certain is *whose* seconds they are. The timeline tells it: each compaction began after `save` was
-# called and ended before it returned.
+# The lower row shows the seconds. They vary on a busy laptop, so we only draw them. But it is certain who
+# waited. The timeline tells it: each compaction began after `save` was called and ended before it
+# returned.
 
 # %%
 from lab_env.lessons.l06.figures import Work, compactions_of
@@ -398,15 +413,17 @@ assert tuple(on_the_board["inline"]) == (5, "packed")
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 10 minutes. Before the chart, draw an empty saw on the board and let people place
-# the teeth: "after which writes?" Most forget that the first write counts. In 06.2 the reflex is 1,
-# because "fresh is good"; ask what Merge-on-Read is for, then. Leaving the options out gives the default
-# of five: a good moment to say that a batch writer compacts inline unless told otherwise.
+# the teeth: "after which writes?" Most forget that the first write counts. In 06.2 many set the trigger to
+# `may_lag`; let them say what the board shows when the compacting write has returned. Leaving the options
+# out gives the default of five: a good moment to say that a batch writer compacts inline unless told
+# otherwise.
 
 # %% [markdown]
-# > **Documented, not measured here** ([Hudi's configuration reference](https://hudi.apache.org/docs/configurations/#Compaction-Configs), read November 2026).
-# > *When* a compaction is planned is the trigger strategy,
-# > `hoodie.compact.inline.trigger.strategy`: `NUM_COMMITS` (the default, used here) counts from the last completed
-# > compaction, `NUM_COMMITS_AFTER_LAST_REQUEST` from the last planned one, `TIME_ELAPSED` takes
+# > **Documented, not measured here** ([Hudi's configuration
+# > reference](https://hudi.apache.org/docs/configurations/#Compaction-Configs), read November 2026).
+# > *When* a compaction is planned is the trigger strategy, `hoodie.compact.inline.trigger.strategy`:
+# > `NUM_COMMITS` (the default, used here) counts from the last completed compaction,
+# > `NUM_COMMITS_AFTER_LAST_REQUEST` from the last planned one, `TIME_ELAPSED` takes
 # > `hoodie.compact.inline.max.delta.seconds`, and `NUM_AND_TIME` and `NUM_OR_TIME` combine both.
 # > *Which* file groups go into a plan is the compaction strategy, `hoodie.compaction.strategy`. The
 # > default takes those with the most log bytes first, up to a limit of bytes to read and write
@@ -423,8 +440,8 @@ assert tuple(on_the_board["inline"]) == (5, "packed")
 # ## A thread beside the stream pays: async
 #
 # A stream cannot wait long: while it does, events queue up. So a streaming writer compacts
-# **asynchronously**, by default. It only makes the plan. A thread of the same process executes it, while the
-# stream takes its next batch. The pipeline of this course does so.
+# **asynchronously**, by default. It only makes the plan. A thread of the same process executes it, while
+# the stream takes its next batch. The pipeline of this course does so.
 #
 # We put the same batches into a folder, one file each. A streaming query reads one file per trigger.
 
@@ -436,11 +453,14 @@ for batch in range(3):
 # %% [markdown]
 # ### Exercise 06.3 · A stream that compacts beside itself
 #
-# Complete the function: it starts a stream that reads the Parquet files of the folder `source`, one file
-# per trigger, and writes them to the Hudi table at `path`, with the options `ORDERS` and its checkpoint at
-# `checkpoint`. It returns the running query. The stream plans a compaction after every second commit, and
-# a thread beside it runs the plan: the option is `hoodie.datasource.compaction.async.enable`. The trigger
-# counts as it does inline. Name the table with `hoodie.table.name`. A stream needs the schema of its files: `make_changes(0).schema`.
+# Complete the function. It starts a stream and returns the running query. The stream
+#
+# - reads the Parquet files of the folder `source`, one file per trigger. It needs their schema:
+#   `make_changes(0).schema`,
+# - writes them to the Hudi table at `path` with the options `ORDERS` and a name, `hoodie.table.name`,
+# - keeps its checkpoint at `checkpoint`,
+# - plans a compaction after every second commit; the trigger counts as it does inline,
+# - and leaves the plan to a thread beside it: `hoodie.datasource.compaction.async.enable`.
 
 
 # %% exercise="06.3"
@@ -499,6 +519,20 @@ def start_stream(source, path, checkpoint):
     )
 
 
+# %% wrong="06.3"
+# expect: that is inline
+def start_stream(source, path, checkpoint):
+    changes = spark.readStream.schema(make_changes(0).schema).option("maxFilesPerTrigger", "1")
+    return (
+        changes.parquet(source)
+        .writeStream.format("hudi")
+        .options(**ORDERS, **inline_options(1))
+        .option("hoodie.table.name", "orders")
+        .option("checkpointLocation", checkpoint)
+        .start(path)
+    )
+
+
 # %%
 lab.use_reference("06.3")
 
@@ -506,7 +540,7 @@ lab.use_reference("06.3")
 async_path = lab.path("async")
 stream = start_stream(source, async_path, lab.path("_checkpoints/async"))
 stream.processAllAvailable()
-timeout = time.time() + 30
+timeout = time.time() + 120
 while lab.xray(async_path).planned and time.time() < timeout:
     time.sleep(0.2)  # the compaction may still run
 progress = stream.recentProgress
@@ -531,8 +565,8 @@ assert during(batches, executed[0])  # which of them is a matter of moments
 # *inside* it. (In the gaps we asked our queries.) On the right the stream's batches went on while the
 # compaction ran.
 #
-# The work is not gone. It is done by the same cores, beside the stream. If they are busy, it slows the
-# stream; but the stream does not wait for its end. And no update was lost on the way:
+# The work remains: the same cores do it beside the stream. On busy cores the compaction slows the stream,
+# but the stream does not wait for its end. And no update was lost on the way:
 
 # %%
 beside_stream = lab.xray(async_path)
@@ -770,9 +804,9 @@ assert comparison.loc[("read_optimized", "after"), "newest batch"] == 6  # 7 is 
 #
 # And the logs are all there. The older slice, in the dashed frame, is for readers of an older state, and
 # for those who began before the compaction was complete. Removing it is another service's work,
-# [**cleaning**](../docs/glossary.md#cleaning), with its own rule for how long to keep. `DEMO_OPTIONS` switches it
-# off. Here is one write that has it on and keeps what readers
-# of the last commit and of the one before it need:
+# [**cleaning**](../docs/glossary.md#cleaning), with its own rule for how long to keep. `DEMO_OPTIONS`
+# switches it off. Here is one write that has it on and keeps what readers of the last commit and of the
+# one before it need:
 
 # %%
 before = lab.xray(never_path)
@@ -835,15 +869,15 @@ assert revenue_after == never[2].answer
 # - Without compaction each write adds a log, and each query reads all of them.
 # - Compaction trades writing for reading: more bytes written, far fewer read. `max.delta.commits` sets
 #   the rate; inline, a read-optimised query between two writes lags by at most one batch less than that.
-# - Inline, the writer waits. Async, a thread beside the stream works while the next batch comes. Apart, a
-#   job of its own pays, at a time of its choosing; the writer schedules, or both need a lock.
+# - Inline, the writer waits. Async, a thread beside the stream works while the next batch comes. A separate
+#   job pays at a time you choose. Let the writer schedule, or give both a lock.
 # - A snapshot query says the same before and after. A read-optimised one catches up, to the plan.
 # - Compaction deletes nothing. Cleaning does.
 # - Nothing fails when nobody compacts. Monitor the logs that a query has to merge.
 #
 # ## What's next
 #
-# Compaction tidies one file group. Lesson 07 asks why there are so many of them, and who removes what
+# Compaction works within file groups. Lesson 07 asks why there are so many of them, and who removes what
 # nobody reads any more.
 
 # %%

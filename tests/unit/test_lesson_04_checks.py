@@ -18,6 +18,7 @@ from lab_env.lessons.l04.checks import (
     StreamTable,
     UpsertsOrders,
     late_events_lose,
+    misplaced,
 )
 from lab_env.lessons.l04.figures import SAMPLE
 from lab_env.shop.reconcile import TABLE, Reconciliation
@@ -42,9 +43,19 @@ def test_one_row_per_order_in_its_newest_status_and_day_passes():
     assert isinstance(UpsertsOrders.judge(ORDERS), Passed)
 
 
-def test_folders_without_the_column_name_are_folders_of_days_too():
-    rows = tuple((order, status, folder[-10:]) for order, status, folder in RIGHT)
-    assert isinstance(UpsertsOrders.judge(replace(ORDERS, rows=rows)), Passed)
+def test_a_function_that_does_not_use_its_options_is_told():
+    assert "has to use its `options`" in reason_of(
+        UpsertsOrders.judge(replace(ORDERS, obeys=False))
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [(print, "ORDERS, upsert"), (["order_id", print], "a dictionary")],
+)
+def test_options_and_function_are_both_asked_for(answer, expected):
+    with pytest.raises(Unreadable, match=expected):
+        UpsertsOrders.observe(None, answer)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +73,7 @@ def test_folders_without_the_column_name_are_folders_of_days_too():
         ((*RIGHT[:2], ("O-33", "shipped", NEXT)), "not the newest change"),
         (tuple((o, s, f"order_id={o}") for o, s, _ in RIGHT), "3 folders for 2 days"),
         (tuple((o, s, "") for o, s, _ in RIGHT), "1 folders for 2 days"),
+        (tuple((o, s, f[-10:]) for o, s, f in RIGHT), "named 2026-11-20, without the column"),
     ],
 )
 def test_a_table_of_orders_that_is_wrong_gets_its_reason(rows, reason):
@@ -73,8 +85,9 @@ def test_each_trap_is_in_the_events_of_the_check():
     assert checks._late(events) == {"O-32"}  # ordering by the time of sending
     days = {event[1]: {e[7] for e in events if e[1] == event[1]} for event in events}
     assert days["O-31"] == {"20", "21"}  # the day of the change
-    statuses = [event[3] for event in events if event[1] == "O-33"]
-    assert max(statuses) != statuses[-1]  # ordering by the status
+    of_o33 = [event for event in events if event[1] == "O-33"]
+    for column in (0, 3):  # ordering by the event's id, by the status
+        assert max(of_o33, key=lambda event: event[column]) != of_o33[-1]
     assert {event[1] for event in checks.FIRST_ONLY} & {e[1] for e in events[:-1]} == set()
 
 
@@ -180,23 +193,23 @@ def test_a_repaired_table_reconciles_is_keyed_by_order_and_ordered_by_time():
 
 
 @pytest.mark.parametrize(
-    ("properties", "lose"),
+    ("fields", "mode", "lose"),
     [
-        (
-            "hoodie.table.ordering.fields=order_ts\nhoodie.record.merge.mode=EVENT_TIME_ORDERING",
-            True,
-        ),
-        ("hoodie.table.ordering.fields=order_ts", True),
-        ("hoodie.record.merge.mode=COMMIT_TIME_ORDERING", False),
-        ("hoodie.table.ordering.fields=sent_at,order_ts", False),
-        (
-            "hoodie.table.ordering.fields=order_ts\nhoodie.record.merge.mode=COMMIT_TIME_ORDERING",
-            False,
-        ),
+        ("order_ts", "EVENT_TIME_ORDERING", True),
+        ("order_ts", "COMMIT_TIME_ORDERING", False),
+        ("sent_at,order_ts", "EVENT_TIME_ORDERING", False),
     ],
 )
-def test_late_events_lose_only_against_order_ts(properties, lose):
-    assert late_events_lose("#Updated\n" + properties) is lose
+def test_late_events_lose_only_against_order_ts(fields, mode, lose):
+    settings = {"hoodie.table.ordering.fields": fields, "hoodie.record.merge.mode": mode}
+    assert late_events_lose(settings) is lose
+    assert late_events_lose({"hoodie.table.ordering.fields": fields}) is (fields == "order_ts")
+
+
+def test_an_order_of_the_recording_belongs_in_the_folder_of_its_creation():
+    order = "o-rec-002121"  # created before midnight of 2026-01-05, changed after it
+    days = ("partition_date=2026-01-05", "2026-01-05", "", "partition_date=2026-01-06")
+    assert [misplaced([(order, day)]) for day in days] == [(), (), (), (order,)]
 
 
 @pytest.mark.parametrize(
@@ -210,6 +223,7 @@ def test_late_events_lose_only_against_order_ts(properties, lose):
         (RepairedTable(verdict(altered=3), True), "milliseconds only"),
         (RepairedTable(verdict(), False), "the record key is not `order_id`"),
         (RepairedTable(verdict(), True, False), "does not compare versions by `order_ts`"),
+        (RepairedTable(verdict(), True, True, ("o-1", "o-2")), "2 orders, for example o-1, lie in"),
         (RepairedTable(verdict(unexpected=3), True, True), "differs"),
     ],
 )

@@ -1,11 +1,14 @@
 """Lesson 05 judges by what writes left: each way to be wrong has its own reason."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
+from lab_env.hudi.table import DataFile, Snapshot
 from lab_env.lessons.l05.checks import (
     COW,
     MOR,
@@ -13,10 +16,10 @@ from lab_env.lessons.l05.checks import (
     DeletesByKey,
     Forgets,
     Forgotten,
-    Sizes,
     TwoUpserts,
-    TypeForAWorkload,
+    TypeForALoad,
     WritesUpserts,
+    _is_quick,
 )
 
 UNCHANGED = {"O-1": ["new"], "O-2": ["new"], "O-3": ["new"]}
@@ -26,13 +29,6 @@ UPSERTS = TwoUpserts(
     second=UNCHANGED | {"O-3": ["paid"], "O-4": ["paid"]},
 )
 FORGOTTEN = Forgotten(1, 0, True, frozenset({"O-1", "O-2", "O-4", "O-5", "O-6"}))
-CHOICE = {"archive": COW, "status feed": MOR, "repricing": COW}
-SIZES = Sizes(
-    CHOICE,
-    insert={COW: 40_000, MOR: 40_000},
-    ten={COW: 40_000, MOR: 3_000},
-    all={COW: 40_000, MOR: 200_000},
-)
 
 
 def reason_of(verdict) -> str:
@@ -44,7 +40,6 @@ def test_right_facts_pass():
     assert isinstance(WritesUpserts.judge(UPSERTS), Passed)
     assert isinstance(DeletesByKey.judge(Deleted(frozenset({"O-1", "O-4", "O-6"}))), Passed)
     assert isinstance(Forgets.judge(FORGOTTEN), Passed)
-    assert "times as many bytes for the status feed" in TypeForAWorkload.judge(SIZES).note
 
 
 @pytest.mark.parametrize(
@@ -59,6 +54,7 @@ def test_right_facts_pass():
             "O-3 is there twice",
         ),
         (replace(UPSERTS, second=UNCHANGED), "the table says O-3 is ['new']"),
+        (replace(UPSERTS, quick=False), "not as the options of `QUICK` make them"),
     ],
 )
 def test_each_wrong_upsert_gets_its_reason(facts, reason):
@@ -89,32 +85,47 @@ def test_each_row_that_is_left_gets_its_reason(facts, reason):
     assert reason in reason_of(Forgets.judge(facts))
 
 
+def quick_table(base_bytes: int, *metadata: str) -> Snapshot:
+    files = (DataFile("day", "g", "1", "base", "base-1", base_bytes, True),)
+    kept = tuple(("metadata", f".hoodie/metadata/{part}/file", 1) for part in metadata)
+    return Snapshot("s3a://b/t", "t", MOR, 9, (), files, (), kept)
+
+
+def test_defaults_are_told_from_quick_by_the_filter_or_by_the_metadata():
+    assert _is_quick(quick_table(19_000, "files"))
+    assert not _is_quick(quick_table(440_000, "files"))
+    assert not _is_quick(quick_table(19_000, "files", "column_stats"))
+    assert not _is_quick(quick_table(19_000))
+
+
+def test_an_upsert_that_writes_elsewhere_is_told():
+    lab = SimpleNamespace(scratch=str, files=lambda path: [], spark=Mock())
+    with pytest.raises(Unreadable, match="wrote nothing"):
+        WritesUpserts.observe(lab, lambda rows, path, table_type: None)
+
+
+def right(base, log, writes):
+    return MOR if writes * log + base <= 0.95 * writes * base else COW.lower()
+
+
+def without_compaction(base, log, writes):
+    return MOR if log <= 0.95 * base else COW
+
+
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("choose", "reason"),
     [
-        ({"archive": MOR}, "An insert makes base files on both types"),
-        ({"status feed": COW}, "copies 990 orders that did not change"),
-        ({"repricing": MOR}, "the log alone is larger than the base file"),
+        (without_compaction, "but the compaction writes the base file as well"),
+        (
+            lambda base, log, writes: MOR if writes * log + base < writes * base else COW,
+            "5 percent",
+        ),
+        (lambda base, log, writes: COW, "copies the whole base file at each write"),
+        (lambda base, log, writes: MOR if writes > 1 else COW, "The logs alone would be less"),
+        (lambda base, log, writes: MOR if log > base else right(base, log, writes), "or larger"),
     ],
 )
-def test_a_dearer_type_gets_its_figures(answer, reason):
-    assert reason in reason_of(TypeForAWorkload.judge(replace(SIZES, answer=CHOICE | answer)))
-
-
-def test_a_missing_workload_is_named():
-    assert "no choice for 'archive'" in reason_of(
-        TypeForAWorkload.judge(replace(SIZES, answer={"repricing": COW}))
-    )
-
-
-def test_an_answer_that_is_no_dictionary_is_said(monkeypatch):
-    class Picture:
-        instants = [type("Instant", (), {"requested": "1"})] * 4
-
-        def commit(self, requested):
-            return type("Commit", (), {"bytes_written": 1})
-
-    lab = type("Lab", (), {"path": lambda self, name: name, "xray": lambda self, path: Picture()})()
-    with pytest.raises(Unreadable, match="A dictionary"):
-        TypeForAWorkload.observe(lab, "mor")
-    assert TypeForAWorkload.observe(lab, {"archive": " merge_on_read"}).answer == {"archive": MOR}
+def test_a_choice_that_is_wrong_for_some_loads_gets_its_reason(choose, reason):
+    for _ in range(20):  # the loads are drawn anew
+        assert isinstance(TypeForALoad.judge(TypeForALoad.observe(None, right)), Passed)
+        assert reason in reason_of(TypeForALoad.judge(TypeForALoad.observe(None, choose)))

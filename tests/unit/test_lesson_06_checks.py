@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l06.checks import (
     TABLE_TYPE,
@@ -31,26 +32,32 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
-def test_one_behind_with_one_compaction_passes():
-    assert isinstance(AsFreshAsNeeded.judge(Freshness((1, 0, 1), 1)), Passed)
+def test_boards_that_are_as_fresh_as_they_have_to_be_pass():
+    boards = (Freshness(1, (1, 0)), Freshness(3, (1, 2, 3, 0)))
+    assert isinstance(AsFreshAsNeeded.judge(boards), Passed)
 
 
 def test_options_that_change_the_table_type_are_refused_before_any_write():
-    facts = AsFreshAsNeeded.observe(None, {TABLE_TYPE: "COPY_ON_WRITE"})
+    facts = AsFreshAsNeeded.observe(None, lambda may_lag: {TABLE_TYPE: "COPY_ON_WRITE"})
     assert "not Merge-on-Read any more" in reason_of(AsFreshAsNeeded.judge(facts))
 
 
+def test_a_function_that_returns_no_options_is_told():
+    with pytest.raises(Unreadable, match="a dictionary of options"):
+        AsFreshAsNeeded.observe(None, lambda may_lag: may_lag + 1)
+
+
 @pytest.mark.parametrize(
-    ("table", "reason"),
+    ("board", "reason"),
     [
-        (Freshness((1, 2), 0), "After write 2 the read-optimised query was 2 writes behind"),
-        (Freshness((0, 0), 2), "took more compactions than necessary: 2"),
-        (Freshness((0, 0, 0), 0, rows=12), "not as many rows as orders"),
-        (Freshness((1, 0, 0), 0), "No compaction was completed"),
+        (Freshness(1, (1, 2)), "may be 1 behind: after each write it was behind by 1, 2"),
+        (Freshness(1, (0,)), "took more compactions than necessary"),
+        (Freshness(2, (1, 0)), "may be 2 behind: after each write it was behind by 1, 0."),
+        (Freshness(2, (0,), rows=12), "not as many rows as orders"),
     ],
 )
-def test_a_table_too_stale_or_too_eager_gets_its_reason(table, reason):
-    assert reason in reason_of(AsFreshAsNeeded.judge(table))
+def test_a_table_too_stale_or_too_eager_gets_its_reason(board, reason):
+    assert reason in reason_of(AsFreshAsNeeded.judge((Freshness(1, (1, 0)), board)))
 
 
 def test_the_logs_of_the_current_slices_pass():
@@ -91,6 +98,9 @@ def test_a_stream_that_plans_passes():
     ("facts", "reason"),
     [
         (replace(STREAM, planned=0), "planned no compaction"),
+        (replace(STREAM, again=True), "after a single commit more"),
+        (replace(STREAM, planned=2), "after a single commit more"),
+        (replace(STREAM, waited=True), "that is inline"),
         (replace(STREAM, batches=1, planned=0), "both files in one batch"),
         (replace(STREAM, checkpoint=False), "no checkpoint"),
         (replace(STREAM, rows=6), "the table has 6 rows"),

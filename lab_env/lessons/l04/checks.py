@@ -4,9 +4,10 @@ Each check lets the answer write to a scratch table and reads it back; rows, fol
 settings count.
 """
 
+import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from lab_env.course.answers import Unreadable
@@ -16,16 +17,17 @@ from lab_env.lessons.l04.figures import COLUMNS, SAMPLE, with_month
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.shop.reconcile import Reconciliation
+from lab_env.shop.record import recording
 from lab_env.store import key_of, read
 
 TABLE = DEMO_OPTIONS | KEYS | {"hoodie.table.name": "scratch"}
 
 # What arrives before and after the events that the lesson shows. O-33's newest state comes first in
-# the alphabet, not in time; and it shares no day with O-31.
+# the alphabet and has the lower event_id; and O-33 shares no day with O-31.
 BEFORE = (("e-6", "O-33", "create", "new", "21 09:00", "21 09:00", "21", "21"),)
 AFTER = (
-    ("e-7", "O-33", "update", "shipped", "21 10:00", "21 10:01", "21", "21"),
-    ("e-8", "O-33", "update", "delivered", "21 10:30", "21 10:31", "21", "21"),
+    ("e-8", "O-33", "update", "shipped", "21 10:00", "21 10:01", "21", "21"),
+    ("e-7", "O-33", "update", "delivered", "21 10:30", "21 10:31", "21", "21"),
 )
 
 
@@ -39,6 +41,7 @@ class OrdersTable:
         rows: order, status and folder of each row of the table.
         late: orders whose last event to arrive is not their newest.
         first: orders that only the first upsert brought.
+        obeys: whether a table that was asked for with other options has these.
     """
 
     newest: dict[str, str]
@@ -46,6 +49,14 @@ class OrdersTable:
     rows: tuple[tuple[str, str, str], ...]
     late: frozenset[str] = frozenset()
     first: frozenset[str] = frozenset()
+    obeys: bool = True
+
+
+# Another table than `ORDERS` makes, as the lesson asks for them later.
+OTHER = {
+    "hoodie.datasource.write.recordkey.field": "event_id",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+}
 
 
 @check_of("04.1")
@@ -53,20 +64,27 @@ class UpsertsOrders:
     """A function that upserts orders: record key, ordering field, partition and mode."""
 
     @staticmethod
-    def observe(lab, answer: Callable) -> OrdersTable:
-        """Upsert the first event of each order, then all others."""
-        path = lab.scratch("orders")
+    def observe(lab, answer) -> OrdersTable:
+        """Upsert the first event of each order, then all others; make a table of other options."""
+        if not isinstance(answer, list | tuple) or len(answer) != 2:
+            raise Unreadable("The options and the function are expected: `[ORDERS, upsert]`.")
+        options, upsert = answer
+        if not hasattr(options, "items"):
+            raise Unreadable("`ORDERS` has to be a dictionary of options.")
+        path, other = lab.scratch("orders"), lab.scratch("other-orders")
         events = (*BEFORE, *SAMPLE, *AFTER, *FIRST_ONLY)
         first = [event for event in events if event[3] == "new"]
-        answer(_events(lab, first), path)
+        upsert(_events(lab, first), path)
         if lab.files(path):
-            answer(_events(lab, [e for e in events if e not in first]), path)
+            upsert(_events(lab, [e for e in events if e not in first]), path)
+            upsert(_events(lab, FIRST_ONLY), other, {**options, **OTHER})
         return OrdersTable(
             newest=_last_status(sorted(events, key=lambda event: event[4])),
             days=frozenset(f"2026-11-{event[6]}" for event in events),
             rows=tuple(sorted(_rows(lab, path))),
             late=frozenset(_late(events)),
             first=frozenset(event[1] for event in FIRST_ONLY),
+            obeys=_has_other_options(lab, other),
         )
 
     @staticmethod
@@ -107,6 +125,18 @@ class UpsertsOrders:
                 f"The rows are right, but they lie in {len(folders)} folders for {len(facts.days)} "
                 "days of creation. Choose the day on which an order was created."
             )
+        bare = next((folder for _, _, folder in facts.rows if "=" not in folder), None)
+        if bare:
+            return NotYet(
+                f"The rows are right, but a folder is named {bare}, without the column. Which "
+                "option gives the folders readable names?"
+            )
+        if not facts.obeys:
+            return NotYet(
+                "The table of `ORDERS` is right. But asked for a Merge-on-Read table with the key "
+                "`event_id`, your function made another: it has to use its `options`, which are "
+                "`ORDERS` only by default."
+            )
         return Passed(f"{len(counts)} orders, one row each, and no order in two places.")
 
 
@@ -142,6 +172,21 @@ def _rows(lab, path: str) -> list[tuple[str, str, str]]:
     return [tuple(row) for row in rows]
 
 
+def _has_other_options(lab, path: str) -> bool:
+    """Whether the table at a path was made with the options `OTHER`."""
+    if not lab.files(path):
+        return False
+    settings = _settings(lab, path)
+    made = settings.get("hoodie.table.recordkey.fields"), settings.get("hoodie.table.type")
+    return made == tuple(OTHER.values())
+
+
+def _settings(lab, path: str) -> dict[str, str]:
+    """A table's settings, as its `hoodie.properties` has them."""
+    text = read(lab.endpoints, f"{key_of(path)}/{PROPERTIES}").decode()
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
 def _stale(order: str, status: str, facts: OrdersTable) -> NotYet:
     wrong = f"{order} shows {status!r}, but it is {facts.newest[order]!r}"
     question = "Which column says when the change happened?"
@@ -169,6 +214,7 @@ STREAM_BATCHES = (
     ),
 )
 WAITS_S = 60.0  # for two small batches, also on a machine that does other work
+ENDS_IN_S = 15.0  # a query that has read all and waits for nothing else
 
 
 @dataclass(frozen=True)
@@ -278,7 +324,7 @@ def _wait(query) -> bool:
             break
     ended = not query.isActive
     if not ended:
-        ended = bool(query.awaitTermination(2))
+        ended = bool(query.awaitTermination(ENDS_IN_S))
     query.stop()
     if error := query.exception():
         raise error
@@ -293,11 +339,13 @@ class RepairedTable:
         verdict: of the ledger; None if nothing lies at the path.
         keyed_by_order: whether each row's record key is its order.
         late_events_lose: whether the table's settings compare versions by `order_ts`.
+        misplaced: orders that lie in a folder that is not of their day of creation.
     """
 
     verdict: Reconciliation | None = None
     keyed_by_order: bool = False
     late_events_lose: bool = False
+    misplaced: tuple[str, ...] = ()
 
 
 @check_of("04.3")
@@ -313,15 +361,15 @@ class RepairAfterAWrongKey:
             return RepairedTable()
         table = lab.spark.read.format("hudi").load(path)
         rows = table.selectExpr(
-            "order_id", "event_id", "unix_micros(order_ts) AS order_ts", "_hoodie_record_key AS key"
+            *("order_id", "event_id", "unix_micros(order_ts) AS order_ts"),
+            *("_hoodie_record_key AS key", "_hoodie_partition_path AS folder"),
         ).toPandas()
         return RepairedTable(
             verdict=lab.ledger(lab.topic("orders")).reconcile_table(rows, "repaired"),
             # A key of one field is stored as its value, a key of several as `field:value,...`.
             keyed_by_order=bool((rows["key"] == rows["order_id"]).all()),
-            late_events_lose=late_events_lose(
-                read(lab.endpoints, f"{key_of(path)}/{PROPERTIES}").decode()
-            ),
+            late_events_lose=late_events_lose(_settings(lab, path)),
+            misplaced=misplaced(zip(rows["order_id"], rows["folder"], strict=True)),
         )
 
     @staticmethod
@@ -364,21 +412,43 @@ class RepairAfterAWrongKey:
                 "The rows are right today. But the table does not compare versions by `order_ts`, "
                 "so the next late event would replace a newer version."
             )
+        if facts.misplaced:
+            return NotYet(
+                f"The rows are right today. But {len(facts.misplaced):,} orders, for example "
+                f"{facts.misplaced[0]}, lie in another folder than that of their day of creation, "
+                "so their next event would be a second row."
+            )
         if not verdict.ok:
             return NotYet(str(verdict))
         return Passed(f"{verdict.rows:,} rows, and the ledger has nothing to say against any.")
 
 
-def late_events_lose(properties: str) -> bool:
+def late_events_lose(settings: Mapping[str, str]) -> bool:
     """Whether a table keeps the version with the higher `order_ts`.
 
     Args:
-        properties: the text of its `hoodie.properties`.
+        settings: those of its `hoodie.properties`.
     """
-    options = dict(line.split("=", 1) for line in properties.splitlines() if "=" in line)
-    ordering = options.get("hoodie.table.ordering.fields", "").split(",")
-    by_arrival = options.get("hoodie.record.merge.mode") == "COMMIT_TIME_ORDERING"
+    ordering = settings.get("hoodie.table.ordering.fields", "").split(",")
+    by_arrival = settings.get("hoodie.record.merge.mode") == "COMMIT_TIME_ORDERING"
     return ordering[0] == "order_ts" and not by_arrival
+
+
+def misplaced(rows: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The orders of the recording whose folder names another day than that of their creation.
+
+    Args:
+        rows: order and folder; a table without folders has the empty one.
+    """
+    created = {
+        send.order_id: json.loads(send.value)["partition_date"]
+        for send in recording()
+        if not send.kind.startswith("malformed")
+    }
+    wrong = (
+        order for order, folder in rows if folder and not folder.endswith(created.get(order, ""))
+    )
+    return tuple(sorted(wrong))
 
 
 def _some(verdict: Reconciliation, category: str) -> str:

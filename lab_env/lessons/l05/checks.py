@@ -4,18 +4,21 @@ A table that several answers change is written once per lesson and copied for ea
 """
 
 import io
+import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.parquet as pq
 
 from lab_env import store
 from lab_env.course.answers import Unreadable, as_choice
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.hudi.table import Snapshot
 from lab_env.lessons.table_copies import overlay_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+QUICK_BASE_BYTES = 100_000  # with the default bloom filter a base file of one row has 440,000
 TABLE = {
     **DEMO_OPTIONS,
     **METADATA,
@@ -36,11 +39,13 @@ class TwoUpserts:
         types: of the tables that the answer made, by the type that it was asked for.
         first: rows that the first upsert wrote, as its commit records.
         second: statuses of each order after the second one, which pays O-3 and brings O-4.
+        quick: whether base files and metadata table are as the options `QUICK` make them.
     """
 
     types: dict[str, str]
     first: int
     second: dict[str, list[str]]
+    quick: bool = True
 
 
 @check_of("05.1")
@@ -52,6 +57,8 @@ class WritesUpserts:
         """Upsert twice into a Merge-on-Read table, and once into a Copy-on-Write table."""
         mor, cow = lab.scratch("upsert-mor"), lab.scratch("upsert-cow")
         answer(_orders(lab, "id <= 3", "new", "10:00"), mor, MOR)
+        if not lab.files(mor):
+            raise Unreadable("Your function wrote nothing to the path that it was given.")
         table = lab.xray(mor)
         types, first = {MOR: table.table_type}, table.commit().records_written
         if types[MOR] != MOR:
@@ -60,8 +67,8 @@ class WritesUpserts:
         second = _statuses(lab, mor)
         if "O-1" in second:
             answer(_orders(lab, "id = 1", "new", "10:00"), cow, COW)
-            types[COW] = lab.xray(cow).table_type
-        return TwoUpserts(types, first, second)
+            types[COW] = lab.xray(cow).table_type if lab.files(cow) else "missing"
+        return TwoUpserts(types, first, second, _is_quick(table))
 
     @staticmethod
     def judge(facts: TwoUpserts) -> Passed | NotYet:
@@ -84,7 +91,18 @@ class WritesUpserts:
                 f"O-3 was paid and O-4 is new; the table says O-3 is {facts.second.get('O-3')} "
                 f"and has {_named(facts.second)}."
             )
+        if not facts.quick:
+            return NotYet(
+                "The rows are right. But the files are not as the options of `QUICK` make them, "
+                "and the lesson's figures need these. Give the write both dictionaries."
+            )
         return Passed("One row per order in both types. The writer's code differs in one option.")
+
+
+def _is_quick(table: Snapshot) -> bool:
+    """Whether a table of a few rows has small bloom filters, and a list of files without more."""
+    largest = max((file.size for file in table.files if file.kind == "base"), default=0)
+    return largest < QUICK_BASE_BYTES and list(table.metadata_partitions.index) == ["files"]
 
 
 @dataclass(frozen=True)
@@ -164,9 +182,8 @@ class Forgets:
         if facts.holding and not facts.compacted:
             return NotYet(
                 "A base file still holds O-3, because nothing was compacted: the delete is in a "
-                "log, "
-                "and the base file below it is the current one. How many deltacommits does a plan "
-                "wait for?"
+                "log, and the base file below it is the current one. How many deltacommits does a "
+                "plan wait for?"
             )
         if facts.holding:
             return NotYet(
@@ -182,79 +199,94 @@ class Forgets:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Bytes of data files that the lesson's writes made, by table type.
+class Load:
+    """Writes into one file group of which Merge-on-Read then compacts, and a choice for them.
 
     Args:
-        answer: the type that the learner chose for each workload.
-        insert: the first write of 1,000 orders.
-        ten: an upsert of 10 of them.
-        all: an upsert of all.
+        base: bytes of its base file.
+        log: bytes of the log of one write.
+        writes: until the compaction.
+        answer: the type that the function chose.
     """
 
-    answer: dict[str, str]
-    insert: dict[str, int]
-    ten: dict[str, int]
-    all: dict[str, int]
+    base: int
+    log: int
+    writes: int
+    answer: str = ""
 
-    def workloads(self) -> dict[str, dict[str, int]]:
-        """Bytes that each workload writes on each type, compaction included."""
-        base = self.insert[COW]
-        return {
-            "archive": self.insert,
-            "status feed": {COW: 20 * self.ten[COW], MOR: 20 * self.ten[MOR] + base},
-            "repricing": {COW: self.all[COW], MOR: self.all[MOR] + base},
-        }
+    @property
+    def bytes_written(self) -> dict[str, int]:
+        """What each type writes, compaction included."""
+        return {COW: self.writes * self.base, MOR: self.writes * self.log + self.base}
+
+    @property
+    def cheaper(self) -> str:
+        """Merge-on-Read if it writes at least 5 percent less."""
+        return MOR if self.bytes_written[MOR] <= 0.95 * self.bytes_written[COW] else COW
+
+    def __str__(self) -> str:
+        return (
+            f"A base file of {self.base:,} bytes, logs of {self.log:,}, writes until the "
+            f"compaction: {self.writes}."
+        )
 
 
 @check_of("05.4")
-class TypeForAWorkload:
-    """The type that writes fewer bytes, for three workloads."""
+class TypeForALoad:
+    """A function that chooses the type that writes fewer bytes."""
 
     @staticmethod
-    def observe(lab, answer) -> Sizes:
-        """What the sweep's four writes recorded: the insert, ten orders, a hundred, all."""
-        pictures = {COW: lab.xray(lab.path("sweep_cow")), MOR: lab.xray(lab.path("sweep_mor"))}
-        writes = [
-            {
-                kind: picture.commit(picture.instants[number].requested).bytes_written
-                for kind, picture in pictures.items()
-            }
-            for number in range(4)
-        ]
-        if not hasattr(answer, "items"):
-            raise Unreadable("A dictionary with a table type for each workload is expected.")
-        choices = {str(name): as_choice(kind, (COW, MOR)) for name, kind in answer.items()}
-        return Sizes(choices, insert=writes[0], ten=writes[1], all=writes[3])
-
-    @staticmethod
-    def judge(facts: Sizes) -> Passed | NotYet:
-        """Fewer bytes win; within 5 percent Copy-on-Write does."""
-        reasons = {
-            "archive": "An insert makes base files on both types, so Merge-on-Read saves nothing, "
-            "and "
-            "has a compaction to watch.",
-            "status feed": "Each minute Copy-on-Write copies 990 orders that did not change.",
-            "repricing": "When all rows change, the log alone is larger than the base file, and "
-            "the "
-            "compaction writes the base file as well.",
-        }
-        for name, cost in facts.workloads().items():
-            better = MOR if cost[MOR] < 0.95 * cost[COW] else COW
-            if name not in facts.answer:
-                return NotYet(f"There is no choice for {name!r}.")
-            if facts.answer[name] != better:
-                return NotYet(
-                    f"{name}: Copy-on-Write writes {cost[COW]:,} bytes, Merge-on-Read "
-                    f"{cost[MOR]:,}. {reasons[name]}"
-                )
-        feed = facts.workloads()["status feed"]
-        return Passed(
-            f"Copy-on-Write writes {feed[COW] / feed[MOR]:.1f} times as many bytes for the status "
-            "feed. "
-            "The share of a file that one write changes decides, not whether data arrives as a "
-            "stream."
+    def observe(lab, answer: Callable) -> tuple[Load, ...]:
+        """Ask the function about made-up loads."""
+        return tuple(
+            replace(load, answer=as_choice(answer(load.base, load.log, load.writes), (COW, MOR)))
+            for load in made_up_loads(random.Random())
         )
+
+    @staticmethod
+    def judge(facts: tuple[Load, ...]) -> Passed | NotYet:
+        """Right for each load."""
+        for load in facts:
+            if load.answer != load.cheaper:
+                cow, mor = load.bytes_written[COW], load.bytes_written[MOR]
+                return NotYet(
+                    f"{load} Your function says {load.answer}. {_reason(load)} Copy-on-Write "
+                    f"writes {cow:,} bytes, Merge-on-Read {mor:,}."
+                )
+        return Passed(
+            f"Right for {len(facts)} loads. The share of a file that one write changes decides, "
+            "not whether data arrives as a stream."
+        )
+
+
+def _reason(load: Load) -> str:
+    """Why the cheaper type is cheaper, for a load that was judged wrongly."""
+    cow, mor = load.bytes_written[COW], load.bytes_written[MOR]
+    if load.cheaper == MOR:
+        return "Copy-on-Write copies the whole base file at each write."
+    if mor < cow:
+        return "Merge-on-Read saves less than 5 percent, and has a compaction to watch."
+    if mor - load.base < 0.95 * cow:
+        return "The logs alone would be less, but the compaction writes the base file as well."
+    return "The logs alone are nearly as large as the base files, or larger."
+
+
+def made_up_loads(chosen: random.Random) -> list[Load]:
+    """Loads of every kind. One that leaves the compaction out fails at the first.
+
+    Args:
+        chosen: draws the sizes.
+    """
+    base = chosen.randint(30_000, 900_000)
+    few, many = chosen.randint(2, 4), chosen.randint(15, 40)
+    return [
+        Load(base, 0, 1),  # an insert
+        Load(base, int(base * (1.02 - 1 / few)), few),  # less but for the compaction
+        Load(base, base // chosen.randint(12, 30), many),
+        Load(base, base * chosen.randint(2, 6), 1),  # all rows change
+        Load(base, int(base * (0.97 - 1 / many)), many),  # three percent less
+        Load(base, int(base * (0.93 - 1 / many)), many),  # seven percent less
+    ]
 
 
 def _orders(lab, which: str, status: str, at: str):

@@ -4,13 +4,16 @@ The table of operations is made from X-rays alone: each is compared with the one
 (`since`).
 """
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from math import log
 
 import pandas as pd
+import pyarrow.parquet as pq
 
+from lab_env import store
 from lab_env.display import heat as shown
 from lab_env.display.card import styled
 from lab_env.display.chart import COLOURS, NAMES, new_chart, svg
@@ -42,6 +45,18 @@ def data_files(picture: Snapshot) -> str:
     """Which kinds of data file are new: `base`, `log`, `base and log`, or `none`."""
     parts = set(new_objects(picture)["part"])
     return " and ".join(kind for kind in ("base", "log") if kind in parts) or "none"
+
+
+def footer_of(lab, path: str) -> dict[str, str]:
+    """The entries in the footer of a Parquet file, with their sizes.
+
+    Args:
+        lab: the lesson's handle.
+        path: of the file.
+    """
+    content = io.BytesIO(store.read(lab.endpoints, store.key_of(path)))
+    entries = pq.read_metadata(content).metadata
+    return {name.decode(): f"{len(value):,} bytes" for name, value in entries.items()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +94,21 @@ class WriteHeat:
                 row |= {(kind, part): int(by_part.get(part, 0)) for part in PARTS}
             rows[operation] = row
         return pd.DataFrame.from_dict(rows, orient="index")
+
+    def rows(self) -> pd.DataFrame:
+        """Rows that each commit changed and wrote, by table type and operation.
+
+        A compaction is left out, because it changes no row.
+        """
+        counts = {}
+        for kind in HEADINGS:
+            for operation in self.operations:
+                if operation == "compaction":
+                    continue
+                write = self.pictures[operation, kind].commit()
+                changed = write.inserted + write.updated + write.deleted
+                counts[kind, operation] = {"changed": changed, "written": write.records_written}
+        return pd.DataFrame(counts).T
 
     def __repr__(self) -> str:
         return self.frame().to_string()
@@ -141,7 +171,7 @@ def judge_articles(
         heat: the six operations.
         rows_of_o21: rows of the deleted order, by where they were looked for and by table type.
         refusals: what a table said that refused a compaction, by table type.
-        metadata: the parts of the metadata table.
+        metadata: the parts of the metadata table by default.
 
     Returns:
         A styled table: statement, measurement, verdict.
@@ -153,32 +183,37 @@ def judge_articles(
         (
             "Copy-on-Write writes updates to delta files, which a compaction merges later",
             f"logs after six operations: {logs}; compaction: refused",
-            logs > 0 or "COPY_ON_WRITE" not in refusals,
+            _verdict(logs > 0 or "COPY_ON_WRITE" not in refusals),
         ),
         (
             "After a delete, a Copy-on-Write base file still holds the record, and a delta file "
             "flags it",
             f"rows of O-21 in the newest base file: {in_base['COPY_ON_WRITE']} (on Merge-on-Read: "
             f"{in_base['MERGE_ON_READ']})",
-            in_base["COPY_ON_WRITE"] > 0,
+            _verdict(in_base["COPY_ON_WRITE"] > 0),
         ),
         (
             "Merge-on-Read writes changes straight to the base file",
             f"update: {made['update']}; delete: {made['delete']}; only new rows: {made['insert']}",
-            made["update"] == "base",
+            _verdict(made["update"] == "base"),
         ),
         (
             "Merge-on-Read only appends; base files change at compaction",
             f"small insert: {made['small insert']}, rewritten in its file group",
-            made["small insert"] == "log",
+            _verdict(made["small insert"] == "log"),
         ),
         (
             "Each write updates an index file",
-            f"bloom filters in base-file footers; metadata table: {', '.join(metadata)}",
-            "record_index" in metadata,
+            f"bloom filters in base-file footers; metadata table: {', '.join(sorted(metadata))}",
+            f"for keys: {_verdict('record_index' in metadata)}; for the list of files: "
+            f"{_verdict('files' in metadata)}; for statistics of columns: "
+            f"{_verdict('column_stats' in metadata)}",
         ),
     ]
     verdicts = pd.DataFrame(trial, columns=["the article says", "this run measured", "verdict"])
-    verdicts["verdict"] = verdicts["verdict"].map({True: "holds", False: "wrong"})
     left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
     return styled(verdicts).hide(axis="index").set_table_styles(left)
+
+
+def _verdict(holds: bool) -> str:
+    return "holds" if holds else "wrong"
