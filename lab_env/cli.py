@@ -347,11 +347,11 @@ def jupyter(
     with starting_jupyterlab(lesson, browser) as server:
         print(f"JupyterLab: {server.page(lesson)}", flush=True)
         try:
-            with _progress() as say:
-                with announced(say) as announce:
-                    done = set_up(announce, since, before)
-                services.up(progress=say)
+            with _progress() as say, announced(say) as announce:
+                done = set_up(announce, since, before)
             out.print(escape(done))
+            with _progress() as say:
+                services.up(progress=say)
         except LabError as error:  # a notebook's Lab.start says what is missing
             _show(error)
         print(ENDING, flush=True)
