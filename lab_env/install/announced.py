@@ -1,7 +1,7 @@
 """A set-up that goes on while JupyterLab is open: what needs its result waits for it.
 
-Its lock file is this lab's own, so no other clone's set-up is waited for, and holds its newest line
-of progress. A lock ends with its holder, however that ends.
+Its lock file is this lab's own, so no other clone's set-up is waited for. It has the newest line of
+progress in it. A lock ends with its holder, however that ends.
 """
 
 from collections.abc import Generator
@@ -12,7 +12,6 @@ from pathlib import Path
 from lab_env.install.cache import Progress
 from lab_env.processes.locks import exclusive, wait_until_free
 from lab_env.processes.state import folder
-from lab_env.settings import settings
 
 REPORT_EVERY_S = 10
 
@@ -20,7 +19,7 @@ REPORT_EVERY_S = 10
 @contextmanager
 def announced(report_progress: Progress) -> Generator[Progress]:
     """Let others wait for the set-up of the body; yields what reports its progress to them, too."""
-    lock = folder("run", 0o700) / _lock_file().name
+    lock = _lock_file()
 
     def report(line: str) -> None:
         report_progress(line)
@@ -33,14 +32,14 @@ def announced(report_progress: Progress) -> Generator[Progress]:
 
 def wait_for_set_up(report_progress: Progress) -> None:
     """Wait for an announced set-up of another process to end, whether it succeeds or not."""
-    seconds = count()
+    lock, seconds = _lock_file(), count()
 
     def on_wait() -> None:
         if next(seconds) % REPORT_EVERY_S == 0:
-            report_progress(f"set-up is still running: {_lock_file().read_text()}")
+            report_progress(f"set-up is still running: {lock.read_text()}")
 
-    wait_until_free(_lock_file(), on_wait)
+    wait_until_free(lock, on_wait)
 
 
 def _lock_file() -> Path:
-    return settings().home / "run" / "set-up"
+    return folder("run", 0o700) / "set-up"

@@ -42,15 +42,13 @@ def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generat
 
 
 def wait_until_free(path: Path, on_wait: Callable[[], None]) -> None:
-    """Wait until no other process holds a lock file; without the file, nobody does.
+    """Wait until no other process holds a lock file; it is made if it is missing.
 
     Args:
         path: the lock file.
         on_wait: called each second meanwhile.
     """
-    if not path.exists():
-        return
-    with path.open() as file:
+    with path.open("a") as file:
         while True:
             try:
                 return fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
