@@ -14,8 +14,8 @@ help: ## what there is to make
 setup: ## all that the lab runs on (once; later runs see that it is there)
 	@"$(PYTHON)" -I lab_env/install/bootstrap.py
 
-lab: setup ## set-up, services, and JupyterLab on the first lesson
-	@$(LAB) jupyter
+lab: ## JupyterLab on the first lesson; set-up goes on meanwhile, then the services start
+	@"$(PYTHON)" -I lab_env/install/bootstrap.py jupyter
 
 test: setup ## every test and every notebook
 	@$(PYTEST) --nbmake --durations=10 tests notebooks solutions

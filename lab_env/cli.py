@@ -47,6 +47,9 @@ Topic = Annotated[
     ),
 ]
 StackName = Annotated[str, typer.Argument(help="name of the CloudFormation stack")]
+# What bootstrap.py tells: when set-up began, and how large the cache was then.
+Since = Annotated[float | None, typer.Option(hidden=True)]
+Before = Annotated[int | None, typer.Option(hidden=True)]
 Region = Annotated[
     str | None, typer.Option(help="AWS region; by default AWS_REGION, or that of the AWS profile")
 ]
@@ -90,10 +93,7 @@ def overview(context: typer.Context) -> None:
 
 
 @app.command()
-def setup(
-    since: Annotated[float | None, typer.Option(hidden=True)] = None,
-    before: Annotated[int | None, typer.Option(hidden=True)] = None,
-) -> None:
+def setup(since: Since = None, before: Before = None) -> None:
     """Fetch and build everything that the lab runs on; later runs find it in the cache."""
     from lab_env.setup import set_up
 
@@ -330,29 +330,50 @@ def ledger(topic: Topic) -> None:
 @app.command()
 def jupyter(
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
+    since: Since = None,
+    before: Before = None,
 ) -> None:
-    """Open JupyterLab on the first lesson, with the services up; if it runs, that one."""
+    """Open JupyterLab on the first lesson; set-up goes on meanwhile, then the services start.
+
+    If one runs already, open that one.
+    """
     from lab_env import services
     from lab_env.course import copies
-    from lab_env.jupyterlab.running import running_jupyterlab
-    from lab_env.jupyterlab.server import run_jupyterlab
+    from lab_env.install.announced import announced
+    from lab_env.jupyterlab.running import running_jupyterlab, starting_jupyterlab
+    from lab_env.jupyterlab.server import ENDING
     from lab_env.processes.system import has_display, open_browser
     from lab_env.settings import settings
+    from lab_env.setup import set_up
 
     for name in copies.make_copies():
         take = f"lab reset {name[:2]}" if name[:2].isdigit() else f"lab demo {Path(name).stem}"
         out.print(escape(f"{name} has a newer version than your copy; to take it: {take}"))
-    with _progress() as say:
-        services.up(progress=say)
     _warn_of_exposure()
-    first = f"{settings().work.name}/{copies.name_of('00')}"
-    running = running_jupyterlab()
-    if running is None:
-        run_jupyterlab(first, browser)
-    else:
-        print(f"JupyterLab runs already: {running.page(first)}", flush=True)
+    lesson = f"{settings().work.name}/{copies.name_of('00')}"
+
+    def prepare() -> None:
+        """Set up what is missing, and start the services."""
+        try:
+            with _progress() as say, announced(say) as announce:
+                done = set_up(announce, since, before)
+            out.print(escape(done))
+            with _progress() as say:
+                services.up(progress=say)
+        except LabError as error:  # a notebook's Lab.start says what is missing
+            _show(error)
+
+    if running := running_jupyterlab():
+        print(f"JupyterLab runs already: {running.page(lesson)}", flush=True)
         if browser and has_display():
-            open_browser(running.page(first))
+            open_browser(running.page(lesson))
+        prepare()
+        return
+    with starting_jupyterlab(lesson, browser) as server:
+        print(f"JupyterLab: {server.page(lesson)}", flush=True)
+        prepare()
+        print(ENDING, flush=True)
+    raise typer.Exit(server.wait())
 
 
 @app.command()
@@ -916,13 +937,17 @@ def _warn_of_exposure() -> None:
 
 
 def _fail(error: LabError) -> None:
+    _show(error)
+    sys.exit(1)
+
+
+def _show(error: LabError) -> None:
     err.print(f"[red]{escape(error.what)}[/]")
     if error.log:
         err.print("Last lines of its log:")
         err.print(escape(error.log.rstrip()))
     if error.next_step:
         err.print(f"Next step: {escape(error.next_step)}")
-    sys.exit(1)
 
 
 def _unexpected() -> LabError:

@@ -1,5 +1,6 @@
 """Makes `.venv` from requirements.lock on a machine that has only Python; `make setup` starts here.
 
+The rest is done by a command of `.venv`'s own `lab`: `setup`, or `jupyter` if that is the argument.
 Standard library only. A step that was interrupted is done again, so a killed run simply goes on; a
 second run sees from its stamp that there is nothing to do.
 """
@@ -56,7 +57,7 @@ CAUSES = {
 
 
 def main():
-    """Make `.venv` unless it is complete, then let its own `lab setup` fetch the rest."""
+    """Make `.venv` unless it is complete, then become the command that fetches the rest."""
     started = time.time()
     _use_supported_python()
     cache = _cache()
@@ -69,11 +70,8 @@ def main():
             if not is_complete():
                 _make_venv(cache)
     python = VENV / "bin" / "python"
-    os.execve(
-        python,
-        [str(python), "-I", "-m", "lab_env.cli", "setup", *arguments],
-        _environment(),
-    )
+    command = [str(python), "-I", "-m", "lab_env.cli", *(sys.argv[1:] or ["setup"]), *arguments]
+    os.execve(python, command, _environment())
 
 
 def is_complete():

@@ -135,14 +135,25 @@ def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
     Raises:
         LabError: it does not answer.
     """
-    server = jupyterlab(notebook, browser=False)
+    with starting_jupyterlab(notebook, browser=False) as server:
+        _wait_for(server)
+        yield server
+
+
+@contextmanager
+def starting_jupyterlab(notebook: str, browser: bool) -> Generator[RunningJupyterLab]:
+    """A JupyterLab that need not answer yet. It goes on unless the body fails.
+
+    Args:
+        notebook: what its address opens, as a path below the folder that it shows.
+        browser: let it open one, if there is a display.
+    """
+    server = jupyterlab(notebook, browser)
     # A SIGTERM that ended this process at once would leave JupyterLab and its kernel behind.
     previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     process = subprocess.Popen(server.command, env=server.environment)
     try:
-        started = RunningJupyterLab(server.url, server.token, process)
-        _wait_for(started, process)
-        yield started
+        yield RunningJupyterLab(server.url, server.token, process)
     except BaseException:
         process.terminate()
         try:
@@ -155,7 +166,9 @@ def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _wait_for(server: RunningJupyterLab, process: subprocess.Popen) -> None:
+def _wait_for(server: RunningJupyterLab) -> None:
+    process = server.process
+    assert process  # only whoever has started it waits
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         try:

@@ -32,18 +32,6 @@ class Server:
     url: str
     token: str
 
-    def address(self, notebook: str) -> str:
-        """The page of a notebook for a browser, given its path below the folder of JupyterLab."""
-        return page(self.url, notebook, self.token)
-
-
-def run_jupyterlab(notebook: str, browser: bool = True) -> None:
-    """Become JupyterLab; does not return. See `jupyterlab` for the arguments."""
-    server = jupyterlab(notebook, browser)
-    print(f"JupyterLab: {server.address(notebook)}")
-    print(ENDING, flush=True)
-    os.execve(server.command[0], server.command, server.environment)
-
 
 def jupyterlab(notebook: str, browser: bool) -> Server:
     """How to start JupyterLab.

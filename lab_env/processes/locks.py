@@ -3,6 +3,7 @@
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,3 +39,19 @@ def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generat
         finally:
             _held.discard(path)
             os.close(handle)
+
+
+def wait_until_free(path: Path, on_wait: Callable[[], None]) -> None:
+    """Wait until no other process holds a lock file; it is made if it is missing.
+
+    Args:
+        path: the lock file.
+        on_wait: called each second meanwhile.
+    """
+    with path.open("a") as file:
+        while True:
+            try:
+                return fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                on_wait()
+                time.sleep(1)

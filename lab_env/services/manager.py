@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from lab_env.errors import LabError
+from lab_env.install.announced import wait_for_set_up
 from lab_env.install.cache import cache_lock
 from lab_env.processes import supervisor
 from lab_env.processes.state import lab_lock, purge_home
@@ -50,6 +51,8 @@ class ServiceStatus:
 def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = print) -> Endpoints:
     """Start services and wait until they are ready; services that run already are left alone.
 
+    A first set-up that still runs beside JupyterLab is waited for.
+
     Args:
         names: services to start, with those that they need; by default the default ones.
         progress: receives one line at a time.
@@ -58,6 +61,7 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
         LabError: a name is unknown, or a service does not become ready.
     """
     wanted = _with_needs(names or DEFAULT)
+    wait_for_set_up(progress)
     with lab_lock():
         own = [service for service in wanted if not service.external]
         # External servers first: if one refuses our keys, nothing needs to be started.
