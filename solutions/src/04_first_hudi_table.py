@@ -578,7 +578,8 @@ def repair(path):
 lab.check("04.3", repair)
 
 # %% [markdown] hint="04.3"
-# Which of the four sources still knows that an order was erased?
+# Two of the four sources still know that an order was erased. One of these keeps times to the
+# millisecond only, and the ledger notices.
 
 # %% [markdown] hint="04.3"
 # You need not look for the newest event of each order yourself: that is what an upsert with a key and
@@ -683,10 +684,10 @@ on_mor = rows_of(mor)
 on_mor
 
 # %% [markdown]
-# The late update lost. A later [**compaction**](../docs/glossary.md#compaction) makes a new data file of
-# the old one and its log. (The procedure does not know the options of our writes: we tell it to compact
-# after one write, and that there is no metadata table.) **Predict:** after that the same late update
-# arrives once more. How many rows of O-18 does the table have then?
+# The late update lost. A later [**compaction**](../docs/glossary.md#compaction) makes a new data file
+# of the old one and its logs. (The procedure does not know the options of our writes: we tell it to
+# compact after one write, and that there is no metadata table.) **Predict:** after that the same late
+# update arrives once more. How many rows of O-18 does the table have then?
 
 # %%
 lab.predict("04.p5", ..., choices=("0", "1"))
@@ -720,9 +721,9 @@ for rows in (on_cow, on_mor, again_on_mor):
     assert list(rows.loc[rows["order_id"] == "O-19", "status"]) == ["erased"]
 
 # %% [markdown]
-# O-18 has one row, no row, one row. The compaction folded the log away, and with it the note of the
-# delete. One stream, two tables, two answers: remember this when somebody says that late events are taken
-# care of.
+# O-18 has one row, no row, one row. The compaction folded the logs away, and with them the note of the
+# delete. One stream, two tables, two answers: remember this when somebody says that late events are
+# taken care of.
 #
 # O-19 shows the repair: keep the row, and blank what is personal. Purge a tombstone only when no older
 # event can still arrive, that is after the
@@ -732,8 +733,8 @@ for rows in (on_cow, on_mor, again_on_mor):
 #
 # ### A gallery of broken tables
 #
-# Three more, in one table. O-51 is sent twice in one batch and written with the operation `insert`;
-# O-52 changes its partition; O-53 is updated with `bulk_insert`. Both operations are there to load
+# Three more, in one table. O-51 is sent twice in one batch and written with the operation `insert`; O-52
+# changes its partition; O-53 is updated with `bulk_insert`. `insert` and `bulk_insert` are there to load
 # new data fast, and do not look whether a key exists.
 
 # %%

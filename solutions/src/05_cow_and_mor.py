@@ -26,7 +26,7 @@
 # - write the same upsert to tables of both types (05.1),
 # - delete rows of a table by key (05.2),
 # - make sure that a deleted row leaves the store as well (05.3),
-# - choose a table type from bytes that you have measured (05.4).
+# - choose a table type by the bytes that each would write (05.4).
 #
 # ## What you need
 #
@@ -268,7 +268,8 @@ assert files_to_open == [1, 2]
 # paid. Copy-on-Write copied the whole base file, with 990 rows that did not change. Merge-on-Read left
 # the base file alone and wrote the ten rows into a log beside it.
 #
-# The reader pays instead: one file of the COW table, two of the MOR table, to be merged.
+# The reader pays instead: for the 20th it opens one file of the COW table, but two of the MOR table,
+# which it has to merge.
 #
 # Look at the timeline, too. A write to a COW table is a `commit`; a write to a MOR table is a
 # `deltacommit`, also the first one, which made base files only. As in lesson 00, each instant has two
@@ -502,11 +503,12 @@ assert bookkeeping["update"] > 5 * written.loc["update", ("MERGE_ON_READ", "log"
 # **Another good place to pause.** To go on another day, do as after the first section.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 18 minutes. Most expect `log` for the small insert and `none` for the late
-# update. Draw the file group of the 21st as one box, and put ten new rows into it: "into which file, so
-# that the next upsert finds them?" Inline compaction is on by default for batch writes to a MOR table:
+# *For instructors.* 18 minutes. Most expect `log` for the small insert and `none` for the late update.
+# Draw the file group of the 21st as one box, and put ten new rows into it: "into which file, so that
+# the next upsert finds them?" Inline compaction is on by default for batch writes to a MOR table:
 # without `hoodie.compact.inline=false` the fifth deltacommit would compact within the write, and the
-# small insert would show both. Short of time: leave out the cell of the counts.
+# X-ray of the small insert would show a new base file for each day. Short of time: leave out the cell
+# of the counts.
 
 # %% [markdown]
 # ## Deleted: gone?
@@ -576,8 +578,9 @@ assert list(rows_of_o21["MERGE_ON_READ"]) == [1, 0, 1]
 # - [run_compaction](https://hudi.apache.org/docs/procedures#run_compaction), as above. That table has
 #   two deltacommits, and a plan waits for five unless `hoodie.compact.inline.max.delta.commits` says
 #   otherwise.
-# - [run_clean](https://hudi.apache.org/docs/procedures#run_clean). It takes the `name` of the table in
-#   SQL and a policy. `retain_commits => 1` keeps every file that a reader of the last commit *or of the
+# - [run_clean](https://hudi.apache.org/docs/procedures#run_clean). It takes no path but the table's
+#   name in SQL, `table => '...'`, and a policy. `retain_commits => 1` keeps every file that a reader
+#   of the last commit *or of the
 #   one before it* needs. `clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1`
 #   keeps the newest version of each file group, and nothing else (but what a savepoint protects).
 #
@@ -906,8 +909,8 @@ assert list(chosen.values()) == ["COPY_ON_WRITE", "MERGE_ON_READ", "COPY_ON_WRIT
 #
 # ### The board
 #
-# Your first two tables got the same operations, and their files differ very much. What does the board on
-# the wall say?
+# The tables `orders_cow` and `orders_mor` got the same six operations, and their files differ very much.
+# What does the board on the wall say?
 
 # %%
 boards = {}
@@ -942,8 +945,8 @@ assert cow_board["count(order_id)"].to_dict() == {"new": 1195, "paid": 10}
 # - A late event that loses is written all the same.
 # - Deleted is not gone: a file holds the row until it is cleaned, and on Merge-on-Read compacted
 #   before that.
-# - Copy-on-Write pays by the file, Merge-on-Read by the row and once more at compaction. The share of a
-#   file that one write changes decides which is less, and the format of the logs.
+# - Copy-on-Write pays by the file, Merge-on-Read by the row and once more at compaction. Which is less
+#   depends on the share of a file that one write changes, and on the format of the logs.
 #
 # ## What's next
 #

@@ -590,8 +590,8 @@ assert revenue == never[2].answer
 # %% [markdown]
 # ## A job of its own pays: schedule and run
 #
-# By your metric, the table `never` needs help. Spark SQL shows the same facts without an X-ray. Hudi calls
-# such commands [**procedures**](../docs/glossary.md#procedure). This table never had a plan:
+# By your metric, the table `never` needs help. Spark SQL shows the same facts without an X-ray, by
+# commands that Hudi calls [**procedures**](../docs/glossary.md#procedure). This table never had a plan:
 
 # %%
 print("logs to merge:", {name: logs_to_merge(lab.xray(lab.path(name))) for name in steps})
@@ -790,7 +790,7 @@ lab.record_actual("06.p2", {0: "neither", 2: "both"}.get(len(changed), "".join(c
 comparison = pd.DataFrame(answers).T.rename_axis(["query", "compaction"])
 comparison
 
-# %% name="apart" proof="The snapshot query says the same and reads a third; read-optimised catches up to the plan"
+# %% name="apart" proof="The snapshot query says the same and reads under a third; read-optimised catches up to the plan"
 assert changed == ["read_optimized"]
 assert compacted.gone_files == () and [file.kind for file in compacted.new_files] == ["base"]
 kilobytes = comparison["KB read"]

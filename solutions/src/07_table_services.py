@@ -465,7 +465,7 @@ dollars = questions * (requests_clustered.get + requests_clustered.head) * 0.000
 print(f"{requests_small.total} requests before, {requests_clustered.total} after;")
 print(f"the dashboard's month: {dollars_small:,.0f} US dollars before, {dollars:,.0f} after")
 
-# %% name="clustering" proof="Clustering left one file per day and every row, and cut the requests to a fifth."
+# %% name="clustering" proof="Clustering left one file per day and every row, and cut the requests to under a fifth."
 assert found == sent and found["count(1)"] == 6000
 assert clustered.instants[-1].action == "clustering"
 assert len(clustered.current) == days
@@ -697,8 +697,8 @@ assert (row["order_id"], row["status"]) == ("O-17", "paid") and opened_now.count
 # commit is over in time: with a commit every five minutes, a query of ten sees two of them come.) The
 # procedure's `options` are `CLEAN_OPTIONS`.
 #
-# The check tries it on copies of the table `orders_sized`. There, O-17 changes three more times, so
-# the file of its day has six versions:
+# The check tries it on copies of the table `orders_sized`. There, O-17 first changes three times. The
+# three batches and these changes make six versions of the file of its day:
 
 # %%
 for minutes, status in enumerate(["paid", "packed", "shipped"], start=1):
@@ -803,8 +803,9 @@ assert max(kept) == 5
 # in `timeline/history`. A manifest lists these files, and Hudi merges small ones into larger ones,
 # as an LSM tree does.
 #
-# When more than `max_commits` commits are active, archiving leaves `min_commits` of them. It never
-# archives one that the cleaner still retains; `retain_commits` says how many those are.
+# When more than `max_commits` commits are active, archiving takes the oldest away and leaves at
+# least `min_commits`: here two, the clustering and the payment. It never archives one that the
+# cleaner still retains; `retain_commits` says how many those are.
 
 # %%
 archive = f"CALL archive_commits(path => '{orders_path}', min_commits => 1, max_commits => 2"
@@ -877,8 +878,7 @@ for board in boards.values():
 # Each adds up to what was sent. A table service changes files or the timeline, and no row.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 7 minutes. Short of time, skip archiving and show the defaults only. Most say that
-# storage falls with the number of files. The empty dashboard is the moment to stop and let it sink in.
+# *For instructors.* 7 minutes. Short of time, skip archiving and show the defaults only.
 
 # %% [markdown]
 # ## Key points

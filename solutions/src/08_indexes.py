@@ -125,8 +125,8 @@ assert read_by_default == 1
 # %% [markdown]
 # ## How an upsert finds its row
 #
-# Twenty orders of one morning were paid: O-0010 to O-0029. They are neighbours, so all of them lie in
-# one of the six files.
+# Twenty orders from just after midnight were paid: O-0010 to O-0029. They are neighbours, so all of
+# them lie in one of the six files.
 
 # %%
 paid = spark.sql("""
@@ -305,7 +305,7 @@ assert lookups["BUCKET"].figures["rewritten"] == lookups["BUCKET"].figures["file
 
 # %%
 LISTS = {
-    **DEMO_OPTIONS,  # no cleaning, one task, and
+    **DEMO_OPTIONS,  # no cleaning, one task
     "hoodie.metadata.enable": "true",  # the default
     "hoodie.metadata.global.record.level.index.min.filegroup.count": "1",  # the default is 10
     "hoodie.metadata.index.column.stats.file.group.count": "1",  # the default is 2
@@ -733,11 +733,10 @@ without = spark.read.format("hudi").option("hoodie.enable.data.skipping", "false
 assert files_read(without.load(indexed_path).where(LATE)) == 6
 
 # %% [markdown]
-# A filter reads the files whose bar meets its line. Orders were written in the order of time, so the
-# bars of `order_ts` are narrow, and one file is enough. (With `hoodie.enable.data.skipping=false` the
-# same query reads all.) One of them is wide, because its file received the two orders that you moved.
-# For `amount` every bar is wide, because each file holds small amounts and large ones: the statistics are
-# just as correct, and skip nothing.
+# A filter reads the files whose bar meets its line. Orders were written in the order of time, so the bars of
+# `order_ts` are narrow, and one file is enough. (With `hoodie.enable.data.skipping=false` the same query reads all.)
+# One bar of `order_ts` is wide, because its file received the two orders that you moved. For `amount` every bar is
+# wide, because each file holds small amounts and large ones: the statistics are just as correct, and skip nothing.
 #
 # ### Sorting makes the bars narrow
 #
@@ -799,10 +798,10 @@ assert read_keys["single"] == 1 < read_keys["range"]
 #
 # ### Exercise 08.4 · Prove that a filter skips files
 #
-# The board shows amounts in whole euros, and a colleague asks it for orders from 990 up: `SLOW`
-# below. It reads every file, because the statistics know the range of `amount`, not that of
-# `round(amount)`. Write a query `fast` of the table that returns the same rows, with the columns of
-# `ask`, and skips files. Say in `number` how many files it read.
+# The board shows amounts in whole euros, and a colleague asks it for orders from 990 up: `SLOW` below. It
+# reads every file, because the statistics know the range of `amount`, not that of `round(amount)`. Write a
+# query `fast`, a DataFrame of `orders_indexed`, that returns the same rows, with the columns of `ask`, and
+# skips files. Say in `number` how many files it read.
 
 # %% name="slow-filter"
 SLOW = "round(amount) >= 990"
