@@ -86,8 +86,9 @@ lab.architecture()
 HTML(draw_tour())
 
 # %% [markdown]
-# The further left a line, the fresher the board. The text above the chart compares the tables with the
-# shop's record of what it sent. At the end of the course you can build, break and repair each part of this.
+# The further left a line, the fresher the board. The text above the chart compares the files and both
+# tables with the shop's record of what it sent. At the end of the course you can build, break and repair
+# each part of this.
 
 # %% [markdown]
 # ## A first table

@@ -300,7 +300,7 @@ def read_partition(topic, partition):
 
 
 # %% [markdown]
-# Now six consumers, one for each partition. (A [**consumer group**](../docs/glossary.md#consumer) would deal the
+# Now six consumers, one for each partition. (A [**consumer group**](../docs/glossary.md#consumer-group) would deal the
 # partitions out to them; we do it by hand, so that nothing depends on how long they take to agree.)
 #
 # **Predict:** evenly spread, each consumer would have 1,500 events. How many times as many has the busiest one when
@@ -537,11 +537,12 @@ assert boards["your key"].equals(boards["as sent"])
 # %% [markdown]
 # ## Optional: the same keys on Kinesis
 #
-# **A good place to pause, or to end.** You have what the course needs: go to *Key points*. This section and the next
-# are for those who meet Amazon Kinesis at work. They use the program `moto`, which runs on your machine, speaks
-# Kinesis's own protocol and places records as Kinesis does. Limits in these sections are computed from Amazon's
-# documentation. (To go on another day, click on this text and choose *Run All Above Selected Cell*: your answers
-# stand in the notebook, so everything to here runs again.)
+# **A good place to pause, or to end.** You have what the course needs: go to *Key points*. This section
+# and the next are for those who meet Amazon Kinesis at work. They use the program `moto`, which runs on
+# your machine, speaks Kinesis's own protocol and places records as Kinesis does. The limits in these
+# sections are those of Amazon's documentation; what a stream can take is computed from them. (To go on
+# another day, click on this text and choose *Run All Above Selected Cell*: your answers stand in the
+# notebook, so everything to here runs again.)
 #
 # Amazon Kinesis has the same idea under other names. A *stream* is cut into
 # [**shards**](../docs/glossary.md#shard); an event, here a *record*, must carry a

@@ -790,7 +790,7 @@ lab.record_actual("06.p2", {0: "neither", 2: "both"}.get(len(changed), "".join(c
 comparison = pd.DataFrame(answers).T.rename_axis(["query", "compaction"])
 comparison
 
-# %% name="apart" proof="The snapshot query says the same and reads under a third; read-optimised catches up to the plan"
+# %% name="apart" proof="The snapshot query says the same, reading under a third; read-optimised catches up to the plan"
 assert changed == ["read_optimized"]
 assert compacted.gone_files == () and [file.kind for file in compacted.new_files] == ["base"]
 kilobytes = comparison["KB read"]

@@ -562,12 +562,12 @@ assert len(inline.current) == days and len(inline.files) == 3 * 2 * days + days
 # Three commits, and after the third a clustering that nobody called. A query reads five files, not thirty.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 14 minutes. Two mistakes are common. Raising the small-file limit, because the
-# files are small: ask which operation reads that option. And switching the cleaner on, because
-# there are too many files: ask which of the 18 files a query could do without. Whoever switches
-# clustering on and leaves `max.commits` alone gets 18 files too, and the message about the default.
-# Draw three stacks of three tasks over two folders, then one arrow into each folder. Short of time:
-# do 07.3 together.
+# *For instructors.* 14 minutes. For 07.p3 most say that storage falls with the number of files. Two
+# mistakes are common. Raising the small-file limit, because the files are small: ask which operation reads
+# that option. And switching the cleaner on, because there are too many files: ask which of the 18 files a
+# query could do without. Whoever switches clustering on and leaves `max.commits` alone gets 18 files too,
+# and the message about the default. Draw three stacks of three tasks over two folders, then one arrow into
+# each folder. Short of time: do 07.3 together.
 
 # %% [markdown]
 # ## Cleaning, and the reader that was too slow
@@ -787,12 +787,12 @@ kept
 assert max(kept) == 5
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 8 minutes. Draw the six commits as ticks, three minutes apart, and a bar of
-# ten minutes that begins just *before* a tick. Count the ticks under the bar, one by one. Common
-# answers: 2 ("one and a reserve"), 3 (rounded down), 10 (minutes taken for commits). The option
-# counts commits, not minutes: a stream that catches up after a pause commits faster and so
-# keeps less time. `hoodie.clean.policy=KEEP_LATEST_BY_HOURS` counts hours instead. Short of time: do
-# 07.4 together, at the drawing.
+# *For instructors.* 8 minutes. The empty dashboard is the moment to stop and let it sink in. Draw the
+# six commits as ticks, three minutes apart, and a bar of ten minutes that begins just *before* a
+# tick. Count the ticks under the bar, one by one. Common answers: 2 ("one and a reserve"), 3 (rounded
+# down), 10 (minutes taken for commits). The option counts commits, not minutes: a stream that catches
+# up after a pause commits faster and so keeps less time. `hoodie.clean.policy=KEEP_LATEST_BY_HOURS`
+# counts hours instead. Short of time: do 07.4 together, at the drawing.
 
 # %% [markdown]
 # ### The timeline grows, too

@@ -251,7 +251,7 @@ assert two_lanes.as_of(moment) == as_of_later
 # millisecond, or a date.
 
 # %%
-spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders_path}'")
+named = spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders_path}'")
 
 # %%
 from lab_env.lessons.l10.figures import show_answers

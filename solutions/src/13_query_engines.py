@@ -536,7 +536,8 @@ def in_duckdb(sql, address, options=None):
 #
 # Five ways to ask, from the lessons before: snapshot, read-optimised, time travel (as of the first
 # commit), incremental (since the first commit), and the change feed of the same window. In the next three
-# cells they are asked in the language of each engine; `then` is the table's first commit.
+# cells they are asked in the language of each engine; `then` is the table's first commit. The change
+# feed begins at its requested time, the incremental query at its completion time (lesson 12).
 
 # %%
 lab.use_reference("13.3")
@@ -587,8 +588,7 @@ def ask_trino(query, table, then):
 
 # %% [markdown]
 # hudi-rs takes [options](https://github.com/apache/hudi-rs/blob/main/docs/reader-spec.md), and your function
-# hands them on. The change feed begins at a requested time, the incremental query at a completion time
-# (lesson 12).
+# hands them on.
 
 
 # %%

@@ -115,9 +115,10 @@ assert list(answers["read-optimised"]) == [40, 25, 15, 70, 150]
 
 # %% [markdown] tags=["instructor"]
 # *1:00 to 3:00.* Run the write, then the comparison. 150: the shop never had that. Row A shows the old amount,
-# row C is there: **half a commit**. Go back to the X-ray and ask why. On the 20th the update is a log, which the
-# cheap query does not open. On the 21st the new order C went into the small base file, so that file was written
-# anew. With a bucket index C would be in a log, too, and the cheap total would be the old 135.
+# row C is there: **half a commit**. Go back to the X-ray and ask why. On the 20th the update is a log, which
+# the cheap query does not open. On the 21st the new order C went into the small base file, so that file was
+# written anew. With a bucket index of one bucket per partition C would be in a log, too, and the cheap total
+# would be the old 135.
 
 # %% [markdown]
 # ## The twist
