@@ -59,17 +59,20 @@ def main() -> None:
     """Run the `lab` command; every error becomes one sentence, its next step and exit status 1."""
     try:
         app()
-    except LabError as error:
-        _fail(error)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _fail(LabError("The disk is full.", "free some space, then run the command again."))
-        _fail(_unexpected())
     except KeyboardInterrupt:
         err.print("stopped")
         sys.exit(130)
-    except Exception:
-        _fail(_unexpected())
+    except Exception as error:
+        _fail(_explained(error))
+
+
+def _explained(error: Exception) -> LabError:
+    """An error as one sentence with a next step; what nobody expected goes to a file whole."""
+    if isinstance(error, LabError):
+        return error
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return LabError("The disk is full.", "free some space, then run the command again.")
+    return _unexpected()
 
 
 @app.callback(invoke_without_command=True)
@@ -80,10 +83,14 @@ def overview(context: typer.Context) -> None:
     from lab_env import services
     from lab_env.course import progress as kept
     from lab_env.course.registry import lessons
+    from lab_env.install.announced import running_set_up
     from lab_env.jupyterlab.running import running_jupyterlab
     from lab_env.next_step import next_step, typed
     from lab_env.services.doctor import needs_setup
 
+    if line := running_set_up():
+        out.print(f"Set-up is still running: {escape(line)}")
+        return
     rows = services.status()
     _print_status(rows)
     course = kept.CourseProgress(lessons(), kept.read())
@@ -343,6 +350,7 @@ def jupyter(
     from lab_env.jupyterlab.running import running_jupyterlab, starting_jupyterlab
     from lab_env.jupyterlab.server import ENDING
     from lab_env.processes.system import has_display, open_browser
+    from lab_env.services.doctor import needs_setup
     from lab_env.settings import settings
     from lab_env.setup import set_up
 
@@ -352,28 +360,31 @@ def jupyter(
     _warn_of_exposure()
     lesson = f"{settings().work.name}/{copies.name_of('00')}"
 
-    def prepare() -> None:
-        """Set up what is missing, and start the services."""
+    def prepare() -> int:
+        """Set up what is missing, and start the services; 1 if that failed, which is shown."""
         try:
-            with _progress() as say, announced(say) as announce:
-                done = set_up(announce, since, before)
-            out.print(escape(done))
+            if since is not None or needs_setup():
+                with _progress() as say, announced(say) as announce:
+                    done = set_up(announce, since, before)
+                out.print(escape(done))
             with _progress() as say:
                 services.up(progress=say)
-        except LabError as error:  # a notebook's Lab.start says what is missing
-            _show(error)
+        except Exception as error:  # JupyterLab stays: Lab.start says what is missing
+            _show(_explained(error))
+            return 1
+        return 0
 
     if running := running_jupyterlab():
         print(f"JupyterLab runs already: {running.page(lesson)}", flush=True)
         if browser and has_display():
             open_browser(running.page(lesson))
-        prepare()
-        return
+        raise typer.Exit(prepare())
     with starting_jupyterlab(lesson, browser) as server:
         print(f"JupyterLab: {server.page(lesson)}", flush=True)
         prepare()
         print(ENDING, flush=True)
-    raise typer.Exit(server.wait())
+        status = server.wait()
+    raise typer.Exit(status)
 
 
 @app.command()

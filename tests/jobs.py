@@ -33,6 +33,11 @@ def free_gigabytes() -> float:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
 
 
-if __name__ == "__main__":
+def usable_cores() -> int:
+    """The cores that this process may use."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    print(jobs(usable or 1, free_gigabytes()))
+    return usable or 1
+
+
+if __name__ == "__main__":
+    print(jobs(usable_cores(), free_gigabytes()))

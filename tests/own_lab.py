@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from jobs import usable_cores
 
 from lab_env.settings import Settings
 
@@ -25,7 +26,7 @@ def lab_environment(home: Path) -> dict[str, str]:
 def allowed(seconds: float) -> float:
     """The time that something may take here: as promised, for each test process on two cores."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    return seconds * max(1.0, 2 * processes / (os.cpu_count() or 2))
+    return seconds * max(1.0, 2 * processes / usable_cores())
 
 
 def not_here(reason: str) -> NoReturn:

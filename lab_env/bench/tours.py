@@ -13,6 +13,7 @@ from rich.console import Console
 from lab_env.bench.config import SINKS
 from lab_env.bench.machine import Comparison
 from lab_env.display.chart import NAMES
+from lab_env.errors import LabError
 from lab_env.install.cache import Progress
 from lab_env.processes.state import folder
 from lab_env.tour import tour
@@ -37,7 +38,7 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
         every fiftieth of its events, `freshness_quantiles`.
 
     Raises:
-        LabError: a tour was aborted.
+        LabError: a tour was aborted, or a table has more or fewer commits than batches.
     """
     tours, problems = [], []
     for count in range(1, number + 1):
@@ -46,6 +47,8 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
         report = json.loads((folder("tour") / "report.json").read_text())
         problems += [f"tour {count}: {problem}" for problem in report["problems"]]
         curves = report["series"]["freshness_quantiles"]
+        if lost := [sink for sink in SINKS if sink not in curves]:
+            raise LabError(f"The freshness of {', '.join(lost)} is unknown.", "run it again.")
         tours.append(
             {
                 "events_acked": report["events_acked"],

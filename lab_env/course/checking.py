@@ -122,7 +122,7 @@ def _is_stub(function: FunctionType) -> bool:
     # answer that does nothing. A function without source did not come from a learner's cell.
     try:
         [definition] = ast.parse(dedent(inspect.getsource(function))).body
-    except (OSError, SyntaxError):
+    except (OSError, SyntaxError, ValueError):  # or several statements on its lines
         return False
     if not isinstance(definition, ast.FunctionDef):  # a lambda
         return False

@@ -1,7 +1,7 @@
 """A set-up that goes on while JupyterLab is open: what needs its result waits for it.
 
-Its lock file is this lab's own, so no other clone's set-up is waited for. It has the newest line of
-progress in it. A lock ends with its holder, however that ends.
+Its lock file is this lab's own and has the newest line of progress in it. A lock ends with its
+holder, however that ends.
 """
 
 from collections.abc import Generator
@@ -10,10 +10,11 @@ from itertools import count
 from pathlib import Path
 
 from lab_env.install.cache import Progress
-from lab_env.processes.locks import exclusive, wait_until_free
+from lab_env.processes.locks import exclusive, is_free, wait_until_free
 from lab_env.processes.state import folder
 
 REPORT_EVERY_S = 10
+BEGUN = "it has just begun"
 
 
 @contextmanager
@@ -23,10 +24,10 @@ def announced(report_progress: Progress) -> Generator[Progress]:
 
     def report(line: str) -> None:
         report_progress(line)
-        lock.write_text(line)
+        lock.write_text(line, encoding="utf-8")
 
     with exclusive(lock, lambda: report_progress("another set-up is running; waiting for it")):
-        lock.write_text("it has just begun")
+        lock.write_text(BEGUN)
         yield report
 
 
@@ -36,9 +37,20 @@ def wait_for_set_up(report_progress: Progress) -> None:
 
     def on_wait() -> None:
         if next(seconds) % REPORT_EVERY_S == 0:
-            report_progress(f"set-up is still running: {lock.read_text()}")
+            report_progress(f"set-up is still running: {_newest_line(lock)}")
 
     wait_until_free(lock, on_wait)
+
+
+def running_set_up() -> str:
+    """The newest line of an announced set-up that runs now; empty if none does."""
+    lock = _lock_file()
+    return "" if is_free(lock) else _newest_line(lock)
+
+
+def _newest_line(lock: Path) -> str:
+    # A line is cut off before the next one is written.
+    return lock.read_text(encoding="utf-8") or BEGUN
 
 
 def _lock_file() -> Path:

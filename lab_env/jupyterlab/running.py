@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.error import URLError
 
+import psutil
 from jupyter_core.paths import jupyter_runtime_dir
 
 from lab_env.errors import LabError
-from lab_env.jupyterlab.server import jupyterlab, page, token
+from lab_env.jupyterlab.server import jupyterlab, page
+from lab_env.processes.state import read_state
 from lab_env.services import request_json
 from lab_env.settings import settings
 
@@ -112,12 +114,14 @@ class RunningJupyterLab:
 
 def running_jupyterlab() -> RunningJupyterLab | None:
     """The JupyterLab of this lab that runs already, for example by `lab jupyter`."""
-    shown, own = settings().work.parent.resolve(), token()
+    shown = settings().work.parent.resolve()
+    own = read_state().get("jupyter", {}).get("token")  # none before the first JupyterLab
     for file in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
         # A killed one leaves its file, and another program may listen on its port by now.
         with suppress(OSError, ValueError, HTTPException):
             found = json.loads(file.read_text())
-            if Path(found["root_dir"]).resolve() == shown and found["token"] == own:
+            here = Path(found["root_dir"]).resolve() == shown and psutil.pid_exists(found["pid"])
+            if here and own and found["token"] == own:
                 host = "127.0.0.1" if found["hostname"] == "0.0.0.0" else found["hostname"]
                 server = RunningJupyterLab(f"http://{host}:{found['port']}", own)
                 server.request("/api/status", timeout=ANSWER_TIMEOUT_S)

@@ -48,10 +48,18 @@ def wait_until_free(path: Path, on_wait: Callable[[], None]) -> None:
         path: the lock file.
         on_wait: called each second meanwhile.
     """
+    while not is_free(path):
+        on_wait()
+        time.sleep(1)
+
+
+def is_free(path: Path) -> bool:
+    """Whether no other process holds a lock file; it is made if it is missing."""
+    if path in _held:
+        return True
     with path.open("a") as file:
-        while True:
-            try:
-                return fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                on_wait()
-                time.sleep(1)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True

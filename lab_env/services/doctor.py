@@ -22,7 +22,8 @@ from lab_env.processes.system import is_wsl
 from lab_env.processes.tree import resident_bytes
 from lab_env.services.base import Finding, NotReady
 from lab_env.services.manager import exposure
-from lab_env.services.registration import DEFAULT, SERVICES
+from lab_env.services.minio_program import find_minio
+from lab_env.services.registration import SERVICES
 from lab_env.settings import settings
 
 GIGABYTE = 1e9
@@ -61,8 +62,8 @@ def run_checks() -> list[Finding]:
 
 def needs_setup() -> bool:
     """Whether something is missing that `make setup` brings: a quick look, without checksums."""
-    programs = {name: SERVICES[name].diagnose for name in DEFAULT}
-    found = _findings({"packages": _packages, "java": _java, "jars": _jars, **programs})
+    checks = {"packages": _packages, "java": _java, "jars": _jars, "minio": _minio}
+    found = _findings(checks)
     return any("make setup" in finding.fix for finding in found)
 
 
@@ -126,7 +127,9 @@ def _foreign_variables() -> Iterator[Finding]:
 
 
 def _jars() -> Iterator[Finding]:
-    on_demand = {name for name, service in SERVICES.items() if service.fetched_on_demand}
+    on_demand = {
+        name for name, service in SERVICES.items() if service.fetched_on_demand or service.external
+    }
     on_demand |= ON_DEMAND
     found = {
         name: pins
@@ -137,6 +140,11 @@ def _jars() -> Iterator[Finding]:
         jar_folder(name)
     sets = ", ".join(f"{name} ({len(pins)})" for name, pins in found.items())
     yield Finding("jars", "ok", f"complete: {sets}")
+
+
+def _minio() -> Iterator[Finding]:
+    if not SERVICES["minio"].external and find_minio() is None:
+        yield Finding("minio", "fail", "There is no MinIO program yet.", "run: make setup")
 
 
 def _checksums() -> Iterator[Finding]:
