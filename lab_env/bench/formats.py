@@ -189,11 +189,21 @@ class _Run:
 
     def _warm_up(self, contender: Contender, first: Batch, change: Batch) -> None:
         worker = self._workers[contender.format]
-        self._begin(contender, "warm", contender.changes_table)
-        worker.call("append", file=str(first.file))
-        worker.call("upsert", files=2 * [str(change.file)])
-        for query in (*QUERIES, "changes") if contender.tells_changes else QUERIES:
+
+        def write() -> None:
+            worker.call("append", file=str(first.file))
+            worker.call("upsert", batches=2 * [(str(change.file), change.days)])
+
+        self._begin(contender, "warm")
+        write()
+        for query in QUERIES:
             worker.call("run_query", query=query, order=change.point)
+        if contender.tells_changes:
+            if contender.changes_table:
+                self._begin_sister(contender, "warm_changes")
+                write()
+            worker.call("run_query", query="changes")
+            self._begin(contender, "warm")
         worker.call("compact")
 
     def all(self) -> dict:
@@ -232,8 +242,8 @@ class _Run:
         base = f"s3a://{worker.bucket.name}/tables/db"
         worker.call("begin", contender=contender.key, base=base, name=table, extra=extra or {})
 
-    def _begin_sister(self, contender: Contender) -> None:
-        self._begin(contender, "changes", contender.changes_table)
+    def _begin_sister(self, contender: Contender, name: str = "changes") -> None:
+        self._begin(contender, name, contender.changes_table)
 
     def _grow(self, contender: Contender, batch: Batch) -> None:
         worker = self._workers[contender.format]
@@ -255,7 +265,9 @@ class _Run:
                 self._found.setdefault((contender.key, factor, metric), []).append(value)
 
         def commit(*batches: Batch) -> tuple[float, ResourceUsage]:
-            reply, used = meter.call("upsert", files=[str(batch.file) for batch in batches])
+            reply, used = meter.call(
+                "upsert", batches=[(str(batch.file), batch.days) for batch in batches]
+            )
             return reply["seconds"], used
 
         def run_query(query: str, batch: Batch, state: str) -> None:
@@ -275,8 +287,8 @@ class _Run:
         if contender.tells_changes:
             if contender.changes_table:
                 self._begin_sister(contender)
-                seconds, _ = commit(small[-1])
-                note(**{"commit, changes kept: s": seconds})
+                seconds, _ = commit(*small)
+                note(**{"commit, changes kept: s": seconds / len(small)})
             run_query("changes", small[-1], "")
             self._begin(contender)
         seconds, used = commit(large)
