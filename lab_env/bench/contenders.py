@@ -151,11 +151,6 @@ HUDI_GUIDE = (
         {"hoodie.parquet.compression.codec": CODEC},
     ),
 )
-HUDI_LOGS = Advice(
-    "logs of Parquet instead of Avro",
-    f"{HUDI_DOCS}/configurations#hoodielogfiledatablockformat",
-    options.PARQUET_LOGS,
-)
 NAMED_PARTITIONS = "MERGE names the partitions that it changes"
 DELTA_GUIDE = (
     Advice(NAMED_PARTITIONS, f"{DELTA_DOCS}/delta-update/#performance-tuning"),
@@ -190,7 +185,8 @@ ICEBERG_GUIDE = (
 )
 ICEBERG_VECTORS = Advice(
     "format version 3: deletion vectors in the place of position delete files",
-    f"{ICEBERG_DOCS}/configuration/#reserved-table-properties",
+    # The guide of 1.10 still says "1 or 2".
+    "https://iceberg.apache.org/spec/#deletion-vectors",
     {"format-version": "3"},
 )
 
@@ -229,7 +225,7 @@ CONTENDERS = {
     contender.key: contender
     for contender in (
         *_pair("hudi-cow", HUDI, COW, "Hudi Copy-on-Write", _HUDI_COW, HUDI_GUIDE),
-        *_pair("hudi-mor", HUDI, MOR, "Hudi Merge-on-Read", _HUDI_MOR, (*HUDI_GUIDE, HUDI_LOGS)),
+        *_pair("hudi-mor", HUDI, MOR, "Hudi Merge-on-Read", _HUDI_MOR, HUDI_GUIDE),
         *_pair("delta", DELTA, COW, "Delta", {}, DELTA_GUIDE),
         *_pair(
             "delta-dv", DELTA, MOR, "Delta with deletion vectors", _DELETION_VECTORS, DELTA_GUIDE

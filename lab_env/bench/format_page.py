@@ -486,29 +486,31 @@ def _options(run: dict) -> str:
         " for it, so it is one of the session.",
     )
     parts.append(
-        "MERGE is told which partitions a batch changes. A job that does not know them reads its"
-        " batch once more to find out, which is not in these figures. (Iceberg's guide does not"
-        " mention it; its link leads to the change that made Iceberg use such a condition.)"
+        "MERGE is told which partitions a batch changes. A job that does not know them has to read"
+        " its batch once more to find out, which is not in these figures. Two links of"
+        " Iceberg lead elsewhere than to its guide: to the change with which it began to use such a"
+        " condition, and to the specification of format version 3, which the guide of"
+        f" {run['versions']['iceberg']} does not describe."
     )
     parts.append(
-        "Compaction is `run_compaction` for Hudi's Merge-on-Read, whose own compaction after each"
-        " fifth commit is switched off, because no other table compacts while it writes;"
-        f" `OPTIMIZE` for Delta, {_optimized(run)}; and `rewrite_data_files` for Iceberg, with"
-        " `min-input-files=2` and `delete-file-threshold=1`, so that it merges all that waits (by"
-        " default it rewrites groups of five files, or where 30 % of a file's rows are deleted),"
-        " and with `remove-dangling-deletes`, which then removes the delete files in a commit of"
-        " its own."
+        "**Compaction** is `run_compaction` for Hudi's Merge-on-Read, whose own compaction after"
+        " each fifth commit is switched off, because no other table compacts while it writes. It is"
+        f" `OPTIMIZE` for Delta, which may leave deletion vectors: {_optimized(run)}. It is"
+        " `rewrite_data_files` for Iceberg, with `min-input-files=2` and"
+        " `delete-file-threshold=1`, so that it merges all that waits (by default it rewrites"
+        " groups of five files, or where 30 % of a file's rows are deleted), and with"
+        " `remove-dangling-deletes=true`, which removes the delete files in one more commit."
     )
     parts.append(
-        "Changes are read by Hudi's incremental query and by Delta's change data feed. Of Iceberg"
-        " copy-on-write they come from its table `changes`, which has the rows of all files that a"
-        " commit removed or wrote: the query leaves out what was only copied. (The"
+        "**Changes** are read by Hudi's incremental query, and by Delta's change data feed. Of"
+        " Iceberg copy-on-write they come from its table `changes`, which has the rows of all files"
+        " that a commit removed or wrote: the query leaves out what was only copied. (The"
         f" [changelog view]({ICEBERG_DOCS}/spark-procedures/#create_changelog_view) does so, too,"
         " and takes longer, because it compares whole rows.) Iceberg refuses to read that table"
-        " where a commit wrote delete files, so merge-on-read with its defaults has no figure."
-        " Format version 3 has [row lineage](https://iceberg.apache.org/spec/#row-lineage): there"
-        " the query is for rows whose `_last_updated_sequence_number` is that of the commit."
-        " Hudi and Iceberg need nothing for it; Delta's feed is written by each commit, so"
+        " where a commit wrote delete files, so its merge-on-read has no figure by default. Tuned,"
+        " its format version 3 has [row lineage](https://iceberg.apache.org/spec/#row-lineage): the"
+        " query is for the rows whose `_last_updated_sequence_number` is that of the commit. Hudi"
+        " and Iceberg need nothing for it. Delta's feed is written by each commit, so"
         f" {CONTENDERS[FEED].title}, has a sister with it, which takes the same small commits."
     )
     return "\n\n".join(parts)
@@ -519,10 +521,10 @@ def _optimized(run: dict) -> str:
     factor, query = run["size"]["factors"][-1], "aggregate, {} compaction: requests"
     before, after = (spreads(run, query.format(state), factor) for state in ("before", "after"))
     return (
-        "which may leave deletion vectors (`REORG TABLE ... APPLY (PURGE)` would not): here count"
-        f" and sum needed {number(before['delta-dv'].median)} requests before it and"
-        f" {number(after['delta-dv'].median)} after it, at {_orders(run, factor)} orders, and"
-        f" {number(before['delta'].median)} in the table without deletion vectors"
+        f"at {_orders(run, factor)} orders count and sum needed"
+        f" {number(before['delta-dv'].median)} requests before it and"
+        f" {number(after['delta-dv'].median)} after it, and"
+        f" {number(before['delta'].median)} on the table without them"
     )
 
 
@@ -534,7 +536,7 @@ def _everywhere(contender: Contender, advice) -> bool:
 def _limits(run: dict) -> str:
     size, largest = run["size"], _orders(run, run["size"]["factors"][-1])
     events = size["commits"] * size["small"] + size["large"]
-    small_commits = sum(sum(row["values"]) for row in run["rows"] if row["metric"] == "commit: s")
+    one_more = sum(sum(row["values"]) for row in run["rows"] if row["metric"] == "commit: s")
     return f"""- **Size.** {largest} orders are some megabytes: where readers merge, what a commit
   costs before its first row dominates; where files are copied, part of it already grows with the
   table. Nothing follows for a table of a terabyte on fifty executors.
@@ -544,7 +546,7 @@ def _limits(run: dict) -> str:
   compacts its metadata table after every tenth commit. The mean of {size["commits"]} commits has a
   share of it in some rounds, and nothing in the others; a commit of {size["large"]:,} has all of it
   or nothing. Part of these spreads is therefore no noise. Ten commits would even it out for small
-  commits, and take {(10 / size["commits"] - 1) * small_commits / 60:.0f} minutes more, by
+  commits, and take {(10 - size["commits"]) * one_more / 60:.0f} minutes more, by
   calculation. Tuned, Hudi cleans after each fifth commit.
 - **Rounds are no repeats.** Each adds its events to the tables, and all new orders to the last day:
   a table grows by some {(NEW - ERASED) * events:,.0f} orders a round, and has more history. At the
@@ -558,7 +560,8 @@ def _limits(run: dict) -> str:
   That constant makes the MB of Hudi's defaults seem to grow less than the others' do.
 - **Codecs by default.** Hudi gzip, Delta Spark's snappy, Iceberg zstd. That shapes the MB written
   and part of the processor time; it is a setting, not the format. Tuned, all write
-  Parquet with one codec; Hudi's rows have five columns of its own.
+  Parquet with one codec, but Hudi's logs stay Avro, its default, and its rows have five columns of
+  its own: the MB of its Merge-on-Read are not comparable with the others'.
 - **Delta's state with 50 partitions.** That default is for large clusters; all its tables have two
   here, those with defaults, too.
 - **Another reader.** The queries run in the process that wrote, where Iceberg's catalogue and
@@ -586,9 +589,16 @@ def _limits(run: dict) -> str:
 - **Who measured.** This course teaches Hudi. Its statistics and cleaning were chosen by measuring
   commits of 1,000 rows into 20,000 orders, as here, and its index by reading a backlog into larger
   tables (`lab_env/pipeline/options.py`). The other options of all three were taken from
-  documentation; what they changed together is above. Not tried: Delta's liquid clustering,
-  Iceberg's S3FileIO. If you know a better
-  option, change `lab_env/bench/contenders.py` and run it again."""
+  documentation; what they changed together is above.
+- **Tried in short runs and left out.** Parquet in Hudi's logs: fewer bytes for as much processor
+  time, but queries before compaction need more requests. Iceberg's
+  `write.merge.distribution-mode=none`: fewer seconds of processor time in a small table, more in a
+  larger one; and with format version 3 a commit wrote two deletion vectors for one file, after
+  which {run["versions"]["iceberg"]} could not read the table. Its format version 3 for
+  copy-on-write: the changed rows are read sooner, and each commit writes a little more. (Its
+  `write.spark.fanout.enabled` is on by default with Spark 3.5 in a table without a sort order.)
+- **Not tried.** Delta's liquid clustering, Iceberg's S3FileIO. If you know a better option, change
+  `lab_env/bench/contenders.py` and run it again."""
 
 
 def text_table(run: dict) -> str:
