@@ -31,7 +31,7 @@ class Advice:
 
     Args:
         what: the step, for people.
-        guide: the page of the format's own guide.
+        guide: the page that documents it.
         table: properties of the table that carry it out, for Hudi options of each write.
         session: properties of the session, where the format has none of the table for it.
         read: options of each reader of the table's state.

@@ -894,7 +894,7 @@ best["rows/s"] = by_format["rows/s"].max()
 commits = best["commit: s"]
 times = commits["hudi"] / commits.drop("hudi").min()
 print(f"Ahead: {', '.join(f'{name} in {n}' for name, n in times_ahead.items())} of {len(ASKED)}.")
-print(f"Hudi's quickest small commit takes {times:.1f} times as long as that of its peers.")
+print(f"Hudi's quickest small commit takes {times:.1f} times as long as its peers'.")
 best.T.round(2).assign(ahead=leaders)
 
 # %% name="formats" proof="No format is ahead in all of the eight, and your rule agrees with the page's."
