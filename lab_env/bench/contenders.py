@@ -239,6 +239,14 @@ CONTENDERS = {
 }  # fmt: skip
 
 
+def options_of_all() -> dict[str, dict[str, str]]:
+    """What each table is written and read with, by contender."""
+    return {
+        key: contender.all_options | contender.session | contender.read
+        for key, contender in CONTENDERS.items()
+    }
+
+
 def session_properties(format: str, jars: list[str], warehouse: str) -> dict[str, str]:
     """What a session needs beside the lab's, which is Hudi's, to work with a format.
 

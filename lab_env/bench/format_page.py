@@ -21,6 +21,7 @@ from lab_env.bench.contenders import (
     HUDI,
     ICEBERG_DOCS,
     Contender,
+    options_of_all,
 )
 from lab_env.bench.formats import formats_config
 from lab_env.bench.machine import Comparison
@@ -309,23 +310,28 @@ Three rounds are few, and many pairs are compared: take a single narrow differen
 Do not choose a format by this page. It shows what to measure on your own stream; read
 [what this test does not show](#what-this-test-does-not-show) first.
 
-{_smaller(run)}Measure your own machine with `.venv/bin/lab bench formats` (small) or `--full`;
+{_reservations(run)}Measure your own machine with `.venv/bin/lab bench formats` (small) or `--full`;
 it fetches the other formats' jars, about 55 MB, when it is first called."""
 
 
-def _smaller(run: dict) -> str:
-    """Sentences if the machine was busy, or if the record is smaller than the full run."""
+def _reservations(run: dict) -> str:
+    """Sentences if the record is old, the machine was busy, or the run was not a full one."""
     full, load = asdict(formats_config(full=True)), run["machine"]["load"]
-    busy = (
-        f"The load of the machine was {load:g} before the lab's services started. Times may be"
-        " noisier than they would be alone.\n\n"
-        if load > QUIET_LOAD
-        else ""
-    )
+    notes = ""
+    if run.get("options") != options_of_all():
+        notes += (
+            "**The figures are older than the options.** They are of a run before the last changes"
+            " to what is written below about options and the way to measure.\n\n"
+        )
+    if load > QUIET_LOAD:
+        notes += (
+            f"The load of the machine was {load:g} before the lab's services started. Times may be"
+            " noisier than they would be alone.\n\n"
+        )
     if run["size"] == {name: full[name] for name in run["size"]} | {
         "factors": list(full["factors"])
     }:
-        return busy
+        return notes
     sizes = " and ".join(f"{factor * full['orders']:,}" for factor in full["factors"])
     alone = (
         " One round does not show how much a figure varies, so nothing can be claimed from it."
@@ -333,7 +339,7 @@ def _smaller(run: dict) -> str:
         else ""
     )
     return (
-        f"{busy}**This is a reduced record**, of {_rounds(run)}.{alone} `lab bench formats"
+        f"{notes}**This is a reduced record**, of {_rounds(run)}.{alone} `lab bench formats"
         f" --full` measures"
         f" {full['rounds']} rounds at {sizes} orders, with commits of {full['small']:,} and"
         f" {full['large']:,} events.\n\n"

@@ -16,7 +16,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab_env import services
-from lab_env.bench.contenders import CONTENDERS, FORMATS, JARS, MOR, Contender, session_properties
+from lab_env.bench.contenders import (
+    CONTENDERS,
+    FORMATS,
+    JARS,
+    MOR,
+    Contender,
+    options_of_all,
+    session_properties,
+)
 from lab_env.bench.metering import Meter, ResourceUsage
 from lab_env.bench.order_stream import Batch, OrderStream, as_lines, difference
 from lab_env.bench.rounds import rotated
@@ -106,7 +114,7 @@ def compare_formats(
         load: of the machine before the lab's services were started; by default that of now.
 
     Returns:
-        `made`, `machine` (also its load), `versions` of the formats, `size`,
+        `made`, `machine` (also its load), `versions` of the formats, `options`, `size`,
         `complete` (whether every round was measured), `problems` (wrong answers) and
         `rows`: contender, factor, metric, its `values` by round and their spread; no rows if there
         are problems.
@@ -324,6 +332,7 @@ class _Run:
             "minutes": round((time.monotonic() - self._began) / 60, 1),
             "machine": machine_facts() | {"load": round(self._load, 1)},
             "versions": format_versions(),
+            "options": options_of_all(),
             "size": {name: getattr(self._config, name) for name in sizes}
             | {"factors": list(self._config.factors)},
             "rows_compared": len(self._stream.rows),

@@ -13,6 +13,7 @@ from lab_env.bench.contenders import (
     HUDI,
     ICEBERG,
     NAMED_PARTITIONS,
+    options_of_all,
 )
 from lab_env.bench.format_page import (
     MEASURES,
@@ -117,6 +118,13 @@ def test_the_page_is_what_the_record_makes():
     assert format_page.PAGE.read_text("utf-8") == page(recorded.delivered("formats")), (
         "run: lab author formats"
     )
+
+
+def test_the_page_says_if_its_record_is_older_than_the_options():
+    run = recorded.delivered("formats")
+    older = "The figures are older than the options"
+    assert older not in page(run | {"options": options_of_all()})
+    assert older in page(run | {"options": options_of_all() | {"delta": {"new": "true"}}})
 
 
 def test_tables_by_default_have_no_option_of_tuning_and_hudis_come_from_the_pipeline():
