@@ -197,4 +197,5 @@ class Run:
             self._keep("formats", found)
         else:
             self._report["problems"].append("Hudi beside its peers: time was over too soon.")
+        self._compare(format_page.commit_time(found))
         self._console.print(format_page.text_table(found), markup=False)

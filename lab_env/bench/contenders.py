@@ -19,6 +19,7 @@ DELTA_DOCS = "https://docs.delta.io"
 ICEBERG_DOCS = "https://iceberg.apache.org/docs/1.10.1"
 
 CATALOG = "compared"  # Iceberg's catalogue of the tables
+FEED = "delta-dv-tuned"  # whose sister keeps a change data feed; one, for the sake of time
 
 # The jars beside those of every session of the lab, as sets in versions.toml.
 JARS = {DELTA: "delta", ICEBERG: "iceberg"}
@@ -30,20 +31,22 @@ class Advice:
 
     Args:
         what: the step, for people.
-        guide: the page of the format's own guide.
+        guide: the page that documents it.
         table: properties of the table that carry it out, for Hudi options of each write.
         session: properties of the session, where the format has none of the table for it.
+        read: options of each reader of the table's state.
     """
 
     what: str
     guide: str
     table: dict[str, str] = field(default_factory=dict)
     session: dict[str, str] = field(default_factory=dict)
+    read: dict[str, str] = field(default_factory=dict)
 
     @property
     def all_options(self) -> dict[str, str]:
         """All properties that carry it out."""
-        return self.table | self.session
+        return self.table | self.session | self.read
 
 
 @dataclass(frozen=True)
@@ -92,17 +95,29 @@ class Contender:
         return {key: value for advice in self.advice for key, value in advice.session.items()}
 
     @property
+    def read(self) -> dict[str, str]:
+        """Options of each reader of the table's state."""
+        return {key: value for advice in self.advice for key, value in advice.read.items()}
+
+    @property
     def changes_table(self) -> dict[str, str]:
         """What a table needs from its creation so that its changes can be read.
 
         It makes each commit dearer, so a sister table has it. Empty if any table will do.
         """
-        return {"delta.enableChangeDataFeed": "true"} if self.format == DELTA else {}
+        return {"delta.enableChangeDataFeed": "true"} if self.key == FEED else {}
+
+    @property
+    def row_lineage(self) -> bool:
+        """Whether each row of an Iceberg table says which commit changed it last."""
+        return self.all_options.get("format-version") == "3"
 
     @property
     def tells_changes(self) -> bool:
         """Whether a reader can ask for the rows that one commit changed."""
-        return (self.format, self.kind) != (ICEBERG, MOR)
+        if self.format == DELTA:
+            return bool(self.changes_table)
+        return (self.format, self.kind) != (ICEBERG, MOR) or self.row_lineage
 
 
 # Defaults stay: gzip in Hudi, snappy in Delta. Tuned, all have Iceberg's default.
@@ -116,6 +131,12 @@ HUDI_GUIDE = (
         "no column statistics, which serve data skipping only",
         f"{HUDI_DOCS}/metadata_indexing",
         options.METADATA,
+    ),
+    # By default each query would open every bucket (lesson 08).
+    Advice(
+        "readers are told of the index, so that a query for a key opens one bucket per partition",
+        f"{HUDI_DOCS}/configurations#hoodiebucketindexquerypruning",
+        read=options.INDEX | {"hoodie.bucket.index.hash.field": "order_id"},
     ),
     Advice("cleaning after each fifth commit", f"{HUDI_DOCS}/cleaning", options.CLEANING),
     # The pipeline keeps it, because lesson 05 shows it.
@@ -134,7 +155,7 @@ NAMED_PARTITIONS = "MERGE names the partitions that it changes"
 DELTA_GUIDE = (
     Advice(NAMED_PARTITIONS, f"{DELTA_DOCS}/delta-update/#performance-tuning"),
     Advice(
-        "optimized writes: larger files per partition, for one shuffle more",
+        "optimized writes: larger files per partition, by a shuffle in the place of MERGE's own",
         f"{DELTA_DOCS}/optimizations-oss/#optimized-write",
         {"delta.autoOptimize.optimizeWrite": "true"},
     ),
@@ -151,7 +172,8 @@ DELTA_GUIDE = (
     ),
 )
 ICEBERG_GUIDE = (
-    Advice(NAMED_PARTITIONS, f"{ICEBERG_DOCS}/spark-writes/#merge-into"),
+    # Not in its guide; the change says that Iceberg pushes down such a condition of MERGE.
+    Advice(NAMED_PARTITIONS, "https://github.com/apache/iceberg/pull/4023"),
     Advice(
         "column statistics of the key only",
         f"{ICEBERG_DOCS}/configuration/#write-properties",
@@ -163,11 +185,18 @@ ICEBERG_GUIDE = (
 )
 ICEBERG_VECTORS = Advice(
     "format version 3: deletion vectors in the place of position delete files",
+    # The guide of 1.10 still says "1 or 2".
     "https://iceberg.apache.org/spec/#deletion-vectors",
     {"format-version": "3"},
 )
 
-_HUDI_DEFAULT = options.KEYS | options.WRITE
+_HUDI = options.KEYS | options.WRITE
+_HUDI_COW = _HUDI | {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
+_HUDI_MOR = (
+    _HUDI
+    | {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    | options.COMPACTION_OFF  # compaction is measured apart, for all formats
+)
 _DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 _MERGE_ON_READ = {
     f"write.{command}.mode": "merge-on-read" for command in ("delete", "update", "merge")
@@ -192,19 +221,11 @@ def _pair(
     )  # fmt: skip
 
 
-def _hudi(kind: str, title: str) -> tuple[Contender, Contender]:
-    table_type = {COW: options.COW, MOR: options.MOR}[kind]["hoodie.datasource.write.table.type"]
-    table = _HUDI_DEFAULT | {"hoodie.datasource.write.table.type": table_type}
-    if kind == MOR:  # compaction is measured apart, for all formats
-        table |= options.COMPACTION_OFF
-    return _pair(f"hudi-{kind}", HUDI, kind, title, table, HUDI_GUIDE)
-
-
 CONTENDERS = {
     contender.key: contender
     for contender in (
-        *_hudi(COW, "Hudi Copy-on-Write"),
-        *_hudi(MOR, "Hudi Merge-on-Read"),
+        *_pair("hudi-cow", HUDI, COW, "Hudi Copy-on-Write", _HUDI_COW, HUDI_GUIDE),
+        *_pair("hudi-mor", HUDI, MOR, "Hudi Merge-on-Read", _HUDI_MOR, HUDI_GUIDE),
         *_pair("delta", DELTA, COW, "Delta", {}, DELTA_GUIDE),
         *_pair(
             "delta-dv", DELTA, MOR, "Delta with deletion vectors", _DELETION_VECTORS, DELTA_GUIDE
@@ -216,6 +237,14 @@ CONTENDERS = {
         ),
     )
 }  # fmt: skip
+
+
+def options_of_all() -> dict[str, dict[str, str]]:
+    """What each table is written and read with, by contender."""
+    return {
+        key: contender.all_options | contender.session | contender.read
+        for key, contender in CONTENDERS.items()
+    }
 
 
 def session_properties(format: str, jars: list[str], warehouse: str) -> dict[str, str]:

@@ -53,8 +53,8 @@ class Table(ABC):
         """Add new orders; create the table if it is missing."""
 
     @abstractmethod
-    def upsert(self, events: DataFrame) -> None:
-        """Apply changes in one commit."""
+    def upsert(self, events: DataFrame, days: list[str]) -> None:
+        """Apply changes in one commit; `days` are the partitions that they change."""
 
     @abstractmethod
     def read(self) -> DataFrame:
@@ -79,7 +79,7 @@ class HudiTable(Table):
     def append(self, orders: DataFrame) -> None:
         self._write(orders, "insert")
 
-    def upsert(self, events: DataFrame) -> None:
+    def upsert(self, events: DataFrame, days: list[str]) -> None:
         self._write(events, "upsert")
 
     def _write(self, rows: DataFrame, operation: str) -> None:
@@ -88,7 +88,7 @@ class HudiTable(Table):
         write.options(**self.properties | table).mode("append").save(self.path)
 
     def read(self) -> DataFrame:
-        return self.spark.read.format("hudi").load(self.path)
+        return self.spark.read.format("hudi").options(**self.contender.read).load(self.path)
 
     def start_of_changes(self) -> str:
         prefix = f"{store.key_of(self.path)}/.hoodie/timeline/"
@@ -119,12 +119,10 @@ class MergedTable(Table):
     def target(self) -> str:
         """The table's name in SQL."""
 
-    def upsert(self, events: DataFrame) -> None:
-        changes = newest(events)
-        changes.createOrReplaceTempView("changes")
+    def upsert(self, events: DataFrame, days: list[str]) -> None:
+        newest(events).createOrReplaceTempView("changes")
         partitions = ""
         if self.contender.name_partitions:
-            days = [row[0] for row in events.select("partition_date").distinct().collect()]
             partitions = "AND t.partition_date IN ({})".format(", ".join(f"'{d}'" for d in days))
         self.spark.sql(MERGE.format(target=self.target, partitions=partitions))
 
@@ -181,10 +179,16 @@ class IcebergTable(MergedTable):
         return self.spark.table(self.target)
 
     def start_of_changes(self) -> str:
+        if self.contender.row_lineage:
+            log = self.spark.table(f"{self.target}.metadata_log_entries")
+            (newest_commit,) = log.agg(F.max("latest_sequence_number")).collect()[0]
+            return str(newest_commit - 1)
         history = self.spark.table(f"{self.target}.history").orderBy(F.desc("made_current_at"))
         return str(history.limit(1).collect()[0]["parent_id"])  # which the reader leaves out
 
     def changed(self, start: str) -> DataFrame:
+        if self.contender.row_lineage:
+            return self.read().where(F.col("_last_updated_sequence_number") > int(start))
         # The view that create_changelog_view makes compares whole rows. An event has one id, so the
         # needed columns tell as well which rows a commit wrote anew, and which it only copied:
         # 0.5 of the view's time, with 320,000 orders.
@@ -242,12 +246,16 @@ class FormatTables:
         """Add the new orders of a file; returns `seconds`."""
         return self._timed(lambda: self.table.append(self._events(file)))
 
-    def upsert(self, files: list[str]) -> dict:
-        """Apply the events of each file in a commit of its own; returns `seconds` of them all."""
+    def upsert(self, batches: list[tuple[str, list[str]]]) -> dict:
+        """Apply each batch in a commit of its own; returns `seconds` of them all.
+
+        Args:
+            batches: the file of each, and the partitions that its events change.
+        """
 
         def commit() -> None:
-            for file in files:
-                self.table.upsert(self._events(file))
+            for file, days in batches:
+                self.table.upsert(self._events(file), days)
 
         return self._timed(commit)
 

@@ -16,7 +16,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab_env import services
-from lab_env.bench.contenders import CONTENDERS, FORMATS, JARS, MOR, Contender, session_properties
+from lab_env.bench.contenders import (
+    CONTENDERS,
+    FORMATS,
+    JARS,
+    MOR,
+    Contender,
+    options_of_all,
+    session_properties,
+)
 from lab_env.bench.metering import Meter, ResourceUsage
 from lab_env.bench.order_stream import Batch, OrderStream, as_lines, difference
 from lab_env.bench.rounds import rotated
@@ -67,10 +75,10 @@ class FormatsConfig:
     spark: dict[str, str] = field(default_factory=dict)
 
 
-# Each format, both kinds, by default and tuned. Of Delta one: its commits take the most processor
-# time in so short a life.
+# Each format, both kinds, by default and tuned, all ways to read changes. Of Delta one table: its
+# commits take the most processor time in so short a life.
 SMALL_CONTENDERS = (
-    "hudi-cow", "hudi-mor-tuned", "delta-dv-tuned", "iceberg-cow-tuned", "iceberg-mor"
+    "hudi-cow", "hudi-mor-tuned", "delta-dv-tuned", "iceberg-cow", "iceberg-mor-tuned"
 )  # fmt: skip
 
 
@@ -106,7 +114,7 @@ def compare_formats(
         load: of the machine before the lab's services were started; by default that of now.
 
     Returns:
-        `made`, `machine` (also its load), `versions` of the formats, `size`,
+        `made`, `machine` (also its load), `versions` of the formats, `options`, `size`,
         `complete` (whether every round was measured), `problems` (wrong answers) and
         `rows`: contender, factor, metric, its `values` by round and their spread; no rows if there
         are problems.
@@ -189,11 +197,21 @@ class _Run:
 
     def _warm_up(self, contender: Contender, first: Batch, change: Batch) -> None:
         worker = self._workers[contender.format]
-        self._begin(contender, "warm", contender.changes_table)
-        worker.call("append", file=str(first.file))
-        worker.call("upsert", files=2 * [str(change.file)])
-        for query in (*QUERIES, "changes") if contender.tells_changes else QUERIES:
+
+        def write() -> None:
+            worker.call("append", file=str(first.file))
+            worker.call("upsert", batches=2 * [(str(change.file), change.days)])
+
+        self._begin(contender, "warm")
+        write()
+        for query in QUERIES:
             worker.call("run_query", query=query, order=change.point)
+        if contender.tells_changes:
+            if contender.changes_table:
+                self._begin_sister(contender, "warm_changes")
+                write()
+            worker.call("run_query", query="changes")
+            self._begin(contender, "warm")
         worker.call("compact")
 
     def all(self) -> dict:
@@ -232,8 +250,8 @@ class _Run:
         base = f"s3a://{worker.bucket.name}/tables/db"
         worker.call("begin", contender=contender.key, base=base, name=table, extra=extra or {})
 
-    def _begin_sister(self, contender: Contender) -> None:
-        self._begin(contender, "changes", contender.changes_table)
+    def _begin_sister(self, contender: Contender, name: str = "changes") -> None:
+        self._begin(contender, name, contender.changes_table)
 
     def _grow(self, contender: Contender, batch: Batch) -> None:
         worker = self._workers[contender.format]
@@ -255,7 +273,9 @@ class _Run:
                 self._found.setdefault((contender.key, factor, metric), []).append(value)
 
         def commit(*batches: Batch) -> tuple[float, ResourceUsage]:
-            reply, used = meter.call("upsert", files=[str(batch.file) for batch in batches])
+            reply, used = meter.call(
+                "upsert", batches=[(str(batch.file), batch.days) for batch in batches]
+            )
             return reply["seconds"], used
 
         def run_query(query: str, batch: Batch, state: str) -> None:
@@ -275,8 +295,8 @@ class _Run:
         if contender.tells_changes:
             if contender.changes_table:
                 self._begin_sister(contender)
-                seconds, _ = commit(small[-1])
-                note(**{"commit, changes kept: s": seconds})
+                seconds, _ = commit(*small)
+                note(**{"commit, changes kept: s": seconds / len(small)})
             run_query("changes", small[-1], "")
             self._begin(contender)
         seconds, used = commit(large)
@@ -312,6 +332,7 @@ class _Run:
             "minutes": round((time.monotonic() - self._began) / 60, 1),
             "machine": machine_facts() | {"load": round(self._load, 1)},
             "versions": format_versions(),
+            "options": options_of_all(),
             "size": {name: getattr(self._config, name) for name in sizes}
             | {"factors": list(self._config.factors)},
             "rows_compared": len(self._stream.rows),

@@ -28,14 +28,14 @@ class Batch:
         point: an order that the table has after them.
         answers: the right answers after them, by query: `point`, `aggregate` (rows, and the sum of
             their cents) and `changes` (the orders that they left, and the sum of their cents).
-        erased: how many orders of the table they erased.
+        days: the partitions that they change.
     """
 
     file: Path
     events: int
     point: str
     answers: dict[str, tuple[int, int]]
-    erased: int
+    days: tuple[str, ...]
 
 
 class OrderStream:
@@ -81,7 +81,7 @@ class OrderStream:
         file = self._folder / f"{self._batches:03d}.json"
         file.write_bytes(b"\n".join(lines))
         self._batches += 1
-        touched, erased = apply(self.rows, lines)
+        touched = apply(self.rows, lines)
         left = [self.rows[order] for order in touched if order in self.rows]
         point = self._recent[0]
         return Batch(
@@ -93,11 +93,11 @@ class OrderStream:
                 "aggregate": summed(list(self.rows.values())),
                 "changes": summed(left),
             },
-            erased,
+            tuple(sorted(set(touched.values()))),
         )
 
 
-def apply(rows: dict[str, dict], lines: list[bytes]) -> tuple[set[str], int]:
+def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
     """Apply events to rows in place: the newest event of an order is its row, an erasure removes.
 
     Args:
@@ -105,18 +105,18 @@ def apply(rows: dict[str, dict], lines: list[bytes]) -> tuple[set[str], int]:
         lines: the events as JSON, in the order of their times.
 
     Returns:
-        The orders that they touched, and how many of those that were there before are gone.
+        The orders that they touched, each with its partition.
     """
-    before, touched = set(rows), set()
+    touched = {}
     for line in lines:
         event = json.loads(line)
         order = event["order_id"]
-        touched.add(order)
+        touched[order] = event["partition_date"]
         if event["op"] == "erase":
             rows.pop(order, None)
         else:
             rows[order] = event
-    return touched, sum(order in before and order not in rows for order in touched)
+    return touched
 
 
 def summed(rows: list[dict]) -> tuple[int, int]:

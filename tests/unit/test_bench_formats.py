@@ -13,10 +13,18 @@ from lab_env.bench.contenders import (
     HUDI,
     ICEBERG,
     NAMED_PARTITIONS,
+    options_of_all,
 )
-from lab_env.bench.format_page import MEASURES, claims, page, spreads, undecided
+from lab_env.bench.format_page import (
+    MEASURES,
+    claims,
+    commit_time,
+    page,
+    rounds_of,
+    undecided,
+)
 from lab_env.bench.formats import format_versions, formats_config
-from lab_env.bench.order_stream import OrderStream, apply, as_lines, difference
+from lab_env.bench.order_stream import RECENT, OrderStream, apply, as_lines, difference
 from lab_env.pipeline import options
 from lab_env.probes.verdict import HIGHER
 
@@ -32,14 +40,15 @@ def run_of(metric: str, **values: list[float]) -> dict:
 
 
 def test_a_format_does_well_what_all_its_rounds_do_better_than_every_table_of_the_others():
-    best = [1.0, 1.1, 1.2]
     run = run_of(
         "commit: s", hudi_mor=[1.1, 1.0, 1.3], iceberg_cow=[1.9, 2.0, 2.1], delta=[3.0, 3.1, 3.2]
     )
     (claim,) = claims(run)
     assert (claim.table, claim.next_table) == ("hudi-mor", "iceberg-cow")
-    # Another table of the same format may be as good; one of another format may not.
-    run["rows"].append(run["rows"][0] | {"contender": "hudi-mor-tuned", "values": best})
+    # Another table of the same format may be as good, even better with rounds that vary too much;
+    # one of another format may not.
+    run["rows"].append(run["rows"][0] | {"contender": "hudi-cow", "values": [1.0, 1.2, 1.3]})
+    run["rows"].append(run["rows"][0] | {"contender": "hudi-mor-tuned", "values": [0.1, 0.9, 1.9]})
     assert [claim.table for claim in claims(run)] == ["hudi-mor"]
     run["rows"].append(run["rows"][0] | {"contender": "delta-dv", "values": [1.25, 1.9, 1.9]})
     assert claims(run) == []
@@ -52,8 +61,21 @@ def test_more_rows_per_second_are_better_and_nothing_to_compact_is_no_merit():
     assert claims(run_of("compaction: s", **rates)) == []
 
 
-def test_the_delivered_run_has_every_table_and_right_answers():
+def test_the_quickest_commits_are_compared_round_by_round():
+    run = run_of(
+        "commit: s", hudi_cow=[9.0, 9.0, 9.0], hudi_mor=[2.0, 3.0, 4.0],
+        delta=[5.0, 5.0, 5.0], iceberg_mor=[1.0, 2.0, 4.0],
+    )  # fmt: skip
+    (found,) = commit_time(run)
+    assert "Hudi Merge-on-Read" in found.what and found.against == "Iceberg merge-on-read"
+    assert found.ratios == [2.0, 1.5, 1.0] and found.met is False
+    assert commit_time(run | {"rows": []}) == []  # wrong answers
+
+
+def test_the_delivered_run_is_a_full_one_with_every_table_and_right_answers():
     run = recorded.delivered("formats")
+    assert run["complete"] and run["minutes"] <= 20
+    assert (run["size"]["rounds"], run["size"]["factors"]) == (3, [1, 16])
     assert run["problems"] == [] and run["rows_compared"] > run["size"]["orders"]
     assert {row["contender"] for row in run["rows"]} == set(CONTENDERS)
     assert all(len(row["values"]) == run["size"]["rounds"] for row in run["rows"])
@@ -65,19 +87,16 @@ def test_each_claim_of_the_page_has_the_direction_of_the_rounds():
     text, found = page(run), claims(run)
     assert bool(found) == (run["size"]["rounds"] > 1)  # one round allows no claim
     for claim in found:
-        figures = spreads(run, claim.measure.metric, claim.factor)
+        figures = rounds_of(run, claim.measure.metric, claim.factor)
+        best = figures[claim.table]
         others = [
             value
-            for key in figures
+            for key, values in figures.items()
             if CONTENDERS[key].format != CONTENDERS[claim.table].format
-            for row in run["rows"]
-            if (row["contender"], row["factor"], row["metric"])
-            == (key, claim.factor, claim.measure.metric)
-            for value in row["values"]
+            for value in values
         ]
-        best = figures[claim.table]
         right = (
-            best.low > max(others) if claim.measure.better == HIGHER else best.high < min(others)
+            min(best) > max(others) if claim.measure.better == HIGHER else max(best) < min(others)
         )
         assert right, claim
         well = text[text.index("## Where one format") : text.index("## Where no format")]
@@ -96,6 +115,13 @@ def test_the_page_is_what_the_record_makes():
     assert format_page.PAGE.read_text("utf-8") == page(recorded.delivered("formats")), (
         "run: lab author formats"
     )
+
+
+def test_the_page_says_if_its_record_is_older_than_the_options():
+    run = recorded.delivered("formats")
+    older = "The figures are older than the options"
+    assert older not in page(run | {"options": options_of_all()})
+    assert older in page(run | {"options": options_of_all() | {"delta": {"new": "true"}}})
 
 
 def test_tables_by_default_have_no_option_of_tuning_and_hudis_come_from_the_pipeline():
@@ -136,7 +162,7 @@ def test_the_stream_is_always_the_same_and_its_answers_are_those_of_its_events(t
     erased = {event["order_id"] for event in events if event["op"] == "erase"}
     assert erased and change.answers["aggregate"][0] == 40 + created - len(erased)
     assert change.answers["changes"][0] == len({e["order_id"] for e in events} - erased)
-    assert 0 < change.erased < len(erased)  # some were created in the same batch
+    assert set(change.days) == {event["partition_date"] for event in events} == set(RECENT)
     assert change.point in first.rows
 
 
