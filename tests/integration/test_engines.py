@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 import psutil
 import pytest
 from instance import Instance
-from own_lab import lab_environment, wait_until
+from own_lab import allowed, lab_environment, wait_until
 
 from lab_env import services as lab_services
 from lab_env.errors import LabError
@@ -51,6 +51,7 @@ def trino(lab):
         pytest.skip(lines[-1])
     lab_services.up(["trino"], progress=lambda line: None)
     from trino.dbapi import connect
+    from trino.exceptions import TrinoQueryError
 
     host, port = lab_services.service("trino").address().removeprefix("http://").split(":")
 
@@ -60,7 +61,18 @@ def trino(lab):
         ) as connection:
             return connection.cursor().execute(sql).fetchall()
 
-    return run_query
+    def run_when_it_has_a_node(sql: str):
+        # On a machine that is busy for seconds it takes its only node, itself, for lost.
+        deadline = time.monotonic() + allowed(20)
+        while True:
+            try:
+                return run_query(sql)
+            except TrinoQueryError as error:
+                if error.error_name != "NO_NODES_AVAILABLE" or time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
+
+    return run_when_it_has_a_node
 
 
 def uri() -> str:
