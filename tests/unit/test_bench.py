@@ -8,7 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lab_env.bench import backlog, command, cost, growth, latency, recorded, tours
+from lab_env.bench import (
+    backlog,
+    command,
+    cost,
+    format_page,
+    growth,
+    latency,
+    recorded,
+    tours,
+)
 from lab_env.bench.config import SINKS, Pace, RunConfig, sinks_config
 from lab_env.bench.report import frame, page
 from lab_env.bench.results import Figures, wrong_answers
@@ -448,6 +457,18 @@ def test_a_growing_table_is_drawn_with_a_line_a_type_and_index():
         assert drawn.count(f"{NAMES[kind]}, {index} index") == 1
     assert run["made"][:10] in growth.caption_of(run)
     assert run["problems"] == []
+
+
+def test_the_readme_says_how_far_the_quickest_peer_is_ahead():
+    run = recorded.delivered("formats")
+    (found,) = format_page.commit_time(run)
+    assert not found.met  # else the row says so
+    ratios = (
+        f"{found.ratio:.1f} times the seconds ({min(found.ratios):.1f} to {max(found.ratios):.1f})"
+    )
+    row = row_of_readme("lab bench formats --full")
+    assert f"{ratios}; the goal, {format_page.COMMIT_GOAL}, is missed" in row
+    assert run["made"][:10] in row
 
 
 @pytest.fixture
