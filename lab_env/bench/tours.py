@@ -17,9 +17,8 @@ from lab_env.errors import LabError
 from lab_env.install.cache import Progress
 from lab_env.processes.state import folder
 from lab_env.tour import tour
+from lab_env.tour.tour import RATE, SECONDS, TABLES
 
-TABLES = tour.TABLES
-RATE, SECONDS = 500, 60  # the tour's own load: events/s, s
 GOALS = {"p50": 7.5, "p95": 10.0}  # s from sent to visible
 # A lag that grows steadily makes the second half three times as old; one that does not, as old.
 KEEPS_UP = 1.5
@@ -75,6 +74,7 @@ def comparisons(run: dict) -> list[Comparison]:
     found = []
     for sink in TABLES:
         measured = [tour["sinks"][sink] for tour in run["tours"]]
+        halves = [sinks["freshness_p50_halves_s"] for sinks in measured]
         found += [
             Comparison.with_goal(
                 "tour",
@@ -90,12 +90,8 @@ def comparisons(run: dict) -> list[Comparison]:
                 f"{NAMES[sink]}, second half of the events",
                 "first half",
                 "s",
-                [(later, first) for first, later in _halves(measured)],
+                [(later, first) for first, later in halves],
                 (f"{KEEPS_UP} or less", lambda ratio: ratio <= KEEPS_UP),
             )
         )
     return found
-
-
-def _halves(measured: list[dict]) -> list[tuple[float, float]]:
-    return [tuple(sinks["freshness_p50_halves_s"]) for sinks in measured]

@@ -36,6 +36,7 @@ from lab_env.shop.reconcile import Reconciliation
 from lab_env.tour import report
 
 NAMESPACE = "tour"
+SECONDS, RATE = 60, 500  # of load: s, events/s
 TABLES = ("cow", "mor")
 MINUTES_BATCH = 20_000  # messages: a second batch, which goes on from the state of the first
 MINUTES_TITLE = "Revenue per minute, by the stream and computed in a batch"
@@ -110,7 +111,7 @@ class Tour:
             self.problems.append("There is no minute with revenue.")
 
 
-def main(seconds: int = 60, rate: int = 500, console: Console | None = None) -> int:
+def main(seconds: int = SECONDS, rate: int = RATE, console: Console | None = None) -> int:
     """Run the tour and write its report to `LAB_HOME/tour`.
 
     Args:
