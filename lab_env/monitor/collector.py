@@ -56,6 +56,7 @@ class Latest(Generic[Read]):
         self._newest: Reading[Read] | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._stopped = False
         self.why = ""  # the last failure
 
     @property
@@ -64,11 +65,18 @@ class Latest(Generic[Read]):
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self) -> None:
-        """Read again, unless the last reading still runs."""
+        """Read again, unless the last reading still runs or this was stopped."""
         with self._lock:
-            if not self.running:
-                self._thread = threading.Thread(target=self._run, daemon=True)
-                self._thread.start()
+            if not self.running and not self._stopped:
+                thread = threading.Thread(target=self._run, daemon=True)
+                thread.start()
+                self._thread = thread  # not before: another scrape may wait for it at any moment
+
+    def stop(self) -> bool:
+        """Begin no more readings; False if one still runs."""
+        with self._lock:
+            self._stopped = True
+            return not self.running
 
     def get(self, seconds: float) -> Read | None:
         """What was read, waiting at most so long; None if it failed or is too old."""
@@ -153,7 +161,7 @@ class Watch:
 
     def close(self) -> None:
         """End its connection to the broker, unless a reading still uses it."""
-        if not self._topic.running:
+        if self._topic.stop():
             self._reader.close()
 
 

@@ -136,6 +136,37 @@ def test_a_reading_that_fails_is_down_at_once_and_says_why():
     assert latest.why == "LabError: Kafka does not answer."
 
 
+def test_two_scrapes_at_once_wait_for_the_same_reading(monkeypatch):
+    """The second scrape comes while the first one's thread has not begun to run."""
+    starting, start = threading.Event(), threading.Thread.start
+
+    def start_late(thread):
+        if thread.name == "first":
+            return start(thread)
+        starting.set()
+        time.sleep(0.2)
+        return start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_late)
+    latest = Latest(lambda: 1)
+    latest.begin()
+    starting.clear()
+    first = threading.Thread(target=latest.begin, name="first")
+    first.start()
+    assert starting.wait(5) and latest.get(5) == 1
+    first.join(5)
+
+
+def test_what_is_stopped_begins_no_reading():
+    """A connection is closed once it is stopped; a reading that began then would use it."""
+    values = iter([1, 2])
+    latest = Latest(lambda: next(values))
+    latest.begin()
+    assert latest.get(5) == 1 and latest.stop()
+    latest.begin()
+    assert latest.get(5) == 1
+
+
 @pytest.fixture
 def parts(monkeypatch):
     """The readers of a pipeline, which a test may break."""
