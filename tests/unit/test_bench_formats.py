@@ -80,6 +80,9 @@ def test_the_delivered_run_is_a_full_one_with_every_table_and_right_answers():
     assert {row["contender"] for row in run["rows"]} == set(CONTENDERS)
     assert all(len(row["values"]) == run["size"]["rounds"] for row in run["rows"])
     assert run["versions"] == format_versions()
+    assert run["options"] == options_of_all()
+    read = {row["contender"] for row in run["rows"] if row["metric"] == "changes: s"}
+    assert read == {key for key, contender in CONTENDERS.items() if contender.tells_changes}
 
 
 def test_each_claim_of_the_page_has_the_direction_of_the_rounds():
