@@ -81,7 +81,7 @@ def test_a_version_without_an_end_reaches_the_end_of_the_chart():
 
 
 def test_a_refusal_has_connects_reason_without_its_stack_trace(monkeypatch):
-    def refuse(method, url, body):
+    def refuse(method, url, body, timeout):
         raise refusal(400, b'{"error_code": 400, "message": "No such topic\\n at java.lang"}')
 
     monkeypatch.setattr(figures, "request_json", refuse)
@@ -93,7 +93,7 @@ def test_a_refusal_has_connects_reason_without_its_stack_trace(monkeypatch):
 def test_a_worker_that_is_still_changing_a_state_is_asked_again(monkeypatch):
     answers = iter([refusal(409, b"rebalancing"), {"state": "ok"}])
 
-    def answer(method, url, body):
+    def answer(method, url, body, timeout):
         found = next(answers)
         if isinstance(found, Exception):
             raise found
@@ -104,7 +104,7 @@ def test_a_worker_that_is_still_changing_a_state_is_asked_again(monkeypatch):
 
 
 def test_a_worker_that_does_not_answer_names_the_command_that_starts_it(monkeypatch):
-    def refuse(method, url, body):
+    def refuse(method, url, body, timeout):
         raise ConnectionRefusedError("refused")
 
     monkeypatch.setattr(figures, "request_json", refuse)
@@ -115,14 +115,14 @@ def test_a_worker_that_does_not_answer_names_the_command_that_starts_it(monkeypa
 def test_a_connector_is_stopped_when_its_tasks_are_gone(monkeypatch):
     stopped = {"connector": {"state": "STOPPED"}, "tasks": []}
     answers = iter([{**stopped, "tasks": [{"id": 0}]}, stopped])
-    monkeypatch.setattr(figures, "request_json", lambda *call: next(answers))
+    monkeypatch.setattr(figures, "request_json", lambda *call, timeout: next(answers))
     Connect(FakeLab()).wait_until("/status", "STOPPED")
     assert next(answers, None) is None
 
 
 def test_to_watch_is_to_ask_more_than_once_however_short_the_time(monkeypatch):
     answers = iter(range(100))
-    monkeypatch.setattr(figures, "request_json", lambda *call: next(answers))
+    monkeypatch.setattr(figures, "request_json", lambda *call, timeout: next(answers))
     monkeypatch.setattr(figures.time, "sleep", lambda seconds: None)
     assert Connect(FakeLab()).watch("/status", seconds=0) == [0, 1]
 
@@ -130,7 +130,7 @@ def test_to_watch_is_to_ask_more_than_once_however_short_the_time(monkeypatch):
 def test_a_state_that_never_comes_is_an_error_that_names_the_log(monkeypatch):
     monkeypatch.setattr(figures, "TIMEOUT_S", 0)
     running = {"connector": {"state": "RUNNING"}, "tasks": []}
-    monkeypatch.setattr(figures, "request_json", lambda *call: running)
+    monkeypatch.setattr(figures, "request_json", lambda *call, timeout: running)
     with pytest.raises(LabError, match="is RUNNING, not STOPPED") as error:
         Connect(FakeLab()).wait_until("/status", "STOPPED")
     assert "lab logs connect" in str(error.value)
