@@ -1,6 +1,6 @@
 # ---
 # title: How do I process only what changed?
-# minutes: {teach: 30, do: 30}
+# minutes: {teach: 30, do: 35}
 # needs: ["05"]
 # services: [minio, kafka]
 # jupyter:
@@ -27,11 +27,12 @@
 # - ask a table for the rows that changed in a window of time (11.1),
 # - write a job whose windows neither overlap nor leave a gap (11.2),
 # - keep bookmark and rows in one commit, so that a stop repeats nothing (11.3),
-# - tell from the timeline, before reading, whether the cleaner took away what a job has missed (11.4).
+# - stream a table's changes, with Spark's checkpoint as the bookmark (11.4),
+# - tell from the timeline, before reading, whether the cleaner took away what a job has missed (11.5).
 #
 # ## What you need
 #
-# Lesson 05: file groups and the timeline. Lesson 07 helps: it shows cleaning. SQL and Python. 60
+# Lesson 05: file groups and the timeline. Lesson 07 helps: it shows cleaning. SQL and Python. 65
 # minutes, with a good place to pause after the second section.
 
 # %% [markdown]
@@ -606,28 +607,100 @@ assert kept_bookmark(lab, audit_path) == read_timeline(orders_path)["completed"]
 # ### Let Spark keep it
 #
 # Spark can keep the bookmark, too. A Hudi table can be the source of a stream, like Kafka in lesson 03, and
-# the [**checkpoint**](../docs/glossary.md#checkpoint) remembers how far the stream is. We start the same
-# stream twice; before the second start one more order changes.
+# ### Exercise 11.4 · Let Spark keep it
+#
+# Spark can keep the bookmark, too. A Hudi table can be the source of a stream, like Kafka in lesson 03, and
+# the [**checkpoint**](../docs/glossary.md#checkpoint) remembers how far the stream is.
+#
+# Complete the function. It gets the path of a Hudi table, a folder, and the path of a checkpoint. It streams
+# what has changed in the table since its last call with this checkpoint (at the first call, the rows that
+# the table has) into Parquet files in the folder, with all columns. When it returns, the stream has read
+# what there is, and has ended. It returns the stream's query (what `start` gives you): the next cell asks it
+# how many rows it has read.
 
+
+# %% exercise="11.4"
+def stream_once(path, folder, checkpoint):
+    # BEGIN SOLUTION
+    query = (
+        spark.readStream.format("hudi")
+        .load(path)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start(folder)
+    )
+    query.awaitTermination()
+    return query
+    # END SOLUTION
+
+
+lab.check("11.4", stream_once)
+
+# %% [markdown] hint="11.4"
+# `readStream` and `writeStream` as in lesson 03; the source's format is `hudi`, the sink's is `parquet`. No
+# option of a window is needed.
+
+# %% [markdown] hint="11.4"
+# Which trigger ends by itself when everything is read? And which method waits for that end?
+
+
+# %% right="11.4"
+def stream_once(path, folder, checkpoint):
+    changes = spark.readStream.format("hudi").option("path", path).load()
+    writer = changes.writeStream.trigger(once=True).option("checkpointLocation", checkpoint)
+    query = writer.option("path", folder).start()  # Parquet is the default
+    query.awaitTermination()
+    return query
+
+
+# %% right="11.4"
+def stream_once(path, folder, checkpoint):
+    def append(rows, batch):
+        rows.write.mode("append").parquet(folder)
+
+    changes = spark.readStream.format("hudi").load(path)
+    writer = changes.writeStream.foreachBatch(append).option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+# %% wrong="11.4"
+# expect: Where does your stream remember how far it was
+def stream_once(path, folder, checkpoint):
+    changes = spark.readStream.format("hudi").load(path).writeStream.format("parquet")
+    changes = changes.option("checkpointLocation", lab.scratch("forgotten"))
+    query = changes.trigger(availableNow=True).start(folder)
+    query.awaitTermination()
+    return query
+
+
+# %% wrong="11.4"
+# expect: still running
+def stream_once(path, folder, checkpoint):
+    changes = spark.readStream.format("hudi").load(path).writeStream.format("parquet")
+    return changes.option("checkpointLocation", checkpoint).start(folder)
+
+
+# %% wrong="11.4"
+# expect: no stream's query
+def stream_once(path, folder, checkpoint):
+    changes = spark.readStream.format("hudi").load(path).writeStream.format("parquet")
+    changes = changes.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    changes.start(folder).awaitTermination()
+
+
+# %% [markdown]
+# We call it twice; before the second call one more order changes.
 
 # %%
-def stream_once():
-    """Start the stream on what is new, let it end, and say how many rows it read."""
-    stream = (
-        spark.readStream.format("hudi")
-        .load(orders_path)
-        .writeStream.format("parquet")
-        .option("checkpointLocation", lab.path("_checkpoints/changes"))
-        .trigger(availableNow=True)
-        .start(lab.path("changes"))
-    )
-    stream.awaitTermination()
-    return sum(batch["numInputRows"] for batch in stream.recentProgress)
-
-
-streamed = [stream_once()]
+lab.use_reference("11.4")
+stream_paths = orders_path, lab.path("changes"), lab.path("_checkpoints/changes")
+streams = [stream_once(*stream_paths)]
 write(make_orders("id = 19", "paid", "12:07"), orders_path)
-streamed += [stream_once()]
+streams += [stream_once(*stream_paths)]
+streamed = [sum(batch["numInputRows"] for batch in stream.recentProgress) for stream in streams]
 streamed
 
 # %% name="streaming-read"
@@ -648,9 +721,9 @@ assert ends == list(timeline["completed"][-2:])
 # deletes. Whether each row is *written* once depends on the sink, as in lesson 03.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 15 minutes. Let the group choose the order of the two steps and ask for the
+# *For instructors.* 20 minutes. Let the group choose the order of the two steps and ask for the
 # damage each time: "twice" or "never". Then: who else has this problem? Kafka consumers that commit
-# their offsets, and every cron job with a file of its own. Short of time: show the stream, do not run it.
+# their offsets, and every cron job with a file of its own. Short of time: give 11.4 away.
 
 # %% [markdown]
 # ## What an increment gets wrong
@@ -783,7 +856,7 @@ assert cleans["earliest_commit_to_retain"].max() > timeline["requested"][1]
 # `earliest_commit_to_retain` is a requested time. For commits from there on, and one before it, every
 # file is there. Older ones may lack theirs.
 #
-# ### Exercise 11.4 · Is my window still there?
+# ### Exercise 11.5 · Is my window still there?
 #
 # A job catches up commit by commit, a window for each. Write a function that says, before it reads,
 # whether one of the commits that it has missed may lack its files: `True` or `False`. It gets the
@@ -791,7 +864,7 @@ assert cleans["earliest_commit_to_retain"].max() > timeline["requested"][1]
 # cleaned, with several bookmarks, and asks the strict reader whether the files are there.
 
 
-# %% exercise="11.4"
+# %% exercise="11.5"
 def lost(table, begin):
     """Whether a commit that was completed after `begin` may lack its files."""
     # BEGIN SOLUTION
@@ -803,19 +876,19 @@ def lost(table, begin):
     # END SOLUTION
 
 
-lab.check("11.4", lost)
+lab.check("11.5", lost)
 
-# %% [markdown] hint="11.4"
+# %% [markdown] hint="11.5"
 # Which commits has the job missed? Those that were completed after its bookmark.
 
-# %% [markdown] hint="11.4"
+# %% [markdown] hint="11.5"
 # Compare requested times with requested times: a missed commit that was requested before
 # `earliest_commit_to_retain` may lack its files. A table that was never cleaned has no such time. (With one
 # writer at a time, as here, the missed commits' completion times would give the same answer. With two, a
 # commit can be requested before that time and completed after it.)
 
 
-# %% right="11.4"
+# %% right="11.5"
 def lost(table, begin):
     cleans = spark.sql(f"CALL show_cleans(table => '{table}')")
     kept_from = max((row["earliest_commit_to_retain"] for row in cleans.collect()), default="")
@@ -823,20 +896,20 @@ def lost(table, begin):
     return (missed["requested"] < kept_from).any()  # of NumPy: np.True_ or np.False_
 
 
-# %% wrong="11.4"
+# %% wrong="11.5"
 # expect: Cleaning removes files, no instants
 def lost(table, begin):
     return begin < read_timeline(table)["completed"].min()
 
 
-# %% wrong="11.4"
+# %% wrong="11.5"
 # expect: kept the files of all of these commits
 def lost(table, begin):
     return not spark.sql(f"CALL show_cleans(table => '{table}')").isEmpty()
 
 
 # %%
-lab.use_reference("11.4")
+lab.use_reference("11.5")
 
 # %% [markdown]
 # ### The board
@@ -886,7 +959,7 @@ assert differ["new"] == erased and (differ.drop("new") == 0).all()
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 17 minutes. For the last prediction most say "error", and some "ten". Ask which
 # answer would be worst in a report: nine is. Whoever has seen lesson 07 knows the reader who got zero
-# rows; this is the third kind. The alarm of 11.4 may go off one commit early, and the check allows it:
+# rows; this is the third kind. The alarm of 11.5 may go off one commit early, and the check allows it:
 # the cleaner also keeps the state just before `earliest_commit_to_retain`. Short of time: leave out the
 # strict reader.
 

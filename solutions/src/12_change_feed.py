@@ -1,6 +1,6 @@
 # ---
 # title: What exactly changed, and what is the total now?
-# minutes: {teach: 30, do: 30}
+# minutes: {teach: 30, do: 35}
 # needs: ["05", "11"]
 # services: [minio, kafka]
 # jupyter:
@@ -26,11 +26,12 @@
 # - read the change feed of a table (12.1),
 # - put together one row's life from its changes (12.2),
 # - keep a total right by changes only, through cancellations and erasures (12.3),
-# - begin each run where the last one ended, so that every change counts once (12.4).
+# - write totals and bookmark in one commit (12.4),
+# - begin each run where the last one ended, so that every change counts once (12.5).
 #
 # ## What you need
 #
-# Lesson 05: base files, log files and what a write does to them. Lesson 11: the incremental query. 60
+# Lesson 05: base files, log files and what a write does to them. Lesson 11: the incremental query. 65
 # minutes, with good places to pause after the second and the third section.
 
 # %% [markdown]
@@ -643,22 +644,100 @@ assert moves["gift wrap"] == 25
 #
 # ### The job, and what it reads
 #
-# Here is the job that keeps `revenue`. It adds what the changes are worth to the customers that they
-# touch. The new `upto` is the newest `ts_ms` that it has read. It is written **in the same commit** as
-# the totals. So a job that dies leaves either both old or both new.
+# The job that keeps `revenue` adds what the changes are worth to the customers that they touch. The new
+# `upto` is the newest `ts_ms` that it has read. It is written **in the same commit** as the totals. So a
+# job that dies leaves either both old or both new.
+#
+# ### Exercise 12.4 · Totals and bookmark in one commit
+#
+# Write the job's last step. The function gets `moved`, a DataFrame like that of your `deltas`, the new
+# `upto`, and the path of a table like `revenue`. It adds `cents` to the totals of the customers in `moved`,
+# gives their rows the new `upto`, and writes them with the options `REVENUE`, in one commit. A customer who
+# has no row yet begins at 0. The rows of the others stay as they are, with their old `upto`.
 
 
-# %%
-def write_totals(changes):
-    """Add changes to the revenue of the customers that they touch, and say up to where."""
-    upto = changes.agg(F.max("ts_ms")).first()[0]
+# %% exercise="12.4"
+def write_totals(moved, upto, path):
+    # BEGIN SOLUTION
     query = """
         SELECT customer_id, moved.cents + coalesce(kept.cents, 0) AS cents, {upto} AS upto
         FROM {moved} AS moved LEFT JOIN {kept} AS kept USING (customer_id)
     """
-    kept = spark.read.format("hudi").load(revenue_path)
-    rows = spark.sql(query, upto=upto, moved=deltas(changes), kept=kept)
-    rows.write.format("hudi").options(**REVENUE).mode("append").save(revenue_path)
+    kept = spark.read.format("hudi").load(path)
+    rows = spark.sql(query, upto=upto, moved=moved, kept=kept)
+    rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
+    # END SOLUTION
+
+
+lab.check("12.4", write_totals)
+
+# %% [markdown] hint="12.4"
+# An upsert replaces a row. So each row that you write needs the old total, too: join `moved` with the table
+# at `path`. Which join keeps a customer who has no row yet?
+
+# %% [markdown] hint="12.4"
+# After a left join the old `cents` of a new customer are NULL, and a sum with NULL is NULL: `coalesce`.
+# `write`, `format`, `options`, `mode("append")`, `save`, as in lesson 04.
+
+
+# %% right="12.4"
+def write_totals(moved, upto, path):
+    kept = spark.read.format("hudi").load(path).select("customer_id", F.col("cents").alias("old"))
+    both = moved.join(kept, "customer_id", "left").fillna(0, ["old"])
+    rows = both.select("customer_id", (F.col("cents") + F.col("old")).alias("cents"))
+    rows = rows.withColumn("upto", F.lit(upto))
+    rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
+
+
+# %% right="12.4"
+def write_totals(moved, upto, path):
+    kept = spark.read.format("hudi").load(path).select("customer_id", "cents")
+    touched = kept.join(moved.select("customer_id"), "customer_id", "left_semi")
+    rows = touched.union(moved.select("customer_id", "cents")).groupBy("customer_id")
+    rows = rows.agg(F.sum("cents").alias("cents")).withColumn("upto", F.lit(upto))
+    rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
+
+
+# %% wrong="12.4"
+# expect: An upsert replaces the row
+def write_totals(moved, upto, path):
+    rows = moved.withColumn("upto", F.lit(upto))
+    rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
+
+
+# %% wrong="12.4"
+# expect: has no row yet
+def write_totals(moved, upto, path):
+    kept = spark.read.format("hudi").load(path).select("customer_id", F.col("cents").alias("old"))
+    rows = moved.join(kept, "customer_id").withColumn("cents", F.col("cents") + F.col("old"))
+    rows = rows.drop("old").withColumn("upto", F.lit(upto))
+    rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
+
+
+# %% wrong="12.4"
+# expect: whom `moved` does not name
+def write_totals(moved, upto, path):
+    query = """
+        SELECT customer_id, coalesce(moved.cents, 0) + coalesce(kept.cents, 0) AS cents, {upto} AS upto
+        FROM {moved} AS moved FULL JOIN {kept} AS kept USING (customer_id)
+    """
+    kept = spark.read.format("hudi").load(path)
+    rows = spark.sql(query, upto=upto, moved=moved, kept=kept)
+    rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
+
+
+# %% [markdown]
+# The job is your two functions, one after the other.
+
+
+# %%
+lab.use_reference("12.4")
+
+
+def run_job(changes):
+    """Add changes to the totals, and note up to where they count."""
+    upto = changes.agg(F.max("ts_ms")).first()[0]
+    write_totals(deltas(changes), upto, revenue_path)
 
 
 # %%
@@ -672,7 +751,7 @@ def outdated():
 
 
 before = outdated()
-write_totals(changes)
+run_job(changes)
 after = outdated()
 print(len(before), "totals differ before the job,", len(after), "after it")
 
@@ -724,7 +803,7 @@ assert requests["change feed"] > requests["full recompute"]
 # *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 14 minutes. Before 12.3 let people say in words what a cancel does to a total.
+# *For instructors.* 19 minutes. Before 12.3 let people say in words what a cancel does to a total.
 # "After minus before" comes quickly; that a cancelled image is worth nothing *in both places* does not.
 # Short of time: give 12.3 away, and show the waterfall.
 
@@ -754,7 +833,7 @@ news.selectExpr("op", *IDS, "after.cents").show()
 
 # %% name="surprises"
 write(make_orders("id = 1002", "new", "12:31"), "cow")
-write_totals(news)
+run_job(news)
 outdated()
 
 # %% proof="The feed tells a row that left its customer; only the total of C-2 waits for the next run."
@@ -766,7 +845,7 @@ assert outdated() == ["C-2"]  # O-1002 is the order of C-2
 # Only C-2 is not right yet. Its new order came in after the job had read the feed. The next run must
 # find it.
 #
-# ### Exercise 12.4 · Where does the next run begin?
+# ### Exercise 12.5 · Where does the next run begin?
 #
 # Write the function that gives the beginning of the next run, a value for `begin` of `feed`. It gets the
 # path of the job's table, which is all the memory that the job has. The check reads the feed from there:
@@ -774,7 +853,7 @@ assert outdated() == ["C-2"]  # O-1002 is the order of C-2
 # copy of the table as it was one run earlier.
 
 
-# %% exercise="12.4"
+# %% exercise="12.5"
 def begin_of_next_run(totals=revenue_path):
     """Up to which commit of the orders the totals count."""
     # BEGIN SOLUTION
@@ -783,37 +862,37 @@ def begin_of_next_run(totals=revenue_path):
     # END SOLUTION
 
 
-lab.check("12.4", begin_of_next_run)
+lab.check("12.5", begin_of_next_run)
 
-# %% [markdown] hint="12.4"
+# %% [markdown] hint="12.5"
 # Which column of `revenue` says what was counted? Customers who had no change since keep their old value
 # there.
 
-# %% [markdown] hint="12.4"
+# %% [markdown] hint="12.5"
 # When was `revenue` written, and when did O-1002 come in? The time of the job's own commit is too late.
 
 
-# %% right="12.4"
+# %% right="12.5"
 def begin_of_next_run(totals=revenue_path):
     kept = spark.read.format("hudi").load(totals).toPandas()
     return int(kept["upto"].max())
 
 
-# %% wrong="12.4"
+# %% wrong="12.5"
 # expect: The job's own commit came after it
 def begin_of_next_run(totals=revenue_path):
     kept = spark.read.format("hudi").load(totals)
     return kept.agg(F.max("_hoodie_commit_time")).first()[0]
 
 
-# %% wrong="12.4"
+# %% wrong="12.5"
 # expect: would count twice
 def begin_of_next_run(totals=revenue_path):
     kept = spark.read.format("hudi").load(totals)
     return kept.agg(F.min("upto")).first()[0]
 
 
-# %% wrong="12.4"
+# %% wrong="12.5"
 # expect: no variable of this notebook
 def begin_of_next_run(totals=revenue_path):
     return news.agg(F.max("ts_ms")).first()[0]  # `news` is what this notebook has read
@@ -823,7 +902,7 @@ def begin_of_next_run(totals=revenue_path):
 # The next run, and then again:
 
 # %%
-lab.use_reference("12.4")
+lab.use_reference("12.5")
 
 # %% name="once-each"
 found = []
@@ -831,7 +910,7 @@ for _ in range(2):
     todo = parsed(feed(TABLES["cow"], begin_of_next_run())).cache()
     found.append(todo.count())
     if found[-1]:
-        write_totals(todo)
+        run_job(todo)
 found
 
 # %% proof="The third run finds nothing, and every total is right."
@@ -864,7 +943,7 @@ assert not in_feed and "O-12" in increment(cancelling)
 # over it. Not measured here; one writer at a time is safe.)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 10 minutes. In 12.4 draw three lines on one axis: the job reads, the order comes, the job writes. Then ask which
+# *For instructors.* 10 minutes. In 12.5 draw three lines on one axis: the job reads, the order comes, the job writes. Then ask which
 # moment the bookmark must be. Who asks why not keep the bookmark in a file: let them say what happens
 # when the job dies between the two writes. Short of time: leave out the two clocks.
 

@@ -19,6 +19,8 @@ from lab_env.lessons.l11.checks import (
     ReadsAWindow,
     RowsWithTheirBookmark,
     Run,
+    Streamed,
+    StreamsTheChanges,
     ThreeRuns,
     Window,
 )
@@ -217,3 +219,28 @@ def test_the_drawing_is_red_only_where_rows_came_twice():
     assert red in draw_deliveries(INSTANTS, {"again": again}).lower()
     assert red not in draw_deliveries(INSTANTS, {"once": once}).lower()
     assert "1 rows twice" in draw_deliveries(INSTANTS, {"again": again})
+
+
+ONCE_READ, READ_ON = (("O-1", 1), ("O-7", 2)), (("O-1", 1), ("O-7", 2), ("O-7", 3))
+STREAMED = Streamed((ONCE_READ, READ_ON), (ONCE_READ, READ_ON))
+
+
+def test_a_stream_that_brings_each_change_once_passes():
+    verdict = StreamsTheChanges.judge(STREAMED)
+    assert (
+        isinstance(verdict, Passed) and "2 rows at the first call, 1 at the second" in verdict.note
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"rows": ((),), "active": True}, "after 0 of 2 rows, and its stream was still running"),
+        ({"rows": (ONCE_READ[:1],)}, "After call 1 the folder has 1 rows; 2 are due"),
+        ({"rows": (ONCE_READ, ONCE_READ)}, "the second call has brought 0"),
+        ({"rows": (ONCE_READ, (*ONCE_READ, *READ_ON))}, "the second call has brought 3"),
+        ({"rows": (ONCE_READ,), "returned": "builtins.NoneType"}, "no stream's query"),
+    ],
+)
+def test_a_stream_that_forgets_runs_on_or_reads_elsewhere_gets_its_reason(facts, reason):
+    assert reason in reason_of(StreamsTheChanges.judge(replace(STREAMED, **facts)))

@@ -16,6 +16,8 @@ from lab_env.lessons.l12.checks import (
     OneOrdersLife,
     ReadsTheFeed,
     RevenueByChanges,
+    Totals,
+    TotalsWithTheirBookmark,
     WhereTheNextRunBegins,
 )
 
@@ -166,3 +168,36 @@ def test_a_begin_that_misses_or_repeats_gets_the_number(facts, reason):
 def test_a_begin_from_a_variable_of_the_session_misses_changes_of_an_earlier_table():
     reason = reason_of(WhereTheNextRunBegins.judge((RUN, replace(EARLIER, missed=2))))
     assert "one run earlier: from" in reason and "2 of the 3 open changes" in reason
+
+
+OLD = {"C-1": (500, "100"), "C-2": (700, "100")}
+NEW = {"C-1": (450, "200"), "C-2": (700, "100"), "C-99": (80, "200")}
+ADDED = Totals(OLD, {"C-1": -50, "C-99": 80}, "200", NEW, 1)
+
+
+def test_totals_with_their_bookmark_in_one_commit_pass():
+    assert isinstance(TotalsWithTheirBookmark.judge(ADDED), Passed)
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ({"C-1": (-50, "200")}, "C-1 had 500 cents, and -50 came; now the table says -50"),
+        ({"C-1": (400, "200")}, "C-1: 450 cents are due, you have 400"),
+        ({"C-99": (81, "200")}, "C-99: 80 cents are due, from nothing, you have 81"),
+        ({"C-1": (450, "100")}, "the right total, and the `upto` 100, not 200"),
+        ({"C-2": (700, "200")}, "C-2, whom `moved` does not name, had 700 cents up to 100"),
+    ],
+)
+def test_another_row_of_the_totals_gets_its_reason(rows, reason):
+    facts = replace(ADDED, after=NEW | rows)
+    assert reason in reason_of(TotalsWithTheirBookmark.judge(facts))
+
+
+def test_a_lost_row_and_a_second_commit_get_their_reasons():
+    lost = {name: row for name, row in NEW.items() if name != "C-99"}
+    judge = TotalsWithTheirBookmark.judge
+    assert "C-99 has no row yet, and 80 cents" in reason_of(judge(replace(ADDED, after=lost)))
+    lost = {name: row for name, row in NEW.items() if name != "C-2"}
+    assert "C-2, whom `moved`" in reason_of(judge(replace(ADDED, after=lost)))
+    assert "in 2 commits" in reason_of(judge(replace(ADDED, commits=2)))

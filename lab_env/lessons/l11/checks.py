@@ -1,5 +1,5 @@
-"""Checks of lesson 11: windows, what three runs of a job delivered, a commit with its bookmark, and
-which lost windows were foreseen.
+"""Checks of lesson 11: windows, what three runs of a job delivered, a commit with its bookmark,
+what a stream brought, and which lost windows were foreseen.
 
 They work on the lesson's own tables and on copies of them. A copy shows as many of its commits as
 its timeline has, so a commit arrives when its timeline files are copied.
@@ -11,9 +11,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, wraps
+from threading import Event, Timer
 from unittest.mock import patch
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from lab_env.course.answers import Unreadable, as_bool, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
@@ -25,6 +27,7 @@ from lab_env.lessons.table_copies import copy_table
 SHOWN = (2, 2, 3)
 BUSY_RUN, LATE_COMMIT = 2, 3
 NEXT_MILLISECOND = 1
+STREAM_TIMEOUT_S = 60  # for the whole stream of 11.4, which takes a few seconds
 FALLBACK = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 # The windows of 11.1: how many commits the table shows, after which of them the window begins (0 is
 # before everything), with which it ends (None is no end).
@@ -472,6 +475,112 @@ def _record_key(lab, path: str) -> str:
 
 
 @dataclass(frozen=True)
+class Streamed:
+    """What two calls of the learner's function have brought.
+
+    Args:
+        rows: in the folder after each call, as orders with the number of their commit; one call
+            only if it was wrong.
+        due: what has to be there after each call.
+        active: whether a stream still ran when the function had returned.
+        returned: the type of what it returned, if that was no query.
+    """
+
+    rows: tuple[Rows, ...]
+    due: tuple[Rows, Rows]
+    active: bool = False
+    returned: str = ""
+
+
+@check_of("11.4")
+class StreamsTheChanges:
+    """All rows at the first call, the newer ones at the second, and an end each time."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Streamed:
+        """Stream a copy, let a commit arrive, and stream it again."""
+        source, commits = _uncleaned(lab, LATE_COMMIT)
+        number = {commit.requested: n for n, commit in enumerate(commits, start=1)}
+        path, folder, checkpoint = (lab.scratch(f"stream-{name}") for name in ("in", "out", "at"))
+        first, second = (commits[shown - 1].completed for shown in (SHOWN[0], LATE_COMMIT))
+        early = _numbers(_window(lab, source, "000", first), number)
+        late = _numbers(_window(lab, source, first, second), number)
+        due = early, tuple(sorted((*early, *late)))
+        found: list[Rows] = []
+        for shown in (SHOWN[0], LATE_COMMIT):
+            copy_table(lab, source, path, hidden=commits[shown:])
+            query, active = _called(lab, lambda: answer(path, folder, checkpoint))
+            found.append(_numbers(_parquet(lab, folder), number))
+            returned = "" if isinstance(query, StreamingQuery) else _type_of(query)
+            if active or returned or found[-1] != due[len(found) - 1]:
+                break  # it cannot become right any more
+        return Streamed(tuple(found), due, active, returned)
+
+    @staticmethod
+    def judge(facts: Streamed) -> Passed | NotYet:
+        """Nothing missing, nothing twice, nothing still running."""
+        rows, due = facts.rows[-1], facts.due[len(facts.rows) - 1]
+        if facts.active:
+            return NotYet(
+                f"Your function has returned or was stopped after {len(rows):,} of {len(due):,} "
+                "rows, and its stream was still running. Take the trigger that ends, and wait for "
+                "the end."
+            )
+        if rows != due and len(facts.rows) > 1:
+            return NotYet(
+                f"Since the first call {len(due) - len(facts.due[0])} rows had changed; the second "
+                f"call has brought {len(rows) - len(facts.due[0]):,}. Where does your stream "
+                "remember how far it was? One that forgets it begins with batch 0 again: with all "
+                "rows, or with none, if the folder's `_spark_metadata` says that it has a batch 0."
+            )
+        if rows != due:
+            return NotYet(
+                f"After call {len(facts.rows)} the folder has {len(rows):,} rows; "
+                f"{len(due):,} are due. Does the stream read the table at `path`, from its "
+                "beginning, and write Parquet into `folder`?"
+            )
+        if facts.returned:
+            return NotYet(
+                f"The rows are right. But you return {facts.returned}, which is no stream's query: "
+                "the next cell asks the query how many rows it has read."
+            )
+        first, second = (len(rows) for rows in facts.rows)
+        return Passed(
+            f"{first:,} rows at the first call, {second - first} at the second, and an end each "
+            "time. The checkpoint is the bookmark."
+        )
+
+
+def _called(lab, call: Callable[[], object]) -> tuple[object, bool]:
+    """What a call returned, and whether a stream of it ran on, or had to be stopped to end it."""
+    others = {query.id for query in lab.spark.streams.active}
+    stopped = Event()
+
+    def stop() -> None:
+        for query in lab.spark.streams.active:
+            if query.id not in others:
+                stopped.set()
+                query.stop()
+
+    timer = Timer(STREAM_TIMEOUT_S, stop)
+    timer.start()
+    try:
+        returned = call()
+    finally:
+        timer.cancel()
+        stop()
+    return returned, stopped.is_set()
+
+
+def _parquet(lab, folder: str) -> DataFrame:
+    """The rows of Parquet files; none if there is no file."""
+    columns = "order_id string, _hoodie_commit_time string"
+    if not any(found.key.endswith(".parquet") for found in lab.files(folder)):
+        return lab.spark.createDataFrame([], columns)
+    return lab.spark.read.schema(columns).parquet(folder)
+
+
+@dataclass(frozen=True)
 class Window:
     """What is known of one bookmark, and what the function answered.
 
@@ -492,7 +601,7 @@ class Window:
     answer: object
 
 
-@check_of("11.4")
+@check_of("11.5")
 class LostWindow:
     """A window that the cleaner took is foreseen."""
 
@@ -555,7 +664,7 @@ def _why_safe(window: Window) -> str:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table that 11.4 asks about.
+    """A table that 11.5 asks about.
 
     Args:
         name: in Spark's catalogue.

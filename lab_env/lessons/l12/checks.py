@@ -1,7 +1,7 @@
 """Checks of lesson 12: answers run on the feed of the lesson's own table, compared with its rows.
 
-Nothing is written to the lesson's tables, so each check takes a second or two. The checks need the
-feed from the table's first commit on, which the lesson's last section cleans away.
+Nothing is written to the lesson's tables, at most to copies, so each check takes seconds. The
+checks need the feed from the table's first commit on, which the lesson's last section cleans away.
 """
 
 import random
@@ -294,6 +294,94 @@ def _wrong_by(cents: int) -> str:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """A copy of the totals after the learner's function.
+
+    Args:
+        before: cents and bookmark of each customer before it.
+        moved: what the function was to add, by customer.
+        upto: the bookmark that it was given.
+        after: cents and bookmark of each customer after it.
+        commits: how many it made.
+    """
+
+    before: Mapping[str, tuple[int, str]]
+    moved: Mapping[str, int]
+    upto: str
+    after: Mapping[str, tuple[int, str]]
+    commits: int
+
+
+@check_of("12.4")
+class TotalsWithTheirBookmark:
+    """New totals and bookmark of the customers that were touched, in one commit."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Totals:
+        """Move the totals of two customers in a copy, and those of one who has none yet."""
+        revenue, path = lab.path("revenue"), lab.scratch("totals")
+        copy_table(lab, revenue, path)
+        before = _totals(lab, path)
+        newcomer = f"C-{random.randint(100, 999)}"
+        touched = [*random.sample(sorted(before), 2), newcomer]
+        moved = {name: random.randint(1, 9999) for name in touched}
+        moved[touched[0]] *= -1
+        upto = f"2999{random.randint(10**12, 10**13 - 1)}"
+        rows = lab.spark.createDataFrame(list(moved.items()), "customer_id STRING, cents BIGINT")
+        commits = len(lab.xray(path).completed_writes)
+        answer(rows, upto, path)
+        made = len(lab.xray(path).completed_writes) - commits
+        return Totals(before, moved, upto, _totals(lab, path), made)
+
+    @staticmethod
+    def judge(facts: Totals) -> Passed | NotYet:
+        """The right cents first, then the bookmark, then one commit."""
+        for name, cents in facts.moved.items():
+            if reason := _why_other_total(facts, name, cents):
+                return NotYet(reason)
+        for name, row in facts.before.items():
+            if name not in facts.moved and facts.after.get(name) != row:
+                found = facts.after.get(name, ("no total", "no bookmark"))
+                return NotYet(
+                    f"{name}, whom `moved` does not name, had {row[0]} cents up to {row[1]}; now "
+                    f"the table says {found[0]} up to {found[1]}. Leave the others' rows alone."
+                )
+        if facts.commits != 1:
+            return NotYet(
+                f"The totals are right, in {facts.commits} commits. A job that dies between them "
+                "leaves totals without their bookmark. One write is enough."
+            )
+        return Passed(
+            f"{len(facts.moved)} totals have moved, one of them from nothing, with their bookmark "
+            "in one commit. Nobody else's row was changed."
+        )
+
+
+def _totals(lab, path: str) -> dict[str, tuple[int, str]]:
+    rows = lab.spark.read.format("hudi").load(path).select("customer_id", "cents", "upto")
+    return {row[0]: (as_int(row[1]), as_text(row[2])) for row in rows.collect()}
+
+
+def _why_other_total(facts: Totals, name: str, cents: int) -> str:
+    """What is wrong with the row of a customer who was touched; empty if nothing is."""
+    old = facts.before.get(name)
+    due = cents + (old[0] if old else 0)
+    found = facts.after.get(name)
+    if found is None:
+        return f"{name} has no row yet, and {cents} cents to begin with: the row is missing."
+    if found[0] != due and old and found[0] == cents:
+        return (
+            f"{name} had {old[0]} cents, and {cents} came; now the table says {found[0]}. An "
+            "upsert replaces the row: write the sum."
+        )
+    if found[0] != due:
+        return f"{name}: {due} cents are due, {'from nothing, ' * (not old)}you have {found[0]}."
+    if found[1] != facts.upto:
+        return f"{name} has the right total, and the `upto` {found[1]}, not {facts.upto}."
+    return ""
+
+
+@dataclass(frozen=True)
 class NextRun:
     """What the next run would read, beginning where the learner's function says.
 
@@ -312,7 +400,7 @@ class NextRun:
     earlier: bool = False
 
 
-@check_of("12.4")
+@check_of("12.5")
 class WhereTheNextRunBegins:
     """Every change that is not counted, and no other, for the totals now and one run earlier."""
 

@@ -16,7 +16,7 @@ import yaml
 
 from lab_env.display.card import styled
 from lab_env.display.chart import new_panels, svg
-from lab_env.display.palette import BLUE, GREEN, GREY, SKY, VERMILION
+from lab_env.display.palette import BLUE, GREEN, SKY, VERMILION
 from lab_env.errors import LabError
 from lab_env.shop.model import Send
 
@@ -203,5 +203,5 @@ def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
     return (
         f"<div>{svg(figure)}<div style='font-family:sans-serif'>"
         f"<span style='color:{colour};font-size:1.6em'>●</span> <b>{escape(text)}</b>"
-        f" <span style='color:{GREY}'>· {escape(waited)} · {at}</span></div></div>"
+        f" <small>· {escape(waited)} · {at}</small></div></div>"
     )
