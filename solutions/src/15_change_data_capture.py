@@ -1,6 +1,6 @@
 # ---
 # title: "The orders live in a database. How does the lake follow it, row by row?"
-# minutes: {teach: 46, do: 29}
+# minutes: {teach: 46, do: 34}
 # needs: ["04", "12"]
 # services: [minio, kafka, postgres, connect]
 # jupyter:
@@ -28,12 +28,13 @@
 # - turn change records of a database into rows of a Hudi table, deletes included (15.1),
 # - follow them with a stream that goes on where it stopped (15.2),
 # - raise an alarm before a stopped connector fills the database's disk (15.3),
-# - build a history of each order that a replay does not change (15.4).
+# - delete from the lake what a new snapshot cannot (15.4),
+# - build a history of each order that a replay does not change (15.5).
 #
 # ## What you need
 #
 # Lesson 04: record key, ordering field, upsert. Lesson 12 helps: Hudi's own change feed looks
-# alike. SQL and Python. 75 minutes, with two good places to pause.
+# alike. SQL and Python. 80 minutes, with two good places to pause.
 
 # %% [markdown]
 # ## Start
@@ -1026,13 +1027,80 @@ after_snapshot
 # %% [markdown]
 # O-73 is paid: the snapshot has read it. But O-71 is still there. **A snapshot reads the rows that
 # exist; a deleted row does not.** The order that the lake has and the database has not must be
-# deleted by hand, and it takes a comparison of the keys to find it:
+# deleted by hand, and it takes a comparison of the keys to find it: you see its result above.
+#
+# ### Exercise 15.4 · Delete by hand
+#
+# Write the function that deletes some orders from the lake. It gets a list of `order_id`s and the
+# path of a table like `orders`. All other rows stay, and so do the commits that the table has: a
+# reader of its history sees one more commit, no new table. `ORDERS` are the table's options.
+
+
+# %% exercise="15.4"
+def delete_orders(order_ids, path):
+    # BEGIN SOLUTION
+    lake = spark.read.format("hudi").load(path)
+    columns = [name for name in lake.columns if not name.startswith("_hoodie")]
+    rows = lake.where(F.col("order_id").isin(order_ids)).select(columns)
+    rows = rows.withColumn("_hoodie_is_deleted", F.lit(True))
+    rows.write.format("hudi").options(**ORDERS).mode("append").save(path)
+    # END SOLUTION
+
+
+lab.check("15.4", delete_orders)
+
+# %% [markdown] hint="15.4"
+# Read the rows that must go. How does a row of `to_rows` say that it deletes?
+
+# %% [markdown] hint="15.4"
+# An upsert of the same rows with `_hoodie_is_deleted` true deletes them. Each row needs its
+# `partition_date` as well, so that Hudi finds it. Leave out Hudi's own columns.
+
+
+# %% right="15.4"
+def delete_orders(order_ids, path):
+    rows = spark.read.format("hudi").load(path).where(F.col("order_id").isin(*order_ids))
+    delete = {"hoodie.datasource.write.operation": "delete"}
+    rows = rows.select(to_rows(records()).columns)
+    rows.write.format("hudi").options(**ORDERS, **delete).mode("append").save(path)
+
+
+# %% right="15.4"
+def delete_orders(order_ids, path):
+    keys = spark.createDataFrame([(key,) for key in order_ids], "order_id STRING")
+    lake = spark.read.format("hudi").load(path)
+    rows = lake.join(keys, "order_id", "left_semi").drop(*(c for c in lake.columns if c[0] == "_"))
+    upsert(rows.selectExpr("*", "true AS _hoodie_is_deleted"), path, ORDERS)
+
+
+# %% wrong="15.4"
+# expect: are still there
+def delete_orders(order_ids, path):
+    rows = spark.read.format("hudi").load(path).where(F.col("order_id").isin(order_ids))
+    rows = rows.select(to_rows(records()).columns).withColumn("status", F.lit("deleted"))
+    upsert(rows, path, ORDERS)
+
+
+# %% wrong="15.4"
+# expect: others are missing
+def delete_orders(order_ids, path):
+    rows = spark.read.format("hudi").load(path).where(~F.col("order_id").isin(order_ids))
+    rows = rows.select(to_rows(records()).columns)
+    upsert(rows.withColumn("_hoodie_is_deleted", F.lit(True)), path, ORDERS)
+
+
+# %% wrong="15.4"
+# expect: a new table
+def delete_orders(order_ids, path):
+    rows = spark.read.format("hudi").load(path).where(~F.col("order_id").isin(order_ids))
+    rows = rows.select(to_rows(records()).columns)
+    rows = spark.createDataFrame(rows.collect(), rows.schema)  # read before the files are gone
+    rows.write.format("hudi").options(**ORDERS).mode("overwrite").save(path)
+
 
 # %%
-gone = tuple(row[0] for row in after_snapshot["lake"])
-lake = spark.read.format("hudi").load(orders_path)
-rows = lake.where(F.col("order_id").isin(*gone)).select(to_rows(records()).columns)
-upsert(rows.withColumn("_hoodie_is_deleted", F.lit(True)), orders_path, ORDERS)
+lab.use_reference("15.4")
+delete_orders([row[0] for row in after_snapshot["lake"]], orders_path)
 recovered = differences()
 recovered
 
@@ -1041,7 +1109,7 @@ assert [row[0] for row in after_snapshot["lake"]] == ["O-71"] and not after_snap
 assert recovered == {"database": [], "lake": []}
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 12 minutes. 15.p8 gets FAILED from nearly everybody; keep the status on the wall
+# *For instructors.* 17 minutes. 15.p8 gets FAILED from nearly everybody; keep the status on the wall
 # while you go on. In 15.3 most take `confirmed_flush_lsn`, as its name sounds right: ask what happens if
 # the database restarts. Deleting a connector does not drop its slot: the log is kept for nobody. Short of
 # time: give 15.3 away.
@@ -1082,7 +1150,7 @@ print(f"{sent:,} records, {kept:,} changes")
 assert kept == changes.select("order_id", "lsn").distinct().count() < sent
 
 # %% [markdown]
-# ### Exercise 15.4 · A history that survives a replay
+# ### Exercise 15.5 · A history that survives a replay
 #
 # Complete `history`. It makes versions of change records: columns `order_id`, `status`, `amount`,
 # `valid_from` and `valid_to`, both LSNs.
@@ -1100,7 +1168,7 @@ from pyspark.sql import Window
 LOG = Window.partitionBy("order_id").orderBy("commit_lsn", "lsn")
 
 
-# %% exercise="15.4"
+# %% exercise="15.5"
 def history(changes):
     """The versions of each order, as the database made them."""
     # BEGIN SOLUTION
@@ -1117,18 +1185,18 @@ def history(changes):
     # END SOLUTION
 
 
-lab.check("15.4", history)
+lab.check("15.5", history)
 
-# %% [markdown] hint="15.4"
+# %% [markdown] hint="15.5"
 # First drop duplicates of `order_id` and `lsn`. Then `F.lag` over a window of each order compares a
 # change with the one before it; keep those that differ.
 
-# %% [markdown] hint="15.4"
+# %% [markdown] hint="15.5"
 # A delete ends a version and is none itself. So let `F.lead` compute `valid_to` first, and leave
 # the deletes out after that.
 
 
-# %% right="15.4"
+# %% right="15.5"
 def history(changes):
     changes.createOrReplaceTempView("changes")
     return spark.sql("""
@@ -1145,7 +1213,7 @@ def history(changes):
     """)
 
 
-# %% right="15.4"
+# %% right="15.5"
 def history(changes):
     rows = changes.select("order_id", "status", "amount", "deleted", "commit_lsn", "lsn").toPandas()
     rows = rows.drop_duplicates(["order_id", "lsn"]).sort_values(["commit_lsn", "lsn"])
@@ -1156,7 +1224,7 @@ def history(changes):
     return rows[["order_id", "status", "amount", "valid_from", "valid_to"]]
 
 
-# %% wrong="15.4"
+# %% wrong="15.5"
 # expect: versions, the database made
 def history(changes):
     log = Window.partitionBy("order_id").orderBy("commit_lsn", "lsn")
@@ -1164,7 +1232,7 @@ def history(changes):
     return versions.selectExpr("order_id", "status", "amount", "lsn AS valid_from", "valid_to")
 
 
-# %% wrong="15.4"
+# %% wrong="15.5"
 # expect: current versions
 def history(changes):
     once = changes.where("NOT deleted").dropDuplicates(["order_id", "status", "amount"])
@@ -1173,7 +1241,7 @@ def history(changes):
     )
 
 
-# %% wrong="15.4"
+# %% wrong="15.5"
 # expect: is no LSN of a change
 def history(changes):
     log = Window.partitionBy("order_id").orderBy("commit_lsn", "lsn")
@@ -1195,7 +1263,7 @@ def history(changes):
 
 
 # %%
-lab.use_reference("15.4")
+lab.use_reference("15.5")
 
 # %%
 SCD2 = {
@@ -1303,7 +1371,7 @@ assert (board["lake"] == board["database"]).all() and len(board) == 5
 # > from the row before.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 12 minutes. In 15.4 most forget that a snapshot's reads are no versions.
+# *For instructors.* 12 minutes. In 15.5 most forget that a snapshot's reads are no versions.
 # Ask the room: whose history is time travel? Short of time: leave out MERGE INTO.
 
 # %% [markdown]

@@ -8,6 +8,8 @@ import pytest
 
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l15.checks import (
+    Deleted,
+    DeleteByHand,
     Envelopes,
     EnvelopeToRow,
     Followed,
@@ -204,3 +206,24 @@ def test_in_made_up_changes_no_short_cut_gives_the_versions(seed):
     ]
     assert len(different) == 1
     assert all(begin < (end or begin + 1) for v in expected.values() for _, _, begin, end in v)
+
+
+GONE = Deleted(("O-3", "O-7"), others=8)
+
+
+def test_orders_that_are_gone_from_the_same_table_pass():
+    verdict = DeleteByHand.judge(GONE)
+    assert isinstance(verdict, Passed) and "O-3, O-7 are gone, and the 8 others" in verdict.note
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"left": ("O-7",)}, "O-7 are still there"),
+        ({"missing": ("O-1", "O-2")}, "Of 8 rows that were to stay, 2 others are missing"),
+        ({"changed": ("O-5",)}, "O-5 was not to be touched"),
+        ({"same_table": False}, "a new table"),
+    ],
+)
+def test_a_delete_that_leaves_or_takes_too_much_gets_its_reason(facts, reason):
+    assert reason in reason_of(DeleteByHand.judge(replace(GONE, **facts)))

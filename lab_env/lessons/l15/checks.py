@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from lab_env.course.answers import as_bool, as_frame, as_int, as_number, as_rows, as_text, plain
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.table_copies import copy_table
 from lab_env.shop.topics import topic_end_offsets
 
 RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
@@ -410,6 +411,84 @@ def made_up_slots(chosen: random.Random, end: int) -> list[tuple]:
 
 
 @dataclass(frozen=True)
+class Deleted:
+    """A copy of the lake's orders after the learner's function.
+
+    Args:
+        wanted: the orders to be deleted.
+        left: those of them that the table still shows.
+        others: how many other rows it had.
+        missing: other orders that it no longer shows.
+        changed: other orders that it shows otherwise.
+        same_table: whether the commits that it had are still on its timeline.
+    """
+
+    wanted: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    others: int = 0
+    missing: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    same_table: bool = True
+
+
+@check_of("15.4")
+class DeleteByHand:
+    """These orders are gone, no other row is touched, and it is still the same table."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Deleted:
+        """Delete some orders, drawn by chance, from a copy."""
+        path = lab.scratch("delete")
+        copy_table(lab, lab.path("orders"), path)
+        before, commits = _rows_by_order(lab, path), _commits(lab, path)
+        wanted = random.sample(sorted(before), 3)
+        answer(list(wanted), path)
+        after = _rows_by_order(lab, path)
+        others = before.keys() - set(wanted)
+        return Deleted(
+            tuple(wanted),
+            tuple(order for order in wanted if order in after),
+            len(others),
+            tuple(sorted(others - after.keys())),
+            tuple(sorted(o for o in others & after.keys() if after[o] != before[o])),
+            commits <= _commits(lab, path),
+        )
+
+    @staticmethod
+    def judge(facts: Deleted) -> Passed | NotYet:
+        """What is missing counts most, then what is still there."""
+        wanted = ", ".join(facts.wanted)
+        if facts.missing:
+            return NotYet(
+                f"{wanted} were to go. Of {facts.others:,} rows that were to stay, "
+                f"{len(facts.missing):,} others are missing, such as {facts.missing[0]}."
+            )
+        if facts.left:
+            return NotYet(
+                f"{', '.join(facts.left)} are still there. What tells Hudi that a row which you "
+                "write deletes? And does it look in the right partition?"
+            )
+        if facts.changed:
+            return NotYet(f"{facts.changed[0]} was not to be touched, and has changed.")
+        if not facts.same_table:
+            return NotYet(
+                f"{wanted} are gone, but you wrote a new table: the commits before are no longer "
+                "on its timeline, and time travel ends there. Write only the rows that must go."
+            )
+        return Passed(f"{wanted} are gone, and the {facts.others:,} others are as they were.")
+
+
+def _rows_by_order(lab, path: str) -> dict[str, tuple]:
+    columns = ("customer_id", "amount", "status", "partition_date")
+    rows = lab.spark.read.format("hudi").load(path).select("order_id", *columns)
+    return {row[0]: tuple(row[1:]) for row in rows.collect()}
+
+
+def _commits(lab, path: str) -> set[str]:
+    return set(lab.xray(path).completed_writes)
+
+
+@dataclass(frozen=True)
 class Histories:
     """Versions by order: as the function made them, and as the database did.
 
@@ -426,7 +505,7 @@ class Histories:
     lsns: frozenset[int]
 
 
-@check_of("15.4")
+@check_of("15.5")
 class SurvivesAReplay:
     """Versions that a replay and the reads of a snapshot do not multiply."""
 
