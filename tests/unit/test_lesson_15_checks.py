@@ -8,8 +8,8 @@ import pytest
 
 from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l15.checks import (
-    Deleted,
     DeleteByHand,
+    Deleted,
     Envelopes,
     EnvelopeToRow,
     Followed,
