@@ -604,9 +604,6 @@ assert kept_bookmark(lab, audit_path) == read_timeline(orders_path)["completed"]
 # job needs no variable of an earlier run, so a restart changes nothing: rows and bookmark become visible
 # together, or not at all. (In SQL, `CALL show_commit_extra_metadata` shows the notes of a commit.)
 #
-# ### Let Spark keep it
-#
-# Spark can keep the bookmark, too. A Hudi table can be the source of a stream, like Kafka in lesson 03, and
 # ### Exercise 11.4 · Let Spark keep it
 #
 # Spark can keep the bookmark, too. A Hudi table can be the source of a stream, like Kafka in lesson 03, and
@@ -621,6 +618,7 @@ assert kept_bookmark(lab, audit_path) == read_timeline(orders_path)["completed"]
 
 # %% exercise="11.4"
 def stream_once(path, folder, checkpoint):
+    """Stream what is new in a table into files; returns the query, which has ended."""
     # BEGIN SOLUTION
     query = (
         spark.readStream.format("hudi")

@@ -658,6 +658,7 @@ assert moves["gift wrap"] == 25
 
 # %% exercise="12.4"
 def write_totals(moved, upto, path):
+    """Add to the totals of the customers in `moved`, and note up to where they count."""
     # BEGIN SOLUTION
     query = """
         SELECT customer_id, moved.cents + coalesce(kept.cents, 0) AS cents, {upto} AS upto
@@ -718,7 +719,8 @@ def write_totals(moved, upto, path):
 # expect: whom `moved` does not name
 def write_totals(moved, upto, path):
     query = """
-        SELECT customer_id, coalesce(moved.cents, 0) + coalesce(kept.cents, 0) AS cents, {upto} AS upto
+        SELECT customer_id, {upto} AS upto,
+               coalesce(moved.cents, 0) + coalesce(kept.cents, 0) AS cents
         FROM {moved} AS moved FULL JOIN {kept} AS kept USING (customer_id)
     """
     kept = spark.read.format("hudi").load(path)

@@ -1038,6 +1038,7 @@ after_snapshot
 
 # %% exercise="15.4"
 def delete_orders(order_ids, path):
+    """Delete orders from the table at `path`."""
     # BEGIN SOLUTION
     lake = spark.read.format("hudi").load(path)
     columns = [name for name in lake.columns if not name.startswith("_hoodie")]
