@@ -36,7 +36,7 @@ from lab_env.settings import settings
 CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
 PASSWORD = "POSTGRES_PASSWORD"  # connectors name it as ${env:POSTGRES_PASSWORD}
 MEGABYTES = 17  # to fetch: the worker's jars and the connector
-ATTEMPTS = 25
+PATIENCE_S = 60  # where other work takes the processor, a task needs many seconds to stop
 OFFSETS = "offsets"  # the file that outlives a restart
 
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Duser.timezone=UTC")
@@ -144,12 +144,13 @@ class Connect(Service):
 
     def _call(self, method: str, path: str, body: dict | None = None):
         """Call the REST interface, which answers 400 or 409 while it is still changing a state."""
-        for attempt in range(ATTEMPTS):
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
             try:
-                return request_json(method, self.address() + path, body)
+                return request_json(method, self.address() + path, body, timeout=PATIENCE_S)
             except urllib.error.HTTPError as error:
                 why = error.read().decode(errors="replace")
-                if error.code not in (400, 409) or attempt == ATTEMPTS - 1:
+                if error.code not in (400, 409) or time.monotonic() > deadline:
                     break
                 time.sleep(0.2)
             except (OSError, ValueError) as error:

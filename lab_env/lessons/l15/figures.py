@@ -95,7 +95,7 @@ class Connect:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
-                return request_json(method, self._address + path, body)
+                return request_json(method, self._address + path, body, timeout=TIMEOUT_S)
             except urllib.error.HTTPError as error:
                 why = _reason(error)
                 # 409: the worker is still changing a connector's state.

@@ -227,8 +227,10 @@ class Colleague:
         """
         self.finish(self._start)
         with self._locks() as locks, contextlib.ExitStack() as stack:
+            # Armed before she begins: she may be quicker than the next lines.
+            data = self._gate.arm("data", "hold_after", part=f"{store.key_of(table)}/")
             running = self.begin(code)
-            running.instant = self._freeze(table, stack, running)
+            running.instant = self._freeze(data, stack, running)
             begun, self._at_work = time.time(), YOU
             try:
                 yield running
@@ -275,34 +277,28 @@ class Colleague:
         self.finish(self._start)
         return self.finish(self.begin(code))
 
-    def _freeze(self, table: str, stack: contextlib.ExitStack, running: Running) -> str:
+    def _freeze(self, data: Rule, stack: contextlib.ExitStack, running: Running) -> str:
         """Freeze her JVM when she has written a data file; returns the instant of her write.
 
         An answer of the store waits at the gate until she is frozen, so she cannot have gone on to
         her commit.
         """
-        jvm = self.jvm
-        if jvm is None:
-            raise LabError("The colleague has no Spark.", "run the lesson from its first cell.")
         try:
-            key = self._hold("data", f"{store.key_of(table)}/", running)
+            jvm = self.jvm
+            if jvm is None:
+                raise LabError("The colleague has no Spark.", "run the lesson from its first cell.")
+            key = self._wait(data, running)
             name = parse_data_name(key.rpartition("/")[2])
             assert name is not None  # or the gate had not held it
             if name.kind == "base":  # of which she asks the length: then she knows that it is there
-                self._hold("read", key, running)
+                self._wait(self._gate.arm("read", "hold_after", part=key), running)
             stack.enter_context(frozen(jvm.pid))
         finally:
             self._gate.disarm()
         return name.instant
 
-    def _hold(self, kind: str, part: str, running: Running) -> str:
-        """Let her go on until the store has answered such a request; returns the object's key."""
-        rule = self._gate.arm(kind, "hold_after", part=part)
-        self._wait(rule, running)
-        assert rule.request is not None
-        return rule.request.key
-
-    def _wait(self, rule: Rule, running: Running) -> None:
+    def _wait(self, rule: Rule, running: Running) -> str:
+        """Wait until the gate holds what the rule names; returns the object's key."""
         deadline = time.monotonic() + TIMEOUT_S
         while not rule.wait(LOOK_S):
             while self._listen(running, 0):
@@ -310,9 +306,12 @@ class Colleague:
             if running.ended:
                 failed = running.outcome != COMMITTED
                 raise WriteFailed(running.outcome if failed else "it wrote no data file")
+            self._require_life()
             if time.monotonic() > deadline:
                 self._manager.interrupt_kernel()
                 raise WriteFailed(f"nothing was written in {TIMEOUT_S} s")
+        assert rule.request is not None
+        return rule.request.key
 
 
 def _note(running: Running, message: dict) -> None:
