@@ -1,6 +1,6 @@
 # ---
 # title: How much did we sell in that minute, and when is the number final?
-# minutes: {teach: 38, do: 22}
+# minutes: {teach: 38, do: 23}
 # needs: ["03", "04"]
 # services: [minio, kafka]
 # jupyter:
@@ -24,14 +24,14 @@
 # At the end of this lesson you can
 #
 # - count revenue per minute of event time, in a batch query and on a stream (14.1),
-# - choose how long a stream waits for late orders (14.2),
+# - start a stream that emits each minute when it is final, and choose how long it waits (14.2),
 # - write a query whose state ends (14.3),
 # - keep windowed results in a Hudi table that a repeated batch does not change (14.4).
 #
 # ## What you need
 #
 # Lesson 03: checkpoint, batch, and a first look at state. Lesson 04: upsert and ordering field.
-# 60 minutes, with a good place to pause after the second section.
+# 61 minutes, with a good place to pause after the second section.
 
 # %% [markdown]
 # ## Start
@@ -500,53 +500,79 @@ delays
 # %% [markdown]
 # ### Exercise 14.2 · A delay
 #
-# Write a function for a query in append mode: revenue per minute of a stream of orders, with a
-# watermark. It may lose at most **0.5 percent** of the revenue. Readers wait at most **twelve
-# minutes**: once an order has arrived that was made twelve minutes after the end of a minute, that
-# minute must be final. Your function of 14.1 does the counting. The check runs it on another day of
-# the app, with delays like these.
+# Write a function that starts a query on a stream of orders and returns it: revenue per minute, with
+# a watermark, into Spark's memory table `name`, with the trigger `availableNow`. Each minute is
+# emitted once, when it is final. The query may lose at most **0.5 percent** of the revenue. Readers
+# wait at most **twelve minutes**: once an order has arrived that was made twelve minutes after the
+# end of a minute, that minute must be final. Your function of 14.1 does the counting. The check
+# runs it on another day of the app, with delays like these.
 
 
 # %% exercise="14.2"
-def final_per_minute(orders):
-    """Revenue per minute, for append mode: each minute once, when it is final."""
-    return revenue_per_minute(orders.withWatermark("order_ts", "10 minutes"))  # SOLUTION
+def start_final(orders, name):
+    """Start a query that emits each minute once, when it is final; returns the query."""
+    # BEGIN SOLUTION
+    minutes = revenue_per_minute(orders.withWatermark("order_ts", "10 minutes"))
+    sink = minutes.writeStream.format("memory").queryName(name).outputMode("append")
+    return sink.trigger(availableNow=True).start()
+    # END SOLUTION
 
 
-lab.check("14.2", final_per_minute)
+lab.check("14.2", start_final)
 
 # %% [markdown] hint="14.2"
 # How long must you wait so that the orders that come even later carry less than 0.5 percent of the
-# revenue? Read the table from below.
+# revenue? Read the table from below. `orders.withWatermark("order_ts", "... minutes")` gives the
+# orders back, with a watermark.
 
 # %% [markdown] hint="14.2"
-# `orders.withWatermark("order_ts", "... minutes")` gives the orders back, with a watermark.
+# The two queries on the orders by hand wrote into memory tables, too. Which of their output modes
+# emitted a minute only once?
+
+# %% [markdown] hint="14.2"
+# `minutes.writeStream.format("memory").queryName(name)`, an output mode, a trigger, `start()`.
 
 
 # %% right="14.2"
-def final_per_minute(orders):
+def start_final(orders, name):
     waiting = orders.withWatermark("order_ts", "INTERVAL 540 SECONDS")
     minutes = waiting.groupBy(F.window("order_ts", "1 minute")).agg(F.sum("amount"))
-    return minutes.toDF("window", "revenue").selectExpr("window.start AS minute", "revenue")
+    minutes = minutes.toDF("window", "revenue").selectExpr("window.start AS minute", "revenue")
+    stream = minutes.writeStream.trigger(availableNow=True)  # append is the default mode
+    return stream.start(format="memory", queryName=name)
 
 
 # %% wrong="14.2"
 # expect: late orders were dropped
-def final_per_minute(orders):
-    return revenue_per_minute(orders.withWatermark("order_ts", "5 minutes"))
+def start_final(orders, name):
+    minutes = revenue_per_minute(orders.withWatermark("order_ts", "5 minutes"))
+    sink = minutes.writeStream.format("memory").queryName(name).outputMode("append")
+    return sink.trigger(availableNow=True).start()
 
 
 # %% wrong="14.2"
 # expect: Nothing lost, but orders of
-def final_per_minute(orders):
-    return revenue_per_minute(orders.withWatermark("order_ts", "30 minutes"))
+def start_final(orders, name):
+    minutes = revenue_per_minute(orders.withWatermark("order_ts", "30 minutes"))
+    sink = minutes.writeStream.format("memory").queryName(name).outputMode("append")
+    return sink.trigger(availableNow=True).start()
+
+
+# %% wrong="14.2"
+# expect: Which output mode waits
+def start_final(orders, name):
+    minutes = revenue_per_minute(orders.withWatermark("order_ts", "10 minutes"))
+    sink = minutes.writeStream.format("memory").queryName(name).outputMode("update")
+    return sink.trigger(availableNow=True).start()
 
 
 # %%
+from lab_env.lessons.l14.quick import finish
+
 lab.use_reference("14.2")
 
-app_stream = arriving(phones, maxOffsetsPerTrigger=15)
-app_progress = run_to_the_end(final_per_minute(app_stream), "append")
+app_query = start_final(arriving(phones, maxOffsetsPerTrigger=15), "app_minutes")
+app_progress = finish(app_query).recentProgress  # waits until all is read, whatever your trigger
 
 of_the_app = arrivals([order.order_ts for order in waiting_orders], app_progress)
 HTML(draw_arrivals(of_the_app, "The phone app: your watermark"))
@@ -572,7 +598,7 @@ assert late_orders == counter == 1
 # the one that begins with `def run_to_the_end`, skip the rest, and go on below.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 20 minutes. Draw the staircase before you show it. Common errors: "older
+# *For instructors.* 21 minutes. Draw the staircase before you show it. Common errors: "older
 # than the watermark is dropped" (its window decides), "the counter counts orders" (it counts sums),
 # "a restart clears it" (the checkpoint keeps it). Short of time: leave out the app and give 14.2
 # away.
@@ -620,25 +646,26 @@ lab.record_actual("14.p5", "yes" if removed else "no")
 #
 # ### Exercise 14.3 · State that ends
 #
-# Write revenue per customer and minute so that its state ends: columns `customer_id`, `minute`,
-# `revenue`, for update mode. Orders come at most two minutes late. What you write runs on the three
-# stores below.
+# Write revenue per customer and window so that its state ends, for update mode. `length` is the
+# window's length, such as `"1 minute"`. The columns are `customer_id`, `start` (the window's) and
+# `revenue`. Orders come at most two minutes late. What you write runs on the three stores below,
+# and on windows of another length after that.
 
 
 # %% exercise="14.3"
-def per_customer_and_minute(orders):
-    """Revenue per customer and minute; what is over is forgotten."""
+def per_customer(orders, length):
+    """Revenue per customer and window of the given length; what is over is forgotten."""
     # BEGIN SOLUTION
     return (
         orders.withWatermark("order_ts", "2 minutes")
-        .groupBy("customer_id", F.window("order_ts", "1 minute"))
+        .groupBy("customer_id", F.window("order_ts", length))
         .agg(F.sum("amount").alias("revenue"))
-        .select("customer_id", F.col("window.start").alias("minute"), "revenue")
+        .select("customer_id", "window.start", "revenue")
     )
     # END SOLUTION
 
 
-lab.check("14.3", per_customer_and_minute)
+lab.check("14.3", per_customer)
 
 # %% [markdown] hint="14.3"
 # Two things are needed: a watermark, and a key in which the same time column stands.
@@ -648,30 +675,41 @@ lab.check("14.3", per_customer_and_minute)
 
 
 # %% right="14.3"
-def per_customer_and_minute(orders):
+def per_customer(orders, length):
     orders.withWatermark("order_ts", "120 seconds").createOrReplaceTempView("arriving_orders")
-    return orders.sparkSession.sql("""
-        SELECT customer_id, window.start AS minute, sum(amount) AS revenue
-        FROM arriving_orders GROUP BY customer_id, window(order_ts, '1 minute')
+    return orders.sparkSession.sql(f"""
+        SELECT customer_id, window.start AS start, sum(amount) AS revenue
+        FROM arriving_orders GROUP BY customer_id, window(order_ts, '{length}')
     """)
 
 
 # %% wrong="14.3"
 # expect: to Spark your key holds no event time
-def per_customer_and_minute(orders):
-    minute = F.date_trunc("minute", "order_ts").alias("minute")
+def per_customer(orders, length):
+    start = F.date_trunc("minute", "order_ts").alias("start")
     watermarked = orders.withWatermark("order_ts", "2 minutes")
-    return watermarked.groupBy("customer_id", minute).agg(F.sum("amount").alias("revenue"))
+    return watermarked.groupBy("customer_id", start).agg(F.sum("amount").alias("revenue"))
 
 
 # %% wrong="14.3"
 # expect: the key's time has no watermark
-def per_customer_and_minute(orders):
+def per_customer(orders, length):
     return (
         orders.withWatermark("sent_at", "2 minutes")
+        .groupBy("customer_id", F.window("order_ts", length))
+        .agg(F.sum("amount").alias("revenue"))
+        .select("customer_id", "window.start", "revenue")
+    )
+
+
+# %% wrong="14.3"
+# expect: is the window as long as `length` says
+def per_customer(orders, length):
+    return (
+        orders.withWatermark("order_ts", "2 minutes")
         .groupBy("customer_id", F.window("order_ts", "1 minute"))
         .agg(F.sum("amount").alias("revenue"))
-        .select("customer_id", F.col("window.start").alias("minute"), "revenue")
+        .select("customer_id", "window.start", "revenue")
     )
 
 
@@ -679,7 +717,7 @@ def per_customer_and_minute(orders):
 lab.use_reference("14.3")
 
 stores = {"in memory": lab.path("_checkpoints/in_memory")}
-customer_minutes = per_customer_and_minute(night)
+customer_minutes = per_customer(night, "1 minute")
 runs = {"in memory": run_to_the_end(customer_minutes, "update", stores["in memory"])}
 state["watermark and window"] = rows_in_state(runs["in memory"])
 
@@ -783,27 +821,24 @@ lab.record_actual("14.p6", used.get((on_rocksdb, four), "neither"))
 # Neither. Both settings were written into the checkpoint by the first batch, and the checkpoint
 # wins. All that Spark has to say is a line of level WARN, which our log does not show.
 #
-# A change of the *query* is worse. Marketing prefers windows of five minutes. Customer, sum and
-# watermark stay as they are; only the window is longer. We restart on the same checkpoint.
+# A change of the *query* is worse. Marketing prefers windows of five minutes. For your function
+# that is another argument: customer, sum and watermark stay as they are. We restart on the same
+# checkpoint.
 # `foreachBatch` gives each batch to a function (more of it in the next section); this one keeps
 # what was emitted.
 
 # %%
 lab.replay(topic, sends=created, skip=len(created) - HELD_BACK + 100, n=100)
-five_minutes = (
-    night.withWatermark("order_ts", "2 minutes")
-    .groupBy("customer_id", F.window("order_ts", "5 minutes"))
-    .agg(F.sum("amount").alias("revenue"))
-)
 emitted = []
 
 
 def keep(batch, batch_id):
-    emitted.append(batch.select("customer_id", "window.start", "revenue").toPandas())
+    emitted.append(batch.toPandas())
 
 
 changed = (
-    five_minutes.writeStream.foreachBatch(keep)
+    per_customer(night, "5 minutes")
+    .writeStream.foreachBatch(keep)
     .outputMode("update")
     .option("checkpointLocation", stores["in memory"])
     .trigger(availableNow=True)
@@ -814,8 +849,8 @@ changed.awaitTermination()
 # %%
 from lab_env.lessons.l14.figures import beside_each_other
 
-by_minute = per_customer_and_minute(held_by(topic)).toPandas()
-mixed = beside_each_other(pd.concat(emitted), by_minute)
+by_batch = per_customer(held_by(topic), "5 minutes").toPandas()
+mixed = beside_each_other(pd.concat(emitted), by_batch)
 mixed
 
 # %% name="a-changed-query" proof="A restart keeps store and partitions, and counts another window without what came before"
@@ -931,7 +966,7 @@ lab.use_reference("14.4")
 board_path, board_checkpoint = lab.path("revenue_per_minute"), lab.path("_checkpoints/board")
 night_in_three = arriving(topic, maxOffsetsPerTrigger=2200)
 board_query = start_board(night_in_three, board_path, board_checkpoint)
-finish(board_query)  # waits until all is read, whatever your trigger
+finish(board_query)
 
 
 def read_board():

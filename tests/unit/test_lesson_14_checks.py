@@ -10,6 +10,7 @@ from lab_env.course.checking import NotYet, Passed
 from lab_env.lessons.l14.arrivals import BATCH_MINUTES, PER_BATCH, PHONE_BATCHES, phone_orders
 from lab_env.lessons.l14.checks import (
     MAY_LOSE,
+    OTHER_LENGTH,
     Counted,
     FinalMinutes,
     FinalSoonEnough,
@@ -18,6 +19,7 @@ from lab_env.lessons.l14.checks import (
     SameAfterReplay,
     StateThatEnds,
     Written,
+    by_customer,
     customers_come_and_go,
     final_minutes,
     minute_of,
@@ -79,7 +81,11 @@ def test_event_time_and_arrival_differ_in_every_hidden_table(seed):
 # --- 14.2
 
 FINAL = FinalMinutes(
-    emitted=euro(m0=100, m1=100), expected=euro(m0=100, m1=100, m9=50), newest=at(13.5), dropped=0
+    emitted=euro(m0=100, m1=100),
+    expected=euro(m0=100, m1=100, m9=50),
+    newest=at(13.5),
+    dropped=0,
+    watermark=at(5.5),
 )
 
 
@@ -100,15 +106,25 @@ def test_a_delay_that_loses_little_and_is_soon_final_passes():
         ({"emitted": {}}, "Nothing lost, but orders of 12:13 are there and 12:00 is not final"),
         ({"emitted": euro(m0=100, m1=100, m4=5)}, "emitted 12:04, in which nobody ordered"),
         ({"emitted": euro(m0=100, m1=130)}, "30.00 euro more than was ordered"),
+        (
+            {"watermark": at(1.5)},
+            "has emitted 12:01, and that minute is not final: the watermark stands at 12:01:30",
+        ),
+        ({"watermark": None}, "has emitted 12:00, and that minute is not final: the watermark is"),
     ],
 )
 def test_a_delay_too_short_or_too_long_gets_its_reason(change, reason):
     assert reason in reason_of(FinalSoonEnough.judge(replace(FINAL, **change)))
 
 
+def test_a_minute_is_final_when_the_watermark_reaches_its_end():
+    assert not replace(FINAL, watermark=at(2)).early
+    assert replace(FINAL, watermark=at(1.99)).early == [at(1)]
+
+
 def test_a_minute_whose_orders_all_came_too_late_is_final_and_lost():
     assert final_minutes([at(0), at(1), at(2)], [at(1)]) == [at(0), at(1)]
-    facts = FinalMinutes(euro(m1=1000), euro(m0=1, m1=1000, m9=5), at(13), dropped=1)
+    facts = FinalMinutes(euro(m1=1000), euro(m0=1, m1=1000, m9=5), at(13), 1, at(3))
     assert facts.lost == 1
     assert isinstance(FinalSoonEnough.judge(facts), Passed)
 
@@ -151,7 +167,7 @@ def test_twelve_minutes_are_soon_enough_on_every_hidden_stream_and_thirteen_are_
         dropped = dropped_with(delay, orders)
         counted = revenue_of(o for o in orders if o not in dropped)
         emitted = {m: r for m, r in counted.items() if m + timedelta(minutes=1) <= watermark}
-        return FinalSoonEnough.judge(FinalMinutes(emitted, revenue, newest, dropped=1))
+        return FinalSoonEnough.judge(FinalMinutes(emitted, revenue, newest, 1, watermark))
 
     assert all(isinstance(verdict(delay), Passed) for delay in (7, 9, 10, 12))
     assert "12:02 is not final" in reason_of(verdict(13))
@@ -191,10 +207,22 @@ def test_state_that_stays_flat_passes():
             {"rows": (12, 24, 36, 36), "removed": 12, "watermark": at(5)},
             "It ends, but late: your watermark is 15 minutes behind, and 36 of 48 rows",
         ),
+        (
+            {"windows": 58, "expected_windows": 40, "right_windows": False},
+            "With `length` 15 minutes your 58 rows are not the 40 that are expected",
+        ),
     ],
 )
 def test_state_that_grows_gets_its_reason(change, reason):
     assert reason in reason_of(StateThatEnds.judge(replace(ENDS, **change)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_windows_of_another_length_differ_on_every_hidden_table(seed):
+    orders = some_orders(seed)
+    longer, shorter = by_customer(orders, OTHER_LENGTH), by_customer(orders, 1)
+    assert len(longer) < len(shorter)
+    assert sum(longer.values()) == sum(shorter.values())
 
 
 def test_no_customer_of_the_hidden_stream_comes_back_in_another_batch():

@@ -156,14 +156,15 @@ def test_without_a_commit_there_is_nothing_to_forget_and_the_error_says_what_to_
 def test_only_customers_windows_that_the_stream_emitted_are_compared():
     start = pd.Timestamp(at(0))
     emitted = pd.DataFrame({"customer_id": ["C-1"], "start": [start], "revenue": [10]})
-    by_minute = pd.DataFrame(
+    by_batch = pd.DataFrame(
         {
-            "customer_id": ["C-1", "C-1", "C-2", "C-1"],
-            "minute": pd.to_datetime([at(1), at(4), at(1), at(5)]),
-            "revenue": [10, 20, 40, 80],
+            "customer_id": ["C-1", "C-2", "C-1"],
+            "start": pd.to_datetime([at(0), at(0), at(5)]),
+            "revenue": [30, 40, 80],
         }
     )
-    table = beside_each_other(emitted, by_minute)
+    table = beside_each_other(emitted, by_batch)
+    assert list(table.index) == [start]
     assert table.loc[start].to_dict() == {"stream": 10, "batch query": 30}
 
 

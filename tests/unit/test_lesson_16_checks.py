@@ -88,6 +88,10 @@ def test_updates_that_keep_the_coupons_pass():
         (updated("O-19", coupon="SAVE10"), "O-19 has coupon SAVE10; expected is HELLO"),
         (updated("O-17", items=None), "O-17 has items NULL; expected is 4"),
         (replace(updated(), lost=2), "2 rows too many"),
+        (
+            replace(updated("O-19", coupon=None), given_first="O-19"),
+            "O-19 lost the coupon HELLO that the first batch wrote",
+        ),
     ],
 )
 def test_an_update_that_loses_something_gets_its_reason(facts, reason):

@@ -34,6 +34,7 @@ MAY_LOSE = Decimal("0.005")  # of the revenue of the minutes that are final
 FINAL_WITHIN = 12  # minutes of event time
 ENDED = 0.7  # of all keys: more rows than that in state means that nothing ends, or late
 AS_LATE = timedelta(minutes=2)  # as the orders of 14.3 may be
+CLOCKS = ("minute", "start")  # columns that hold the beginning of a window
 
 Minutes = dict[datetime, Decimal]
 
@@ -82,6 +83,25 @@ def streamed(lab, orders: Sequence[Order], per_batch: int):
     return records.select(order, "timestamp", "offset").select("order.*", "timestamp", "offset")
 
 
+def at_rest(lab, orders: Iterable[Order]):
+    """The same columns as those of `streamed`, as a table that a batch query reads."""
+    from pyspark.sql import functions as F
+
+    rows = [
+        (o.order_id, o.customer_id, Decimal(o.cents) / 100, _text(o.order_ts), _text(o.sent_at))
+        for o in orders
+    ]
+    texts = "order_id STRING, customer_id STRING, amount DECIMAL(12,2), made STRING, sent STRING"
+    return (
+        lab.spark.createDataFrame(rows, texts)
+        .withColumn("order_ts", F.to_timestamp("made"))
+        .withColumn("sent_at", F.to_timestamp("sent"))
+        .withColumn("timestamp", F.col("sent_at"))
+        .withColumn("offset", F.lit(0))
+        .drop("made", "sent")
+    )
+
+
 def collected(lab, rows, output_mode: str) -> tuple[list[dict], Any]:
     """Run a streaming query until its source is read; returns its progress and what it emitted."""
     from pyspark.sql import DataFrame
@@ -111,7 +131,7 @@ def amounts_by(table, *columns: str) -> dict:
 
     Args:
         table: a Spark table with a column `revenue`.
-        columns: key columns; `minute` must be a timestamp, and comes back as a UTC time.
+        columns: key columns; one of `CLOCKS` must be a timestamp, and comes back as a UTC time.
     """
     from pyspark.sql import functions as F
 
@@ -122,13 +142,13 @@ def amounts_by(table, *columns: str) -> dict:
             f"{', '.join(sorted(missing))}."
         )
     keys = [
-        F.col(name).cast("timestamp").cast("long").alias(name) if name == "minute" else F.col(name)
+        F.col(name).cast("timestamp").cast("long").alias(name) if name in CLOCKS else F.col(name)
         for name in columns
     ]
     found: dict = {}
     for *key, revenue in table.select(*keys, "revenue").collect():
         values = [
-            _utc(value) if name == "minute" else value
+            _utc(value) if name in CLOCKS else value
             for name, value in zip(columns, key, strict=True)
         ]
         group = tuple(values) if len(values) > 1 else values[0]
@@ -180,27 +200,7 @@ class RevenuePerMinute:
         from pyspark.sql import functions as F
 
         orders = some_orders(secrets.randbelow(1_000_000))
-        rows = [
-            (
-                o.order_id,
-                o.customer_id,
-                Decimal(o.cents) / 100,
-                *map(_text, (o.order_ts, o.sent_at)),
-            )
-            for o in orders
-        ]
-        texts = (
-            "order_id STRING, customer_id STRING, amount DECIMAL(12,2), made STRING, sent STRING"
-        )
-        at_rest = (
-            lab.spark.createDataFrame(rows, texts)
-            .withColumn("order_ts", F.to_timestamp("made"))
-            .withColumn("sent_at", F.to_timestamp("sent"))
-            .withColumn("timestamp", F.col("sent_at"))
-            .withColumn("offset", F.lit(0))
-            .drop("made", "sent")
-        )
-        returned = answer(at_rest)
+        returned = answer(at_rest(lab, orders))
         if not isinstance(returned, DataFrame):
             raise Unreadable(f"Your function returned {_kind(returned)}; a DataFrame is expected.")
         if missing := {"minute", "revenue", "orders"} - set(returned.columns):
@@ -298,24 +298,32 @@ def _start_and_stop(lab, answer: Callable) -> None:
 
 @dataclass(frozen=True)
 class FinalMinutes:
-    """What an append query emitted of the phone app's stream.
+    """What a query emitted of the phone app's stream.
 
     Args:
         emitted: revenue of each minute that became final.
         expected: revenue of each minute, late orders included.
         newest: event time of the newest order.
         dropped: orders of the final minutes that are missing.
+        watermark: the last one of the query; None without one.
     """
 
     emitted: Minutes
     expected: Minutes
     newest: datetime
     dropped: int
+    watermark: datetime | None
 
     @property
     def final(self) -> list[datetime]:
         """Minutes that are final: none of them is after the last one that was emitted."""
         return final_minutes(self.expected, self.emitted)
+
+    @property
+    def early(self) -> list[datetime]:
+        """Minutes that were emitted although the watermark has not passed their end."""
+        passed = self.watermark or datetime.min
+        return [m for m in sorted(self.emitted) if m + timedelta(minutes=1) > passed]
 
     @property
     def lost(self) -> Decimal:
@@ -333,15 +341,18 @@ def final_minutes(expected: Iterable[datetime], emitted: Iterable[datetime]) -> 
 
 @check_of("14.2")
 class FinalSoonEnough:
-    """A delay that loses little and does not keep readers waiting."""
+    """A query that emits final minutes only, loses little and does not keep readers waiting."""
 
     @staticmethod
     def observe(lab, answer: Callable) -> FinalMinutes:
-        """Run the answer in append mode on a hidden stream of the phone app."""
+        """Let the answer start its query on a hidden stream of the phone app."""
         orders = phone_orders(secrets.randbelow(1_000_000))
+        name = f"check_{secrets.token_hex(3)}"
         with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "true"}):
-            result = answer(streamed(lab, orders, PER_BATCH))
-            _, table = collected(lab, result, "append")
+            query = finish(answer(streamed(lab, orders, PER_BATCH), name))
+        if not lab.spark.catalog.tableExists(name):
+            raise Unreadable(f"After your query there is no memory table `{name}`, the given name.")
+        table = lab.spark.table(name)
         emitted = amounts_by(table, "minute")
         expected = revenue_of(orders)
         closed = set(final_minutes(expected, emitted))
@@ -349,20 +360,28 @@ class FinalSoonEnough:
         counted = len(final)
         if "orders" in table.columns:
             counted = sum(int(row["orders"]) for row in table.select("orders").collect())
+        lab.spark.catalog.dropTempView(name)
         return FinalMinutes(
             emitted,
             expected,
             max(order.order_ts for order in orders),
             len(final) - counted,
+            watermark_of(query.lastProgress or {}),
         )
 
     @staticmethod
     def judge(facts: FinalMinutes) -> Passed | NotYet:
-        """Under half a percent lost; what is `FINAL_WITHIN` minutes old is final."""
+        """Only final minutes; under half a percent lost; final after `FINAL_WITHIN` minutes."""
         if strange := sorted(set(facts.emitted) - set(facts.expected)):
             return NotYet(
                 f"Your query emitted {clock(strange[0])}, in which nobody ordered: is the window "
                 "one minute of `order_ts`?"
+            )
+        if facts.early:
+            stands = f"stands at {facts.watermark:%H:%M:%S}" if facts.watermark else "is missing"
+            return NotYet(
+                f"Your query has emitted {clock(facts.early[0])}, and that minute is not final: "
+                f"the watermark {stands}. Which output mode waits until a window has ended?"
             )
         revenue = sum((facts.expected[minute] for minute in facts.final), Decimal(0))
         due = [
@@ -402,6 +421,9 @@ class Remembered:
         removed: rows that went from state in all batches.
         keys: different customers and minutes in the stream.
         right: whether each customer's minute has its revenue.
+        windows: how many windows the answer made of orders at rest, of `OTHER_LENGTH` minutes.
+        expected_windows: how many there are.
+        right_windows: whether each of those has its revenue.
         watermark: by which the last batch is judged; None without a watermark.
         newest: newest `order_ts` of the batches before, which made that watermark; `sent_at` is an
             hour later.
@@ -413,22 +435,26 @@ class Remembered:
     right: bool
     watermark: datetime | None
     newest: datetime
+    windows: int = 0
+    expected_windows: int = 0
+    right_windows: bool = True
 
 
 @check_of("14.3")
 class StateThatEnds:
-    """Revenue per customer and minute, with state that does not grow for ever."""
+    """Revenue per customer and window, with state that does not grow for ever."""
 
     @staticmethod
     def observe(lab, answer: Callable) -> Remembered:
         """Run the answer in update mode on four batches, ten minutes apart, of new customers."""
         orders = customers_come_and_go(secrets.randbelow(1_000_000))
         with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
-            result = answer(streamed(lab, orders, COMING))
+            result = answer(streamed(lab, orders, COMING), "1 minute")
             progress, table = collected(lab, result, "update")
-        expected: dict = defaultdict(Decimal)
-        for order in orders:
-            expected[order.customer_id, minute_of(order.order_ts)] += Decimal(order.cents) / 100
+        expected = by_customer(orders, 1)
+        others = some_orders(secrets.randbelow(1_000_000))
+        windows = answer(at_rest(lab, others), f"{OTHER_LENGTH} minutes")
+        found = amounts_by(windows, "customer_id", "start")
         batches = [batch for batch in progress if batch["numInputRows"]]
         if not batches[-1]["stateOperators"]:
             raise Unreadable("Your query keeps no state: it has no `groupBy`.")
@@ -436,9 +462,12 @@ class StateThatEnds:
             tuple(batch["stateOperators"][-1]["numRowsTotal"] for batch in batches),
             sum(batch["stateOperators"][-1]["numRowsRemoved"] for batch in batches),
             len(expected),
-            amounts_by(table, "customer_id", "minute") == dict(expected),
+            amounts_by(table, "customer_id", "start") == expected,
             watermark_of(batches[-1]),
             max(order.order_ts for order in orders[:-COMING]),
+            len(found),
+            len(by_customer(others, OTHER_LENGTH)),
+            found == by_customer(others, OTHER_LENGTH),
         )
 
     @staticmethod
@@ -464,6 +493,12 @@ class StateThatEnds:
                 "Orders come up to two minutes late, and would find their minute closed."
             )
         if facts.rows[-1] < ENDED * facts.keys:
+            if not facts.right_windows:
+                return NotYet(
+                    f"With `length` {OTHER_LENGTH} minutes your {facts.windows} rows are not the "
+                    f"{facts.expected_windows} that are expected: is the window as long as "
+                    "`length` says?"
+                )
             return Passed(
                 f"After each batch: {', '.join(map(str, facts.rows))} rows in state, of "
                 f"{facts.keys} that there were."
@@ -485,6 +520,22 @@ class StateThatEnds:
 
 
 BATCHES, COMING = 4, 12
+OTHER_LENGTH = 15  # minutes; the hidden windows of another length
+
+
+def by_customer(orders: Iterable[Order], minutes: int) -> dict[tuple[str, datetime], Decimal]:
+    """Revenue by customer and beginning of a window, counted without Spark.
+
+    Args:
+        orders: each of them once.
+        minutes: length of a window; it divides an hour.
+    """
+    found: dict[tuple[str, datetime], Decimal] = defaultdict(Decimal)
+    for order in orders:
+        minute = minute_of(order.order_ts)
+        start = minute.replace(minute=minute.minute // minutes * minutes)
+        found[order.customer_id, start] += Decimal(order.cents) / 100
+    return dict(found)
 
 
 def customers_come_and_go(seed: int) -> list[Order]:

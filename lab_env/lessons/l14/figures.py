@@ -174,21 +174,18 @@ def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
     return pd.DataFrame(sorted(rows), columns=["batch", "kind", "bytes"])
 
 
-def beside_each_other(emitted: pd.DataFrame, by_minute: pd.DataFrame) -> pd.DataFrame:
-    """Revenue of each window of five minutes by a stream, and by a batch query.
+def beside_each_other(emitted: pd.DataFrame, by_batch: pd.DataFrame) -> pd.DataFrame:
+    """Revenue of each window by a stream, and by a batch query.
 
     Args:
         emitted: what the stream emitted: `customer_id`, `start` and `revenue`, each customer's
             window once.
-        by_minute: what the batch query counted: `customer_id`, `minute` and `revenue`.
+        by_batch: what the batch query counted, with the same columns.
 
     Returns:
         Columns `stream` and `batch query`, one row for each window, of the same customers in both.
     """
-    keys = ["customer_id", "start"]
-    batch = by_minute.assign(start=by_minute["minute"].dt.floor("5min"))
-    batch = batch.groupby(keys, as_index=False)["revenue"].sum()
-    both = emitted[[*keys, "revenue"]].merge(batch, on=keys)
+    both = emitted.merge(by_batch, on=["customer_id", "start"])
     both = both.rename(columns={"revenue_x": "stream", "revenue_y": "batch query"})
     return both.groupby("start")[["stream", "batch query"]].sum()
 

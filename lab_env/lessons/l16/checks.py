@@ -5,7 +5,8 @@ The expected values come from the topic itself, read without Spark, and from the
 
 import json
 import random
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, TopicPartition
@@ -14,7 +15,7 @@ from pyspark.sql.utils import AnalysisException
 from lab_env.course.answers import Unreadable, as_frame, plain
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.hudi_rs import rows_of
-from lab_env.lessons.l16.figures import counts_of
+from lab_env.lessons.l16.figures import counts_of, send_events
 from lab_env.lessons.table_copies import scratch_copy
 
 KNOWN = ("order_id", "status", "amount", "delivery")
@@ -24,6 +25,7 @@ EVENT_V2 = (
 )
 NAMES = ("gift_note", "channel", "loyalty_points", "voucher", "carrier", "basket_id")
 READ_TIMEOUT_S = 10.0
+QUERY_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
@@ -232,24 +234,27 @@ Order = Mapping[str, str | None]  # column to value, as text
 
 @dataclass(frozen=True)
 class Updated:
-    """A copy of the table after updates of two versions of the app.
+    """A copy of the table after two batches of updates by two versions of the app.
 
     Args:
         expected: by order id, what it must be.
         found: by order id, what it is; an order that is missing is left out.
         old_app: orders that the old version updated.
         lost: rows that went or came beside the new order.
+        given_first: an order that the new version gives a coupon in the first batch; the old
+            version updates it in the second.
     """
 
     expected: Mapping[str, Order]
     found: Mapping[str, Order]
     old_app: tuple[str, ...]
     lost: int = 0
+    given_first: str = ""
 
 
 @check_of("16.3")
 class TwoAppVersions:
-    """Updates that know no coupon and must not erase one."""
+    """A stream of updates that know no coupon and must not erase one."""
 
     @staticmethod
     def observe(lab, answer: Callable) -> Updated:
@@ -261,28 +266,29 @@ class TwoAppVersions:
         having = chosen.sample([row for row in rows if row["coupon"]], 4)
         lacking = chosen.sample([row for row in rows if not row["coupon"]], 3)
         old_app = [*having[:3], *lacking[:2]]
-        changes = [_changed(row, "shipped", None) for row in old_app]
-        changes += [_changed(row, "shipped", "SORRY5") for row in (having[3], lacking[2])]
-        changes.append(_changed(having[0], "new", "HELLO", order_id="O-9001"))
-        kept = {row["order_id"]: row["coupon"] for row in old_app}
-        expected = {
-            change["order_id"]: _as_texts(
-                {**change, "coupon": change["coupon"] or kept.get(change["order_id"])}
-            )
-            for change in changes
-        }
-        frame = lab.spark.createDataFrame([tuple(c.values()) for c in changes], EVENT_V2)
-        answer(frame, path)
+        first = [_changed(row, "shipped", None) for row in old_app]
+        first += [_changed(row, "shipped", "SORRY5") for row in (having[3], lacking[2])]
+        first.append(_changed(having[0], "new", "HELLO", order_id="O-9001"))
+        second = [_changed(row, "returned", None, hour=23) for row in (having[0], lacking[2])]
+        query = answer(_streamed(lab, first, second), path, lab.scratch("checkpoint"))
+        _wait_for(query)
         after = rows_of(path).to_pylist()
+        coupons = {row["order_id"]: row["coupon"] for row in having}
+        coupons |= {change["order_id"]: change["coupon"] for change in first if change["coupon"]}
+        expected = {
+            change["order_id"]: _as_texts({**change, "coupon": coupons.get(change["order_id"])})
+            for change in (*first, *second)
+        }
         return Updated(
             expected,
             {
-                row["order_id"]: _as_texts({name: row[name] for name in changes[0]})
+                row["order_id"]: _as_texts({name: row[name] for name in first[0]})
                 for row in after
                 if row["order_id"] in expected
             },
             tuple(row["order_id"] for row in old_app),
             len(after) - len(before) - 1,
+            lacking[2]["order_id"],
         )
 
     @staticmethod
@@ -296,6 +302,11 @@ class TwoAppVersions:
                 return NotYet(
                     f"{order} lost its coupon {expected['coupon']}: the old app does not know the "
                     "field, and your write took its silence for an answer."
+                )
+            if expected["coupon"] and not found["coupon"] and order == facts.given_first:
+                return NotYet(
+                    f"{order} lost the coupon {expected['coupon']} that the first batch wrote: the "
+                    "second one did not see it. When does your stream read the table?"
                 )
             if found["status"] != expected["status"]:
                 return NotYet(
@@ -314,7 +325,49 @@ class TwoAppVersions:
         return Passed(f"{len(facts.old_app)} updates by the old app, and {kept} coupons survived.")
 
 
-def _changed(row: Mapping, status: str, coupon: str | None, **more) -> dict:
+def _streamed(lab, first: Sequence[dict], second: Sequence[dict]):
+    """A stream with the columns of EVENT_V2 that delivers these changes in two batches."""
+    from pyspark.sql import functions as F
+
+    topic = lab.topic(f"scratch-{secrets.token_hex(3)}")
+    send_events(lab, topic, [_as_event(change) for change in (*first, *second)])
+    records = (
+        lab.spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", lab.endpoints.kafka_bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", len(first))
+        .load()
+    )
+    change = F.from_json(F.col("value").cast("string"), EVENT_V2).alias("change")
+    return records.select(change).select("change.*")
+
+
+def _as_event(change: Mapping) -> dict:
+    """A change as the app would send it: amount and time in JSON's types."""
+    return {
+        **change,
+        "amount": float(change["amount"]),
+        "order_ts": change["order_ts"].strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def _wait_for(query) -> None:
+    """Wait until a query has ended, and raise what it failed with."""
+    if not hasattr(query, "awaitTermination"):
+        kind = "nothing" if query is None else f"a {type(query).__name__}"
+        raise Unreadable(
+            f"Your function returned {kind}; the running query is expected, which `start()` gives."
+        )
+    if not query.awaitTermination(QUERY_TIMEOUT_S):
+        query.stop()
+        raise Unreadable(
+            f"Your query was still running after {QUERY_TIMEOUT_S} s: the trigger `availableNow` "
+            "ends it when it has read everything."
+        )
+
+
+def _changed(row: Mapping, status: str, coupon: str | None, hour: int = 22, **more) -> dict:
     """An event about an order of the table, later than its row; keys as in EVENT_V2.
 
     The number of items and the amount change as well, so that a write of only a few columns shows.
@@ -322,7 +375,7 @@ def _changed(row: Mapping, status: str, coupon: str | None, **more) -> dict:
     event = {name: value for name, value in row.items() if not name.startswith("_hoodie_")}
     event |= {"status": status, "coupon": coupon, **more}
     event["amount"], event["items"] = row["amount"] + 1, row["items"] + 3
-    event["order_ts"] = row["order_ts"].replace(hour=22)
+    event["order_ts"] = row["order_ts"].replace(hour=hour)
     names = ("order_id", "status", "amount", "items", "weight", "delivery", "order_ts")
     return {name: event[name] for name in (*names, "partition_date", "coupon")}
 
