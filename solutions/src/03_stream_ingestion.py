@@ -1,6 +1,6 @@
 # ---
 # title: "How does a stream become files without loss?"
-# minutes: {teach: 30, do: 25}
+# minutes: {teach: 30, do: 27}
 # needs: ["01", "02"]
 # services: [minio, kafka]
 # jupyter:
@@ -23,7 +23,7 @@
 # - read a topic as a stream, from its beginning and in bounded batches (03.1),
 # - separate malformed messages from orders, so that none is lost and none slips through (03.2),
 # - write a stream to files that goes on where it stopped (03.3),
-# - read in a checkpoint which messages a batch took, or will take (03.4).
+# - find in a checkpoint which messages a batch took, or will take, and read them (03.4).
 #
 # ## What you need
 #
@@ -33,7 +33,7 @@
 # | late, resent and malformed events | lesson 01 | they arrive here |
 # | SQL's `SELECT`, `WHERE`, `NULL` | before | the same operations, on a stream |
 #
-# 55 minutes, with a good place to pause after the third section. An appendix shows what
+# 57 minutes, with a good place to pause after the third section. An appendix shows what
 # connects Spark with Kafka, and what happens when the versions do not fit.
 
 # %% [markdown]
@@ -653,90 +653,119 @@ HTML(draw_batches(read_checkpoint(lab.endpoints, checkpoint), "After the crash")
 #
 # ### Exercise 03.4 · The messages of a batch
 #
-# Complete the function. It says which offsets a batch has read, or will read, from the files of the
-# checkpoint: a dictionary from each partition to the first offset and the offset behind the last one,
-# `{0: (100, 150), 1: ...}`. The cell that printed `offsets/1` shows how to read such a file; its last line is
-# JSON, by topic and partition. Batch 0 is not asked for.
+# Complete the function. It reads at rest, from the topic of this lesson, exactly the records that a batch
+# has read, or will read, and returns them with all columns of the Kafka source. It finds out which by the
+# files of the checkpoint; the cell that printed `offsets/1` shows how to read one. Batch 0 is not asked for.
+#
+# Two options bound a read at rest: `startingOffsets` and `endingOffsets`. Each takes JSON as text, by topic
+# and partition, such as `{"orders": {"0": 100, "1": 80, "2": 95}}`. The end is the offset *behind* the last
+# record.
 
 
 # %% exercise="03.4"
-def ranges_of(checkpoint, batch):
-    """Partition to (first offset, offset behind the last one) of a batch after the first."""
+def messages_of(checkpoint, batch):
+    """The Kafka records of a batch after the first, at rest."""
     # BEGIN SOLUTION
     ends = {}
     for number in (batch - 1, batch):
         plan = spark.read.text(f"{checkpoint}/offsets/{number}", wholetext=True).first()["value"]
-        ends[number] = json.loads(plan.splitlines()[-1])[topic]
-    return {int(p): (ends[batch - 1][p], end) for p, end in ends[batch].items()}
+        ends[number] = plan.splitlines()[-1]
+    return (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", broker)
+        .option("subscribe", topic)
+        .option("startingOffsets", ends[batch - 1])
+        .option("endingOffsets", ends[batch])
+        .load()
+    )
     # END SOLUTION
 
 
-lab.check("03.4", ranges_of)
+lab.check("03.4", messages_of)
 
 # %% [markdown] hint="03.4"
 # Look at the four steps again: does the file `offsets/N` say where batch N begins, or where it ends?
 
 # %% [markdown] hint="03.4"
-# A batch begins where the one before it ended. You need two files. `json.loads(text.splitlines()[-1])` is a
-# dictionary from topics to dictionaries.
+# A batch begins where the one before it ended. You need two files. The last line of each,
+# `text.splitlines()[-1]`, is JSON by topic and partition, just as the two options take it.
+
+# %% [markdown] hint="03.4"
+# The read is that of `at_rest`, with two more options before `load()`, and without `parse_json`.
 
 
 # %% right="03.4"
-def ranges_of(checkpoint, batch):
+def messages_of(checkpoint, batch):
     plans = spark.read.text(f"{checkpoint}/offsets").select("value", "_metadata.file_name")
     lines = plans.where("value LIKE '{%' AND value NOT LIKE '%batchWatermarkMs%'").toPandas()
     lines = lines.set_index("file_name")["value"]
-    begin, end = (json.loads(lines[str(number)])[topic] for number in (batch - 1, batch))
-    return pd.DataFrame({"begin": begin, "end": end}).T.to_dict("list")
+    edges = {"startingOffsets": lines[str(batch - 1)], "endingOffsets": lines[str(batch)]}
+    return spark.read.load(format="kafka", **source, **edges)
 
 
 # %% right="03.4"
 from lab_env.pipeline.checkpoint import read_checkpoint
 
 
-def ranges_of(checkpoint, batch):
+def messages_of(checkpoint, batch):
     [found] = [b for b in read_checkpoint(lab.endpoints, checkpoint) if b.number == batch]
-    return {partition: (found.start[partition], end) for partition, end in found.end.items()}
+    inside = " OR ".join(
+        f"(partition = {p} AND offset >= {found.start[p]} AND offset < {end})"
+        for p, end in found.end.items()
+    )
+    return spark.read.format("kafka").options(**source).load().where(inside)
 
 
 # %% wrong="03.4"
 # expect: That is what batch
-def ranges_of(checkpoint, batch):
+def messages_of(checkpoint, batch):
     ends = {}
     for number in (batch, batch + 1):
         plan = spark.read.text(f"{checkpoint}/offsets/{number}", wholetext=True).first()["value"]
-        ends[number] = json.loads(plan.splitlines()[-1])[topic]
-    return {int(p): (ends[batch][p], end) for p, end in ends[batch + 1].items()}
+        ends[number] = plan.splitlines()[-1]
+    edges = {"startingOffsets": ends[batch], "endingOffsets": ends[batch + 1]}
+    return spark.read.format("kafka").options(**source, **edges).load()
+
+
+# %% wrong="03.4"
+# expect: It begins right and goes on too far
+def messages_of(checkpoint, batch):
+    path = f"{checkpoint}/offsets/{batch - 1}"
+    begin = spark.read.text(path, wholetext=True).first()["value"].splitlines()[-1]
+    return spark.read.format("kafka").options(**source, startingOffsets=begin).load()
 
 
 # %% wrong="03.4"
 # expect: the offset behind the last record
-def ranges_of(checkpoint, batch):
-    ends = {}
-    for number in (batch - 1, batch):
-        plan = spark.read.text(f"{checkpoint}/offsets/{number}", wholetext=True).first()["value"]
-        ends[number] = json.loads(plan.splitlines()[-1])[topic]
-    return {int(p): (ends[batch - 1][p], end - 1) for p, end in ends[batch].items()}
+def messages_of(checkpoint, batch):
+    [found] = [b for b in read_checkpoint(lab.endpoints, checkpoint) if b.number == batch]
+    inside = " OR ".join(
+        f"(partition = {p} AND offset BETWEEN {found.start[p]} AND {end})"
+        for p, end in found.end.items()
+    )
+    return spark.read.format("kafka").options(**source).load().where(inside)
+
+
+# %% wrong="03.4"
+# expect: at rest
+def messages_of(checkpoint, batch):
+    return stream_of(topic, 2500)
 
 
 # %%
 lab.use_reference("03.4")
-ranges = ranges_of(checkpoint, last)
-in_doubt = {int(partition): tuple(map(int, ends)) for partition, ends in ranges.items()}
-print(f"batch {last}:", in_doubt)
+in_doubt = (
+    parse_json(messages_of(checkpoint, last)).select("partition", "offset", "event.op").toPandas()
+)
+print(f"batch {last}:")
+in_doubt.groupby("partition")["offset"].agg(["min", "max", "count"])
 
 # %% [markdown]
-# With these offsets you can read exactly the messages in doubt, at rest. Here they are, counted by operation
-# (one that is none of the shop's four belongs to a dead letter):
+# These are the messages in doubt. Here they are counted by operation (one that is none of the shop's four
+# belongs to a dead letter):
 
 # %%
-edges = {
-    option: json.dumps({topic: {p: ends[place] for p, ends in in_doubt.items()}})
-    for place, option in enumerate(("startingOffsets", "endingOffsets"))
-}
-doubtful = parse_json(spark.read.load(format="kafka", **source, **edges))
-events_in_doubt = doubtful.groupBy("event.op").count().toPandas()
-events_in_doubt
+in_doubt["op"].value_counts(dropna=False)
 
 # %% [markdown]
 # **Predict.** The shop has sent a number of valid events, resends among them. After a restart, how many
@@ -756,7 +785,7 @@ print("it read from", replayed["sources"][0]["startOffset"][topic])
 print("          to", replayed["sources"][0]["endOffset"][topic])
 
 # %% [markdown]
-# It did the *same* batch again, with the offsets that you read in the checkpoint. Now count the rows in two
+# It did the *same* batch again: the messages that your function has read. Now count the rows in two
 # ways. Spark's reader of a folder asks the sink's list first. Any other reader just opens all the files. (Spark
 # does so, too, when the path has a wildcard.)
 
@@ -776,12 +805,14 @@ lab.record_actual("03.p3", rows_by_list - expected.expected)
 
 # %% name="seen-once" proof="The batch was written again, and only the sink's list shows its events once."
 assert after_restart == before_crash  # the same ranges, all committed again
+ends = replayed["sources"][0]["endOffset"][topic]
 read_again = {
-    int(p): (begin, replayed["sources"][0]["endOffset"][topic][p])
+    (int(p), offset)
     for p, begin in replayed["sources"][0]["startOffset"][topic].items()
+    for offset in range(begin, ends[p])
 }
-assert read_again == in_doubt
-assert events_in_doubt["count"].sum() == replayed["numInputRows"] > 0
+assert read_again == set(zip(in_doubt["partition"], in_doubt["offset"], strict=True))
+assert len(in_doubt) == replayed["numInputRows"] > 0
 assert expected.ok
 assert rows_in_all_files > rows_by_list  # the files of the batch lie there twice
 
@@ -802,7 +833,7 @@ assert rows_in_all_files > rows_by_list  # the files of the batch lie there twic
 # lesson 04.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 12 minutes. Before 03.p3 ask which of the two readers each engine of the room is. Short of
+# *For instructors.* 14 minutes. Before 03.p3 ask which of the two readers each engine of the room is. Short of
 # time: give 03.4 away; what follows the restart is the point.
 
 # %% [markdown]

@@ -15,14 +15,14 @@ from lab_env.lessons.l03.checks import (
     MessagesOfABatch,
     OrdersAndDeadLetters,
     Parted,
-    Ranges,
+    RecordsRead,
     TwoRuns,
     batches_in,
-    given_ranges,
     incomplete_messages,
     made_ranges,
     parted,
     plan_of,
+    spans_of,
     started,
     two_of,
 )
@@ -216,28 +216,44 @@ BATCHES = {
 }
 
 
+def read_of(batch: int, given, rows: int | None = None) -> RecordsRead:
+    """What a function read that returned each record of the ranges once, unless `rows` differs."""
+    counted = sum(end - begin for begin, end in given.values())
+    return RecordsRead(batch, given, counted if rows is None else rows, BATCHES)
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (BATCHES[2], "what batch 2 read"),
+        ({0: (14, 20)}, "what batch 2 read"),
         (BATCHES[0], "what batch 0 read"),
         ({0: (10, 13), 1: (8, 8)}, "the offset behind the last record"),
-        ({0: (10, 14)}, "each with a range"),
-        ({0: (1, 2), 1: (3, 4)}, "belong to no batch"),
+        ({0: (10, 15), 1: (8, 10)}, "the offset behind the last record"),
+        ({0: (10, 20), 1: (8, 9)}, "It begins right and goes on too far"),
+        ({0: (10, 14)}, "The batch has the offsets 10 to 13 of partition 0, 8 to 8 of partition 1"),
+        ({0: (1, 2), 1: (3, 4)}, "Compare `offsets/0` and `offsets/1`"),
+        ({}, "your function read no record"),
     ],
 )
-def test_wrong_ranges_are_told_apart(given, reason):
-    right = Ranges(2, BATCHES[2], BATCHES)
-    assert reason in MessagesOfABatch.judge((right, Ranges(1, given, BATCHES))).reason
+def test_wrong_records_are_told_apart(given, reason):
+    facts = (read_of(2, {0: (14, 20)}), read_of(1, given))
+    assert reason in MessagesOfABatch.judge(facts).reason
 
 
-def test_the_ranges_of_every_batch_that_is_asked_for_pass():
-    facts = tuple(Ranges(number, BATCHES[number], BATCHES) for number in (1, 2))
+def test_a_record_that_is_there_twice_or_not_at_all_is_counted():
+    reason = MessagesOfABatch.judge((read_of(1, BATCHES[1], rows=6),)).reason
+    assert "These are 5 records; it returned 6." in reason
+
+
+def test_the_records_of_every_batch_that_is_asked_for_pass():
+    facts = (read_of(1, BATCHES[1]), read_of(2, {0: (14, 20)}))  # partition 1 of batch 2 is empty
     assert MessagesOfABatch.judge(facts).note.startswith("Batch 2 of the orders has 6 messages")
 
 
 def test_a_made_checkpoint_reads_like_one_of_spark():
-    made = made_ranges(Random(3))
+    last = {0: 1700, 1: 1900, 2: 1600}
+    made = made_ranges(Random(3), last)
+    assert all(made[4][p][1] <= end for p, end in last.items())
     files = {
         f"offsets/{number}": plan_of("orders", {p: end for p, (_, end) in ranges.items()})
         for number, ranges in made.items()
@@ -246,21 +262,13 @@ def test_a_made_checkpoint_reads_like_one_of_spark():
     read = {batch.number: batch for batch in batches_of(set(files), files.__getitem__)}
     for number, ranges in made.items():
         assert ranges == {p: (read[number].start[p], end) for p, end in read[number].end.items()}
-    assert made != made_ranges(Random(4))
+    assert made != made_ranges(Random(4), last)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [BATCHES[1], {"0": [10, 14], "1": ("8", 9.0)}, {0: pd.Series([10, 14]), 1: range(8, 10)}],
-)
-def test_ranges_are_read_in_any_form(answer):
-    assert given_ranges(answer) == BATCHES[1]
-
-
-@pytest.mark.parametrize("answer", [None, 5, [(0, 10)], {0: 10}, {0: (1, 2, 3)}, {"a": (1, 2)}])
-def test_other_forms_of_ranges_are_unreadable(answer):
-    with pytest.raises(Unreadable):
-        given_ranges(answer)
+@pytest.mark.parametrize("answer", [None, 5, {0: (10, 14)}])
+def test_what_is_no_table_of_records_is_unreadable(answer):
+    with pytest.raises(Unreadable, match="a DataFrame of records is expected"):
+        spans_of(answer)
 
 
 class SmallLedger:

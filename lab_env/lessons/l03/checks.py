@@ -1,4 +1,4 @@
-"""Checks of lesson 03: a bounded stream, dead letters, files with a memory, ranges of a batch."""
+"""Checks of lesson 03: a bounded stream, dead letters, files with a memory, records of a batch."""
 
 import json
 import secrets
@@ -12,7 +12,7 @@ import pandas as pd
 from confluent_kafka import Producer
 
 from lab_env import store
-from lab_env.course.answers import Unreadable, as_int, as_list
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.shop.events import EVENT_DDL, FIELDS
 from lab_env.shop.model import generate
@@ -537,17 +537,19 @@ def _wait_for_end(query) -> bool:
 
 
 @dataclass(frozen=True)
-class Ranges:
-    """Offset ranges of a batch that the learner gave, and those of the checkpoint.
+class RecordsRead:
+    """Records that the learner's function read for a batch, and the batches of the checkpoint.
 
     Args:
         batch: the batch that was asked for.
-        given: partition to the given begin and end.
+        given: partition to the first offset and the offset behind the last one.
+        rows: number of records.
         batches: for each batch, partition to begin and end.
     """
 
     batch: int
     given: dict[int, tuple[int, int]]
+    rows: int
     batches: Mapping[int, Mapping[int, tuple[int, int]]]
 
 
@@ -564,11 +566,11 @@ def plan_of(topic: str, ends: Mapping[int, int]) -> bytes:
 
 @check_of("03.4")
 class MessagesOfABatch:
-    """The answer is a function; it reads a checkpoint of the check's own, and the lesson's."""
+    """The answer is a function; it reads by a checkpoint of the check's own, and the lesson's."""
 
     @staticmethod
-    def observe(lab, answer: Callable) -> tuple[Ranges, ...]:
-        """Ask for two batches of a checkpoint made here, then for the newest of the lesson."""
+    def observe(lab, answer: Callable) -> tuple[RecordsRead, ...]:
+        """Ask for a batch of a checkpoint made here, then for the newest of the lesson."""
         from lab_env.pipeline.checkpoint import read_checkpoint
 
         mine, hidden = lab.path("checkpoints/json"), lab.scratch("checkpoint")
@@ -577,7 +579,8 @@ class MessagesOfABatch:
             number: {p: (batch.start.get(p, 0), end) for p, end in batch.end.items()}
             for number, batch in known.items()
         }
-        made = made_ranges(Random(secrets.randbits(32)))
+        newest = max(known)
+        made = made_ranges(Random(secrets.randbits(32)), known[newest].end)
         client = store.client(lab.endpoints)
         files = {f"offsets/{n}": {p: end for p, (_, end) in made[n].items()} for n in made}
         files["sources/0/0"] = {p: begin for p, (begin, _) in made[0].items()}
@@ -587,83 +590,109 @@ class MessagesOfABatch:
                 Key=f"{store.key_of(hidden)}/{name}",
                 Body=plan_of(lab.topic("orders"), ends),
             )
-        facts: list[Ranges] = []
-        asked = [(hidden, 2, made), (hidden, 3, made), (mine, max(ranges), ranges)]
+        facts: list[RecordsRead] = []
+        asked = [(hidden, 2 + secrets.randbelow(2), made), (mine, newest, ranges)]
         for checkpoint, number, batches in asked:
-            facts.append(Ranges(number, given_ranges(answer(checkpoint, number)), batches))
+            facts.append(RecordsRead(number, *spans_of(answer(checkpoint, number)), batches))
             if _problem_with(facts[-1]):
                 break
         return tuple(facts)
 
     @staticmethod
-    def judge(facts: tuple[Ranges, ...]) -> Passed | NotYet:
-        """Begin and end of the batch in each partition."""
+    def judge(facts: tuple[RecordsRead, ...]) -> Passed | NotYet:
+        """The records of the batch in each partition, each of them once."""
         for asked in facts:
             if problem := _problem_with(asked):
                 return NotYet(problem)
         newest = facts[-1]
-        read = sum(end - begin for begin, end in newest.given.values())
         return Passed(
-            f"Batch {newest.batch} of the orders has {read:,} messages; the batches of another "
-            "checkpoint are right, too."
+            f"Batch {newest.batch} of the orders has {newest.rows:,} messages; a batch of another "
+            "checkpoint is right, too."
         )
 
 
-def _problem_with(facts: Ranges) -> str:
-    """What is wrong with the ranges of one batch; empty if nothing is."""
-    expected = dict(facts.batches[facts.batch])
-    if facts.given == expected:
+def _problem_with(facts: RecordsRead) -> str:
+    """What is wrong with the records of one batch; empty if nothing is."""
+    expected = _not_empty(facts.batches[facts.batch])
+    about = f"Asked for batch {facts.batch}, your function read {_spans_text(facts.given)}."
+    due = sum(end - begin for begin, end in expected.values())
+    if facts.given == expected and facts.rows == due:
         return ""
-    about = f"Asked for batch {facts.batch}, your function gave {facts.given}."
-    if facts.given.keys() != expected.keys():
-        return f"{about} The topic has the partitions {sorted(expected)}, each with a range."
+    if facts.given == expected:
+        return f"{about} These are {due:,} records; it returned {facts.rows:,}."
     for number, ranges in facts.batches.items():
-        if facts.given == ranges:
+        if facts.given == _not_empty(ranges):
             return (
                 f"{about} That is what batch {number} read. The file `offsets/N` says where batch "
                 "N ends; it begins where the one before it ended."
             )
-    if facts.given == {p: (begin, end - 1) for p, (begin, end) in expected.items()}:
-        return (
-            f"{about} The begin is right. The end that Kafka counts with is the offset behind the "
-            "last record, so that end - begin is the number of records."
-        )
-    return (
-        f"{about} These ranges belong to no batch. Compare `offsets/{facts.batch - 1}` and "
-        f"`offsets/{facts.batch}`."
-    )
+    wanted = f"The batch has {_spans_text(expected)}."
+    if facts.given.keys() == expected.keys():
+        begins_right = all(facts.given[p][0] == begin for p, (begin, _) in expected.items())
+        beyond = {facts.given[p][1] - end for p, (_, end) in expected.items()}
+        if begins_right and len(beyond) == 1 and beyond <= {-1, 1}:
+            return (
+                f"{about} {wanted} The begin is right. The end that a checkpoint and Kafka count "
+                "with is the offset behind the last record."
+            )
+        if begins_right and min(beyond) >= 0:
+            return (
+                f"{about} {wanted} It begins right and goes on too far: without `endingOffsets`, "
+                "a read at rest ends where the topic ends."
+            )
+    return f"{about} {wanted} Compare `offsets/{facts.batch - 1}` and `offsets/{facts.batch}`."
 
 
-def made_ranges(rng: Random) -> dict[int, dict[int, tuple[int, int]]]:
-    """Ranges of five batches of a topic with three partitions, each batch of its own size.
+def _not_empty(ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """The ranges that have a record: of the others a read at rest returns nothing."""
+    return {p: (begin, end) for p, (begin, end) in ranges.items() if begin < end}
+
+
+def _spans_text(ranges: Mapping[int, tuple[int, int]]) -> str:
+    """Ranges as text: their first and their last offset."""
+    spans = (f"{begin} to {end - 1} of partition {p}" for p, (begin, end) in ranges.items())
+    return "the offsets " + ", ".join(spans) if ranges else "no record"
+
+
+def made_ranges(rng: Random, last: Mapping[int, int]) -> dict[int, dict[int, tuple[int, int]]]:
+    """Ranges of five batches of a topic, each batch of its own size.
 
     Args:
         rng: source of chance.
+        last: partition to the offset behind its last record; five records at least.
     """
-    ends = dict.fromkeys(range(3), 0)
-    batches = {}
-    for number in range(5):
-        begins, ends = ends, {p: end + rng.randrange(10, 400) for p, end in ends.items()}
-        batches[number] = {p: (begins[p], end) for p, end in ends.items()}
-    return batches
+    cuts = {p: [0, *sorted(rng.sample(range(1, end + 1), 5))] for p, end in last.items()}
+    return {n: {p: (cuts[p][n], cuts[p][n + 1]) for p in cuts} for n in range(5)}
 
 
-def given_ranges(answer) -> dict[int, tuple[int, int]]:
-    """The ranges of an answer: partition to begin and end.
+def spans_of(answer) -> tuple[dict[int, tuple[int, int]], int]:
+    """The records of an answer: partition to its first offset and the one behind its last.
+
+    Returns:
+        The spans, and the number of records.
 
     Raises:
-        Unreadable: the answer is no dictionary of pairs of whole numbers.
+        Unreadable: the answer is no table at rest with the columns of Kafka's source.
     """
-    if not isinstance(answer, Mapping):
-        kind = type(answer).__name__
-        raise Unreadable(f"A dictionary from partition to (begin, end) is expected, not a {kind}.")
-    given = {}
-    for partition, ends in answer.items():
-        offsets = [as_int(offset) for offset in as_list(ends)]
-        if len(offsets) != 2:
-            raise Unreadable(f"Partition {partition} needs two offsets: where it begins and ends.")
-        given[as_int(partition)] = (offsets[0], offsets[1])
-    return given
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F
+
+    if not isinstance(answer, DataFrame):
+        kind = "nothing" if answer is None else f"a {type(answer).__name__}"
+        raise Unreadable(f"Your function returned {kind}; a DataFrame of records is expected.")
+    if answer.isStreaming:
+        raise Unreadable(
+            "Your function returned a stream. Read the topic at rest: `spark.read`, which takes "
+            "`endingOffsets`, too."
+        )
+    if missing := {"value", "partition", "offset"} - set(answer.columns):
+        raise Unreadable(
+            f"Your records have no column {' and no '.join(sorted(missing))}. Return them as the "
+            "Kafka source gives them: the lesson goes on with them."
+        )
+    spans = answer.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.count("offset"))
+    rows = spans.orderBy("partition").collect()
+    return {p: (low, high + 1) for p, low, high, _ in rows}, sum(row[3] for row in rows)
 
 
 # --- topics and streams of the checks -----------------------------------------------------------
