@@ -270,8 +270,10 @@ class TwoAppVersions:
         first += [_changed(row, "shipped", "SORRY5") for row in (having[3], lacking[2])]
         first.append(_changed(having[0], "new", "HELLO", order_id="O-9001"))
         second = [_changed(row, "returned", None, hour=23) for row in (having[0], lacking[2])]
-        query = answer(_streamed(lab, first, second), path, lab.scratch("checkpoint"))
-        _wait_for(query)
+        checkpoint = lab.scratch("checkpoint")
+        _wait_for(answer(_streamed(lab, first, second), path, checkpoint))
+        if not lab.files(f"{checkpoint}/commits"):
+            raise Unreadable("No batch is committed at `checkpoint`.")
         after = rows_of(path).to_pylist()
         coupons = {row["order_id"]: row["coupon"] for row in having}
         coupons |= {change["order_id"]: change["coupon"] for change in first if change["coupon"]}
