@@ -23,11 +23,11 @@ from lab_env.lessons.l03.checks import (
     parted,
     plan_of,
     spans_of,
-    started,
     two_of,
 )
 from lab_env.lessons.l03.figures import books, draw_rates, draw_state, one_of_each
 from lab_env.lessons.l03.jars import first_java_error
+from lab_env.lessons.streams import started
 from lab_env.pipeline.checkpoint import batches_of
 from lab_env.shop.events import FIELDS, MALFORMED_KINDS
 

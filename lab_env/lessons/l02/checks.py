@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab_env.course.answers import Unreadable, as_int, as_list
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.streams import scratch_topic
 from lab_env.shop.skew import CELEBRITY, marketplace_events
 from lab_env.shop.topics import ensure_topic, topic_end_offsets
 
@@ -61,7 +62,7 @@ class SendAndKeepReceipts:
     @staticmethod
     def observe(lab, answer: Callable) -> Sent:
         """Let it send to a new topic, and read the topic; then one event that is refused."""
-        bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
+        bootstrap, topic = lab.endpoints.kafka_bootstrap, scratch_topic(lab)
         ensure_topic(bootstrap, topic, 3)
         events = marketplace_events(400 + secrets.randbelow(300), seed=secrets.randbelow(10_000))
         returned = _receipts(answer(topic, [dict(event) for event in events], key_of_the_check))
@@ -143,7 +144,7 @@ def _receipts(returned) -> list[Message]:
 
 def _small_topic(lab) -> str:
     """A topic that takes no message as large as the one to be refused."""
-    topic = _scratch_topic(lab)
+    topic = scratch_topic(lab)
     admin = AdminClient({"bootstrap.servers": lab.endpoints.kafka_bootstrap, "log_level": 2})
     limit = {"max.message.bytes": str(REFUSED_BYTES // 2)}
     admin.create_topics([NewTopic(topic, 1, config=limit)])[topic].result()
@@ -176,7 +177,7 @@ class OnePartition:
     @staticmethod
     def observe(lab, answer: Callable) -> tuple[ReadPartition, ...]:
         """Fill three partitions, one of them not at all, and have each read."""
-        bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
+        bootstrap, topic = lab.endpoints.kafka_bootstrap, scratch_topic(lab)
         ensure_topic(bootstrap, topic, 3)
         many, few = 620 + secrets.randbelow(500), 3 + secrets.randbelow(20)
         sent = {0: tuple(range(many)), 1: (), 2: tuple(range(many, many + few))}
@@ -277,10 +278,6 @@ def _messages(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes]
                     yield message.key(), message.value()
     finally:
         consumer.close()
-
-
-def _scratch_topic(lab) -> str:
-    return lab.topic(f"scratch-{secrets.token_hex(3)}")
 
 
 @dataclass(frozen=True)

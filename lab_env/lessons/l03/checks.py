@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from lab_env import store
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.streams import scratch_topic, started
 from lab_env.shop.events import EVENT_DDL, FIELDS
 from lab_env.shop.model import generate
 from lab_env.shop.topics import ensure_topic
@@ -84,7 +85,7 @@ class BoundStream:
     @staticmethod
     def observe(lab, answer: Callable) -> Batches:
         """Fill a topic, run the stream to its end, and read its progress reports."""
-        bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
+        bootstrap, topic = lab.endpoints.kafka_bootstrap, scratch_topic(lab)
         waiting, bound = 300 + secrets.randbelow(200), 90 + secrets.randbelow(50)
         _send(bootstrap, topic, [b"message"] * waiting, BOUNDED_PARTITIONS)
         rows = _stream(answer(topic, bound))
@@ -229,7 +230,7 @@ class OrdersAndDeadLetters:
     @staticmethod
     def observe(lab, answer: Callable) -> Parted:
         """Run the function on the lesson's topic and on a topic of incomplete messages."""
-        topic, hidden = lab.topic("orders"), _scratch_topic(lab)
+        topic, hidden = lab.topic("orders"), scratch_topic(lab)
         messages, hidden_sends = incomplete_messages(seed=secrets.randbelow(1_000_000))
         _send(lab.endpoints.kafka_bootstrap, hidden, messages)
         parsed = _parsed(lab.spark, lab.endpoints.kafka_bootstrap, topic, hidden)
@@ -400,7 +401,7 @@ class FilesWithAMemory:
     @staticmethod
     def observe(lab, answer: Callable) -> TwoRuns:
         """Run it to its end, send some more messages, and run it once more until it is stopped."""
-        bootstrap, topic = lab.endpoints.kafka_bootstrap, _scratch_topic(lab)
+        bootstrap, topic = lab.endpoints.kafka_bootstrap, scratch_topic(lab)
         path, checkpoint = lab.scratch("files"), lab.scratch("checkpoint")
         first, more = 30 + secrets.randbelow(20), 5 + secrets.randbelow(10)
 
@@ -499,27 +500,6 @@ def _all_stopped_after(spark, seconds: float) -> Generator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def started(answer):
-    """The running query of an answer.
-
-    Raises:
-        Unreadable: it is something else.
-    """
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-
-    if isinstance(answer, DataStreamWriter):
-        raise Unreadable(
-            "Your function returned the description of a stream, and nobody has started it. "
-            "`.start()` does, and returns the query."
-        )
-    if not isinstance(answer, StreamingQuery):
-        kind = "nothing" if answer is None else f"a {type(answer).__name__}"
-        raise Unreadable(
-            f"Your function returned {kind}; the running query is expected, which `start()` gives."
-        )
-    return answer
 
 
 def _wait_for_end(query) -> bool:
@@ -696,10 +676,6 @@ def spans_of(answer) -> tuple[dict[int, tuple[int, int]], int]:
 
 
 # --- topics and streams of the checks -----------------------------------------------------------
-
-
-def _scratch_topic(lab) -> str:
-    return lab.topic(f"scratch-{secrets.token_hex(3)}")
 
 
 def _send(bootstrap: str, topic: str, messages: Sequence[bytes], partitions: int = 1) -> None:

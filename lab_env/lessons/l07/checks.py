@@ -7,9 +7,9 @@ import secrets
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Event, Timer
 
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import empty_copy, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
@@ -128,23 +128,8 @@ def _streamed(lab, answer: Callable, path: str, operation: str) -> Streamed:
     """Let the answer stream two files into a table, and stop what it has left running."""
     checkpoint = lab.scratch("stream-checkpoint")
     files = lab.spark.readStream.schema(ORDER).option("maxFilesPerTrigger", 1)
-    others = {query.id for query in lab.spark.streams.active}
-    stopped = Event()
-
-    def stop() -> None:
-        for query in lab.spark.streams.active:
-            if query.id not in others:
-                stopped.set()
-                query.stop()
-
-    timer = Timer(STREAM_TIMEOUT_S, stop)
-    timer.start()
-    try:
+    with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
         answer(path, checkpoint, files.parquet(_two_files(lab)), operation, **{IDENTIFIER: "check"})
-    finally:
-        timer.cancel()
-        timed_out = stopped.is_set()
-        stop()  # an answer that does not wait leaves its stream running
     table = lab.xray(path) if lab.files(path) else None
     commits = len(table.completed_writes) if table else 0
     return Streamed(
@@ -153,7 +138,7 @@ def _streamed(lab, answer: Callable, path: str, operation: str) -> Streamed:
         commits,
         len(lab.files(checkpoint)),
         bool(table and commits and "check" in (table.commit().checkpoint or ())),
-        timed_out,
+        stopped.late,
     )
 
 

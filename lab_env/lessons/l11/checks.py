@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, wraps
-from threading import Event, Timer
 from unittest.mock import patch
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -21,6 +20,7 @@ from lab_env.course.answers import Unreadable, as_bool, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.errors import LabError
 from lab_env.hudi.timeline import Instant
+from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import copy_table
 
 # How many commits there are when each run of 11.2 begins. Commit 3 arrives during run 2.
@@ -509,7 +509,9 @@ class StreamsTheChanges:
         found: list[Rows] = []
         for shown in (SHOWN[0], LATE_COMMIT):
             copy_table(lab, source, path, hidden=commits[shown:])
-            query, active = _called(lab, lambda: answer(path, folder, checkpoint))
+            with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
+                query = answer(path, folder, checkpoint)
+            active = stopped.late or stopped.left
             found.append(_numbers(_parquet(lab, folder), number))
             returned = "" if isinstance(query, StreamingQuery) else _type_of(query)
             if active or returned or found[-1] != due[len(found) - 1]:
@@ -549,27 +551,6 @@ class StreamsTheChanges:
             f"{first:,} rows at the first call, {second - first} at the second, and an end each "
             "time. The checkpoint is the bookmark."
         )
-
-
-def _called(lab, call: Callable[[], object]) -> tuple[object, bool]:
-    """What a call returned, and whether a stream of it ran on, or had to be stopped to end it."""
-    others = {query.id for query in lab.spark.streams.active}
-    stopped = Event()
-
-    def stop() -> None:
-        for query in lab.spark.streams.active:
-            if query.id not in others:
-                stopped.set()
-                query.stop()
-
-    timer = Timer(STREAM_TIMEOUT_S, stop)
-    timer.start()
-    try:
-        returned = call()
-    finally:
-        timer.cancel()
-        stop()
-    return returned, stopped.is_set()
 
 
 def _parquet(lab, folder: str) -> DataFrame:

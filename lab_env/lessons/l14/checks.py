@@ -25,6 +25,7 @@ from lab_env.lessons.l14.arrivals import (
 )
 from lab_env.lessons.l14.crash import forget_last_commit
 from lab_env.lessons.l14.quick import EXTRA_BATCHES, QUICK, finish, spark_settings
+from lab_env.lessons.streams import in_batches, scratch_topic
 
 SCHEMA = (
     "order_id STRING, customer_id STRING, amount DECIMAL(12,2), order_ts TIMESTAMP, "
@@ -69,16 +70,9 @@ def streamed(lab, orders: Sequence[Order], per_batch: int):
     """Send orders to a topic of their own; returns the stream that takes so many per batch."""
     from pyspark.sql import functions as F
 
-    topic = lab.topic(f"scratch-{secrets.token_hex(3)}")
+    topic = scratch_topic(lab)
     send_orders(lab.endpoints.kafka_bootstrap, topic, orders)
-    records = (
-        lab.spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", lab.endpoints.kafka_bootstrap)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", per_batch)
-        .load()
-    )
+    records = in_batches(lab, topic, per_batch)
     order = F.from_json(F.col("value").cast("string"), SCHEMA).alias("order")
     return records.select(order, "timestamp", "offset").select("order.*", "timestamp", "offset")
 
@@ -455,6 +449,7 @@ class StateThatEnds:
         others = some_orders(secrets.randbelow(1_000_000))
         windows = answer(at_rest(lab, others), f"{OTHER_LENGTH} minutes")
         found = amounts_by(windows, "customer_id", "start")
+        due = by_customer(others, OTHER_LENGTH)
         batches = [batch for batch in progress if batch["numInputRows"]]
         if not batches[-1]["stateOperators"]:
             raise Unreadable("Your query keeps no state: it has no `groupBy`.")
@@ -466,8 +461,8 @@ class StateThatEnds:
             watermark_of(batches[-1]),
             max(order.order_ts for order in orders[:-COMING]),
             len(found),
-            len(by_customer(others, OTHER_LENGTH)),
-            found == by_customer(others, OTHER_LENGTH),
+            len(due),
+            found == due,
         )
 
     @staticmethod

@@ -5,7 +5,6 @@ The expected values come from the topic itself, read without Spark, and from the
 
 import json
 import random
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from lab_env.course.answers import Unreadable, as_frame, plain
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l16.figures import counts_of, send_events
+from lab_env.lessons.streams import in_batches, scratch_topic, started
 from lab_env.lessons.table_copies import scratch_copy
 
 KNOWN = ("order_id", "status", "amount", "delivery")
@@ -271,7 +271,7 @@ class TwoAppVersions:
         first.append(_changed(having[0], "new", "HELLO", order_id="O-9001"))
         second = [_changed(row, "returned", None, hour=23) for row in (having[0], lacking[2])]
         checkpoint = lab.scratch("checkpoint")
-        _wait_for(answer(_streamed(lab, first, second), path, checkpoint))
+        _wait_for(started(answer(_streamed(lab, first, second), path, checkpoint)))
         if not lab.files(f"{checkpoint}/commits"):
             raise Unreadable("No batch is committed at `checkpoint`.")
         after = rows_of(path).to_pylist()
@@ -331,16 +331,9 @@ def _streamed(lab, first: Sequence[dict], second: Sequence[dict]):
     """A stream with the columns of EVENT_V2 that delivers these changes in two batches."""
     from pyspark.sql import functions as F
 
-    topic = lab.topic(f"scratch-{secrets.token_hex(3)}")
+    topic = scratch_topic(lab)
     send_events(lab, topic, [_as_event(change) for change in (*first, *second)])
-    records = (
-        lab.spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", lab.endpoints.kafka_bootstrap)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", len(first))
-        .load()
-    )
+    records = in_batches(lab, topic, len(first))
     change = F.from_json(F.col("value").cast("string"), EVENT_V2).alias("change")
     return records.select(change).select("change.*")
 
@@ -356,11 +349,6 @@ def _as_event(change: Mapping) -> dict:
 
 def _wait_for(query) -> None:
     """Wait until a query has ended, and raise what it failed with."""
-    if not hasattr(query, "awaitTermination"):
-        kind = "nothing" if query is None else f"a {type(query).__name__}"
-        raise Unreadable(
-            f"Your function returned {kind}; the running query is expected, which `start()` gives."
-        )
     if not query.awaitTermination(QUERY_TIMEOUT_S):
         query.stop()
         raise Unreadable(
