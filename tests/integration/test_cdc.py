@@ -27,6 +27,7 @@ from lab_env.processes import supervisor
 from lab_env.processes.state import secrets
 from lab_env.processes.tree import process_tree
 from lab_env.services.base import request_json
+from lab_env.services.connect import PATIENCE_S
 
 pytestmark = pytest.mark.services
 
@@ -103,7 +104,7 @@ class Shop:
             "topic.creation.default.replication.factor": "1",
             "topic.creation.default.partitions": "1",
         }
-        request_json("PUT", f"{self.connector}/config", configuration, timeout=60)
+        request_json("PUT", f"{self.connector}/config", configuration, timeout=PATIENCE_S)
 
     def events(self, count: int) -> list[tuple[str, str]]:
         """The first events of the topic: operation and key. There must be this many, no more."""
@@ -190,7 +191,7 @@ def test_both_are_listed_listen_on_this_machine_only_and_show_no_password(shop):
 
 def stop_connector(shop) -> None:
     """Stop the connector, and wait until its task has stored the offsets."""
-    request_json("PUT", f"{shop.connector}/stop", timeout=60)
+    request_json("PUT", f"{shop.connector}/stop", timeout=PATIENCE_S)
     with psycopg.connect(shop.lab.postgres(), autocommit=True) as database:
         wait_until_confirmed(database, "debezium")
     wait_until(lambda: shop.sql(ACTIVE) == [(False,)], allowed(20))
@@ -219,7 +220,7 @@ def test_a_killed_worker_forgets_its_connector_and_goes_on_from_its_offsets(shop
 
 def test_a_reset_removes_all_that_a_lesson_has_there(shop):
     shop.sql("ALTER SYSTEM SET max_slot_wal_keep_size = '1GB'")
-    request_json("PUT", f"{shop.connector}/stop", timeout=60)
+    request_json("PUT", f"{shop.connector}/stop", timeout=PATIENCE_S)
     kill_service("connect")  # its connector is forgotten now, the offsets are not
     removed = reset_lesson(LESSON)
     kinds = ("topics", "replication slots", "databases", "connectors")

@@ -96,8 +96,11 @@ def assert_ledger_equals_topic(place, acked):
 def test_a_headless_load_keeps_its_rate_and_its_ledger_equals_the_topic(place):
     load = load_of(place).run()
     assert load.failures == 0
-    assert load.acked == messages_in(place) < 1.1 * allowed(4) * 500
+    assert load.acked == messages_in(place)
     assert settle(place).found == 0  # nothing was left to find out
+    # A busy machine may stretch the four seconds; in the real ones there are no more events.
+    sent_at = Ledger(place["ledger_dir"]).frame()["sent_at"]
+    assert load.acked < 1.1 * 500 * (sent_at.max() - sent_at.min()) / 1e6
     assert_ledger_equals_topic(place, load.acked)
     stats = load.stats
     # Beside other work it may be slower, never faster.
