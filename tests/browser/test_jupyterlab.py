@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 from chromium import SCREENSHOTS, chromium, contrast, needs_chromium
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from own_lab import allowed
 
 from lab_env.jupyterlab.cells import write_trusted
 from lab_env.processes.environment import clean_environment
@@ -102,8 +103,8 @@ def page(jupyterlab):
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         page.goto(jupyterlab)
-        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-        page.set_default_timeout(30_000)
+        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=allowed(60_000))
+        page.set_default_timeout(allowed(30_000))
         yield page
         page.screenshot(path=SCREENSHOTS / "last.png")
 
@@ -129,12 +130,12 @@ def at_rest(page) -> bool:
 @pytest.fixture(scope="module")
 def run(page):
     """Runs the lesson from the menu: its code cells, and whether the load showed progress."""
-    page.get_by_text("| Idle").wait_for(timeout=60_000)
+    page.get_by_text("| Idle").wait_for(timeout=allowed(60_000))
     menu(page, "Run", "Run All Cells")
-    page.get_by_text("| Busy").wait_for(timeout=30_000)
-    live, deadline = False, time.monotonic() + 240
+    page.get_by_text("| Busy").wait_for(timeout=allowed(30_000))
+    live, deadline = False, time.monotonic() + allowed(240)
     while not at_rest(page):
-        assert time.monotonic() < deadline, "the lesson did not come to its end in four minutes"
+        assert time.monotonic() < deadline, "the lesson did not come to its end"
         live = live or "load on lesson-00.orders runs" in shown(page)
         page.wait_for_timeout(500)
     menu(page, "File", "Save Notebook")
@@ -214,7 +215,7 @@ def test_arrow_keys_step_a_player_and_leave_the_selected_cell(page, jupyterlab):
     tab = page.context.browser.new_page()
     tab.goto(jupyterlab.replace(the_copy().name, copy.name))
     step = tab.locator(".xray-player .step:not([hidden])")
-    tab.get_by_role("button", name="Step back").click(timeout=60_000)
+    tab.get_by_role("button", name="Step back").click(timeout=allowed(60_000))
     assert step.inner_text().startswith("Step 1 of 2")
     for key, number in {"ArrowRight": 2, "ArrowLeft": 1, "End": 2}.items():
         tab.keyboard.press(key)

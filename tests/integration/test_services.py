@@ -381,18 +381,22 @@ def test_a_stopped_program_may_finish_its_work_first(program, tmp_path):
         "def end(*_):\n"
         "    time.sleep(1); pathlib.Path('finished').touch(); sys.exit()\n"
         "signal.signal(signal.SIGTERM, end)\n"
-        "time.sleep(60)\n"
+        "pathlib.Path('ready').touch(); time.sleep(60)\n"
     )
     program(script, cwd=tmp_path, autorestart=False)
-    wait_for_state("writer-test", "RUNNING")
+    wait_until((tmp_path / "ready").exists)
     supervisor.stop("writer-test")
     assert (tmp_path / "finished").exists()
     assert supervisor.status_of("writer-test").pid == 0
 
 
-def test_a_program_that_ignores_the_request_is_killed(program):
-    script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
-    program(script, stop_seconds=1)
+def test_a_program_that_ignores_the_request_is_killed(program, tmp_path):
+    script = (
+        "import signal, time, pathlib; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "pathlib.Path('ready').touch(); time.sleep(60)"
+    )
+    program(script, cwd=tmp_path, stop_seconds=1)
+    wait_until((tmp_path / "ready").exists)
     pid = wait_for_state("writer-test", "RUNNING").pid
     supervisor.stop("writer-test")
     assert not psutil.pid_exists(pid)
