@@ -14,8 +14,10 @@ from lab_env.lessons.l17.checks import (
     GoesOn,
     Missing,
     MissingMessages,
+    Noticed,
     Restart,
     WhatARestartDoes,
+    WhoMissesAFile,
     count_gaps,
     messages_with_gaps,
     new_process,
@@ -24,6 +26,7 @@ from lab_env.lessons.l17.checks import (
 CONTINUED = Continued(before=300, commits=1, planned=2000, known=2)
 DELIVERED = Delivered()
 MISSING = Missing(answer=9)
+NOTICED = Noticed(whole=(100, 21), left=(30, 21), said=(100, 21), found=(30, 21))
 
 
 def reason_of(verdict) -> str:
@@ -230,3 +233,22 @@ def test_no_wrong_way_of_counting_is_lucky():
         assert ranges - len({*rows}) == missing > 0 < doubled != partitions and before_first
         assert max(offsets) - min(offsets) + 1 - len(set(offsets)) != missing
         assert ranges - len(set(offsets)) != missing
+
+
+def test_a_lost_file_that_only_the_metadata_table_misses_passes():
+    verdict = WhoMissesAFile.judge(NOTICED)
+    assert isinstance(verdict, Passed) and "30 orders, 21 paid without it" in verdict.note
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"said": (100, 0)}, "you say 100 orders, 0 paid. Nothing is paid there: the log file was"),
+        ({"said": (21, 100)}, "you say 21 orders, 100 paid. First the orders"),
+        ({"listed": (30, 21)}, "you say 30 orders, 21 paid, and there was no error"),
+        ({"found": None}, "With `metadata=False` your read failed"),
+        ({"found": (30, 30)}, "With `metadata=False` you say 30 orders, 30 paid"),
+    ],
+)
+def test_each_reader_that_notices_too_much_or_too_little_has_its_reason(facts, reason):
+    assert reason in reason_of(WhoMissesAFile.judge(replace(NOTICED, **facts)))

@@ -181,6 +181,11 @@ def test_a_verdict_is_what_the_reader_said_or_that_it_failed():
     assert verdict(finds_no_footer) == "error: footer"
 
 
+def test_a_reader_that_says_nothing_is_no_verdict_on_the_damage():
+    with pytest.raises(TypeError):
+        verdict(lambda: None)
+
+
 def test_only_a_wrong_answer_without_an_error_is_called_silent():
     table = show_verdicts({"cut <b>": {"a": "error: OSError", "b": "100 orders, 0 paid"}})
     assert table.count("silently") == 1 and "100 orders, 0 paid · silently" in table

@@ -2,10 +2,10 @@
 
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import chdir, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import CellType, FunctionType
@@ -19,6 +19,7 @@ from lab_env.course.answers import Unreadable, as_choice, as_int, as_list
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.timeline import Instant, parse_data_name
 from lab_env.lessons.hudi_rs import rows_of
+from lab_env.lessons.l17.damage import RIGHT
 from lab_env.lessons.l17.receipts import IDENTIFIER, NONE, read_receipts, receipts_in
 from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.checkpoint import FIRST_OFFSETS, read_checkpoint
@@ -493,6 +494,123 @@ class MissingMessages:
             f"{said}Offsets are numbered per partition: look at each of the {facts.partitions} "
             "alone."
         )
+
+
+Counts = tuple[int, int]  # orders, and paid ones among them
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """What a reader says of a copy of the table, and of one that lost its base file.
+
+    Args:
+        whole: what is in the intact copy.
+        left: what is left in the log of the other one.
+        said: of the intact copy, with the metadata table.
+        listed: of the other one, with the metadata table; None if the read failed.
+        found: of the other one, without it; None if the read failed, or nobody asked.
+    """
+
+    whole: Counts
+    left: Counts
+    said: Counts
+    listed: Counts | None = None
+    found: Counts | None = None
+
+
+@check_of("17.5")
+class WhoMissesAFile:
+    """Whether a read with the metadata table fails for a lost file, and one without goes on."""
+
+    @staticmethod
+    def observe(lab, answer) -> Noticed:
+        """Ask the function about both copies, until an answer is wrong."""
+        if not callable(answer):
+            raise Unreadable("A function of an address and of True or False is expected.")
+        intact, lost, paid = _intact_and_lost(lab)
+        facts = Noticed((RIGHT[0], paid), (RIGHT[1], paid), _two_counts(answer(intact, True)))
+        if facts.said != facts.whole:
+            return facts
+        listed = found = None
+        with suppress(Exception):  # as it should: the file that the list names is not there
+            listed = [answer(lost, True)]
+        if listed:
+            return replace(facts, listed=_two_counts(*listed))
+        try:
+            found = answer(lost, False)
+        except Exception as error:
+            if "FileNotFoundException" not in str(error):
+                raise
+            return facts
+        return replace(facts, found=_two_counts(found))
+
+    @staticmethod
+    def judge(facts: Noticed) -> Passed | NotYet:
+        """The numbers first, then who notices that the file is lost."""
+        if facts.said != facts.whole:
+            reason = (
+                "Nothing is paid there: the log file was not read. A snapshot query merges it."
+                if facts.said == (facts.whole[0], 0)
+                else "First the orders, then those of them that are paid."
+            )
+            return NotYet(
+                f"The intact copy has {_in_words(facts.whole)}; you say {_in_words(facts.said)}. "
+                f"{reason}"
+            )
+        if facts.listed is not None:
+            return NotYet(
+                f"Without its base file the copy has {_in_words(facts.left)} left. With "
+                f"`metadata=True` you say {_in_words(facts.listed)}, and there was no error. Did "
+                "this read list the folders, or did your function catch the error?"
+            )
+        if facts.found is None:
+            return NotYet(
+                "With `metadata=False` your read failed: the metadata table named the base file "
+                "that is lost. Hudi reads that table unless the option of the read says no."
+            )
+        if facts.found != facts.left:
+            return NotYet(
+                f"Without its base file the copy has {_in_words(facts.left)} left. With "
+                f"`metadata=False` you say {_in_words(facts.found)}."
+            )
+        return Passed(
+            f"{_in_words(facts.whole)} in the intact copy. Without its base file: an error with "
+            f"the metadata table, and {_in_words(facts.left)} without it, as if nothing were lost."
+        )
+
+
+def _intact_and_lost(lab) -> tuple[str, str, int]:
+    """Two copies of the table `fragile`, the second without its base file, and the paid orders."""
+    source = lab.path("fragile")
+    current = list(lab.xray(source).current) if lab.files(source) else []
+    if [len(part.logs) for part in current] != [1]:
+        raise Unreadable("Run the cell that writes the table `fragile` first, and only once.")
+    base, (log,) = current[0].base, current[0].logs
+    intact, unpaid = scratch_copy(lab, source, "intact"), 1 + secrets.randbelow(RIGHT[1] - 1)
+    s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
+    # Blocks of a log have no checksum, so other numbers need no other write.
+    key = f"{store.key_of(intact)}/{log.key}"
+    rows = store.read(lab.endpoints, key).replace(b"paid", b"void", unpaid)
+    s3.put_object(Bucket=bucket, Key=key, Body=rows)
+    lost = scratch_copy(lab, intact, "lost")
+    s3.delete_object(Bucket=bucket, Key=f"{store.key_of(lost)}/{base.key}")
+    return intact, lost, RIGHT[1] - unpaid
+
+
+def _two_counts(answer) -> Counts:
+    said: list = []
+    with suppress(Unreadable):  # its message names a list, or one column of a table
+        said = as_list(answer)
+    if len(said) != 2 or isinstance(answer, Mapping):
+        raise Unreadable(
+            "Two numbers are expected, as a tuple, a list or a row: the orders, and the paid ones "
+            "among them."
+        )
+    return as_int(said[0]), as_int(said[1])
+
+
+def _in_words(counts: Counts) -> str:
+    return f"{counts[0]} orders, {counts[1]} paid"
 
 
 Messages = list[tuple[int, int]]  # partition and offset of each row

@@ -94,11 +94,12 @@ def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
         arguments: what to call it with.
     """
     try:
-        orders, paid = ask(*arguments)
+        counts = ask(*arguments)
     except Exception as error:
         said = str(error)
         found = [reason for text, reason in REASONS.items() if text in said]
         return f"{ERROR}: {found[0] if found else type(error).__name__}"
+    orders, paid = counts
     return f"{orders} orders, {paid} paid"
 
 
