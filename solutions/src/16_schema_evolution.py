@@ -490,7 +490,7 @@ assert sum("coupon" in event for event in sent) == 70
 # new one may have any path beside it. The check runs your function on copies of both.
 #
 # Two things help. An upsert of the same version of an order replaces it: with equal `order_ts` the
-# later write wins. And, as in 10.3: the table stores, per writer name, the number of the last
+# later write wins. And, as in 10.4: the table stores, per writer name, the number of the last
 # batch it received, and skips batch numbers up to that one. The option for the name is
 # `hoodie.datasource.write.streaming.checkpoint.identifier`.
 

@@ -12,6 +12,7 @@ from lab_env.hudi.timeline import Instant
 from lab_env.lessons.boards import as_board
 from lab_env.lessons.l10.checks import (
     BoardAtAMoment,
+    GoesBack,
     KeepsThePast,
     Kept,
     Replayed,
@@ -19,6 +20,7 @@ from lab_env.lessons.l10.checks import (
     TravelsInTime,
     UndoneWithoutLoss,
     Wall,
+    WentBack,
     _after_the_restore,
     _moments,
 )
@@ -112,6 +114,39 @@ def test_the_moments_lie_at_completions_within_a_write_and_after_all():
 )
 def test_a_board_may_come_in_any_form(answer):
     assert as_board(answer) == {"new": Decimal("11"), "paid": Decimal("16.5")}
+
+
+WENT_BACK = WentBack(2, 4, marked=(2,), left=2, restored=True, rows_then=True)
+
+
+def test_a_restore_to_the_marked_write_passes():
+    verdict = GoesBack.judge(WENT_BACK)
+    assert isinstance(verdict, Passed) and "A savepoint on write 2 of 4" in verdict.note
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"marked": (), "left": 4}, "your `mark` left no savepoint"),
+        (
+            {"marked": (4,), "left": 4},
+            "Asked to mark write 2 of 4, and the savepoint is on write 4",
+        ),
+        ({"marked": (2, 4), "left": 4}, "the savepoint is on write 2 and 4"),
+        ({"restored": False, "left": 4}, "Time travel only looks back"),
+        ({"restored": False, "left": 5}, "Rows that are written again make one more write"),
+        ({"restored": False}, "undoes all of them at once leaves a restore"),
+        ({"left": 1}, "1 writes are left, where write 2 should be the last one"),
+        ({"rows_then": False}, "the table has other rows than it had after write 2"),
+    ],
+)
+def test_another_way_back_gets_its_reason(change, reason):
+    assert reason in reason_of(GoesBack.judge(replace(WENT_BACK, **change)))
+
+
+def test_both_functions_are_expected():
+    with pytest.raises(Unreadable, match="The two functions"):
+        GoesBack.observe(None, print)
 
 
 REPLAYED = Replayed()

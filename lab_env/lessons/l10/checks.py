@@ -1,7 +1,8 @@
-"""Checks of lesson 10: time travel, the board at a moment, a replay, and what a cleaning leaves."""
+"""Checks of lesson 10: time travel, the board at a moment, a restore, a replay, a cleaning."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -245,6 +246,98 @@ def _rows(lab, write: Instant) -> list:
 
 
 @dataclass(frozen=True)
+class WentBack:
+    """A table of four writes after the learner's savepoint and restore.
+
+    Args:
+        wanted: number of the write that was to be marked, from 1.
+        writes: number of writes that the table had.
+        marked: numbers of the writes that have a savepoint.
+        left: number of writes on the timeline after the restore.
+        restored: whether the timeline has a restore.
+        rows_then: whether the table has the rows of the marked write.
+    """
+
+    wanted: int
+    writes: int
+    marked: tuple[int, ...]
+    left: int
+    restored: bool = False
+    rows_then: bool = False
+
+
+@check_of("10.3")
+class GoesBack:
+    """A savepoint on a given write, and the restore that goes back to it."""
+
+    @staticmethod
+    def observe(lab, answer) -> WentBack:
+        """Mark a write of a copy of a table, and if it is the right one, go back to it."""
+        if not isinstance(answer, list | tuple) or len(answer) != 2:
+            raise Unreadable("The two functions are expected: `[mark, go_back]`.")
+        mark, go_back = answer
+        path = scratch_copy(lab, _four_writes(lab), "went_back")
+        writes = [write.requested for write in _writes(lab, path)]
+        wanted = secrets.choice([2, 3])
+        with _named(lab, path) as name:
+            mark(name, writes[wanted - 1])
+            saved = {i.requested for i in lab.xray(path).instants if i.action == "savepoint"}
+            marked = tuple(n for n, requested in enumerate(writes, 1) if requested in saved)
+            if marked != (wanted,):
+                return WentBack(wanted, len(writes), marked, left=len(writes))
+            go_back(name, writes[wanted - 1])
+        timeline = lab.xray(path).instants
+        # The amount of O-n is n and the number of writes before this one.
+        amounts = lab.spark.read.format("hudi").load(path).select("order_id", "amount").collect()
+        before = sorted(amount - int(order[2:]) for order, amount in amounts)
+        return WentBack(
+            wanted=wanted,
+            writes=len(writes),
+            marked=marked,
+            left=sum(instant.writes for instant in timeline),
+            restored=any(instant.action == "restore" for instant in timeline),
+            rows_then=before == [wanted - 1] * 25,
+        )
+
+    @staticmethod
+    def judge(facts: WentBack) -> Passed | NotYet:
+        """A savepoint on this write only, then a restore that left no later one."""
+        asked = f"Asked to mark write {facts.wanted} of {facts.writes}, "
+        if not facts.marked:
+            return NotYet(f"{asked}your `mark` left no savepoint on the timeline.")
+        if facts.marked != (facts.wanted,):
+            found = " and ".join(map(str, facts.marked))
+            return NotYet(
+                f"{asked}and the savepoint is on write {found}. `mark` gets the requested time of "
+                "the write."
+            )
+        if not facts.restored:
+            why = "The procedure that undoes all of them at once leaves a restore."
+            if facts.left == facts.writes:
+                why = "Time travel only looks back, and leaves the table as it is."
+            if facts.left > facts.writes:
+                why = "Rows that are written again make one more write, and take none away."
+            return NotYet(
+                f"The savepoint is right. But after `go_back` the timeline has {facts.left} "
+                f"writes, of {facts.writes} before, and no restore. {why}"
+            )
+        if facts.left != facts.wanted:
+            return NotYet(
+                f"There was a restore, but {facts.left} writes are left, where write "
+                f"{facts.wanted} should be the last one."
+            )
+        if not facts.rows_then:
+            return NotYet(
+                f"There was a restore, but the table has other rows than it had after write "
+                f"{facts.wanted}."
+            )
+        return Passed(
+            f"A savepoint on write {facts.wanted} of {facts.writes}. After the restore it is the "
+            "last one, and the table has its rows."
+        )
+
+
+@dataclass(frozen=True)
 class Replayed:
     """A restored table after the learner's replay, compared with the topic's good events.
 
@@ -265,7 +358,7 @@ class Replayed:
     elsewhere: bool = False
 
 
-@check_of("10.3")
+@check_of("10.4")
 class UndoneWithoutLoss:
     """A replay that brings every good event after the savepoint, and no bad one."""
 
@@ -368,7 +461,7 @@ class Kept:
         return bool(self.cleaned) and not self.empty and self.answered == newest
 
 
-@check_of("10.4")
+@check_of("10.5")
 class KeepsThePast:
     """A cleaning that leaves as many readable writes as it was asked for."""
 
@@ -410,14 +503,11 @@ class KeepsThePast:
 
 def _after_cleaning(lab, answer: Callable, asked: int) -> Kept:
     """Call the function on a copy of a table of four writes, and read it as of each of them."""
-    path, name = scratch_copy(lab, _four_writes(lab), "cleaned"), f"c_{secrets.token_hex(3)}"
+    path = scratch_copy(lab, _four_writes(lab), "cleaned")
     writes = _writes(lab, path)
-    lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-    try:
+    with _named(lab, path) as name:
         answer(name, asked)
         found = [_orders_as_of(lab, path, write.requested) for write in writes]
-    finally:
-        lab.spark.sql(f"DROP TABLE {name}")
     return Kept(
         asked=asked,
         writes=len(writes),
@@ -427,8 +517,19 @@ def _after_cleaning(lab, answer: Callable, asked: int) -> Kept:
     )
 
 
+@contextmanager
+def _named(lab, path: str) -> Generator[str]:
+    """A table's name in SQL, for as long as it is needed."""
+    name = f"c_{secrets.token_hex(3)}"
+    lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    try:
+        yield name
+    finally:
+        lab.spark.sql(f"DROP TABLE {name}")
+
+
 def _four_writes(lab) -> str:
-    """The path of a table like the lesson's, which is cleaned later; written at the first call."""
+    """The path of a table like the lesson's, to be copied; written at the first call."""
     path = lab.path("exercise/four_writes")
     if not lab.files(path):
         for number in range(4):
