@@ -1,19 +1,27 @@
 """Lesson 07 judges the files that a write and a cleaning left."""
 
 from dataclasses import replace
+from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
+from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l07.checks import (
     CleansForTheReaders,
     Clustered,
     Clusters,
     FewFiles,
+    Looked,
+    LooksAgain,
     Retention,
     Streamed,
     ThreeWrites,
     WritesTheStream,
+    _board,
+    _since_the_last_write,
 )
 
 CLUSTERED = ThreeWrites(
@@ -91,6 +99,45 @@ def test_a_clustering_of_all_rows_passes():
 def test_what_is_no_clustering_gets_its_reason(change, reason):
     verdict = Clusters.judge(replace(BY_HAND, **change))
     assert isinstance(verdict, NotYet) and reason in verdict.reason
+
+
+UNPAID = {"new": Decimal(30)}
+PAID = {"new": Decimal(20), "paid": Decimal(10)}
+LOOKED = Looked(UNPAID, UNPAID, PAID, PAID)
+
+
+def test_the_board_of_both_moments_passes():
+    verdict = LooksAgain.judge(LOOKED)
+    assert isinstance(verdict, Passed) and "First new 30; after" in verdict.note
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"first": {}}, "At the first call your board says none"),
+        ({"first": PAID}, "The table at `path` says new 30"),
+        ({"second": None}, "opened before the cleaning, and its plan names files that are gone"),
+        ({"second": UNPAID}, "says the same, new 30. The table says new 20, paid 10"),
+        ({"second": {"new": Decimal(20)}}, "says new 20. The table says new 20, paid 10"),
+    ],
+)
+def test_another_board_gets_its_reason(change, reason):
+    verdict = LooksAgain.judge(replace(LOOKED, **change))
+    assert isinstance(verdict, NotYet) and reason in verdict.reason
+
+
+def test_the_board_hides_the_last_write_and_all_cleans_and_needs_both():
+    actions = ("commit", "clustering", "commit", "clean")
+    instants = [Instant(str(at), f"{at}9", act, "completed") for at, act in enumerate(actions)]
+    hidden = _since_the_last_write(SimpleNamespace(instants=instants))
+    assert [instant.requested for instant in hidden] == ["2", "3"]
+    with pytest.raises(Unreadable, match="they write and clean the table"):
+        _since_the_last_write(SimpleNamespace(instants=instants[:3]))
+
+
+def test_a_board_is_a_spark_dataframe_because_the_lesson_goes_on_with_it():
+    with pytest.raises(Unreadable, match="A Spark DataFrame is expected"):
+        _board(PAID)
 
 
 @pytest.mark.parametrize("facts", [Retention(3, 10, 8, kept=5), Retention(5, 10, 6, kept=3)])

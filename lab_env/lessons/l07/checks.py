@@ -1,4 +1,4 @@
-"""Checks of lesson 07: a stream's files, files after a clustering, versions left by a cleaning.
+"""Checks of lesson 07: a stream's files, a clustering, a board after a cleaning, versions kept.
 
 No check writes to the lesson's tables: they make new tables, or copies.
 """
@@ -7,10 +7,19 @@ import secrets
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lab_env import store
+from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.hudi.table import DataFile, Snapshot
+from lab_env.hudi.timeline import Instant
+from lab_env.lessons.boards import Board, as_board, board_text
 from lab_env.lessons.streams import own_streams_stopped
-from lab_env.lessons.table_copies import empty_copy, scratch_copy
+from lab_env.lessons.table_copies import copy_table, empty_copy, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 WRITES, ROWS, TASKS = 3, 40, 3
@@ -313,6 +322,114 @@ class FewFiles:
 
 
 @dataclass(frozen=True)
+class Looked:
+    """What the learner's board showed of a table before and after a write and a cleaning.
+
+    Args:
+        first: the board at the first call.
+        true_first: what the table said then.
+        second: at the second call; None if a file was missing.
+        true_second: what the table said then.
+    """
+
+    first: Board
+    true_first: Board
+    second: Board | None = None
+    true_second: Board | None = None
+
+
+@check_of("07.4")
+class LooksAgain:
+    """A board that may be asked again after a cleaning."""
+
+    @staticmethod
+    def observe(lab, answer: Callable) -> Looked:
+        """Show a copy of the lesson's table without its last write, then with it and cleaned."""
+        source, path = lab.path("orders"), lab.scratch("board")
+        newest = lab.xray(source)
+        late = _since_the_last_write(newest)
+        copy_table(lab, source, path, hidden=late)
+        true_first, true_second = _true_boards(lab, late)
+        first = _board(answer(path))
+        if first != true_first:
+            return Looked(first, true_first)
+        copy_table(lab, source, path)
+        for file in _replaced(newest):
+            key = f"{store.key_of(path)}/{file.key}"
+            store.client(lab.endpoints).delete_object(Bucket=lab.endpoints.bucket, Key=key)
+        try:
+            second = _board(answer(path))
+        except Exception as error:  # Spark's own exception comes through Py4J
+            if "SparkFileNotFoundException" not in str(error):
+                raise
+            second = None
+        return Looked(first, true_first, second, true_second)
+
+    @staticmethod
+    def judge(facts: Looked) -> Passed | NotYet:
+        """The table's board at both calls."""
+        if facts.first != facts.true_first:
+            return NotYet(
+                f"At the first call your board says {board_text(facts.first)}. The table at "
+                f"`path` says {board_text(facts.true_first)}. Which table did you read, and when "
+                "was it opened?"
+            )
+        then = "The first call was right. Then came a write and a cleaning, and the second call "
+        if facts.second is None:
+            return NotYet(
+                f"{then}failed: a file was not found. Your DataFrame was opened before the "
+                "cleaning, and its plan names files that are gone."
+            )
+        if facts.second == facts.first:
+            return NotYet(
+                f"{then}says the same, {board_text(facts.second)}. The table says "
+                f"{board_text(facts.true_second or {})}. Ask it again at each call."
+            )
+        if facts.second != facts.true_second:
+            return NotYet(
+                f"{then}says {board_text(facts.second)}. The table says "
+                f"{board_text(facts.true_second or {})}."
+            )
+        return Passed(
+            f"First {board_text(facts.first)}; after a write and a cleaning "
+            f"{board_text(facts.second)}. Each call opened the table as it was."
+        )
+
+
+def _since_the_last_write(table: Snapshot) -> tuple[Instant, ...]:
+    """A table's last write and its cleans."""
+    writes = [instant for instant in table.instants if instant.writes and instant.completed]
+    cleans = [instant for instant in table.instants if instant.action == "clean"]
+    if len(writes) < 2 or not cleans:
+        raise Unreadable("Run the cells of this section first: they write and clean the table.")
+    return (writes[-1], *cleans)
+
+
+def _replaced(table: Snapshot) -> list[DataFile]:
+    """The data files that no query of the newest state reads."""
+    current = {file for found in table.current for file in found.files}
+    return [file for file in table.files if file not in current]
+
+
+def _board(answer) -> Board:
+    if not isinstance(answer, DataFrame):
+        raise Unreadable("A Spark DataFrame is expected, with the columns status and revenue.")
+    return as_board(answer)
+
+
+@cache  # no later write changes what the table was
+def _true_boards(lab, late: tuple[Instant, ...]) -> tuple[Board, Board]:
+    """The board of the lesson's table without the late instants, and that of now."""
+    before = lab.scratch("board")
+    copy_table(lab, lab.path("orders"), before, hidden=late)
+    first, second = (
+        lab.spark.read.format("hudi").load(path).groupBy("status").agg(F.sum("amount"))
+        for path in (before, lab.path("orders"))
+    )
+    return as_board(dict(first.collect())), as_board(dict(second.collect()))
+
+
+@dataclass(frozen=True)
 class Retention:
     """What the learner's cleaning left of one file group.
 
@@ -334,7 +451,7 @@ class Retention:
         return -(-self.query_minutes // self.commit_minutes) + 1
 
 
-@check_of("07.4")
+@check_of("07.5")
 class CleansForTheReaders:
     """A cleaning that keeps the files of the longest query, and no more."""
 
