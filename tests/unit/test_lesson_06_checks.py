@@ -2,14 +2,19 @@
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, Passed
+from lab_env.lessons.l06 import checks
 from lab_env.lessons.l06.checks import (
+    REVENUE,
     TABLE_TYPE,
     AsFreshAsNeeded,
+    BoardAnswer,
     CompactByAJob,
     CompactedCopy,
     Freshness,
@@ -32,19 +37,58 @@ def reason_of(verdict) -> str:
     return verdict.reason
 
 
+def board_answer(*tables: Freshness) -> BoardAnswer:
+    return BoardAnswer(REVENUE["base"], REVENUE["base"], REVENUE["merged"], tables)
+
+
+@pytest.fixture
+def right_board(monkeypatch):
+    """A board that is right, of a table that nobody has to write."""
+    monkeypatch.setattr(checks, "_with_a_log", lambda lab: "path")
+    rows = pd.DataFrame(REVENUE["base"].items(), columns=["status", "revenue"])
+    return lambda path: SimpleNamespace(toPandas=lambda: rows)
+
+
 def test_boards_that_are_as_fresh_as_they_have_to_be_pass():
-    boards = (Freshness(1, (1, 0)), Freshness(3, (1, 2, 3, 0)))
-    assert isinstance(AsFreshAsNeeded.judge(boards), Passed)
+    facts = board_answer(Freshness(1, (1, 0)), Freshness(3, (1, 2, 3, 0)))
+    assert isinstance(AsFreshAsNeeded.judge(facts), Passed)
 
 
-def test_options_that_change_the_table_type_are_refused_before_any_write():
-    facts = AsFreshAsNeeded.observe(None, lambda may_lag: {TABLE_TYPE: "COPY_ON_WRITE"})
+@pytest.mark.parametrize(
+    ("revenue", "reason"),
+    [
+        (REVENUE["merged"], "shows shipped 19.80. That is the answer of a snapshot query"),
+        ({"new": 1, "paid": 2}, "shows new 1, paid 2; the base file has new 2.20, paid 11.00"),
+        ({}, "shows no row; the base file has"),
+    ],
+)
+def test_another_board_gets_its_reason(revenue, reason):
+    facts = replace(board_answer(), revenue=revenue)
+    assert reason in reason_of(AsFreshAsNeeded.judge(facts))
+
+
+def test_a_board_is_a_dataframe_of_spark_with_one_row_per_status(right_board):
+    with pytest.raises(Unreadable, match="DataFrame of Spark"):
+        AsFreshAsNeeded.observe(None, [lambda path: REVENUE["base"], dict])
+    twice = pd.DataFrame({"status": ["new", "new"], "revenue": [1, 2]})
+    with pytest.raises(Unreadable, match="two rows of one status"):
+        checks._revenue(SimpleNamespace(toPandas=lambda: twice))
+
+
+def test_both_functions_of_the_board_are_asked_for():
+    with pytest.raises(Unreadable, match="board, inline_options"):
+        AsFreshAsNeeded.observe(None, dict)
+
+
+def test_options_that_change_the_table_type_are_refused_before_any_write(right_board):
+    options = {TABLE_TYPE: "COPY_ON_WRITE"}
+    facts = AsFreshAsNeeded.observe(None, [right_board, lambda may_lag: options])
     assert "not Merge-on-Read any more" in reason_of(AsFreshAsNeeded.judge(facts))
 
 
-def test_a_function_that_returns_no_options_is_told():
+def test_a_function_that_returns_no_options_is_told(right_board):
     with pytest.raises(Unreadable, match="a dictionary of options"):
-        AsFreshAsNeeded.observe(None, lambda may_lag: may_lag + 1)
+        AsFreshAsNeeded.observe(None, [right_board, lambda may_lag: may_lag + 1])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +101,8 @@ def test_a_function_that_returns_no_options_is_told():
     ],
 )
 def test_a_table_too_stale_or_too_eager_gets_its_reason(board, reason):
-    assert reason in reason_of(AsFreshAsNeeded.judge((Freshness(1, (1, 0)), board)))
+    facts = board_answer(Freshness(1, (1, 0)), board)
+    assert reason in reason_of(AsFreshAsNeeded.judge(facts))
 
 
 def test_the_logs_of_the_current_slices_pass():

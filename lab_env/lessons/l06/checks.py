@@ -7,14 +7,15 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from lab_env import store
-from lab_env.course.answers import Unreadable, as_int
+from lab_env.course.answers import Unreadable, as_int, as_number, as_rows
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.table import DataFile, FileSlice, Snapshot
 from lab_env.hudi.timeline import to_seconds
 from lab_env.lessons.l06.figures import Work, batches_of
-from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 WAITS_S = 60.0  # for a compaction of three rows, also on a machine that does other work
@@ -163,6 +164,23 @@ def _not_current(found: FileSlice) -> FileSlice:
 
 
 @dataclass(frozen=True)
+class BoardAnswer:
+    """What the learner's board shows of a table with a log, and how fresh the options keep tables.
+
+    Args:
+        revenue: by status, as the board shows it.
+        base: the revenue by status in the base file.
+        merged: the same with the log.
+        tables: one for each lag that was asked for; none if the board is wrong.
+    """
+
+    revenue: dict[str, Decimal]
+    base: dict[str, Decimal]
+    merged: dict[str, Decimal]
+    tables: "tuple[Freshness, ...]" = ()
+
+
+@dataclass(frozen=True)
 class Freshness:
     """How a table that had just been compacted looked after each write of a board's writer.
 
@@ -187,22 +205,67 @@ class Freshness:
 
 @check_of("06.2")
 class AsFreshAsNeeded:
-    """A function of options that compact often enough for a board, and no more often."""
+    """A read-optimised board, and options that compact often enough for it, and no more often."""
 
     @staticmethod
-    def observe(lab, answer: Callable) -> tuple[Freshness, ...]:
-        """Write for the lesson's board, and for one that may lag further, drawn at random."""
-        boards = []
+    def observe(lab, answer) -> BoardAnswer:
+        """Ask for the board; write for one that may lag by a batch, and for another."""
+        if not isinstance(answer, list | tuple) or len(answer) != 2:
+            raise Unreadable("The two functions are expected: `[board, inline_options]`.")
+        board, inline_options = answer
+        shown = _revenue(board(_with_a_log(lab)))
+        facts = BoardAnswer(shown, REVENUE["base"], REVENUE["merged"])
+        if shown != facts.base:
+            return facts  # the options would not make it right
+        tables: list[Freshness] = []
         for may_lag in (1, random.choice((2, 3))):
-            boards.append(_freshness(lab, answer(may_lag), may_lag))
-            if isinstance(_verdict_on(boards[-1]), NotYet):
+            tables.append(_freshness(lab, inline_options(may_lag), may_lag))
+            if isinstance(_verdict_on(tables[-1]), NotYet):
                 break
-        return tuple(boards)
+        return replace(facts, tables=tuple(tables))
 
     @staticmethod
-    def judge(facts: tuple[Freshness, ...]) -> Passed | NotYet:
-        """Each board is as fresh as it has to be, by one compaction."""
-        return _verdict_on(facts[-1])
+    def judge(facts: BoardAnswer) -> Passed | NotYet:
+        """The board is that of the base file, and as fresh as it has to be, by one compaction."""
+        shown, base = _in_words(facts.revenue), _in_words(facts.base)
+        if facts.revenue == facts.base:
+            return _verdict_on(facts.tables[-1])
+        if facts.revenue == facts.merged:
+            return NotYet(
+                f"Your board shows {shown}. That is the answer of a snapshot query: it merges the "
+                f"log. The base file alone has {base}."
+            )
+        return NotYet(f"Your board shows {shown}; the base file has {base}.")
+
+
+# Of the check's table: its base file has batch 1, and its log has batch 2.
+REVENUE = {
+    "base": {"new": Decimal("2.20"), "paid": Decimal("11.00")},
+    "merged": {"shipped": Decimal("19.80")},
+}
+
+
+def _with_a_log(lab) -> str:
+    """The path of a table with one log on its base file, written at the first call."""
+    path = lab.path("exercise/board_with_log")
+    if not lab.files(path):
+        copy_table(lab, _just_compacted(lab), path)
+        _write_board(lab, path, 2, {"hoodie.compact.inline": "false"})
+    return path
+
+
+def _revenue(answer) -> dict[str, Decimal]:
+    """A board's revenue by status."""
+    if not hasattr(answer, "toPandas"):
+        raise Unreadable("Your board has to be a DataFrame of Spark: do not collect it.")
+    rows = as_rows(answer, ("status", "revenue"))
+    if len({status for status, _ in rows}) < len(rows):
+        raise Unreadable("Your board has two rows of one status.")
+    return {str(status): round(as_number(revenue), 2) for status, revenue in rows}
+
+
+def _in_words(revenue: dict[str, Decimal]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in sorted(revenue.items())) or "no row"
 
 
 def _freshness(lab, answer, may_lag: int) -> Freshness:
@@ -247,7 +310,7 @@ def _verdict_on(board: Freshness) -> Passed | NotYet:
 
 def _just_compacted(lab) -> str:
     """The path of a table of two batches without logs, written at the first call."""
-    path = lab.path("exercise/board")
+    path = lab.path("exercise/compacted_board")
     if not lab.files(path):
         inline = {
             "hoodie.compact.inline": "true",
@@ -262,8 +325,11 @@ def _write_board(lab, path: str, batch: int, options: dict[str, str]) -> None:
     """Upsert a batch of the same three orders."""
     rows = lab.spark.sql(f"""
         SELECT order_id, {batch} AS batch, '2026-11-20' AS partition_date,
+               CASE WHEN {batch} > 1 THEN 'shipped' ELSE before END AS status,
+               CAST(price * ({batch} + 1) AS DECIMAL(12,2)) AS amount,
                TIMESTAMP '2026-11-20 12:00:00' + make_interval(0, 0, 0, 0, 0, {batch}) AS order_ts
-        FROM VALUES ('O-17'), ('O-18'), ('O-19') AS orders(order_id)
+        FROM VALUES ('O-17', 'new', 1.10), ('O-18', 'paid', 2.20), ('O-19', 'paid', 3.30)
+             AS orders(order_id, before, price)
     """)
     rows.write.format("hudi").options(**(TABLE | options)).mode("append").save(path)
 
