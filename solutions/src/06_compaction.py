@@ -433,8 +433,8 @@ assert set(boards["inline"].index) == {"paid", "packed"}
 assert boards["inline"]["revenue"].sum() == never[5].answer
 
 # %% [markdown]
-# Of the table `never` it shows a thousand new orders still, although each has been paid: its base file is
-# that of the first batch. Of the table `inline` it shows all batches but the last.
+# Of the table `never` it still shows all revenue as `new`, although every order has been paid since: its base
+# file is that of the first batch. Of the table `inline` it shows all batches but the last.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. Before the chart, draw an empty saw on the board and let people place

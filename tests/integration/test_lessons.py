@@ -1,7 +1,7 @@
 """A lesson on external servers, beside another lesson, resumed and started again.
 
-One Spark for the whole module: `lesson_elsewhere.py` is the lesson, in a LAB_HOME of its own
-without running services. This test run's lab plays the external servers.
+`lesson_elsewhere.py` is the lesson, in a LAB_HOME of its own without running services. This test
+run's lab plays the external servers.
 """
 
 import json
@@ -120,6 +120,8 @@ def start_neighbour() -> Callable[[], tuple[int, int, int]]:
     ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"), 1)
     lab.replay(n=5)
     (lab.folder / "notes.txt").write_text("mine")
+    assert lab.spark.range(3).count() == 3  # a second Spark, beside the other lesson's
+    lab.spark.stop()
 
     def count() -> tuple[int, int, int]:
         messages = topic_end_offsets(lab.endpoints.kafka_bootstrap, lab.topic("orders"))

@@ -112,9 +112,10 @@ def test_a_headless_load_keeps_its_rate_and_its_ledger_equals_the_topic(place):
 def test_two_processes_share_the_rate_and_no_order_and_each_order_keeps_its_place(place):
     load = load_of(place, rate=1000, processes=2).run()
     assert_ledger_equals_topic(place, load.acked)
-    # Without sharing they would send twice as many; a busy machine may send fewer.
-    assert load.acked < 1.15 * 4 * 1000
     frame = Ledger(place["ledger_dir"]).frame()
+    # Without sharing they would send twice as many; a busy machine may send fewer.
+    seconds = (frame["sent_at"].max() - frame["sent_at"].min()) / 1e6
+    assert load.acked < 1.3 * 1000 * seconds
     workers = Counter(order_id.split("-")[1] for order_id in frame["order_id"])
     assert len(workers) == 2 and min(workers.values()) > workers.total() / 3
     # All events of an order lie in one partition, in their order of sending.

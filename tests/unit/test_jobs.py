@@ -6,6 +6,8 @@ import os
 import pytest
 from jobs import free_gigabytes, jobs
 
+from lab_env.settings import REPOSITORY, settings
+
 
 @pytest.mark.parametrize(
     ("cores", "gigabytes", "processes"),
@@ -13,6 +15,10 @@ from jobs import free_gigabytes, jobs
 )
 def test_a_run_takes_the_cores_as_far_as_memory_reaches(cores, gigabytes, processes):
     assert jobs(cores, gigabytes) == processes
+
+
+def test_a_run_leaves_the_learners_own_notebooks_alone():
+    assert not settings().work.is_relative_to(REPOSITORY)
 
 
 def test_free_memory_is_some_gigabytes():

@@ -133,6 +133,7 @@ def test_a_restore_to_the_marked_write_passes():
             "Asked to mark write 2 of 4, and the savepoint is on write 4",
         ),
         ({"marked": (2, 4), "left": 4}, "the savepoint is on write 2 and 4"),
+        ({"any_time": True}, "Without a time Hudi takes the newest savepoint"),
         ({"restored": False, "left": 4}, "Time travel only looks back"),
         ({"restored": False, "left": 5}, "Rows that are written again make one more write"),
         ({"restored": False}, "undoes all of them at once leaves a restore"),

@@ -114,7 +114,7 @@ def test_a_stream_that_repairs_and_keeps_its_checkpoint_passes():
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (replace(CONTINUED, running=True), "Wait for it with `awaitTermination()`"),
+        (replace(CONTINUED, running=True), "wait for the end with `awaitTermination()`"),
         (replace(CONTINUED, elsewhere=True), "into the lesson's table"),
         (replace(CONTINUED, kept=False), "the next call could not go on"),
         (replace(CONTINUED, missing=250, commits=0), "0 is not above 2"),

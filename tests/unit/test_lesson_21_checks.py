@@ -51,7 +51,7 @@ def test_several_tasks_of_any_number_pass(parsed):
         (replace(ALL, missing=12), "12 orders are missing"),
         (replace(ALL, other=3), "3 orders are doubled"),
         (replace(ALL, rows=0, parsed={}, elsewhere=True), "Nothing was written"),
-        (replace(ALL, rows=0, parsed={}, running=True), "still running after 300 seconds"),
+        (replace(ALL, rows=0, parsed={}, running=True), "still running after 120 seconds"),
     ],
 )
 def test_one_busy_task_or_a_wrong_table_is_named(facts, reason):

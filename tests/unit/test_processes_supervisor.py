@@ -11,6 +11,7 @@ from lab_env.pipeline.handle import Writer
 from lab_env.processes import supervisor
 from lab_env.services import SERVICES, kafka, metastore, trino
 from lab_env.settings import CREDENTIALS, Endpoints, settings
+from lab_env.shop import load
 
 SECRET = "a-secret-of-the-store"
 
@@ -45,6 +46,20 @@ def description(name: str) -> str:
 def test_a_service_that_does_not_read_the_store_gets_no_credentials(external, name):
     assert SECRET not in description(name)
     assert json.loads(description(name))["env"]["LAB_S3_BUCKET"] == "passed-on"
+
+
+def test_a_load_gets_no_credentials(external, monkeypatch, tmp_path):
+    given = {}
+
+    def popen(command, env, **more):
+        given.update(env)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(load, "ensure_topic", lambda bootstrap, topic: None)
+    monkeypatch.setattr(load.subprocess, "Popen", popen)
+    with pytest.raises(FileNotFoundError):
+        load.Load("127.0.0.1:1", "t", tmp_path, show=False).start()
+    assert given["LAB_S3_BUCKET"] == "passed-on" and SECRET not in given.values()
 
 
 @pytest.mark.parametrize("name", ["metastore", "trino"])

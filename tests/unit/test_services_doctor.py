@@ -37,6 +37,13 @@ def test_secret_settings_are_named_but_not_shown(monkeypatch):
     assert "-key" not in fact
 
 
+def test_a_lab_that_others_can_reach_is_among_the_findings(monkeypatch):
+    assert finding("network").verdict == "ok"
+    monkeypatch.setenv("LAB_BIND", "0.0.0.0")
+    settings.cache_clear()
+    assert finding("network").verdict == "warn"
+
+
 def test_one_wrong_setting_is_said_once_and_nothing_else(tmp_path):
     done = lab("doctor", home=tmp_path / "lab", LAB_KAFKA_PORT="99999")
     assert done.returncode == 1

@@ -145,6 +145,12 @@ def test_the_minio_that_set_up_built_passes_the_trial():
     assert minio_program._failure(built) == ""
 
 
+def test_a_minio_that_starts_is_tried_as_a_store(monkeypatch):
+    monkeypatch.setattr(minio_program, "_wait_until_ready", lambda process, url: "")
+    monkeypatch.setattr(minio_program, "_wrong_answer", lambda client: "it loses what it is given")
+    assert minio_program._failure(Path("/bin/true")) == "it loses what it is given"
+
+
 def test_a_bucket_outside_the_first_region_is_made_with_its_place():
     assert minio._location("us-east-1") == {}
     assert minio._location("eu-central-1") == {

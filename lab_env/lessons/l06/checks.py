@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cache
 
 from lab_env import store
 from lab_env.course.answers import Unreadable, as_int, as_number, as_rows
@@ -15,7 +16,7 @@ from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.table import DataFile, FileSlice, Snapshot
 from lab_env.hudi.timeline import to_seconds
 from lab_env.lessons.l06.figures import Work, batches_of
-from lab_env.lessons.table_copies import copy_table, scratch_copy
+from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 WAITS_S = 60.0  # for a compaction of three rows, also on a machine that does other work
@@ -227,30 +228,28 @@ class AsFreshAsNeeded:
     @staticmethod
     def judge(facts: BoardAnswer) -> Passed | NotYet:
         """The board is that of the base file, and as fresh as it has to be, by one compaction."""
-        shown, base = _in_words(facts.revenue), _in_words(facts.base)
         if facts.revenue == facts.base:
             return _verdict_on(facts.tables[-1])
+        why = f"The base file has the statuses {' and '.join(facts.base)}, each with its own sum."
         if facts.revenue == facts.merged:
-            return NotYet(
-                f"Your board shows {shown}. That is the answer of a snapshot query: it merges the "
-                f"log. The base file alone has {base}."
-            )
-        return NotYet(f"Your board shows {shown}; the base file has {base}.")
+            why = f"That is the answer of a snapshot query: it merges the log. {why}"
+        return NotYet(f"Your board shows {_in_words(facts.revenue)}. {why}")
 
 
-# Of the check's table: its base file has batch 1, and its log has batch 2.
+# Prices of the check's three orders, by chance: nobody can know the board without a query.
+PRICES = tuple(Decimal(random.randint(101, 999)) / 100 for _ in range(3))
+# Its base file has batch 1, the first order new and the others paid; its log has batch 2.
 REVENUE = {
-    "base": {"new": Decimal("2.20"), "paid": Decimal("11.00")},
-    "merged": {"shipped": Decimal("19.80")},
+    "base": {"new": 2 * PRICES[0], "paid": 2 * (PRICES[1] + PRICES[2])},
+    "merged": {"shipped": 3 * sum(PRICES)},
 }
 
 
+@cache  # of a call that was interrupted, nothing is used
 def _with_a_log(lab) -> str:
     """The path of a table with one log on its base file, written at the first call."""
-    path = lab.path("exercise/board_with_log")
-    if not lab.files(path):
-        copy_table(lab, _just_compacted(lab), path)
-        _write_board(lab, path, 2, {"hoodie.compact.inline": "false"})
+    path = scratch_copy(lab, _just_compacted(lab), "board_with_log")
+    _write_board(lab, path, 2, {"hoodie.compact.inline": "false"})
     return path
 
 
@@ -271,7 +270,7 @@ def _in_words(revenue: dict[str, Decimal]) -> str:
 def _freshness(lab, answer, may_lag: int) -> Freshness:
     """Write one batch more than the board may lag to a table without logs; look after each."""
     if not hasattr(answer, "items"):
-        raise Unreadable("Your function has to return a dictionary of options.")
+        raise Unreadable("`inline_options` has to return a dictionary of options.")
     options = {str(name): _as_option(value) for name, value in answer.items()}
     if (TABLE | options)[TABLE_TYPE] != TABLE[TABLE_TYPE]:
         # The table here keeps its type; the lesson's next one would be made with the answer's.
@@ -308,27 +307,25 @@ def _verdict_on(board: Freshness) -> Passed | NotYet:
     return Passed("Each board is as fresh as it has to be, by one compaction.")
 
 
+@cache
 def _just_compacted(lab) -> str:
     """The path of a table of two batches without logs, written at the first call."""
-    path = lab.path("exercise/compacted_board")
-    if not lab.files(path):
-        inline = {
-            "hoodie.compact.inline": "true",
-            "hoodie.compact.inline.max.delta.commits": "2",
-        }
-        for batch in range(2):
-            _write_board(lab, path, batch, inline)
+    path = lab.scratch("compacted_board")
+    inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
+    for batch in range(2):
+        _write_board(lab, path, batch, inline)
     return path
 
 
 def _write_board(lab, path: str, batch: int, options: dict[str, str]) -> None:
     """Upsert a batch of the same three orders."""
+    first, second, third = PRICES
     rows = lab.spark.sql(f"""
         SELECT order_id, {batch} AS batch, '2026-11-20' AS partition_date,
                CASE WHEN {batch} > 1 THEN 'shipped' ELSE before END AS status,
                CAST(price * ({batch} + 1) AS DECIMAL(12,2)) AS amount,
                TIMESTAMP '2026-11-20 12:00:00' + make_interval(0, 0, 0, 0, 0, {batch}) AS order_ts
-        FROM VALUES ('O-17', 'new', 1.10), ('O-18', 'paid', 2.20), ('O-19', 'paid', 3.30)
+        FROM VALUES ('O-17', 'new', {first}), ('O-18', 'paid', {second}), ('O-19', 'paid', {third})
              AS orders(order_id, before, price)
     """)
     rows.write.format("hudi").options(**(TABLE | options)).mode("append").save(path)

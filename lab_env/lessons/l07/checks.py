@@ -380,7 +380,7 @@ class LooksAgain:
                 f"{then}failed: a file was not found. Your DataFrame was opened before the "
                 "cleaning, and its plan names files that are gone."
             )
-        if facts.second == facts.first:
+        if facts.second == facts.first != facts.true_second:
             return NotYet(
                 f"{then}says the same, {board_text(facts.second)}. The table says "
                 f"{board_text(facts.true_second or {})}. Ask it again at each call."

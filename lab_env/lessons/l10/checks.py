@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -256,6 +256,7 @@ class WentBack:
         left: number of writes on the timeline after the restore.
         restored: whether the timeline has a restore.
         rows_then: whether the table has the rows of the marked write.
+        any_time: whether it was restored by the time of a write that has no savepoint.
     """
 
     wanted: int
@@ -264,6 +265,7 @@ class WentBack:
     left: int
     restored: bool = False
     rows_then: bool = False
+    any_time: bool = False
 
 
 @check_of("10.3")
@@ -285,6 +287,10 @@ class GoesBack:
             marked = tuple(n for n, requested in enumerate(writes, 1) if requested in saved)
             if marked != (wanted,):
                 return WentBack(wanted, len(writes), marked, left=len(writes))
+            with suppress(Exception):  # Hudi refuses: this write has no savepoint
+                go_back(name, writes[0])
+            if any(instant.action == "restore" for instant in lab.xray(path).instants):
+                return WentBack(wanted, len(writes), marked, left=wanted, any_time=True)
             go_back(name, writes[wanted - 1])
         timeline = lab.xray(path).instants
         # The amount of O-n is n and the number of writes before this one.
@@ -311,10 +317,15 @@ class GoesBack:
                 f"{asked}and the savepoint is on write {found}. `mark` gets the requested time of "
                 "the write."
             )
+        if facts.any_time:
+            return NotYet(
+                "Given the time of a write without a savepoint, your `go_back` restored the table. "
+                "Without a time Hudi takes the newest savepoint: pass `requested` on."
+            )
         if not facts.restored:
             why = "The procedure that undoes all of them at once leaves a restore."
             if facts.left == facts.writes:
-                why = "Time travel only looks back, and leaves the table as it is."
+                why = "The table is as it was. (Time travel only looks back.)"
             if facts.left > facts.writes:
                 why = "Rows that are written again make one more write, and take none away."
             return NotYet(
@@ -528,15 +539,13 @@ def _named(lab, path: str) -> Generator[str]:
         lab.spark.sql(f"DROP TABLE {name}")
 
 
+@cache  # of a call that was interrupted, nothing is used
 def _four_writes(lab) -> str:
     """The path of a table like the lesson's, to be copied; written at the first call."""
-    path = lab.path("exercise/four_writes")
-    if not lab.files(path):
-        for number in range(4):
-            rows = make_changes(
-                lab, "id BETWEEN 1 AND 25", "new", f"09:{number}0", f"{number} + id"
-            )
-            rows.write.format("hudi").options(**TABLE).mode("append").save(path)
+    path = lab.scratch("four_writes")
+    for number in range(4):
+        rows = make_changes(lab, "id BETWEEN 1 AND 25", "new", f"09:{number}0", f"{number} + id")
+        rows.write.format("hudi").options(**TABLE).mode("append").save(path)
     return path
 
 

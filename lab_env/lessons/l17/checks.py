@@ -21,9 +21,11 @@ from lab_env.hudi.timeline import Instant, parse_data_name
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l17.damage import RIGHT
 from lab_env.lessons.l17.receipts import IDENTIFIER, NONE, read_receipts, receipts_in
+from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.checkpoint import FIRST_OFFSETS, read_checkpoint
 
+STREAM_TIMEOUT_S = 120  # for the stream of 17.2, which takes some seconds
 WITH_A_GAP = "orders_with_a_gap"  # a copy of the table from before the lesson repairs it
 DEEDS = ("write", "skip")
 SHOWN_FIRST = ((7, 6, 6), (7, 6, 7), (7, 7, 7), (NONE, NONE, 9), (NONE, NONE, NONE))
@@ -188,13 +190,8 @@ class GoesOn:
         if not missing + wrong:
             raise Unreadable("The copy of the table has no gap. Run the lesson from its start.")
         known, checkpoints = read_receipts(lab, path, lab.path("none")).table, _checkpoints(lab)
-        active = {query.id for query in lab.spark.streams.active}
-        try:
+        with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
             answer(path, checkpoint)
-        finally:
-            left_running = [query for query in lab.spark.streams.active if query.id not in active]
-            for query in left_running:
-                query.stop()
         made = _checkpoints(lab) - checkpoints
         picture = lab.xray(path)
         added = [picture.commit(name) for name in picture.completed_writes if name not in earlier]
@@ -214,7 +211,7 @@ class GoesOn:
             else 0,
             known=known,
             kept=checkpoint in made,
-            running=bool(left_running),
+            running=stopped.late or stopped.left,
             elsewhere=len(lab.xray(lab.path("orders")).completed_writes) != own,
         )
 
@@ -223,8 +220,9 @@ class GoesOn:
         """Nothing missing, nothing wrong, and a checkpoint to go on from; else the reason."""
         if facts.running:
             return NotYet(
-                "Your function returned while its stream was still at work. Wait for it with "
-                "`awaitTermination()`."
+                "Your stream was still at work when your function returned, or after "
+                f"{STREAM_TIMEOUT_S} seconds. Take the trigger that ends, and wait for the end "
+                "with `awaitTermination()`."
             )
         if facts.elsewhere:
             return NotYet("Your function wrote into the lesson's table. Write to the path it gets.")
@@ -531,18 +529,10 @@ class WhoMissesAFile:
         facts = Noticed((RIGHT[0], paid), (RIGHT[1], paid), _two_counts(answer(intact, True)))
         if facts.said != facts.whole:
             return facts
-        listed = found = None
-        with suppress(Exception):  # as it should: the file that the list names is not there
-            listed = [answer(lost, True)]
-        if listed:
-            return replace(facts, listed=_two_counts(*listed))
-        try:
-            found = answer(lost, False)
-        except Exception as error:
-            if "FileNotFoundException" not in str(error):
-                raise
-            return facts
-        return replace(facts, found=_two_counts(found))
+        listed = _counts_unless_lost(answer, lost, True)
+        if listed is not None:
+            return replace(facts, listed=listed)
+        return replace(facts, found=_counts_unless_lost(answer, lost, False))
 
     @staticmethod
     def judge(facts: Noticed) -> Passed | NotYet:
@@ -595,6 +585,17 @@ def _intact_and_lost(lab) -> tuple[str, str, int]:
     lost = scratch_copy(lab, intact, "lost")
     s3.delete_object(Bucket=bucket, Key=f"{store.key_of(lost)}/{base.key}")
     return intact, lost, RIGHT[1] - unpaid
+
+
+def _counts_unless_lost(answer, address: str, metadata: bool) -> Counts | None:
+    """What the function says of a table; None if a file is not found."""
+    try:
+        said = answer(address, metadata)
+    except Exception as error:  # Spark's own exception comes through Py4J
+        if "FileNotFoundException" not in str(error):
+            raise
+        return None
+    return _two_counts(said)
 
 
 def _two_counts(answer) -> Counts:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_env import store
+from lab_env.course.answers import as_int
 from lab_env.hudi.table import DataFile
 
 RIGHT = (100, 30)  # what the lesson's table says when nothing is damaged: orders, and paid ones
@@ -100,7 +101,7 @@ def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
         found = [reason for text, reason in REASONS.items() if text in said]
         return f"{ERROR}: {found[0] if found else type(error).__name__}"
     orders, paid = counts
-    return f"{orders} orders, {paid} paid"
+    return f"{as_int(orders)} orders, {as_int(paid or 0)} paid"
 
 
 def show_verdicts(found: Mapping[str, Mapping[str, str]]) -> str:

@@ -11,10 +11,11 @@ from lab_env.course.answers import Unreadable, as_int, as_number, plain
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l21.tasks import table_of
+from lab_env.lessons.streams import own_streams_stopped
 
 CORES = 2  # of the lab's cluster
 MOST_OF_ONE_TASK = 0.75  # share of the rows: with more, one core does most of the work
-QUERY_SECONDS = 300
+QUERY_SECONDS = 120
 TOPIC = "orders"  # the lesson's topic of one partition
 NEAR = 1e-6  # a number of cores this close to a whole one may be rounded either way
 
@@ -68,16 +69,15 @@ class EveryCoreParses:
         earlier = {query.id for query in spark.streams.active}
         shuffle = spark.conf.get("spark.sql.shuffle.partitions")
         try:
-            answer(topic, table, checkpoint)
-            started = [query for query in spark.streams.active if query.id not in earlier]
-            ended = all(query.awaitTermination(QUERY_SECONDS) for query in started)
+            with own_streams_stopped(spark, QUERY_SECONDS) as stopped:
+                answer(topic, table, checkpoint)
+                for query in spark.streams.active:
+                    if query.id not in earlier:
+                        query.awaitTermination()
         finally:
             set_to = spark.conf.get("spark.sql.shuffle.partitions")
             spark.conf.set("spark.sql.shuffle.partitions", shuffle)
-            for query in spark.streams.active:
-                if query.id not in earlier:
-                    query.stop()
-        if not ended:
+        if stopped.late:
             return BothCores(0, {}, running=True)
         if not lab.files(f"{table}/.hoodie"):
             return BothCores(0, {}, elsewhere=True)
