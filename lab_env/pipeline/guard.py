@@ -221,6 +221,22 @@ def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: s
     return ""
 
 
+def drop_unmade(endpoints: Endpoints, table: str) -> None:
+    """Delete what is left of a table whose writer was killed while it made it.
+
+    Hudi makes the folders of `.hoodie`, then the file with the table's properties, then the first
+    instant. Folders alone are no table, and no stream can start with them (1.1.1). Hudi Streamer
+    makes such a table anew (apache/hudi#6862), the sink of a stream does not.
+
+    Args:
+        endpoints: where the store is.
+        table: its path, `s3a://...`.
+    """
+    folder = store.key_of(table).rstrip("/") + "/.hoodie/"
+    if not any(store.list_objects(endpoints, folder)):  # it passes over folders
+        store.delete_prefix(endpoints, folder)
+
+
 def _check_metadata(endpoints: Endpoints, table: str) -> None:
     """Refuse a table whose metadata table has a damaged log."""
     if damage := damaged_metadata(StoredTable(endpoints, table)):

@@ -27,7 +27,7 @@ class FakeStore:
 
     def list_objects(self, endpoints, prefix):
         for key in sorted(self.objects):
-            if key.startswith(prefix):
+            if key.startswith(prefix) and not key.endswith("/"):
                 yield StoredObject(key, len(self.objects[key]), None)
 
     def read(self, endpoints, key):
@@ -38,6 +38,9 @@ class FakeStore:
 
     def put_object(self, Bucket, Key, Body):
         self.objects[Key] = Body
+
+    def delete_prefix(self, endpoints, prefix):
+        self.objects = {key: body for key, body in self.objects.items() if prefix not in key}
 
     def commit(self, instant: str, batch: int | None, identifier=OWN, action="commit"):
         """A complete write; without a batch it is a compaction."""
@@ -57,7 +60,7 @@ class FakeStore:
 @pytest.fixture
 def fake(monkeypatch):
     made = FakeStore()
-    for name in ("list_objects", "read", "client"):
+    for name in ("list_objects", "read", "client", "delete_prefix"):
         monkeypatch.setattr(guard.store, name, getattr(made, name))
     return made
 
@@ -167,3 +170,13 @@ def test_a_writer_ends_with_the_sentence_and_the_next_step(fake, tmp_path, monke
     told = json.loads((tmp_path / "w" / "state.json").read_text())
     assert told["state"] == "failed" and "has batch 4" in told["error"]
     assert "Next step: put the right checkpoint back" in told["error"]
+
+
+def test_of_a_table_that_is_none_yet_only_the_folders_go(fake):
+    folders = {f"x/orders_cow/.hoodie/{name}": b"" for name in ("", "timeline/")}
+    fake.objects |= folders | {"x/orders_cow_2/.hoodie/": b""}
+    guard.drop_unmade(HERE, TABLE)
+    assert fake.objects == {"x/orders_cow_2/.hoodie/": b""}
+    fake.objects = folders | {"x/orders_cow/.hoodie/hoodie.properties.backup": b"a=b"}
+    guard.drop_unmade(HERE, TABLE)
+    assert len(fake.objects) == 3

@@ -49,6 +49,7 @@ def test_the_port_is_part_of_the_url():
 
 @pytest.mark.parametrize("lock", ["zoo:2181", ""])
 def test_a_writer_with_a_lock_uses_it_for_each_table_of_hudi(monkeypatch, tmp_path, lock):
+    monkeypatch.setattr(writer.guard, "drop_unmade", lambda *_: None)
     monkeypatch.setattr(writer.guard, "check_clock", lambda *_: None)
     monkeypatch.setattr(writer.guard, "claim_table", lambda *_: "a-stream")
     monkeypatch.setattr(writer.guard, "table_receipt", lambda *_: None)
@@ -69,6 +70,7 @@ def test_a_new_table_has_a_bucket_per_core_and_an_old_one_keeps_what_it_has(
     monkeypatch.setenv("LAB_SPARK_MASTER", f"local[{cores}]")
     settings.cache_clear()
     receipt = known and writer.guard.Receipt("a-stream", 3, "1", known)
+    monkeypatch.setattr(writer.guard, "drop_unmade", lambda *_: None)
     monkeypatch.setattr(writer.guard, "check_clock", lambda *_: None)
     monkeypatch.setattr(writer.guard, "claim_table", lambda *_: "a-stream")
     monkeypatch.setattr(writer.guard, "table_receipt", lambda *_: receipt)
