@@ -239,9 +239,9 @@ class AsFreshAsNeeded:
 # Prices of the check's three orders, by chance: nobody can know the board without a query.
 PRICES = tuple(Decimal(random.randint(101, 999)) / 100 for _ in range(3))
 # Its base file has batch 1, the first order new and the others paid; its log has batch 2.
-REVENUE = {
+REVENUE: dict[str, dict[str, Decimal]] = {
     "base": {"new": 2 * PRICES[0], "paid": 2 * (PRICES[1] + PRICES[2])},
-    "merged": {"shipped": 3 * sum(PRICES)},
+    "merged": {"shipped": 3 * sum(PRICES, Decimal())},
 }
 
 
