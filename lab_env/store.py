@@ -164,12 +164,13 @@ def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
     return len(keys)
 
 
-def delete_prefix(endpoints: Endpoints, prefix: str) -> int:
+def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False) -> int:
     """Delete every object below a prefix.
 
     Args:
         endpoints: where the store is.
         prefix: must end with `/`, so that a sibling with a longer name is spared.
+        markers_only: spare every object that is no folder marker.
 
     Returns:
         How many objects were deleted, folder markers included.
@@ -180,7 +181,8 @@ def delete_prefix(endpoints: Endpoints, prefix: str) -> int:
     deleted = 0
     pages = s3.get_paginator("list_objects_v2")
     for page in pages.paginate(Bucket=endpoints.bucket, Prefix=prefix):
-        keys = [{"Key": entry["Key"]} for entry in page.get("Contents", ())]
+        found = [entry["Key"] for entry in page.get("Contents", ())]
+        keys = [{"Key": key} for key in found if not markers_only or key.endswith("/")]
         if keys:
             s3.delete_objects(Bucket=endpoints.bucket, Delete={"Objects": keys, "Quiet": True})
             deleted += len(keys)

@@ -3,9 +3,11 @@
 A table's files contain no absolute path, so a copy is a table, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from lab_env import store
+from lab_env.course.answers import Unreadable
 from lab_env.hudi.timeline import Instant, parse_timeline_key
 
 
@@ -40,6 +42,30 @@ def scratch_copy(lab, source: str, name: str) -> str:
     target = lab.scratch(name)
     overlay_table(lab, source, target)
     return target
+
+
+@contextmanager
+def left_alone(lab, path: str) -> Generator[None]:
+    """Take back what the body adds to a table, for functions that have to write to another one.
+
+    It is for tables without cleaning, where a write only adds files.
+
+    Raises:
+        Unreadable: something was added.
+    """
+    present = {found.key for found in lab.files(path)}
+    added: list[str] = []
+    try:
+        yield
+    finally:
+        added += [found.key for found in lab.files(path) if found.key not in present]
+        for key in added:
+            store.client(lab.endpoints).delete_object(Bucket=lab.endpoints.bucket, Key=key)
+    if added:
+        raise Unreadable(
+            "Your function wrote into the lesson's own table, which has been undone. Write to the "
+            "path that it gets."
+        )
 
 
 def empty_copy(lab, source: str, name: str) -> str:

@@ -226,15 +226,16 @@ def drop_unmade(endpoints: Endpoints, table: str) -> None:
 
     Hudi makes the folders of `.hoodie`, then the file with the table's properties, then the first
     instant. Folders alone are no table, and no stream can start with them (1.1.1). Hudi Streamer
-    makes such a table anew (apache/hudi#6862), the sink of a stream does not.
+    makes such a table anew (apache/hudi#6862), the sink of a stream does not. Call it only where
+    no other job writes the table, or it may take the folders of one that is being made.
 
     Args:
         endpoints: where the store is.
         table: its path, `s3a://...`.
     """
-    folder = store.key_of(table).rstrip("/") + "/.hoodie/"
-    if not any(store.list_objects(endpoints, folder)):  # it passes over folders
-        store.delete_prefix(endpoints, folder)
+    prefix = store.key_of(table).rstrip("/") + "/"
+    if not any(store.list_objects(endpoints, prefix)):  # it passes over folders
+        store.delete_prefix(endpoints, f"{prefix}.hoodie/", markers_only=True)
 
 
 def _check_metadata(endpoints: Endpoints, table: str) -> None:

@@ -275,7 +275,7 @@ def read_source(spark, endpoints: Endpoints, job: Job):
 
 
 def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
-    """Make sure that a Hudi sink's checkpoint belongs to its table, and that there is a whole one.
+    """Make sure that a Hudi sink's checkpoint belongs to its table, which is whole or not there.
 
     Returns:
         The sink's further options, with the one that names the stream in the table's commits.
@@ -284,7 +284,8 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
         LabError: new events would be missing from the table without an error.
     """
     table, path = sinks.table_path(job.base, sink), sinks.checkpoint_path(job.base, sink)
-    guard.drop_unmade(endpoints, table)
+    if not job.lock:  # with one, another job may be making the table now
+        guard.drop_unmade(endpoints, table)
     guard.check_clock(endpoints, table, job.java_options)
     # Where several jobs write a table, Hudi wants each of its streams to be named.
     named = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}

@@ -748,11 +748,11 @@ import urllib.request
 
 # Without the proxy variables: the page is on this machine.
 browser = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-for _ in range(30):  # every second, until all users run and each operation was sent
+for _ in range(30):  # every second, until all users run and the page knows their rate
     time.sleep(1)
     with browser.open(f"{load.url}/stats/requests", timeout=10) as answer:
         page = json.load(answer)
-    if page["state"] == "running" and len(page["stats"]) > 3:
+    if page["state"] == "running" and page["user_count"] == 20 and page["total_rps"] > 50:
         break
 
 columns = ["method", "name", "num_requests", "num_failures", "current_rps", "median_response_time"]

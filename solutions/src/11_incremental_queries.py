@@ -420,7 +420,8 @@ def run(path, begin):
 # %% [markdown]
 # **A good place to pause.** To go on another day, write `lab = Lab.resume("11")` in place of
 # `lab = Lab.start("11")`. Run the cells of *Start*, in the last of them only the first line, and your
-# functions of 11.1 and 11.2. The rest needs nothing else.
+# functions of 11.1 and 11.2 (for one that is not solved, `lab.use_reference("11.1")` with its number). The rest
+# needs nothing else.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. The reflex is `max(_hoodie_commit_time)`, and the second reflex,
@@ -694,7 +695,7 @@ def stream_once(path, folder, checkpoint):
 
 # %%
 lab.use_reference("11.4")
-stream_paths = orders_path, lab.path("changes"), lab.path("_checkpoints/changes")
+stream_paths = orders_path, lab.scratch("changes"), lab.scratch("checkpoint")
 streams = [stream_once(*stream_paths)]
 write(make_orders("id = 19", "paid", "12:07"), orders_path)
 streams += [stream_once(*stream_paths)]
@@ -704,7 +705,7 @@ streamed
 # %% name="streaming-read"
 from lab_env.lessons.l11.figures import stream_offsets
 
-ends = stream_offsets(lab, lab.path("_checkpoints/changes"))
+ends = stream_offsets(lab, stream_paths[2])
 timeline = read_timeline(orders_path)
 newest = pd.Series(timeline["completed"].tail(2).tolist(), name="newest commits completed")
 pd.concat([newest, pd.Series(ends, name="offsets in the checkpoint")], axis=1)

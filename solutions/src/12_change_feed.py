@@ -457,7 +457,8 @@ assert list(stories["change feed"]) == [
 #
 # **A good place to pause.** To go on another day, write `lab = Lab.resume("12")` in place of
 # `lab = Lab.start("12")`. Run the cells of *Start* without the write, your function of 12.1 and the cells
-# that define `parsed` and `increment`. The rest needs nothing else.
+# that define `parsed` and `increment`; if 12.1 is not solved, `lab.use_reference("12.1")`, too. The rest needs
+# nothing else.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. Let people guess the number of change rows and name them, commit by
@@ -707,6 +708,15 @@ def write_totals(moved, upto, path):
 
 
 # %% wrong="12.4"
+# expect: a sum with NULL is NULL
+def write_totals(moved, upto, path):
+    kept = spark.read.format("hudi").load(path).select("customer_id", F.col("cents").alias("old"))
+    rows = moved.join(kept, "customer_id", "left").withColumn("cents", F.expr("cents + old"))
+    rows = rows.drop("old").withColumn("upto", F.lit(upto))
+    rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
+
+
+# %% wrong="12.4"
 # expect: has no row yet
 def write_totals(moved, upto, path):
     kept = spark.read.format("hudi").load(path).select("customer_id", F.col("cents").alias("old"))
@@ -729,7 +739,8 @@ def write_totals(moved, upto, path):
 
 
 # %% [markdown]
-# The job is your two functions, one after the other.
+# The job is your two functions, one after the other. Run the cell below that calls it only once: it adds to the
+# totals each time.
 
 
 # %%

@@ -595,7 +595,8 @@ assert late_orders == counter == 1
 # **A good place to pause.** To go on another day, write `lab = Lab.resume("14")` in place of
 # `lab = Lab.start("14")` in the first cell and run it. Run the other cells of *Start*, but **skip**
 # the one with `lab.replay`: the topic still has its orders. Then run the cell of exercise 14.1 and
-# the one that begins with `def run_to_the_end`, skip the rest, and go on below.
+# the one that begins with `def run_to_the_end`, skip the rest, and go on below. If 14.1 is not solved, run
+# `lab.use_reference("14.1")`, too.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 21 minutes. Draw the staircase before you show it. Common errors: "older
@@ -716,7 +717,7 @@ def per_customer(orders, length):
 # %%
 lab.use_reference("14.3")
 
-stores = {"in memory": lab.path("_checkpoints/in_memory")}
+stores = {"in memory": lab.scratch("in_memory")}
 customer_minutes = per_customer(night, "1 minute")
 runs = {"in memory": run_to_the_end(customer_minutes, "update", stores["in memory"])}
 state["watermark and window"] = rows_in_state(runs["in memory"])
@@ -752,7 +753,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 for name, changelog in (("RocksDB", "false"), ("RocksDB, changelog", "true")):
-    stores[name] = lab.path("_checkpoints/" + name.lower().replace(", ", "_"))
+    stores[name] = lab.scratch(name.lower().replace(", ", "_"))
     with spark_settings(spark, {PROVIDER: ROCKSDB, CHANGELOG: changelog}):
         runs[name] = run_to_the_end(customer_minutes, "update", stores[name])
 

@@ -240,6 +240,7 @@ def test_a_stream_that_brings_each_change_once_passes():
         ({"rows": (ONCE_READ, ONCE_READ)}, "the second call has brought 0"),
         ({"rows": (ONCE_READ, (*ONCE_READ, *READ_ON))}, "the second call has brought 3"),
         ({"rows": (ONCE_READ,), "returned": "builtins.NoneType"}, "no stream's query"),
+        ({"kept": False}, "no stream's state at `checkpoint`"),
     ],
 )
 def test_a_stream_that_forgets_runs_on_or_reads_elsewhere_gets_its_reason(facts, reason):

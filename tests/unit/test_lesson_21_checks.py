@@ -51,6 +51,7 @@ def test_several_tasks_of_any_number_pass(parsed):
         (replace(ALL, missing=12), "12 orders are missing"),
         (replace(ALL, other=3), "3 orders are doubled"),
         (replace(ALL, rows=0, parsed={}, elsewhere=True), "Nothing was written"),
+        (replace(ALL, batches=1), "hand `**options` to the source"),
         (replace(ALL, rows=0, parsed={}, running=True), "still running after 120 seconds"),
     ],
 )

@@ -39,8 +39,11 @@ class FakeStore:
     def put_object(self, Bucket, Key, Body):
         self.objects[Key] = Body
 
-    def delete_prefix(self, endpoints, prefix):
-        self.objects = {key: body for key, body in self.objects.items() if prefix not in key}
+    def delete_prefix(self, endpoints, prefix, markers_only=False):
+        doomed = {key for key in self.objects if key.startswith(prefix)}
+        for key in doomed:
+            if key.endswith("/") or not markers_only:
+                del self.objects[key]
 
     def commit(self, instant: str, batch: int | None, identifier=OWN, action="commit"):
         """A complete write; without a batch it is a compaction."""

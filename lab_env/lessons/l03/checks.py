@@ -658,8 +658,11 @@ def spans_of(answer) -> tuple[dict[int, tuple[int, int]], int]:
     from pyspark.sql import functions as F
 
     if not isinstance(answer, DataFrame):
-        kind = "nothing" if answer is None else f"a {type(answer).__name__}"
-        raise Unreadable(f"Your function returned {kind}; a DataFrame of records is expected.")
+        module = type(answer).__module__.partition(".")[0]
+        kind = "nothing" if answer is None else f"a {module}.{type(answer).__name__}"
+        raise Unreadable(
+            f"Your function returned {kind}; a DataFrame of records is expected, of Spark."
+        )
     if answer.isStreaming:
         raise Unreadable(
             "Your function returned a stream. Read the topic at rest: `spark.read`, which takes "

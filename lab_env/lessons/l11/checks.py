@@ -484,12 +484,14 @@ class Streamed:
         due: what has to be there after each call.
         active: whether a stream still ran when the function had returned.
         returned: the type of what it returned, if that was no query.
+        kept: whether the checkpoint is where it was to be.
     """
 
     rows: tuple[Rows, ...]
     due: tuple[Rows, Rows]
     active: bool = False
     returned: str = ""
+    kept: bool = True
 
 
 @check_of("11.4")
@@ -516,7 +518,8 @@ class StreamsTheChanges:
             returned = "" if isinstance(query, StreamingQuery) else _type_of(query)
             if active or returned or found[-1] != due[len(found) - 1]:
                 break  # it cannot become right any more
-        return Streamed(tuple(found), due, active, returned)
+        kept = bool(lab.files(f"{checkpoint}/offsets"))
+        return Streamed(tuple(found), due, active, returned, kept)
 
     @staticmethod
     def judge(facts: Streamed) -> Passed | NotYet:
@@ -546,6 +549,8 @@ class StreamsTheChanges:
                 f"The rows are right. But you return {facts.returned}, which is no stream's query: "
                 "the next cell asks the query how many rows it has read."
             )
+        if not facts.kept:
+            return NotYet("The rows are right, but there is no stream's state at `checkpoint`.")
         first, second = (len(rows) for rows in facts.rows)
         return Passed(
             f"{first:,} rows at the first call, {second - first} at the second, and an end each "

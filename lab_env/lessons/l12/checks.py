@@ -14,10 +14,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lab_env.course.answers import as_int, as_list, as_rows, as_text
+from lab_env.course.answers import Unreadable, as_int, as_list, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.errors import LabError
-from lab_env.lessons.table_copies import copy_table
+from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
+from lab_env.pipeline.options import DEMO_OPTIONS
 
 IMAGE = "order_id STRING, customer_id STRING, status STRING, cents BIGINT"
 LIVES = {  # the states of each order in the lesson's first four commits
@@ -25,6 +26,11 @@ LIVES = {  # the states of each order in the lesson's first four commits
     "O-17": ("new", "paid"),
     "O-13": ("new", "paid", None),
     "O-1001": (None, "new", None),
+}
+REVENUE = DEMO_OPTIONS | {  # as in the lesson
+    "hoodie.table.name": "revenue",
+    "hoodie.datasource.write.recordkey.field": "customer_id",
+    "hoodie.index.bloom.num_entries": "1000",
 }
 COLUMNS = ("op", "ts_ms", "before", "after")
 
@@ -319,8 +325,7 @@ class TotalsWithTheirBookmark:
     @staticmethod
     def observe(lab, answer: Callable) -> Totals:
         """Move the totals of two customers in a copy, and those of one who has none yet."""
-        revenue, path = lab.path("revenue"), lab.scratch("totals")
-        copy_table(lab, revenue, path)
+        path = scratch_copy(lab, _other_totals(lab), "totals")
         before = _totals(lab, path)
         newcomer = f"C-{random.randint(100, 999)}"
         touched = [*random.sample(sorted(before), 2), newcomer]
@@ -329,7 +334,8 @@ class TotalsWithTheirBookmark:
         upto = f"2999{random.randint(10**12, 10**13 - 1)}"
         rows = lab.spark.createDataFrame(list(moved.items()), "customer_id STRING, cents BIGINT")
         commits = len(lab.xray(path).completed_writes)
-        answer(rows, upto, path)
+        with left_alone(lab, lab.path("revenue")):
+            answer(rows, upto, path)
         made = len(lab.xray(path).completed_writes) - commits
         return Totals(before, moved, upto, _totals(lab, path), made)
 
@@ -359,7 +365,24 @@ class TotalsWithTheirBookmark:
 
 def _totals(lab, path: str) -> dict[str, tuple[int, str]]:
     rows = lab.spark.read.format("hudi").load(path).select("customer_id", "cents", "upto")
-    return {row[0]: (as_int(row[1]), as_text(row[2])) for row in rows.collect()}
+    found = {}
+    for name, cents, upto in rows.collect():
+        if cents is None:
+            raise Unreadable(f"The cents of {name} are NULL: a sum with NULL is NULL. `coalesce`.")
+        found[name] = (as_int(cents), as_text(upto))
+    return found
+
+
+@cache  # of a call that was interrupted, nothing is used
+def _other_totals(lab) -> str:
+    """A table like the lesson's `revenue` with other cents, to be copied; made once."""
+    path = scratch_copy(lab, lab.path("revenue"), "other_totals")
+    more = F.col("cents") + random.randint(100, 999)
+    rows = (
+        lab.spark.read.format("hudi").load(path).select("customer_id", more.alias("cents"), "upto")
+    )
+    rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
+    return path
 
 
 def _why_other_total(facts: Totals, name: str, cents: int) -> str:

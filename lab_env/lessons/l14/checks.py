@@ -377,6 +377,12 @@ class FinalSoonEnough:
                 f"Your query has emitted {clock(facts.early[0])}, and that minute is not final: "
                 f"the watermark {stands}. Which output mode waits until a window has ended?"
             )
+        if over := [m for m in facts.final if facts.emitted.get(m, 0) > facts.expected[m]]:
+            more = facts.emitted[over[0]] - facts.expected[over[0]]
+            return NotYet(
+                f"{clock(over[0])} has {more:,.2f} euro more than was ordered. Does your query "
+                "read `orders`?"
+            )
         revenue = sum((facts.expected[minute] for minute in facts.final), Decimal(0))
         due = [
             minute
@@ -384,8 +390,6 @@ class FinalSoonEnough:
             if minute + timedelta(minutes=1 + FINAL_WITHIN) <= facts.newest
         ]
         open_still = [minute for minute in due if minute not in facts.final]
-        if facts.lost < 0:
-            return NotYet(f"Your final minutes hold {-facts.lost:,.2f} euro more than was ordered.")
         if revenue and facts.lost > MAY_LOSE * revenue:
             return NotYet(
                 f"{facts.dropped} late orders were dropped, {facts.lost:,.2f} euro or "
@@ -448,6 +452,8 @@ class StateThatEnds:
         expected = by_customer(orders, 1)
         others = some_orders(secrets.randbelow(1_000_000))
         windows = answer(at_rest(lab, others), f"{OTHER_LENGTH} minutes")
+        if getattr(windows, "isStreaming", False):
+            raise Unreadable("Given orders at rest, your function returned a stream: use `orders`.")
         found = amounts_by(windows, "customer_id", "start")
         due = by_customer(others, OTHER_LENGTH)
         batches = [batch for batch in progress if batch["numInputRows"]]

@@ -15,7 +15,7 @@ from decimal import Decimal
 from lab_env.course.answers import as_bool, as_frame, as_int, as_number, as_rows, as_text, plain
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.streams import own_streams_stopped
-from lab_env.lessons.table_copies import copy_table
+from lab_env.lessons.table_copies import copy_table, left_alone
 from lab_env.shop.topics import topic_end_offsets
 
 STREAM_TIMEOUT_S = 120  # for a stream of 15.2, which takes a few seconds
@@ -440,8 +440,12 @@ class DeleteByHand:
         path = lab.scratch("delete")
         copy_table(lab, lab.path("orders"), path)
         before, commits = _rows_by_order(lab, path), _commits(lab, path)
-        wanted = random.sample(sorted(before), 3)
-        answer(list(wanted), path)
+        days = Counter(row[-1] for row in before.values())
+        other_day = [order for order, row in before.items() if row[-1] != max(days, key=days.get)]
+        one = random.choice(sorted(other_day or before))  # so no partition can be guessed
+        wanted = [one, *random.sample(sorted(before.keys() - {one}), 2)]
+        with left_alone(lab, lab.path("orders")):
+            answer(list(wanted), path)
         after = _rows_by_order(lab, path)
         others = before.keys() - set(wanted)
         return Deleted(

@@ -15,8 +15,8 @@ from lab_env.course.answers import Unreadable, as_frame, plain
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l16.figures import counts_of, send_events
-from lab_env.lessons.streams import in_batches, scratch_topic, started
-from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.streams import in_batches, own_streams_stopped, scratch_topic, started
+from lab_env.lessons.table_copies import left_alone, scratch_copy
 
 KNOWN = ("order_id", "status", "amount", "delivery")
 EVENT_V2 = (
@@ -271,7 +271,17 @@ class TwoAppVersions:
         first.append(_changed(having[0], "new", "HELLO", order_id="O-9001"))
         second = [_changed(row, "returned", None, hour=23) for row in (having[0], lacking[2])]
         checkpoint = lab.scratch("checkpoint")
-        _wait_for(started(answer(_streamed(lab, first, second), path, checkpoint)))
+        changes = _streamed(lab, first, second)
+        with (
+            left_alone(lab, lab.path("orders")),
+            own_streams_stopped(lab.spark, QUERY_TIMEOUT_S) as stopped,
+        ):
+            started(answer(changes, path, checkpoint)).awaitTermination()
+        if stopped.late:
+            raise Unreadable(
+                f"Your query was still running after {QUERY_TIMEOUT_S} s: the trigger "
+                "`availableNow` ends it when it has read everything."
+            )
         if not lab.files(f"{checkpoint}/commits"):
             raise Unreadable("No batch is committed at `checkpoint`.")
         after = rows_of(path).to_pylist()
@@ -345,16 +355,6 @@ def _as_event(change: Mapping) -> dict:
         "amount": float(change["amount"]),
         "order_ts": change["order_ts"].strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-
-
-def _wait_for(query) -> None:
-    """Wait until a query has ended, and raise what it failed with."""
-    if not query.awaitTermination(QUERY_TIMEOUT_S):
-        query.stop()
-        raise Unreadable(
-            f"Your query was still running after {QUERY_TIMEOUT_S} s: the trigger `availableNow` "
-            "ends it when it has read everything."
-        )
 
 
 def _changed(row: Mapping, status: str, coupon: str | None, hour: int = 22, **more) -> dict:

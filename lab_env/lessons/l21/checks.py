@@ -11,7 +11,8 @@ from lab_env.course.answers import Unreadable, as_int, as_number, plain
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l21.tasks import table_of
-from lab_env.lessons.streams import own_streams_stopped
+from lab_env.lessons.streams import own_streams_stopped, started
+from lab_env.shop.topics import topic_end_offsets
 
 CORES = 2  # of the lab's cluster
 MOST_OF_ONE_TASK = 0.75  # share of the rows: with more, one core does most of the work
@@ -30,6 +31,7 @@ class BothCores:
     Args:
         rows: of the table.
         parsed: rows by the task that parsed them.
+        batches: that it took, asked for two.
         missing: orders that the ledger has and the table has not.
         stale: orders of an older version.
         other: orders that are doubled, not erased or changed.
@@ -41,6 +43,7 @@ class BothCores:
 
     rows: int
     parsed: dict[int, int]
+    batches: int = 2
     missing: int = 0
     stale: int = 0
     other: int = 0
@@ -66,19 +69,20 @@ class EveryCoreParses:
             raise Unreadable("A function of a topic, a table and a checkpoint is expected.")
         spark, topic = lab.spark, lab.topic(TOPIC)
         table, checkpoint = lab.scratch("orders"), lab.scratch("checkpoint")
-        earlier = {query.id for query in spark.streams.active}
         shuffle = spark.conf.get("spark.sql.shuffle.partitions")
+        half = sum(topic_end_offsets(lab.endpoints.kafka_bootstrap, topic).values()) // 2 + 1
         try:
             with own_streams_stopped(spark, QUERY_SECONDS) as stopped:
-                answer(topic, table, checkpoint)
-                for query in spark.streams.active:
-                    if query.id not in earlier:
-                        query.awaitTermination()
+                query = started(answer(topic, table, checkpoint, maxOffsetsPerTrigger=half))
+                waited = not query.isActive
+                query.awaitTermination()
         finally:
             set_to = spark.conf.get("spark.sql.shuffle.partitions")
             spark.conf.set("spark.sql.shuffle.partitions", shuffle)
         if stopped.late:
             return BothCores(0, {}, running=True)
+        if waited:
+            raise Unreadable("Your query had ended when your function returned: do not wait in it.")
         if not lab.files(f"{table}/.hoodie"):
             return BothCores(0, {}, elsewhere=True)
         found = read_table(table)
@@ -87,6 +91,7 @@ class EveryCoreParses:
         compared = lab.ledger(topic).reconcile_table(found)
         return BothCores(
             rows=len(found),
+            batches=sum(report["numInputRows"] > 0 for report in query.recentProgress),
             parsed={int(task): rows for task, rows in Counter(found["parsed_by"]).items()},
             missing=compared.missing,
             stale=compared.stale,
@@ -117,6 +122,11 @@ class EveryCoreParses:
             )
         if facts.other:
             return NotYet(f"{facts.other:,} orders are doubled, altered or not erased.")
+        if both and facts.batches < 2:
+            return NotYet(
+                "`maxOffsetsPerTrigger` had no effect: hand `**options` to the source. The rest of "
+                "the lesson does."
+            )
         if both:
             return Passed(
                 f"{len(facts.parsed)} tasks parsed, the largest of them {facts.most:.0%} of the "
