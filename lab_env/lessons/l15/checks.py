@@ -441,7 +441,7 @@ class DeleteByHand:
         copy_table(lab, lab.path("orders"), path)
         before, commits = _rows_by_order(lab, path), _commits(lab, path)
         days = Counter(row[-1] for row in before.values())
-        other_day = [order for order, row in before.items() if row[-1] != max(days, key=days.get)]
+        other_day = [order for order, row in before.items() if row[-1] != days.most_common(1)[0][0]]
         one = random.choice(sorted(other_day or before))  # so no partition can be guessed
         wanted = [one, *random.sample(sorted(before.keys() - {one}), 2)]
         with left_alone(lab, lab.path("orders")):
