@@ -140,6 +140,11 @@ def read(endpoints: Endpoints, key: str) -> bytes:
     return client(endpoints).get_object(Bucket=endpoints.bucket, Key=key)["Body"].read()
 
 
+def delete(endpoints: Endpoints, key: str) -> None:
+    """Delete an object; nothing happens if there is none."""
+    client(endpoints).delete_object(Bucket=endpoints.bucket, Key=key)
+
+
 def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
     """Copy every object below a prefix to another prefix.
 

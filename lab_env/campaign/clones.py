@@ -50,8 +50,7 @@ class Clone:
 
     def delete(self, key: str) -> str:
         """Delete an object, and its checksum beside it if there is one; returns the key."""
-        endpoints = self.group.endpoints
-        store.client(endpoints).delete_object(Bucket=endpoints.bucket, Key=key)
+        store.delete(self.group.endpoints, key)
         return key
 
     def run(self, **options) -> str:
@@ -132,7 +131,7 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
         raise RuntimeError(f"{source} has no file to damage")
     full = f"{prefix}{key}"
     if case.fault == "instant_gone":
-        store.client(group.endpoints).delete_object(Bucket=group.endpoints.bucket, Key=full)
+        store.delete(group.endpoints, full)
     elif case.fault == "instant_cut":
         cut(group.endpoints, full, keep=len(store.read(group.endpoints, full)) // 2)
     else:

@@ -33,6 +33,24 @@ def plain(value: Any) -> Any:
     return None if _is_missing(value) else value
 
 
+def kind_of(answer: Any) -> str:
+    """What somebody returned, in words: `nothing`, or for example `a DataFrame`."""
+    return "nothing" if answer is None else f"a {type(answer).__name__}"
+
+
+def type_of(answer: Any) -> str:
+    """The type with its package, for example `pandas.DataFrame`."""
+    kind = type(answer)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+
+
+def as_pair(answer: Any, parts: str) -> tuple:
+    """The two parts of an answer; `parts` says what is expected, for the learner."""
+    if not isinstance(answer, list | tuple) or len(answer) != 2:
+        raise Unreadable(f"{parts}.")
+    return tuple(answer)
+
+
 def as_bool(answer: Any) -> bool:
     """True or False, also as text (`"yes"`, `"no"`, `"true"`, `"false"`)."""
     value = plain(answer)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
 
-from lab_env.course.answers import Unreadable
+from lab_env.course.answers import Unreadable, kind_of
 
 
 def scratch_topic(lab) -> str:
@@ -40,9 +40,9 @@ def started(answer):
             "`.start()` does, and returns the query."
         )
     if not isinstance(answer, StreamingQuery):
-        kind = "nothing" if answer is None else f"a {type(answer).__name__}"
         raise Unreadable(
-            f"Your function returned {kind}; the running query is expected, which `start()` gives."
+            f"Your function returned {kind_of(answer)}; the running query is expected, which "
+            "`start()` gives."
         )
     return answer
 
@@ -59,14 +59,20 @@ class Stopped:
     late: bool = False
     left: bool = False
 
+    @property
+    def at_all(self) -> bool:
+        """Whether they did not all end by themselves before the function had returned."""
+        return self.late or self.left
+
 
 @contextmanager
-def own_streams_stopped(spark, seconds: float) -> Generator[Stopped]:
+def own_streams_stopped(spark, seconds: float, may_leave: bool = False) -> Generator[Stopped]:
     """Stop the streams that the body starts: those that run for too long, and what it leaves.
 
     Args:
         spark: the session.
         seconds: how long the body may wait for an end that may never come.
+        may_leave: let run what it leaves.
     """
     others = {query.id for query in spark.streams.active}
     stopped = Stopped()
@@ -85,6 +91,6 @@ def own_streams_stopped(spark, seconds: float) -> Generator[Stopped]:
         yield stopped
     finally:
         timer.cancel()
-        for query in own():
+        for query in [] if may_leave else own():
             stopped.left = True
             query.stop()

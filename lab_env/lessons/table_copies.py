@@ -54,13 +54,12 @@ def left_alone(lab, path: str) -> Generator[None]:
         Unreadable: something was added.
     """
     present = {found.key for found in lab.files(path)}
-    added: list[str] = []
     try:
         yield
     finally:
-        added += [found.key for found in lab.files(path) if found.key not in present]
+        added = [found.key for found in lab.files(path) if found.key not in present]
         for key in added:
-            store.client(lab.endpoints).delete_object(Bucket=lab.endpoints.bucket, Key=key)
+            store.delete(lab.endpoints, key)
     if added:
         raise Unreadable(
             "Your function wrote into the lesson's own table, which has been undone. Write to the "

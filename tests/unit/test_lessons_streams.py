@@ -45,3 +45,9 @@ def test_after_an_error_nothing_runs_on(spark):
         Query(spark, "left")
         raise ValueError("typing")
     assert spark.streams.active == []
+
+
+def test_what_may_be_left_runs_on(spark):
+    with own_streams_stopped(spark, 60, may_leave=True) as stopped:
+        left = Query(spark, "left")
+    assert spark.streams.active == [left] and not stopped.at_all

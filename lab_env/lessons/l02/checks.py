@@ -21,7 +21,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from lab_env.course.answers import Unreadable, as_int, as_list
+from lab_env.course.answers import Unreadable, as_int, as_list, kind_of
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.streams import scratch_topic
 from lab_env.shop.skew import CELEBRITY, marketplace_events
@@ -253,8 +253,8 @@ def _within(seconds: float, answer: Callable, *arguments) -> tuple[tuple[int, ..
     if error:
         raise error
     if not isinstance(events, list | tuple):
-        returned = "nothing" if events is None else f"a {type(events).__name__}"
-        raise Unreadable(f"Your function returned {returned}; a list of dictionaries is expected.")
+        kind = kind_of(events)
+        raise Unreadable(f"Your function returned {kind}; a list of dictionaries is expected.")
     try:
         return tuple(event["number"] for event in events), True
     except (TypeError, KeyError) as error:

@@ -2,19 +2,17 @@
 
 import json
 import secrets
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from threading import Timer
 
 import pandas as pd
 from confluent_kafka import Producer
 
 from lab_env import store
-from lab_env.course.answers import Unreadable
+from lab_env.course.answers import Unreadable, kind_of, type_of
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.lessons.streams import scratch_topic, started
+from lab_env.lessons.streams import own_streams_stopped, scratch_topic, started
 from lab_env.shop.events import EVENT_DDL, FIELDS
 from lab_env.shop.model import generate
 from lab_env.shop.topics import ensure_topic
@@ -414,7 +412,8 @@ class FilesWithAMemory:
         ended = _wait_for_end(query)
         query.stop()
         rows = _rows_in(lab, path)
-        with _all_stopped_after(lab.spark, 2 * TIMEOUT_S):  # or it waits in vain for the end
+        # An answer may wait in vain for the end of this one.
+        with own_streams_stopped(lab.spark, 2 * TIMEOUT_S, may_leave=True):
             query = start(more, processingTime="0 seconds")
         query.processAllAvailable()
         stayed = not query.awaitTermination(ENDS_WITHIN_S)
@@ -484,22 +483,6 @@ def _rows_in(lab, path: str) -> int:
     if not any(file.key.endswith(".json") for file in lab.files(path)):
         return 0
     return lab.spark.read.schema("text STRING").json(path).where("text = 'message'").count()
-
-
-@contextmanager
-def _all_stopped_after(spark, seconds: float) -> Generator[None]:
-    """Stop the session's streams if the block takes longer: an answer may wait for their end."""
-
-    def stop() -> None:
-        for query in spark.streams.active:
-            query.stop()
-
-    timer = Timer(seconds, stop)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _wait_for_end(query) -> bool:
@@ -658,8 +641,7 @@ def spans_of(answer) -> tuple[dict[int, tuple[int, int]], int]:
     from pyspark.sql import functions as F
 
     if not isinstance(answer, DataFrame):
-        module = type(answer).__module__.partition(".")[0]
-        kind = "nothing" if answer is None else f"a {module}.{type(answer).__name__}"
+        kind = "nothing" if answer is None else f"a {type_of(answer)}"
         raise Unreadable(
             f"Your function returned {kind}; a DataFrame of records is expected, of Spark."
         )
@@ -711,9 +693,8 @@ def _stream(rows):
     from pyspark.sql import DataFrame
 
     if not isinstance(rows, DataFrame):
-        kind = "nothing" if rows is None else f"a {type(rows).__name__}"
         raise Unreadable(
-            f"Your function returned {kind}; a stream is expected, described by Spark."
+            f"Your function returned {kind_of(rows)}; a stream is expected, described by Spark."
         )
     if not rows.isStreaming:
         raise Unreadable(

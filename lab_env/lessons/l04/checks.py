@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from lab_env.course.answers import Unreadable
+from lab_env.course.answers import Unreadable, as_pair, kind_of
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.reader import PROPERTIES
 from lab_env.lessons.l04.figures import COLUMNS, SAMPLE, with_month
@@ -66,9 +66,8 @@ class UpsertsOrders:
     @staticmethod
     def observe(lab, answer) -> OrdersTable:
         """Upsert the first event of each order, then all others; make a table of other options."""
-        if not isinstance(answer, list | tuple) or len(answer) != 2:
-            raise Unreadable("The options and the function are expected: `[ORDERS, upsert]`.")
-        options, upsert = answer
+        parts = "The options and the function are expected: `[ORDERS, upsert]`"
+        options, upsert = as_pair(answer, parts)
         if not hasattr(options, "items"):
             raise Unreadable("`ORDERS` has to be a dictionary of options.")
         path, other = lab.scratch("orders"), lab.scratch("other-orders")
@@ -245,9 +244,9 @@ class StreamIntoTable:
         reader = lab.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         query = answer(reader.parquet(source), path, checkpoint)
         if not hasattr(query, "recentProgress"):
-            kind = "nothing" if query is None else f"a {type(query).__name__}"
             raise Unreadable(
-                f"Your function returned {kind}; the query is expected, which `start()` gives."
+                f"Your function returned {kind_of(query)}; the query is expected, which `start()` "
+                "gives."
             )
         ended = _wait(query)
         found: dict[str, list[str]] = {}

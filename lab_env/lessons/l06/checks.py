@@ -11,10 +11,11 @@ from decimal import Decimal
 from functools import cache
 
 from lab_env import store
-from lab_env.course.answers import Unreadable, as_int, as_number, as_rows
+from lab_env.course.answers import Unreadable, as_int, as_number, as_pair, as_rows
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.table import DataFile, FileSlice, Snapshot
 from lab_env.hudi.timeline import to_seconds
+from lab_env.lessons.boards import board_text
 from lab_env.lessons.l06.figures import Work, batches_of
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
@@ -211,9 +212,8 @@ class AsFreshAsNeeded:
     @staticmethod
     def observe(lab, answer) -> BoardAnswer:
         """Ask for the board; write for one that may lag by a batch, and for another."""
-        if not isinstance(answer, list | tuple) or len(answer) != 2:
-            raise Unreadable("The two functions are expected: `[board, inline_options]`.")
-        board, inline_options = answer
+        parts = "The two functions are expected: `[board, inline_options]`"
+        board, inline_options = as_pair(answer, parts)
         shown = _revenue(board(_with_a_log(lab)))
         facts = BoardAnswer(shown, REVENUE["base"], REVENUE["merged"])
         if shown != facts.base:
@@ -233,7 +233,8 @@ class AsFreshAsNeeded:
         why = f"The base file has the statuses {' and '.join(facts.base)}, each with its own sum."
         if facts.revenue == facts.merged:
             why = f"That is the answer of a snapshot query: it merges the log. {why}"
-        return NotYet(f"Your board shows {_in_words(facts.revenue)}. {why}")
+        shown = board_text(facts.revenue) if facts.revenue else "no row"
+        return NotYet(f"Your board shows {shown}. {why}")
 
 
 # Prices of the check's three orders, by chance: nobody can know the board without a query.
@@ -261,10 +262,6 @@ def _revenue(answer) -> dict[str, Decimal]:
     if len({status for status, _ in rows}) < len(rows):
         raise Unreadable("Your board has two rows of one status.")
     return {str(status): round(as_number(revenue), 2) for status, revenue in rows}
-
-
-def _in_words(revenue: dict[str, Decimal]) -> str:
-    return ", ".join(f"{name} {amount}" for name, amount in sorted(revenue.items())) or "no row"
 
 
 def _freshness(lab, answer, may_lag: int) -> Freshness:
@@ -495,9 +492,7 @@ class CompactByAJob:
     @staticmethod
     def observe(lab, answer) -> CompactedCopy:
         """Copy the table, object by object, let the functions work on it, and X-ray it."""
-        if not isinstance(answer, list | tuple) or len(answer) != 2:
-            raise Unreadable("The two functions are expected: `[plan, run]`.")
-        plan, run = answer
+        plan, run = as_pair(answer, "The two functions are expected: `[plan, run]`")
         path = scratch_copy(lab, lab.path("async"), "left_by_stream")
         before = lab.xray(path)
         plan(path)

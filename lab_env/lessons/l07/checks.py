@@ -355,8 +355,7 @@ class LooksAgain:
             return Looked(first, true_first)
         copy_table(lab, source, path)
         for file in _replaced(newest):
-            key = f"{store.key_of(path)}/{file.key}"
-            store.client(lab.endpoints).delete_object(Bucket=lab.endpoints.bucket, Key=key)
+            store.delete(lab.endpoints, f"{store.key_of(path)}/{file.key}")
         try:
             second = _board(answer(path))
         except Exception as error:  # Spark's own exception comes through Py4J

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 
-from lab_env.course.answers import Unreadable, as_number, as_rows, as_text
+from lab_env.course.answers import Unreadable, as_number, as_pair, as_rows, as_text
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.hudi.timeline import Instant, from_seconds, to_seconds
 from lab_env.lessons.boards import Board, Orders, as_board, board_of, board_text
@@ -275,9 +275,7 @@ class GoesBack:
     @staticmethod
     def observe(lab, answer) -> WentBack:
         """Mark a write of a copy of a table, and if it is the right one, go back to it."""
-        if not isinstance(answer, list | tuple) or len(answer) != 2:
-            raise Unreadable("The two functions are expected: `[mark, go_back]`.")
-        mark, go_back = answer
+        mark, go_back = as_pair(answer, "The two functions are expected: `[mark, go_back]`")
         path = scratch_copy(lab, _four_writes(lab), "went_back")
         writes = [write.requested for write in _writes(lab, path)]
         wanted = secrets.choice([2, 3])

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from lab_env.course.answers import Unreadable, as_bool, as_rows, as_text
+from lab_env.course.answers import Unreadable, as_bool, as_rows, as_text, type_of
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.errors import LabError
 from lab_env.hudi.timeline import Instant
@@ -81,7 +81,7 @@ class ReadsAWindow:
             end = commits[upto - 1].completed if upto else None
             rows = answer(begin, end, path) if end else answer(begin, path=path)
             if not isinstance(rows, DataFrame):
-                return _type_of(rows)
+                return type_of(rows)
             due = _numbers(_window(lab, source, begin, end or commits[shown - 1].completed), number)
             found.append(Read(shown, after, upto, _numbers(rows, number), due))
             if found[-1].rows != due:
@@ -178,11 +178,6 @@ def _commits(lab, path: str, count: int) -> list[Instant]:
     return commits
 
 
-def _type_of(answer: object) -> str:
-    kind = type(answer)
-    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-
-
 @dataclass(frozen=True)
 class Run:
     """One run of the job.
@@ -237,7 +232,7 @@ class ExactlyOnce:
             with arrival if run == BUSY_RUN else nullcontext():
                 answered, bookmark = answer(path, begin)
                 if not isinstance(answered, DataFrame):
-                    return _type_of(answered)
+                    return type_of(answered)
                 rows = _numbers(answered, number)
             runs.append(Run(begin, rows, _text_or_none(bookmark)))
             begin = runs[-1].bookmark
@@ -513,13 +508,12 @@ class StreamsTheChanges:
             copy_table(lab, source, path, hidden=commits[shown:])
             with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
                 query = answer(path, folder, checkpoint)
-            active = stopped.late or stopped.left
             found.append(_numbers(_parquet(lab, folder), number))
-            returned = "" if isinstance(query, StreamingQuery) else _type_of(query)
-            if active or returned or found[-1] != due[len(found) - 1]:
+            returned = "" if isinstance(query, StreamingQuery) else type_of(query)
+            if stopped.at_all or returned or found[-1] != due[len(found) - 1]:
                 break  # it cannot become right any more
         kept = bool(lab.files(f"{checkpoint}/offsets"))
-        return Streamed(tuple(found), due, active, returned, kept)
+        return Streamed(tuple(found), due, stopped.at_all, returned, kept)
 
     @staticmethod
     def judge(facts: Streamed) -> Passed | NotYet:

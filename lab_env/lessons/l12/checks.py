@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lab_env.course.answers import Unreadable, as_int, as_list, as_rows, as_text
+from lab_env.course.answers import Unreadable, as_int, as_list, as_rows, as_text, type_of
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.errors import LabError
 from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
@@ -80,7 +80,7 @@ class ReadsTheFeed:
             path, first = lab.path(table), _first_commits(lab, 2, table)[0]
             answered = answer(path, first)
             if not isinstance(answered, DataFrame):
-                return _type_of(answered)
+                return type_of(answered)
             columns = tuple(answered.columns)
             due = _feed_rows(lab, table, first, lab.xray(path).instants[-1])
             if not {*COLUMNS} <= {*columns}:
@@ -216,7 +216,7 @@ class RevenueByChanges:
         changes, truth = _changes_and_truth(lab, first, newest)
         deltas = answer(changes)
         if not isinstance(deltas, DataFrame):
-            return _type_of(deltas)
+            return type_of(deltas)
         return replace(truth, answer=tuple(as_rows(deltas, ("customer_id", "cents"))))
 
     @staticmethod
@@ -506,11 +506,6 @@ def _first_commits(lab, count: int, table: str = "orders_cow") -> list[str]:
             "run the notebook again from its first cell.",
         )
     return commits[:count]
-
-
-def _type_of(answer: object) -> str:
-    kind = type(answer)
-    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
 @cache  # the same for every answer, as long as nobody writes

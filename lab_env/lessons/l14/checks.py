@@ -13,7 +13,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from lab_env.course.answers import Unreadable
+from lab_env.course.answers import Unreadable, kind_of
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.l14.arrivals import (
     NOON,
@@ -102,7 +102,7 @@ def collected(lab, rows, output_mode: str) -> tuple[list[dict], Any]:
 
     if not isinstance(rows, DataFrame) or not rows.isStreaming:
         raise Unreadable(
-            f"Your function returned {_kind(rows)}; the stream that it makes of `orders` is "
+            f"Your function returned {kind_of(rows)}; the stream that it makes of `orders` is "
             "expected."
         )
     name = f"check_{secrets.token_hex(3)}"
@@ -154,10 +154,6 @@ def _utc(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
 
 
-def _kind(value: Any) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
-
-
 # --- 14.1 --------------------------------------------------------------------------------------
 
 
@@ -196,7 +192,9 @@ class RevenuePerMinute:
         orders = some_orders(secrets.randbelow(1_000_000))
         returned = answer(at_rest(lab, orders))
         if not isinstance(returned, DataFrame):
-            raise Unreadable(f"Your function returned {_kind(returned)}; a DataFrame is expected.")
+            raise Unreadable(
+                f"Your function returned {kind_of(returned)}; a DataFrame is expected."
+            )
         if missing := {"minute", "revenue", "orders"} - set(returned.columns):
             raise Unreadable(
                 f"Your result has the columns {', '.join(returned.columns)}; missing: "

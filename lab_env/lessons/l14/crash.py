@@ -27,5 +27,5 @@ def forget_last_commit(lab, checkpoint: str) -> int:
             f"No batch is committed at {checkpoint}.", "run the stream with this checkpoint first."
         )
     key = store.key_of(f"{checkpoint}/commits/{max(numbers)}")
-    store.client(lab.endpoints).delete_object(Bucket=lab.endpoints.bucket, Key=key)
+    store.delete(lab.endpoints, key)
     return max(numbers)

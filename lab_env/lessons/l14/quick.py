@@ -4,7 +4,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
-from lab_env.course.answers import Unreadable
+from lab_env.course.answers import Unreadable, kind_of
 from lab_env.errors import LabError
 
 TIMEOUT_S = 180
@@ -52,9 +52,9 @@ def finish(query, timeout_s: float = TIMEOUT_S):
         LabError: it was still reading after that time.
     """
     if not hasattr(query, "recentProgress"):
-        kind = "nothing" if query is None else f"a {type(query).__name__}"
         raise Unreadable(
-            f"Your function returned {kind}; the running query is expected, which `start()` gives."
+            f"Your function returned {kind_of(query)}; the running query is expected, which "
+            "`start()` gives."
         )
     deadline = time.monotonic() + timeout_s
     while not query.awaitTermination(0.5) and not is_idle(query):

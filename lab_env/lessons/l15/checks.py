@@ -245,10 +245,9 @@ class FollowTheTopic:
                 answer(
                     lambda batch, number, to=counted: to.append(batch.count()), checkpoint, **limits
                 )
-            active = stopped.late or stopped.left
-            if active:
+            if stopped.at_all:
                 break
-        return Followed(tuple(calls[0]), sum(calls[1]), records, limit, active)
+        return Followed(tuple(calls[0]), sum(calls[1]), records, limit, stopped.at_all)
 
     @staticmethod
     def judge(facts: Followed) -> Passed | NotYet:
@@ -440,8 +439,8 @@ class DeleteByHand:
         path = lab.scratch("delete")
         copy_table(lab, lab.path("orders"), path)
         before, commits = _rows_by_order(lab, path), _commits(lab, path)
-        days = Counter(row[-1] for row in before.values())
-        other_day = [order for order, row in before.items() if row[-1] != days.most_common(1)[0][0]]
+        ((most_common, _),) = Counter(row[-1] for row in before.values()).most_common(1)
+        other_day = [order for order, row in before.items() if row[-1] != most_common]
         one = random.choice(sorted(other_day or before))  # so no partition can be guessed
         wanted = [one, *random.sample(sorted(before.keys() - {one}), 2)]
         with left_alone(lab, lab.path("orders")):

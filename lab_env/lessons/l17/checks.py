@@ -211,7 +211,7 @@ class GoesOn:
             else 0,
             known=known,
             kept=checkpoint in made,
-            running=stopped.late or stopped.left,
+            running=stopped.at_all,
             elsewhere=len(lab.xray(lab.path("orders")).completed_writes) != own,
         )
 
@@ -577,13 +577,12 @@ def _intact_and_lost(lab) -> tuple[str, str, int]:
         raise Unreadable("Run the cell that writes the table `fragile` first, and only once.")
     base, (log,) = current[0].base, current[0].logs
     intact, unpaid = scratch_copy(lab, source, "intact"), 1 + secrets.randbelow(RIGHT[1] - 1)
-    s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     # Blocks of a log have no checksum, so other numbers need no other write.
     key = f"{store.key_of(intact)}/{log.key}"
     rows = store.read(lab.endpoints, key).replace(b"paid", b"void", unpaid)
-    s3.put_object(Bucket=bucket, Key=key, Body=rows)
+    store.client(lab.endpoints).put_object(Bucket=lab.endpoints.bucket, Key=key, Body=rows)
     lost = scratch_copy(lab, intact, "lost")
-    s3.delete_object(Bucket=bucket, Key=f"{store.key_of(lost)}/{base.key}")
+    store.delete(lab.endpoints, f"{store.key_of(lost)}/{base.key}")
     return intact, lost, RIGHT[1] - unpaid
 
 
@@ -744,4 +743,4 @@ def _forget(lab, written: set[str]) -> None:
         if name.startswith("/"):
             Path(name).unlink(missing_ok=True)
         else:
-            store.client(lab.endpoints).delete_object(Bucket=lab.endpoints.bucket, Key=name)
+            store.delete(lab.endpoints, name)

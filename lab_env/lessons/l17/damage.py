@@ -45,7 +45,7 @@ def removed(lab, table: str, file: DataFile) -> Generator[str]:
     """Delete a file from the store; the body gets the table's path."""
     with _replaced(lab, table, file):
         key = f"{store.key_of(table)}/{file.key}"
-        store.client(lab.endpoints).delete_object(Bucket=lab.endpoints.bucket, Key=key)
+        store.delete(lab.endpoints, key)
         yield table
 
 
