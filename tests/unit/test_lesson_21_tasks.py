@@ -1,5 +1,7 @@
 """Lesson 21 reads Spark's list of tasks, and draws what each core did."""
 
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -15,7 +17,7 @@ from lab_env.lessons.l21.figures import (
     kind_of,
 )
 from lab_env.lessons.l21.load import events_in_order
-from lab_env.lessons.l21.tasks import at_once, row_of, table_of
+from lab_env.lessons.l21.tasks import SparkPages, at_once, row_of, table_of
 
 STAGE = {"stageId": 7, "attemptId": 1, "name": "start at line 1", "description": "batch = 1"}
 
@@ -52,6 +54,25 @@ def test_a_task_of_the_rest_interface_becomes_a_row():
 def test_a_task_without_metrics_yet_is_a_row_of_zeros():
     (row,) = tasks_of(answer(3, 44.1, taskMetrics={}, status="RUNNING")).to_dict("records")
     assert row["cpu"] == row["rows_read"] == row["rows_fetched"] == 0
+
+
+def test_the_age_of_a_running_task_counts_from_its_launch(monkeypatch):
+    # While a task runs, Spark keeps the duration that it noted down last, at first 0.
+    def launched(seconds_ago: float) -> str:
+        then = datetime.now(UTC) - timedelta(seconds=seconds_ago)
+        return f"{then:%Y-%m-%dT%H:%M:%S}.{then.microsecond // 1000:03}GMT"
+
+    tasks = [
+        answer(0, 0, 0.0, status="RUNNING", launchTime=launched(2)),
+        answer(1, 0, 0.0, status="RUNNING", launchTime=launched(5)),
+        answer(2, 0, 9.0, launchTime=launched(9)),
+    ]
+    pages = SparkPages(
+        SimpleNamespace(sparkContext=SimpleNamespace(applicationId="a", uiWebUrl=""))
+    )
+    monkeypatch.setattr(pages, "get", lambda path: tasks if "taskList" in path else [STAGE])
+    longest = pages.running()
+    assert longest.task == 1 and 5 <= longest.seconds < 6
 
 
 def test_tasks_of_one_executor_are_never_at_once():

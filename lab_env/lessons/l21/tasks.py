@@ -122,13 +122,18 @@ class SparkPages:
         return table_of(before)
 
     def running(self) -> RunningTask | None:
-        """The task that has run for the longest; None if none runs."""
+        """The task that has run for the longest; None if none runs.
+
+        Spark's page gives a running task the duration it had when the driver last noted it down,
+        which is 0 for most of a short task. So its age is counted from its launch.
+        """
+        now = datetime.now(UTC).timestamp()
         found = [
             RunningTask(
                 stage=stage["stageId"],
                 task=task["index"],
                 executor=task["executorId"],
-                seconds=task.get("duration", 0) / 1000,
+                seconds=now - _seconds(task["launchTime"]),
             )
             for stage in self.get("/stages?status=active")
             for task in self._task_list(stage)
