@@ -260,8 +260,8 @@ assert not seen.loc[["missing_key", "null_key"], "_corrupt is set"].any()
 # Read the table by column.
 #
 # - `event is null` finds next to nothing. Since Spark 3.0 bad JSON becomes a *row of nulls*.
-# - `_corrupt is set` finds what is not JSON, or has a wrong type. It does not find an object without an
-#   `order_id`: that is valid JSON.
+# - `_corrupt is set` finds what is not JSON, or has a wrong type. (Not the empty message: its event
+#   is NULL as a whole.) It does not find an object without an `order_id`: that is valid JSON.
 # - The last four kinds (an unknown operation, a negative amount, an impossible time, a huge message)
 #   are well-formed. Only rules of the business find them.
 #
@@ -282,9 +282,10 @@ BREAKS_A_RULE = """
 # %% [markdown]
 # ### Exercise 03.2 · Orders and dead letters
 #
-# Complete the function. It takes parsed records (`at_rest` is an example, with all its columns) and returns
-# two DataFrames: the records that are orders, with the same columns, and the dead letters. An order has all ten
-# fields of `FIELDS`, nothing in `event._corrupt`, and breaks none of the rules above. Each record belongs to
+# Complete the function. It takes parsed records (`at_rest` is an example, with all its columns) and returns two
+# DataFrames: the records that are orders, with the same columns, and the dead letters. An order has all ten
+# fields of `FIELDS`, nothing in `event._corrupt`, and breaks none of the rules above. Where nobody can say
+# whether a rule holds, because an `order_ts` is no time, the record is a dead letter. Each record belongs to
 # exactly one of the two.
 #
 # The check runs your function on a stream, with some messages of its own, and asks the ledger. All that

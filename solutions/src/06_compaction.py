@@ -17,7 +17,7 @@
 #
 # - My Merge-on-Read table took quick writes for a week. Why does each query take longer than the last?
 # - Somebody has to merge the logs. The writer, a thread beside it, or a job at night?
-# - Nobody switched compaction on. How do I notice, and how do I repair it?
+# - Nobody compacts my table. How do I notice, and how do I repair it?
 #
 # ## Objectives
 #
@@ -254,11 +254,11 @@ local = spark.sparkContext.master.startswith("local")  # on a cluster executors 
 assert read.sent > 1.5 * read.bytes or not local
 
 # %% [markdown]
-# The slice and the input agree but for a few percent, because nearly all of it is logs, and a log is read
-# whole. (Of a base file a query reads only the columns that it needs.) So the picture tells you what a
-# query has to read. The store sends about twice that. (From the source of Hudi and S3A, not measured here:
-# the reader opens each log twice, first for its header, and S3A asks for the whole rest of the file both
-# times.) Below we keep to Spark's number.
+# The input is a few percent more than the slice: a log is read whole, and a small base file, too. (Of a
+# large base file a query reads only the columns that it needs.) So the picture tells you what a query
+# has to read. The store sends about twice that. (From the source of Hudi and S3A, not measured here:
+# the reader opens each log twice, first for its header, and S3A asks for the whole rest of the file
+# both times.) Below we keep to Spark's number.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 15 minutes. In 06.1 most people take the first current slice; ask for a
@@ -271,7 +271,8 @@ assert read.sent > 1.5 * read.bytes or not local
 # The writer of another table compacts **inline**: after a number of writes it does not return at once,
 # but compacts the table first. On the timeline a plain write to a Merge-on-Read table is a
 # [**deltacommit**](../docs/glossary.md#deltacommit), hence the name of the option that counts them,
-# `hoodie.compact.inline.max.delta.commits`. Its default is 5.
+# `hoodie.compact.inline.max.delta.commits`. Its default is 5, and a batch writer compacts inline unless
+# told otherwise: the writer of `never` had to switch it off.
 #
 # There is a second way to ask such a table. A [**read-optimised
 # query**](../docs/glossary.md#read-optimised-query) reads the base files only and leaves out the logs.
@@ -391,15 +392,16 @@ assert never[-1].bytes_read > 3 * inline[-1].bytes_read
 assert written["inline"] > 1.15 * written["never"]
 
 # %% [markdown]
-# Read the upper row as a saw: each write lifts the line by one log, each compaction lets it fall back
-# to one base file. The middle row says what that costs: the writes in the other colour wrote a whole
-# base file beside their log. In all, the compacted table wrote more, and its last query read much less.
-# A table that is written often and read seldom may want few compactions, a table that is read all the
-# time many. And after every write both tables gave the same revenue.
+# Read the upper row: without compaction each write lifts the line by one log. The other line is a saw:
+# a write that only adds a log lifts it, and a write that compacts as well lets it fall back to one base
+# file. The middle row says what that costs: the writes in the other colour wrote a whole base file
+# beside their log. In all, the compacted table wrote more, and its last query read much less. A table
+# that is written often and read seldom may want few compactions, a table that is read all the time
+# many. And after every write both tables gave the same revenue.
 #
-# The lower row shows the seconds. They vary on a busy laptop, so we only draw them. But it is certain who
-# waited. The timeline tells it: each compaction began after `save` was called and ended before it
-# returned.
+# The lower row shows the seconds. They vary on a busy laptop, so we only draw them. But it is certain
+# who waited. Compare the timeline with the moments at which `save` was called and returned: each
+# compaction lies between them. In the second write the rows were visible before the compaction began:
 
 # %%
 from lab_env.lessons.l06.figures import Work, compactions_of
@@ -585,10 +587,11 @@ assert batches[1].began < executed[0].planned < batches[1].ended
 assert during(batches, executed[0])  # which of them is a matter of moments
 
 # %% [markdown]
-# Each bar of the upper lane is a write, with its number. The triangle is the moment of the plan, the bar
-# of the lower lane is its execution. On the left, every second write is long, because a compaction lies
-# *inside* it. (In the gaps we asked our queries.) On the right the stream's batches went on while the
-# compaction ran.
+# Each bar of the upper lane is a write, with its number. The triangle is the moment of the plan, the
+# bar of the lower lane is its execution. On the left, every second write is long, because a compaction
+# lies *inside* it. (In the gaps we asked our queries.) On the right the compaction runs beside the
+# batches: one may end and the next begin while it runs. (A bar is the whole batch. Its deltacommit on
+# the timeline is shorter, and may lie before or after the compaction.)
 #
 # The work remains: the same cores do it beside the stream. On busy cores the compaction slows the stream,
 # but the stream does not wait for its end. And no update was lost on the way:
@@ -847,7 +850,7 @@ assert sorted(file.kind for file in cleaned.gone_files) == ["base"] + ["log"] * 
 # %% [markdown]
 # The first base file and its six logs are gone. Lesson 07 is about this.
 #
-# Now we can say who paid, in the first two settings: which writes went on while a compaction ran?
+# Now we can say who paid, inline and in the stream: which writes were under way while a compaction ran?
 
 # %%
 waited = {

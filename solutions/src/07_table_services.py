@@ -489,8 +489,9 @@ assert len(clustered.files) == len(small.files) + days and bytes_clustered > byt
 
 # %% [markdown]
 # It grew. Five files were added; none of the 240 was deleted. They are *replaced*: a reader that
-# opens the table now does not look at them. But a reader that opened it before does. Our `report` is
-# such a reader, and it still works:
+# opens the table now does not look at them. But a reader that opened it before does. Our `report`
+# is such a reader, and it still works: the proof below the picture asks it. The picture shows the
+# bytes on the store:
 
 # %%
 from lab_env.lessons.l07.figures import draw_storage
@@ -865,9 +866,9 @@ assert max(kept) == 5
 # in `timeline/history`. A manifest lists these files, and Hudi merges small ones into larger ones,
 # as an LSM tree does.
 #
-# When more than `max_commits` commits are active, archiving takes the oldest away and leaves at
-# least `min_commits`: here two, the clustering and the payment. It never archives one that the
-# cleaner still retains; `retain_commits` says how many those are.
+# When more than `max_commits` commits are active, archiving takes the oldest away and leaves
+# `min_commits`, or more where the cleaner still needs them (`retain_commits` says how many it
+# retains). The call asks for one; Hudi raises that to two, so the clustering and the payment stay.
 
 # %%
 archive = f"CALL archive_commits(path => '{orders_path}', min_commits => 1, max_commits => 2"

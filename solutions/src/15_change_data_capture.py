@@ -581,8 +581,8 @@ assert list(dead["reason"]) == ["amount NAN", "operation t", "no order_id", "no 
 # %% [markdown]
 # Four dead letters, and each reason names the next step. *amount NAN*: have it corrected in the
 # database; the correction comes as a change. *operation t*: somebody truncated the table, and the
-# lake still has its rows, so compare the keys of both sides, as we do at the end of the third
-# section. By default Debezium does not even send it (`skipped.operations=t`). *no order_id*, *no
+# lake still has its rows, so compare the keys of both sides, as we do at the end of *When things
+# stop*. By default Debezium does not even send it (`skipped.operations=t`). *no order_id*, *no
 # envelope*: somebody else writes to your topic.
 #
 # The old ghost is gone as well: its order was inserted once more, and the second delete knew the
@@ -786,7 +786,7 @@ assert sent_once == sent_twice == 11
 # is sent again. (A standalone worker forgets its connectors, so we `PUT` ours again.) Connect
 # delivers **at least once**, and the lake has to cope.
 #
-# It copes, in the end. Let the replay arrive in two batches of six:
+# It copes, in the end. Let the replay arrive in two batches, of six records and of five:
 
 # %%
 follow(apply_changes, checkpoint, maxOffsetsPerTrigger=6)

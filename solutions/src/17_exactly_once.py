@@ -617,9 +617,10 @@ assert expected == (1, "new", "skip") and batches == [(1, 0)]
 assert by_old_stream.missing + by_old_stream.stale > 0 and by_new_stream.ok
 
 # %% [markdown]
-# Not the old one: its checkpoint is at batch 1 now, the table knows a higher number under its name, and its next
-# batches would be skipped, too, without an error. The stream of tomorrow is the one with the new identifier **and the
-# checkpoint that belongs to it**. Retire the old one: two writers at a time need a lock (lesson 18).
+# Not the old one: its checkpoint is at batch 1 now, the table knows a higher number under its name. Its batches up to
+# that number would be skipped, too, without an error; then it would write again, and leave a gap. The stream of
+# tomorrow is the one with the new identifier **and the checkpoint that belongs to it**. Retire the old one: two
+# writers at a time need a lock (lesson 18).
 #
 # The same happens without any accident, when a second job writes into the table under the default name, or starts on a
 # copy of another job's checkpoint and believes that the first job's offsets are its own. **One query, one
@@ -1002,7 +1003,8 @@ print(f"base file {base_file.size:,} bytes, log file {log_file.size:,} bytes")
 # files from the metadata table (`hoodie.metadata.enable`) or lists the folders. If Spark raises an error, let it
 # come out: that is an answer, too.
 #
-# The check asks your function about two copies of the table. One of them has lost its base file.
+# The check asks your function about two copies of the table, in which fewer orders are paid than in yours. One of
+# them has lost its base file.
 
 
 # %% exercise="17.5"
@@ -1291,10 +1293,12 @@ assert survived["kill"] == 100 and sum(survived[fault] for fault in outages) == 
 assert all(row.failed == row.not_run == 0 for row in counts.values())
 
 # %% [markdown]
-# - **Survived**: no reader saw a wrong row at any time, and when the writer had caught up, table and ledger were equal.
+# - **Survived**: when the writer had caught up, table and ledger were equal. After a kill the tables were read before
+#   the restart, too, and showed nothing wrong; after a damage every reader still answered right.
 # - **Loud**: an error, and nobody got a wrong answer without one.
-# - **Guarded**: Hudi or Spark alone would have gone on with a wrong table. A check of this lab raises an error: the writer
-#   compares its checkpoint with the table's newest commit when it starts, and `lab.damaged_files(path)` reads every file.
+# - **Guarded**: Hudi or Spark alone would have gone on with a wrong table. A check of this lab raises an error: when
+#   it starts, the writer compares its checkpoint with the table's newest commit, and its clock with the newest
+#   instant; `lab.damaged_files(path)` reads every file.
 #
 # Each guarded row is one that you have to guard in a pipeline of your own, too. Run a small campaign, 10 faults in five
 # minutes, in a terminal: `lab campaign`. Its page shows where each kill really landed.

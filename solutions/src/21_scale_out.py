@@ -58,9 +58,9 @@ lab = Lab.start("21", "cluster", "kinesis")
 KAFKA = lab.endpoints.kafka_bootstrap
 
 # %% [markdown]
-# An hour of the shop goes into three topics. `orders` has one partition; `orders-4` has the same events in four, by the
-# order's id. `backlog` has one partition and eight hours: what waits after a long outage. In each of them no event is
-# late, doubled or malformed: today the machines are the subject.
+# The shop's events go into three topics. `orders` has one hour in one partition; `orders-4` has the same events in
+# four, by the order's id. `backlog` has one partition and eight hours: what waits after a long outage. In each of
+# them no event is late, doubled or malformed: today the machines are the subject.
 
 # %%
 orders, orders_4, backlog = lab.topic("orders"), lab.topic("orders-4"), lab.topic("backlog")
@@ -458,8 +458,9 @@ ledger = lab.ledger(backlog).reconcile_table(read_table(orders_path))
 ledger
 
 # %% [markdown]
-# Every batch is there once, with one commit. Where a task that reads was lost, Spark read its messages again: then
-# *rows read* is more than the batch got from the topic.
+# Every batch is there once, with one commit. A try that failed is not counted as *rows read*. Where a task had read
+# its messages to the end and its result was lost, Spark reads and counts them again: then *rows read* is more than
+# the batch got from the topic.
 #
 # ### Exercise 21.2 · What was done twice?
 #
@@ -535,7 +536,8 @@ assert set(batches["commits that say so"]) == {1}
 # which results it still needs, and where they were, so an executor may die. The driver may not: on a cluster, too,
 # something has to restart it.
 #
-# - `numInputRows` counts what was *read*, the second time as well: it is no count of messages. Ask the ledger.
+# - `numInputRows` counts the rows of each try that succeeded, a second one as well: it is no count of messages. Ask
+#   the ledger.
 # - What the dead task had begun to write is not in the table: its marker tells the commit that this file does not
 #   belong.
 #
@@ -650,9 +652,9 @@ assert small < reach.middle < large < 64
 # So the way to use more cores is a longer batch: twice the interval, twice the rows, the same *a*. **A longer batch
 # buys throughput with freshness.** That is the trade of this whole lesson.
 #
-# How far may you trust that picture? Only the grey strip is measured. The line assumes that cores never get in each
-# other's way. Gunther's universal scalability law has one more number: what each *pair* of cores costs by agreeing.
-# Here are three laws that all go through your measured points:
+# How far may you trust that picture? Only the two smaller sizes of batch were run, and only in the grey strip. The
+# line assumes that cores never get in each other's way. Gunther's universal scalability law has one more number: what
+# each *pair* of cores costs by agreeing. Here are three laws that all go through your measured points:
 
 # %%
 from lab_env.lessons.l21.capacity import serial_share, speedup_by_usl
@@ -963,8 +965,9 @@ pd.DataFrame(vars(reached) for reached in landing.position.shards.values())
 
 # %% [markdown]
 # From here on everything is as with Kafka: the same `parse`, the same table, a checkpoint that names files instead of
-# offsets. All records of both shards are in one small file, which one task reads; so it takes the shuffle of
-# 21.1 to give every core work.
+# offsets. The first of the two files has no records: it is there so that Spark finds a folder. The second has those
+# of both shards, and one task reads it. A source of files has no `minPartitions`, so a shuffle before the parsing
+# (`repartition`) gives every core work.
 
 # %%
 landed = read_landing(spark, lab.path("landing"))
@@ -1031,8 +1034,9 @@ per_commit = len(objects) / len(instants), sum(file.size for file in objects) / 
 print(f"per commit: {per_commit[0]:.0f} objects, {per_commit[1] / 1000:.0f} kB below .hoodie")
 
 # %% [markdown]
-# Objects that were written and deleted again, such as markers, are not among them, so this is a lower bound. One table
-# that commits every 30 s, then a thousand of them, at the prices of `data/prices.csv`:
+# Objects that were written and deleted again, such as markers, are not among them, and what a table makes only once
+# is shared out over three commits: take it as an estimate. One table that commits every 30 s, then a thousand of
+# them, at the prices of `data/prices.csv`:
 
 # %%
 commits = 24 * 3600 // 30
