@@ -349,9 +349,11 @@ class Lab:
         """Keep what you expect, before the run shows it: a choice, or a number."""
         return self.exercises.predict(prediction_id, expected, choices, tolerance)
 
-    def record_actual(self, prediction_id: str, value) -> Card:
-        """Set what was measured beside what you expected."""
-        return self.exercises.record_actual(prediction_id, value)
+    def record_actual(self, prediction_id: str, value) -> None:
+        """Show what was measured beside what you expected, wherever in a cell this stands."""
+        from IPython.display import display  # only notebooks show it
+
+        display(self.exercises.record_actual(prediction_id, value))
 
     def proof(self, claim: str) -> AbstractContextManager[None]:
         """Assert a claim of the lesson's text; if it fails, a card says how your run differs."""

@@ -313,9 +313,10 @@ assert len(after_update.files) == 3
 # of the newest state opens the files in solid frames only; the column `_hoodie_file_name` says in which
 # file each row lies.
 #
-# Look at the timeline above the files. Each instant has **two times**. *Requested* is when the write was
-# begun; the files that it made, and the rows in them (`_hoodie_commit_time`), carry this time. *Completed*
-# is when it was done. In between, its files appear on the store, and no reader may use them:
+# Look at the timeline above the files. Each instant has **two times**. *Requested* is when the write
+# was begun. The names of the files that it made carry this time, and so do the rows that it changed
+# (`_hoodie_commit_time`); O-2 was only copied into the new file and keeps its old time. *Completed* is
+# when it was done. In between, its files appear on the store, and no reader may use them:
 #
 # | moment | what a query shows of O-1 |
 # |---|---|

@@ -390,7 +390,7 @@ lab.predict("04.p2", ..., tolerance=500)
 # %%
 hudi_query = start_table(valid, lab.path("orders"), lab.path("_checkpoints/orders"))
 hudi_query.awaitTermination()
-print("rows of each batch into the table:", [p["numInputRows"] for p in hudi_query.recentProgress])
+print("messages read in each batch:", [p["numInputRows"] for p in hudi_query.recentProgress])
 
 # %% [markdown]
 # Did all arrive? The ledger decides. It knows what the broker acknowledged, and so which rows each
@@ -502,12 +502,12 @@ lab.record_actual("04.p3", " and ".join(found) or "nothing")
 assert by_event_verdict.duplicate > 0.3 * by_event_verdict.expected
 assert by_event_verdict.ghost > 0  # an erasure found no row with its own event_id
 event_ids = all_events.where("op != 'erase'").select("event_id").distinct()
-assert by_event_verdict.rows == event_ids.count()  # only the resends are gone
+assert by_event_verdict.rows == event_ids.count()  # no resends, no erasures
 
 # %% [markdown]
-# One row per event again: each change of an order has a key of its own, so it updates nothing, and an
-# erasure deletes nothing. Orders of customers who asked to be forgotten are still there, as *ghosts*.
-# Only the resends are gone, for they carry the same `event_id`.
+# One row per event again, but for erasures: each change of an order has a key of its own, so it updates
+# nothing, and an erasure deletes nothing and leaves no row. Orders of customers who asked to be
+# forgotten are still there, as *ghosts*. The resends are gone, for they carry the same `event_id`.
 #
 # Can we correct the option and write on? Try it:
 
@@ -561,10 +561,11 @@ print(
 #
 # ### Exercise 04.3 · Repair both tables
 #
-# Complete the function that makes a sound table at a path: the right key, no duplicate, no stale row, no
-# ghost. You have the broken tables (`by_event_table`, `by_day_table`), the JSON files (`json_rows`) and
-# the topic (`all_events`). Not all of them hold enough. The check calls your function with a new path
-# and asks the ledger.
+# Complete the function that makes a sound table at a path: the right key, no duplicate, no stale row,
+# no ghost. Keep all columns of the events, and let the next event find its row, too: with `order_ts` as
+# the ordering field and the day of creation as the partition. You have the broken tables
+# (`by_event_table`, `by_day_table`), the JSON files (`json_rows`) and the topic (`all_events`). Not all
+# of them hold enough. The check calls your function with a new path and asks the ledger.
 
 
 # %% exercise="04.3"
@@ -755,8 +756,9 @@ rows_of(gallery)
 
 # %% [markdown]
 # Three orders, six rows. A count by key finds all three, in any table of yours. And here no version is
-# lost, so the same query gives the newest version of each order, in the partition of its creation, ready
-# for an upsert into a new table:
+# lost, so the same query gives the newest version of each doubled order, in the partition of its
+# creation. (Without `HAVING` and the column `rows` it gives all orders, ready for an upsert into a new
+# table.)
 
 # %%
 spark.read.format("hudi").load(gallery).createOrReplaceTempView("broken")

@@ -179,8 +179,8 @@ def upsert(rows, path, index, options):
 
 
 # %% [markdown]
-# We measure in files. `watch_lookup` records every request that Spark's S3 client sends, and shows for
-# each file whether only its footer or also its rows were read.
+# We measure in files. `watch_lookup` records what Spark's S3 client reads of each object, and shows
+# for each file whether only its footer or also its rows were read.
 #
 # `SIMPLE` is what Spark takes when no index is named. It reads the keys of the files and compares them
 # with the batch. Not of all six files: each order names its day, so the three files of that day are

@@ -515,8 +515,8 @@ assert restored.instants[:-1] == saved.instants and restored.instants[-1].action
 
 # %% [markdown]
 # A restore is no time travel. It *deletes*: the four files of the two batches are gone, and so are their
-# commits on the timeline (the X-ray knows them from its last look). What is left is the table as it was at the
-# savepoint, to the file, and one instant that says so.
+# commits on the timeline (the X-ray knows them from its last look). What is left is the table as it was at
+# the savepoint, the same data files to the last one, and one instant that says so.
 #
 # The zeros are undone. We start the stream again. Will it fetch the good batch?
 #

@@ -233,9 +233,9 @@ lab.xray(lab.path("orders_mor"), since=created)
 # %% [markdown]
 # ## What does the metastore not know?
 #
-# [**Trino**](../docs/glossary.md#trino) is a server of its own, a query engine for many kinds of tables. It
-# asks the same metastore and the same store, and shares no code with our Spark session. Its Hudi connector
-# can only read.
+# [**Trino**](../docs/glossary.md#trino) is a server of its own, a query engine for many kinds of
+# tables. It asks the same metastore and the same store, in a process of its own, with a reader of its
+# own and an older copy of Hudi's library (1.0.2). Its Hudi connector can only read.
 
 # %%
 from trino.dbapi import connect
@@ -535,9 +535,10 @@ def in_duckdb(sql, address, options=None):
 # ### Five questions, three engines
 #
 # Five ways to ask, from the lessons before: snapshot, read-optimised, time travel (as of the first
-# commit), incremental (since the first commit), and the change feed of the same window. In the next three
-# cells they are asked in the language of each engine; `then` is the table's first commit. The change
-# feed begins at its requested time, the incremental query at its completion time (lesson 12).
+# commit), incremental (since the first commit), and the change feed of the same window. Three functions
+# ask them in the language of each engine; after your predictions all are asked at once. `then` is the
+# table's first commit. The change feed begins at its requested time, the incremental query at its
+# completion time (lesson 12).
 
 # %%
 lab.use_reference("13.3")
@@ -686,9 +687,9 @@ if with_trino:
 # read-optimised queries only. But the query itself gives no hint. The
 # [wish for more](https://github.com/trinodb/trino/issues/14432) of 2022 was still open in November 2026.
 #
-# On Copy-on-Write the three snapshots are the same. There is nothing to merge. hudi-rs merges logs, looks
-# back and reads increments, with the same rows as Spark. It has no change feed. Trino knows only the
-# newest state.
+# On Copy-on-Write the three snapshots are the same. There is nothing to merge. hudi-rs merges logs,
+# looks back and reads increments, with the same rows as Spark. It has no change feed. Trino answers
+# neither for the past nor for changes, and gives the newest state only where no log is left.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 16 minutes. The amber cell is the lesson. Ask before the run: "Trino does not
@@ -886,8 +887,10 @@ assert (board["Spark SQL"] == old_board["Spark SQL"]).all()
 #
 # ### How long does it take?
 #
-# Now that no log is left, all three have the same work. We ask each for the board, in turns, in five
-# rounds. Everything is warm before they begin: connections are open and code is loaded.
+# Now no log is left to merge. We ask each for the board, in turns, in five rounds. Each has answered
+# this question once, so its code is loaded. Each round of Trino opens a connection, each round of
+# hudi-rs opens the table, and Spark remembers the table by its name. So these are the times of a small
+# question as we ask it here, not of the engines alone.
 
 # %% name="race"
 from lab_env.lessons.l13.figures import race

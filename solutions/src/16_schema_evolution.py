@@ -1014,10 +1014,12 @@ def offer_voucher(path):
 lab.use_reference("16.4")
 
 # %% [markdown]
-# Neither way is free. A temporary view ends with the session; in production it is a `CREATE VIEW`
-# in the metastore (lesson 13). Even so hudi-rs does not know it. The second column makes every
-# writer that does not send it a writer with a missing column, which you have seen refused. Drop the
-# old name only when nobody has asked for it for longer than your readers travel back.
+# There are two ways: a view that shows `coupon` under a second name, and a second column that is
+# filled for all rows. Neither is free. A temporary view ends with the session; in production it is
+# a `CREATE VIEW` in the metastore (lesson 13). Even so hudi-rs does not know it. A second column
+# makes every writer that does not send it a writer with a missing column, which you have seen
+# refused. Drop the old name only when nobody has asked for it for longer than your readers travel
+# back.
 #
 # ### The board
 #

@@ -331,6 +331,7 @@ from lab_env.lessons.l18.figures import draw_race, race_of
 lab.use_reference("18.1")
 # The lock of all copies, too, is named after the table itself: one name for both is what counts.
 STREAM, BACKFILL = (lock_options(job, orders_path) for job in ("stream", "backfill"))
+same_file = make_orders(spark, 202, 202, "cancelled", 11)  # yours; hers is O-201
 
 # %% [markdown]
 # A race with your options, in one file: she sets O-201 to *paid*, you set O-202 to *cancelled*. She
@@ -343,7 +344,6 @@ lab.predict("18.p3", ..., choices=("nobody", "you", "the colleague"))
 
 # %%
 one_file = scratch_copy(lab, orders_path, "one_file")
-same_file = make_orders(spark, 202, 202, "cancelled", 11)
 my_run, her_run = race(one_file, same_file, my_options=STREAM, her_options=BACKFILL)
 one_file_after = status_of(one_file, "O-201", "O-202")
 print(one_file_after)
@@ -363,9 +363,9 @@ assert one_file_after == [("O-201", "new"), ("O-202", "cancelled")]
 # her error. What is left of her work is wasted: a data file that no commit will ever count.
 #
 # Look at the lowest lane. Each of you holds the lock **briefly**, a few times: to take an instant time, and to compare
-# and complete. (You, the winner, once more: to see whether old instants can be archived.) Nobody holds it while data is
-# written. So OCC is no queue: the second to finish loses its work.
-# When she wanted to complete, a newer commit with the same file group was there.
+# and complete. (The winner takes it once more, to see whether old instants can be archived; that may be too short for
+# this picture.) Nobody holds it while data is written. So OCC is no queue: the second to finish loses its work. When
+# she wanted to complete, a newer commit with the same file group was there.
 #
 # ### Only one of you follows the rules
 #
@@ -791,8 +791,8 @@ assert {file.key for file in abandoned.uncommitted} <= {file.key for file in cle
 # Hudi's defaults every write cleans, and the next one would have done it. It matters where a stream leaves cleaning to a
 # job of its own: then that job must run.
 #
-# The backfill still has to run for the first day. Her machine is gone; you write what she would have written, with your
-# options, and look at the board on the shop's wall.
+# Meanwhile the customers of the first day have paid. You write that, with your options, and look at the board on the
+# shop's wall.
 
 # %%
 upsert(make_orders(spark, 1, 100, "paid", 40), orders_path, **BACKFILL)

@@ -919,7 +919,8 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 # - **C** keeps the files of an old savepoint, whatever the cleaner may do. Remedy:
 #   `delete_savepoint`, then clean (10).
 # - **D** reads two of three partitions; `assign` in its options names them. Inside, it has no lag
-#   at all, because it does not know the third. Remedy: `subscribe`, and a new checkpoint.
+#   at all, because it does not know the third. Remedy: `subscribe`, and a new checkpoint; if the
+#   stream writes a Hudi table, a new identifier as well, or you get ticket B.
 #
 # And an instant that is *requested* or *inflight* for hours? Find out who began it, and whether it
 # still runs. On a table of one writer the next write rolls a dead one back; with several, cleaning

@@ -199,7 +199,7 @@ def split(messages):
 
 # %% [markdown]
 # **A good place to pause.** To go on another day, run the first code cell with `Lab.resume("22")` instead of
-# `Lab.start("22")`, then the cell of exercise 22.1.
+# `Lab.start("22")`, then the cell with `source` and that of exercise 22.1.
 #
 # ## Build it
 #
@@ -327,8 +327,8 @@ def build(spark, source, base):
 # partition; a late reading undoes a delete.
 
 # %% [markdown]
-# **Another good place to pause.** To go on another day, run the first code cell with `Lab.resume("22")`, then the cells of
-# 22.1, of the options, and of 22.2.
+# **Another good place to pause.** To go on another day, run the first code cell with `Lab.resume("22")`, then the cells
+# of `source`, of 22.1, of the options, and of 22.2.
 #
 # ### Exercise 22.3 · Answers
 #
@@ -399,8 +399,8 @@ def answers(spark, base):
 # *For instructors.* 35 minutes. *Short of time:* run the reference answer, and read the questions aloud.
 
 # %% [markdown]
-# **A third good place to pause.** To go on another day, run the first code cell with `Lab.resume("22")`, then the
-# cells of 22.1, of the options, of 22.2 and of 22.3.
+# **A third good place to pause.** To go on another day, run the first code cell with `Lab.resume("22")`, then the cells
+# of `source`, of 22.1, of the options, of 22.2 and of 22.3.
 #
 # ## The exam
 #
@@ -413,7 +413,7 @@ def answers(spark, base):
 # | late | late events, repeated ones, one more erasure; `build` |
 # | version 2 | messages of the new version; `build` |
 # | questions | all answers are compared with the oracle |
-# | footprint | how many files a query opens; whether a reader three commits old still works |
+# | footprint | how many data files a query opens, 40 at most, those beside Hudi tables counted; whether a reader three commits old still works |
 #
 # After the kill, before the restart, the examiner queries your tables once.
 #
@@ -473,7 +473,8 @@ assert exam.record.visible == "none" and exam.record.killed_rows > 0
 # [idempotent](../docs/glossary.md#idempotent).
 #
 # Here is the life of one key, as the certificate shows it: each of its messages, and the event that the table
-# showed after that delivery.
+# showed at the end of that phase. (`crash 1` to `crash 3` were held ready for the kill; what the kill did not
+# need came with `late`.)
 
 # %%
 print(exam.record.key)
@@ -494,7 +495,7 @@ assert (exam.life["the table then showed"] != "").all()
 # your note. The page says that it proves a run, not a person.
 #
 # And the board on the wall? In lesson 00 it showed *revenue by status*, and raw JSON got it wrong. Here is
-# yours: the answer to the first question, as your function gave it in the exam.
+# yours: the answer to the first question of the phase *questions*, as your function gave it in the exam.
 
 # %%
 question, board = next(iter(exam.answers.items()))

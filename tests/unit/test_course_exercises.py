@@ -12,6 +12,7 @@ from lab_env.course.checking import NotYet, Passed, check_of, checks_in, unfille
 from lab_env.course.exercises import Exercises
 from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer, exercise, lessons, to_json
 from lab_env.errors import LabError
+from lab_env.lab import Lab
 from lab_env.settings import settings
 
 
@@ -254,6 +255,11 @@ def test_predictions_are_set_beside_what_happened(exercises):
     exercises.predict("77.p1", 3)
     assert "you expected 3; measured: 11" in repr(exercises.record_actual("77.p1", 11))
     assert "77.p1: 3; 11" in repr(exercises.progress())
+
+
+def test_what_was_measured_is_shown_wherever_in_a_cell_it_is_recorded(exercises, capsys):
+    assert Lab.record_actual(SimpleNamespace(exercises=exercises), "77.p1", 11) is None
+    assert "measured: 11" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 
 from lab_env import Lab
+from lab_env.lessons.l10.shop import slowly
 from lab_env.pipeline.options import KEYS, DEMO_OPTIONS
 
 lab = Lab.start("demo-time-travel")
@@ -81,8 +82,7 @@ zeros = orders("""
     ('D', 0, 'new',  '12:00', '2026-11-20')
 """)
 paid.write.format("hudi").options(**TABLE).mode("append").save(path)
-slow = zeros.where("coalesce(reflect('java.lang.Thread', 'sleep', 1000L), '') IS NOT NULL")
-write = slow.write.format("hudi").options(**TABLE).mode("append").save
+write = slowly(zeros).write.format("hudi").options(**TABLE).mode("append").save
 
 with ThreadPoolExecutor() as other_job:
     job = other_job.submit(write, path)
