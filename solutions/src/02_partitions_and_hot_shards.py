@@ -830,7 +830,7 @@ print(
     f"c-0001 has {hot_key:.0%} of the events: the end is at {1000 / hot_key:,.0f} events a second"
 )
 
-# %% name="end-of-a-hot-key" proof="Keyed by customer, 48 shards take less than 1.5 times what 6 take; keyed by order, over 5 times as much."
+# %% name="end-of-a-hot-key" proof="With 48 shards instead of 6, keyed by customer fits less than 1.5 times, by order over 5."
 assert capacity["customer_id"].max() <= 1000 / hot_key + 1
 assert capacity["customer_id"][48] < 1.5 * capacity["customer_id"][6]
 assert capacity["order_id"][48] > 5 * capacity["order_id"][6]

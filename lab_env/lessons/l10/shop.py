@@ -97,7 +97,7 @@ def slowly(rows: DataFrame) -> DataFrame:
     """The same rows; each waits a second when it is read.
 
     The condition is true of whatever Java answers. It is a comparison, because Spark takes a
-    condition that is true by its type alone, such as `coalesce(..., '') IS NOT NULL`, out of the plan.
+    condition that is true by its type, such as `coalesce(..., '') IS NOT NULL`, out of the plan.
     """
     return rows.where("coalesce(reflect('java.lang.Thread', 'sleep', 1000L), '') != 'awake'")
 
