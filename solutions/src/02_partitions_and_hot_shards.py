@@ -433,16 +433,16 @@ boards = {"as sent": events, "key order_id": read_topic("by-order"), "no key": r
 boards = pd.DataFrame({name: board_of(found) for name, found in boards.items()})
 boards
 
-# %% name="the-board" proof="Keyed by order the board is that of the events as sent, to the cent; without a key it is not."
+# %% name="the-board" proof="Keyed by order the board equals that of the events as sent; without a key it does not."
 assert boards["key order_id"].equals(boards["as sent"])
 assert not boards["no key"].equals(boards["as sent"])
 
 # %% [markdown]
-# Keyed by the order, the board is that of the events as they were sent, to the cent. (Some of them were sent late,
-# and erased orders are still in it: lesson 04 repairs both.) Without a key nothing is lost, and yet the board shows
-# orders as new that were paid long ago: their payment lay in a partition that was read before. (A key alone does not
-# keep the order, either: a client that sends again after an error may overtake itself. `enable.idempotence` forbids
-# that.)
+# Keyed by the order, the board equals that of the events as they were sent, to the cent. (Some of them were sent
+# late, and erased orders are still in it: lesson 04 repairs both.) Without a key nothing is lost, and yet the board
+# shows orders as new that were paid long ago: their payment lay in a partition that was read before. (A key alone
+# does not keep the order, either: a client that sends again after an error may overtake itself. `enable.idempotence`
+# forbids that.)
 #
 # That is the rule: *take the smallest thing whose events must stay in order*. For this course it is the
 # order, and the shop's load has used it since lesson 00.
@@ -524,12 +524,12 @@ print("orders in several partitions:", split_orders(for_two_teams))
 boards["your key"] = board_of(read_topic("two-teams"))
 boards
 
-# %% proof="With a key for two teams the load spreads and the board stays as sent."
+# %% proof="With a key for two teams the load spreads, and the board still matches what was sent."
 assert hottest_over_mean(for_two_teams) <= 1.5 and split_orders(for_two_teams) == 0
 assert boards["your key"].equals(boards["as sent"])
 
 # %% [markdown]
-# One topic for both teams, no consumer does most of the work, and the board is as sent.
+# One topic for both teams, no consumer does most of the work, and the board matches what was sent.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. A key with a random part is called *salting*; it is right for sums that
@@ -830,7 +830,7 @@ print(
     f"c-0001 has {hot_key:.0%} of the events: the end is at {1000 / hot_key:,.0f} events a second"
 )
 
-# %% name="end-of-a-hot-key" proof="With 48 shards instead of 6, keyed by customer fits less than 1.5 times, by order over 5."
+# %% name="end-of-a-hot-key" proof="8 times the shards take under 1.5 times the load by customer, over 5 times by order."
 assert capacity["customer_id"].max() <= 1000 / hot_key + 1
 assert capacity["customer_id"][48] < 1.5 * capacity["customer_id"][6]
 assert capacity["order_id"][48] > 5 * capacity["order_id"][6]
@@ -968,8 +968,8 @@ assert (large == 2 * ours).all() and (large_for_four == 2 * large).all()
 #
 # - The key decides the partition. Order is kept within a partition, nowhere else.
 # - Take the smallest thing whose events must stay in order as the key. Dates are bad keys.
-# - The board can be right only if the events of each order are read in order. Keyed by the order it was
-#   as sent, to the cent; without a key it was not, although nothing was lost.
+# - The board can be right only if the events of each order are read in order. Keyed by the order it
+#   matched what was sent, to the cent; without a key it did not, although nothing was lost.
 # - One key lies in one partition or shard. A hot key cannot be helped by more of them.
 # - Kafka takes the hash modulo the number of partitions; Kinesis gives each shard a range of hashes, and
 #   can split one.

@@ -284,9 +284,9 @@ BREAKS_A_RULE = """
 #
 # Complete the function. It takes parsed records (`at_rest` is an example, with all its columns) and returns two
 # DataFrames: the records that are orders, with the same columns, and the dead letters. An order has all ten
-# fields of `FIELDS`, nothing in `event._corrupt`, and breaks none of the rules above. Where nobody can say
-# whether a rule holds, because an `order_ts` is no time, the record is a dead letter. Each record belongs to
-# exactly one of the two.
+# fields of `FIELDS`, nothing in `event._corrupt`, and breaks none of the rules above. If a rule cannot be
+# decided, for example because `order_ts` is not a valid time, the record is a dead letter. Each record belongs
+# to exactly one of the two.
 #
 # The check runs your function on a stream, with some messages of its own, and asks the ledger. All that
 # this lesson writes goes through your function.

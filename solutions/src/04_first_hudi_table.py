@@ -562,8 +562,8 @@ print(
 # ### Exercise 04.3 · Repair both tables
 #
 # Complete the function that makes a sound table at a path: the right key, no duplicate, no stale row,
-# no ghost. Keep all columns of the events, and let the next event find its row, too: with `order_ts` as
-# the ordering field and the day of creation as the partition. You have the broken tables
+# no ghost. Keep all columns of the events. The next event must find its row and be compared with it: so
+# the day of creation is the partition, and `order_ts` the ordering field. You have the broken tables
 # (`by_event_table`, `by_day_table`), the JSON files (`json_rows`) and the topic (`all_events`). Not all
 # of them hold enough. The check calls your function with a new path and asks the ledger.
 

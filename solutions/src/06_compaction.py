@@ -254,11 +254,11 @@ local = spark.sparkContext.master.startswith("local")  # on a cluster executors 
 assert read.sent > 1.5 * read.bytes or not local
 
 # %% [markdown]
-# The input is a few percent more than the slice: a log is read whole, and a small base file, too. (Of a
-# large base file a query reads only the columns that it needs.) So the picture tells you what a query
-# has to read. The store sends about twice that. (From the source of Hudi and S3A, not measured here:
-# the reader opens each log twice, first for its header, and S3A asks for the whole rest of the file
-# both times.) Below we keep to Spark's number.
+# The tasks read the whole slice, and a few percent more: a log is always read whole, and here the small
+# base file is, too. (Of a large base file a query reads only the columns that it needs.) So the picture
+# tells you what a query has to read. The store sends about twice that. (From the source of Hudi and
+# S3A, not measured here: the reader opens each log twice, first for its header, and S3A asks for the
+# whole rest of the file both times.) Below we keep to Spark's number.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 15 minutes. In 06.1 most people take the first current slice; ask for a
@@ -400,8 +400,8 @@ assert written["inline"] > 1.15 * written["never"]
 # many. And after every write both tables gave the same revenue.
 #
 # The lower row shows the seconds. They vary on a busy laptop, so we only draw them. But it is certain
-# who waited. Compare the timeline with the moments at which `save` was called and returned: each
-# compaction lies between them. In the second write the rows were visible before the compaction began:
+# who waited: each compaction began after `save` was called and ended before it returned, as the proof
+# below checks. When were the rows of the second write visible?
 
 # %%
 from lab_env.lessons.l06.figures import Work, compactions_of
@@ -591,7 +591,7 @@ assert during(batches, executed[0])  # which of them is a matter of moments
 # bar of the lower lane is its execution. On the left, every second write is long, because a compaction
 # lies *inside* it. (In the gaps we asked our queries.) On the right the compaction runs beside the
 # batches: one may end and the next begin while it runs. (A bar is the whole batch. Its deltacommit on
-# the timeline is shorter, and may lie before or after the compaction.)
+# the timeline is shorter, so it need not overlap the compaction, even where the bar does.)
 #
 # The work remains: the same cores do it beside the stream. On busy cores the compaction slows the stream,
 # but the stream does not wait for its end. And no update was lost on the way:

@@ -340,7 +340,7 @@ def newest_rows(name):
 lab.check("09.2", newest_rows)
 
 # %% [markdown] hint="09.2"
-# Two of the five lines above said 250. What does the line with the name still remember?
+# Two of the five lines above said 250. What does the fourth, the name in this session, still remember?
 
 # %% [markdown] hint="09.2"
 # First make the session forget the name, then read it.

@@ -617,8 +617,8 @@ assert expected == (1, "new", "skip") and batches == [(1, 0)]
 assert by_old_stream.missing + by_old_stream.stale > 0 and by_new_stream.ok
 
 # %% [markdown]
-# Not the old one: its checkpoint is at batch 1 now, the table knows a higher number under its name. Its batches up to
-# that number would be skipped, too, without an error; then it would write again, and leave a gap. The stream of
+# Not the old one: its checkpoint is at batch 1 now, but under its name the table knows a higher number. Its batches
+# up to that number would be skipped, too, without an error; then it would write again, and leave a gap. The stream of
 # tomorrow is the one with the new identifier **and the checkpoint that belongs to it**. Retire the old one: two
 # writers at a time need a lock (lesson 18).
 #
@@ -1294,7 +1294,8 @@ assert all(row.failed == row.not_run == 0 for row in counts.values())
 
 # %% [markdown]
 # - **Survived**: when the writer had caught up, table and ledger were equal. After a kill the tables were read before
-#   the restart, too, and showed nothing wrong; after a damage every reader still answered right.
+#   the restart, too, and showed nothing wrong; after damage to a file or a checkpoint every reader still gave the
+#   right answer.
 # - **Loud**: an error, and nobody got a wrong answer without one.
 # - **Guarded**: Hudi or Spark alone would have gone on with a wrong table. A check of this lab raises an error: when
 #   it starts, the writer compares its checkpoint with the table's newest commit, and its clock with the newest

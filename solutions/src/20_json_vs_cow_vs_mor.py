@@ -395,7 +395,7 @@ pd.DataFrame([ask(*query) for query in QUERIES if "mor" in query]).set_index("qu
 with_filters = (compaction + filters) / (saved + filters)
 print(f"break-even {break_even_here:.1f}; with Hudi's default filters {with_filters:.1f}")
 
-# %% name="break-even-here" proof="Merge-on-Read has written more after one commit, less after two; filters bring that nearer."
+# %% name="break-even-here" proof="Merge-on-Read wrote more after one commit, less after two; filters lower the break-even."
 assert written["mor"].iloc[0] + compaction > written["cow"].iloc[0]
 assert written["mor"].sum() + compaction < written["cow"].sum()
 assert 1 < with_filters < break_even_here

@@ -96,8 +96,8 @@ def compare(lab, path: str) -> dict[str, int]:
 def slowly(rows: DataFrame) -> DataFrame:
     """The same rows; each waits a second when it is read.
 
-    The condition is true of whatever Java answers. It is a comparison, because Spark takes a
-    condition that is true by its type, such as `coalesce(..., '') IS NOT NULL`, out of the plan.
+    The condition always holds. It is a comparison, because Spark removes
+    `coalesce(..., '') IS NOT NULL` from the plan: that expression can never be NULL.
     """
     return rows.where("coalesce(reflect('java.lang.Thread', 'sleep', 1000L), '') != 'awake'")
 
