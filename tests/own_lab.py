@@ -35,8 +35,8 @@ def not_here(reason: str) -> NoReturn:
 
 
 def wait_until(fact: Callable[[], object], seconds: float = 60, every: float = 0.2) -> None:
-    """Wait for something to become true; a busy machine may take its time."""
-    deadline = time.monotonic() + seconds
+    """Wait for something to become true, so many seconds for each test process on two cores."""
+    deadline = time.monotonic() + allowed(seconds)
     while not fact():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(every)

@@ -361,6 +361,7 @@ class Exam:
         table = killed.table.removeprefix(self.base).strip("/")
         note = f"killed in {killed.requested} of {table}, {killed.data} data files written"
         figures, example = self._judge_state("kill", delivered)
+        figures["data files of the killed write"] = killed.data
         if self.visible is not None:
             seen = f"{self.visible} of {self.killed_rows:,}"
             figures["new rows visible before the restart"] = seen
@@ -372,7 +373,9 @@ class Exam:
             self.course.deliver(name)
             process = self._ready()
             process.begin("run", source=self.course.source, base=self.base)
-            if killed := process.kill_in_mid_write(self.base, main if name != CRASHES[-1] else ""):
+            # The last time any write of any table will do, however little of it is in the store.
+            wanted = (main, 1) if name != CRASHES[-1] else ("", 0)
+            if killed := process.kill_in_mid_write(self.base, *wanted):
                 self._spent += process.cpu_seconds()
                 self.process = None
                 return killed

@@ -156,12 +156,13 @@ class JobProcess:
         """Whether the task that was started last has replied, or the process has ended."""
         return not self._replies.empty()
 
-    def kill_in_mid_write(self, base: str, table: str = "") -> PendingWrite | None:
+    def kill_in_mid_write(self, base: str, table: str = "", data: int = 0) -> PendingWrite | None:
         """Kill the process while it runs a task, when a write is requested and not complete.
 
         Args:
             base: folder of the job's tables.
             table: path of the table whose write counts; any without it.
+            data: how many data files of the write have to be in the store by then, at least.
 
         Returns:
             The write; None if the task came to its end without such a moment.
@@ -171,7 +172,7 @@ class JobProcess:
 
         def look() -> list[PendingWrite]:
             pending = pending_writes(self.endpoints, base, known)
-            return [write for write in pending if table in ("", write.table)]
+            return [w for w in pending if table in ("", w.table) and w.data >= data]
 
         while not self.done:
             if look():

@@ -173,7 +173,7 @@ lab.record_actual("01.p1", int(trusting.requests["requests"].sum()))
 # %%
 trusting.requests
 
-# %% proof="Ten users sent about 100 events per second at most, without a failure, half of them in under 1 ms."
+# %% proof="Ten users sent about 100 events per second at most, without failure, half in under 1 ms."
 # On average 10 x 10 x 4; a busy machine sends fewer.
 assert 100 < trusting.requests["requests"].sum() < 520
 assert trusting.requests["failures"].sum() == 0 and trusting.requests["p50_ms"].max() < 1

@@ -585,6 +585,7 @@ HTML(draw_lanes({"inline": (writes, compactions), "async in a stream": (batches,
 assert len(batches) == 3 and len(executed) == 1
 assert batches[1].began < executed[0].planned < batches[1].ended
 assert during(batches, executed[0])  # which of them is a matter of moments
+assert not any(b.began < executed[0].planned and executed[0].ended < b.ended for b in batches)
 
 # %% [markdown]
 # Each bar of the upper lane is a write, with its number. The triangle is the moment of the plan, the

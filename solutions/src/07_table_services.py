@@ -580,7 +580,7 @@ assert len(inline.current) == days and len(inline.files) == 3 * 2 * days + days
 # `retain_commits => 1` says: keep what a reader of the last commit or of the one before it needs.
 
 # %%
-spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders_path}'")
+spark.sql(f"CREATE TABLE IF NOT EXISTS orders USING hudi LOCATION '{orders_path}'")
 CLEAN_OPTIONS = f"{OPTIONS},hoodie.clean.parallelism=2"  # of 200, which is for clusters
 clean = f"CALL run_clean(table => 'orders', retain_commits => 1, options => '{CLEAN_OPTIONS}')"
 cleaned = spark.sql(clean).toPandas()
@@ -840,7 +840,7 @@ def clean_for(name, commit_minutes, query_minutes):
 
 # %%
 lab.use_reference("07.5")
-spark.sql(f"CREATE TABLE orders_sized USING hudi LOCATION '{sized_path}'")
+spark.sql(f"CREATE TABLE IF NOT EXISTS orders_sized USING hudi LOCATION '{sized_path}'")
 clean_for("orders_sized", 3, 10)
 kept = lab.xray(sized_path).frame().query("part == 'base'").groupby("file_group").size()
 kept
@@ -909,6 +909,7 @@ defaults = pd.Series(hudi_defaults(spark), name="default")
 defaults.to_frame()
 
 # %% proof="By default Hudi cleans after each commit, keeps ten, and does not cluster."
+assert defaults["hoodie.clean.automatic"] == "true"
 assert defaults["hoodie.clean.commits.retained"] == "10"
 assert defaults["hoodie.clean.trigger.max.commits"] == "1"
 assert defaults["hoodie.clustering.inline"] == "false"

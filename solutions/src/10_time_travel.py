@@ -212,6 +212,7 @@ print("as of that moment, asked afterwards:", as_of_later)
 
 # %% name="between-the-ticks" proof="Readers saw 31.50 at that moment; afterwards the table says it was 29.50."
 third = lab.xray(orders_path).instants[-1]
+assert not meanwhile.instants[-1].completed  # the write went on while we read
 assert third.requested < moment < third.completed
 assert (seen_then, as_of_later) == ("31.50", "29.50")
 assert "must be earlier than the first incomplete commit" in as_of_then
@@ -252,7 +253,7 @@ assert two_lanes.as_of(moment) == as_of_later
 # millisecond, or a date.
 
 # %%
-named = spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders_path}'")
+named = spark.sql(f"CREATE TABLE IF NOT EXISTS orders USING hudi LOCATION '{orders_path}'")
 
 # %%
 from lab_env.lessons.l10.figures import show_answers
@@ -694,7 +695,7 @@ for kind, path in KEPT.items():
     for change in WRITES:
         rows = make_changes(lab, *change)
         rows.write.format("hudi").options(**options).mode("append").save(path)
-    spark.sql(f"CREATE TABLE kept_{kind} USING hudi LOCATION '{path}'")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS kept_{kind} USING hudi LOCATION '{path}'")
 
 before = {kind: lab.xray(path) for kind, path in KEPT.items()}
 saved_write = before["cow"].instants[1].requested

@@ -798,8 +798,9 @@ lab.predict("11.p6", ..., choices=("10", "9", "0", "error"))
 # %%
 window = timeline["completed"][0], timeline["completed"][1]
 early = since(*window).toPandas()
+open_ended = sorted(since(window[0]).select("order_id", "status").collect())
 
-spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{orders_path}'")
+spark.sql(f"CREATE TABLE IF NOT EXISTS orders USING hudi LOCATION '{orders_path}'")
 spark.sql("""
     CALL run_clean(
         table => 'orders', retain_commits => 1, options => 'hoodie.metadata.enable=false')
@@ -832,13 +833,15 @@ except Exception as error:
 spark.conf.unset(FALLBACK)
 strict
 
-# %% proof="Told to be strict, the reader fails instead."
+# %% proof="Told to be strict, the reader fails; a window up to the newest commit has lost nothing."
 assert strict == "FileNotFound"
+assert sorted(since(window[0]).select("order_id", "status").collect()) == open_ended
 
 # %% [markdown]
-# A window that ends at the newest commit loses nothing. It asks for the newest row of each order that
-# changed, and the newest rows are never cleaned. So a job that was away may catch up in one go; yours will
-# do so below. It must not catch up commit by commit, and it must not repeat an old window.
+# A window that ends at the newest commit loses nothing (the proof above asked it before and after the
+# cleaning). It asks for the newest row of each order that changed, and the newest rows are never
+# cleaned. So a job that was away may catch up in one go; yours will do so below. It must not catch up
+# commit by commit, and it must not repeat an old window.
 #
 # Can you tell before reading? The timeline still has commit 2: cleaning removes files, no instants. The
 # clean is itself an instant, and records what it kept:

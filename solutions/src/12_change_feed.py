@@ -813,7 +813,8 @@ assert requests["change feed"] > requests["full recompute"]
 # window are not many. For a small table, a full recompute is simpler.
 #
 # **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute.
+# *Run All Above Selected Cell*, with `Lab.start` in the first cell. Your answers stand in it, so everything
+# to here runs again in a minute.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 19 minutes. Before 12.3 let people say in words what a cancel does to a total.
@@ -1016,7 +1017,7 @@ assert "cdc.enabled: true false" in refused["writing"]
 # table.)
 
 # %%
-spark.sql(f"CREATE TABLE orders_cow USING hudi LOCATION '{TABLES['cow']}'")
+spark.sql(f"CREATE TABLE IF NOT EXISTS orders_cow USING hudi LOCATION '{TABLES['cow']}'")
 spark.sql("""
     CALL run_clean(
         table => 'orders_cow', retain_commits => 2, options => 'hoodie.metadata.enable=false')
@@ -1056,7 +1057,8 @@ print(cleaned_away)
 # %% proof="The cleaner removed cdc files: a feed from the beginning fails, the job's next run does not."
 assert gone.count("cdc") > 0
 assert "FileNotFoundException" in cleaned_away and ".cdc" in cleaned_away
-assert feed(TABLES["cow"], begin_of_next_run()).count() == 0  # the job that keeps up is safe
+writes = [i.requested for i in lab.xray(TABLES["cow"]).instants if i.writes]
+assert feed(TABLES["cow"], writes[-2]).count() > 0  # the job that keeps up is safe
 
 # %% [markdown]
 # The feed from the first commit on fails: the files are gone, and it does not pass over the gap quietly.
@@ -1074,7 +1076,8 @@ print(archived)
 
 # %% proof="The feed refuses a beginning before archived commits, too."
 assert "Fail to get the commit metadata for CDC" in archived
-assert first["cow"] not in [instant.requested for instant in lab.xray(TABLES["cow"]).instants]
+left = [instant.requested for instant in lab.xray(TABLES["cow"]).instants if instant.writes]
+assert first["cow"] not in left and feed(TABLES["cow"], left[-2]).count() > 0
 
 # %% [markdown]
 # It refuses again. The job that keeps up notices nothing. One that was away for too long has to begin again

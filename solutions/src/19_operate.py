@@ -155,11 +155,14 @@ print(*metric_lines(hudi_page, "deltacommit_duration", "totalRecordsWritten"), s
 # notebook's Python, as many teams do.
 
 # %%
+import math
+
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 from pyspark.sql.streaming import StreamingQueryListener
 
 registry = CollectorRegistry()
 behind = Gauge("shop_messages_behind", "by the listener's last report", registry=registry)
+behind.set(math.nan)  # until there is a report: a new gauge would say 0
 
 
 class Reporter(StreamingQueryListener):
@@ -893,6 +896,8 @@ assert {float(said) for said in tickets["says_behind"].loc[["B", "D"]]} == {0}
 in_use_files = {part.base.name for part in of_c.current}
 kept_files = {file.name for file in of_c.files if file.instant == savepoint_of_c}
 assert kept_files and not kept_files & in_use_files
+with_files = {file.instant for file in of_c.files}
+assert [w in with_files for w in sorted(of_c.completed_writes)] == [True, False, True, True]
 
 # %% name="found-by-procedures" proof="Four causes are found by procedures and by the count from outside."
 from lab_env.lessons.l19.checks import number_in

@@ -255,8 +255,8 @@ lab.predict("21.p3", ..., tolerance=0)
 # %%
 def upsert_into(buckets):
     options = ORDERS | {"hoodie.bucket.index.num.buckets": str(buckets)}
-    table, checkpoint = lab.path(f"buckets_{buckets}"), lab.path(f"_checkpoints/buckets_{buckets}")
-    return start_upsert(parse(read_topic(orders_4)), table, checkpoint, options)
+    table = lab.path(f"buckets_{buckets}")
+    return start_upsert(parse(read_topic(orders_4)), table, lab.scratch("checkpoint"), options)
 
 
 writing = {f"{n} bucket{'s' * (n > 1)}": tasks_of(lambda n=n: upsert_into(n)) for n in (1, 4)}
@@ -420,12 +420,13 @@ from lab_env.lessons.l21.machines import kill_while_it_works
 
 lab.use_reference("21.1")
 BOUNDED = {"maxOffsetsPerTrigger": 26_000}
+places = {}
 
 
 def start(attempt):
     """The stream of the backlog; a task that is too short to be met is tried again elsewhere."""
-    table, checkpoint = lab.path(f"orders_{attempt}"), lab.path(f"_checkpoints/orders_{attempt}")
-    return ingest(backlog, table, checkpoint, **BOUNDED)
+    places[attempt] = lab.scratch("orders")
+    return ingest(backlog, places[attempt], lab.scratch("checkpoint"), **BOUNDED)
 
 
 died = kill_while_it_works(spark, start)
@@ -440,7 +441,7 @@ pages.executors()
 # what was lost. Look at the batches of the query, and at what the table knows of them:
 
 # %%
-orders_path = lab.path(f"orders_{died.attempt}")
+orders_path = places[died.attempt]
 batches = pd.DataFrame(
     {"batch": report["batchId"], "rows read": report["numInputRows"]}
     for report in died.query.recentProgress
@@ -565,6 +566,7 @@ SIZES = {orders: 2_416, backlog: 19_326}  # messages per batch: a quarter of eac
 def measure(cores):
     """Rounds of both sizes on the cores that are there: rows, seconds, and work per row."""
     found = []
+    wait_for_executors(spark, cores)
     for topic, size in SIZES.items():
         before, table = pages.newest_stage(), empty_copy(lab, orders_path, "measured")
         query = ingest(topic, table, lab.scratch("checkpoint"), maxOffsetsPerTrigger=size)
@@ -618,6 +620,11 @@ from lab_env.lessons.l21.capacity import fit
 from lab_env.lessons.l21.figures import draw_line
 
 fitted = fit(runs)
+fastest = runs[runs["rows"] == 19_326].groupby("cores")["seconds"].min()
+at_two = fastest[1] / fastest[2]
+print(f"two cores, 19,326 rows: {at_two:.2f} times as fast as one")
+if at_two < 1.05:
+    print("That is nothing measurable: other work held the cores. Measure again when it is done.")
 print("a:", fitted.a.shown(2), "seconds per batch")
 print("b:", fitted.b.shown(3, factor=1000), "core-milliseconds per row")
 HTML(draw_line(runs, fitted))
@@ -660,8 +667,7 @@ assert small < reach.middle < large < 64
 from lab_env.lessons.l21.capacity import serial_share, speedup_by_usl
 from lab_env.lessons.l21.figures import draw_two_laws
 
-seconds = runs[runs["rows"] == 19_326].groupby("cores")["seconds"].median()
-at_two, talks = seconds[1] / seconds[2], (0, 0.001, 0.01)
+talks = (0, 0.001, 0.01)
 for talk in talks:
     serial = serial_share(at_two, talk)
     here, there = speedup_by_usl(2, serial, talk), speedup_by_usl(64, serial, talk)
@@ -848,13 +854,16 @@ assert round(month[1] / (730 * price)) == tasks_needed + 1
 # %%
 from lab_env.lessons.l21.machines import on_one_core
 
+free = tasks_of(lambda: parse_only(backlog, minPartitions=4))
 with on_one_core(spark) as tied:
     shared = tasks_of(lambda: parse_only(backlog, minPartitions=4))
-used = shared["cpu"].sum() / shared["end"].max()
-print(f"{at_once(shared)} tasks at once, {used:.2f} core-seconds per second; tied: {tied}")
+used = {}
+for name, tasks in {"free": free, "on one core" if tied else "free again": shared}.items():
+    used[name] = tasks["cpu"].sum() / tasks["end"].max()
+    print(f"{name}: {at_once(tasks)} tasks at once, {used[name]:.2f} core-seconds per second")
 
-# %% name="slots-are-not-cores" proof="Two slots on one core do the work of one core."
-assert not tied or used < 1.1
+# %% name="slots-are-not-cores" proof="Two slots on one core are busy at once, and do the work of one core."
+assert at_once(shared) == 2 and (not tied or used["on one core"] < 1.1)
 
 # %% [markdown]
 # Two slots on one core, and together no more than one core-second per second. More slots per core pay where tasks

@@ -68,7 +68,9 @@ def running_jupyterlab(workspaces: Path, **variables: str) -> Iterator[str]:
     finally:
         family = process_tree(process.pid)[1:]
         process.terminate()
-        process.wait(30)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(allowed(30))
+        process.kill()
         kill_processes(wait_until_ended(family, 20))
 
 

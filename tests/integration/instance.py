@@ -145,9 +145,11 @@ class Instance:
 def running_instance(home: Path) -> Iterator[Instance]:
     """A running lab of one's own; at the end it goes down and leaves no process behind."""
     instance = Instance(home, lab_environment(home))
-    instance.up()
-    yield instance
-    instance.down()
+    try:
+        instance.up()
+        yield instance
+    finally:
+        instance.down()
 
 
 def instance_of_this_run() -> Instance:

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from hudi import HudiTableBuilder
 from instance import programs_showing
-from own_lab import allowed, wait_until
+from own_lab import wait_until
 from psycopg.conninfo import conninfo_to_dict
 
 from lab_env import services as lab_services
@@ -194,7 +194,7 @@ def stop_connector(shop) -> None:
     request_json("PUT", f"{shop.connector}/stop", timeout=PATIENCE_S)
     with psycopg.connect(shop.lab.postgres(), autocommit=True) as database:
         wait_until_confirmed(database, "debezium")
-    wait_until(lambda: shop.sql(ACTIVE) == [(False,)], allowed(20))
+    wait_until(lambda: shop.sql(ACTIVE) == [(False,)], 20)
 
 
 def test_a_killed_postgres_comes_back_with_its_rows_and_the_connector_goes_on(shop):

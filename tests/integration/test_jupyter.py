@@ -11,7 +11,7 @@ from ipaddress import ip_address
 import psutil
 import pytest
 from instance import instance_of_this_run, programs_showing
-from own_lab import wait_until
+from own_lab import allowed, wait_until
 
 from lab_env.processes.tree import is_alive, process_tree, wait_until_ended
 from lab_env.publish import demos
@@ -40,7 +40,7 @@ def jupyter(services):
         yield address.split()[1], jupyterlab
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(allowed(30))
         process.stdout.close()
 
 

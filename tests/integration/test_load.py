@@ -103,8 +103,8 @@ def test_a_headless_load_keeps_its_rate_and_its_ledger_equals_the_topic(place):
     assert load.acked < 1.1 * 500 * (sent_at.max() - sent_at.min()) / 1e6
     assert_ledger_equals_topic(place, load.acked)
     stats = load.stats
-    # Beside other work it may be slower, never faster.
-    assert 0.9 * 500 / allowed(1) < stats["rate"].iloc[3:-2].median() < 1.1 * 500
+    # Beside other work it may be slower; after a stall it catches up, and is faster for a moment.
+    assert 0.9 * 500 / allowed(1) < stats["rate"].iloc[3:-2].median()
     assert 0 < stats["p50_ms"].iloc[-1] <= stats["p95_ms"].iloc[-1]
     assert not psutil.pid_exists(load.pid)
 

@@ -240,8 +240,9 @@ def test_an_external_store_that_refuses_the_keys_is_said_to(running, tmp_path):
         "LAB_S3_SECRET_KEY": "wrong-password",
     }
     home = tmp_path / "refused"
-    done = Instance(home, lab_environment(home) | wrong).lab("up", "minio")
-    assert done.returncode == 1
+    instance = Instance(home, lab_environment(home) | wrong)
+    done = instance.lab("up", "minio")
+    assert done.returncode == 1 and instance.processes() == []
     assert "it refuses these keys for the bucket lakehouse (403)" in done.stderr
     assert "LAB_S3_SECRET_KEY" in done.stderr
     assert "wrong-password" not in done.stderr
@@ -259,8 +260,9 @@ def test_an_external_store_that_is_not_there_is_named(tmp_path):
     home = tmp_path / "absent"
     settings = lab_environment(home)
     absent = {"LAB_S3_ENDPOINT": f"http://127.0.0.1:{settings['LAB_MINIO_PORT']}"}
-    done = Instance(home, settings | absent).lab("up", "minio")
-    assert done.returncode == 1
+    instance = Instance(home, settings | absent)
+    done = instance.lab("up", "minio")
+    assert done.returncode == 1 and instance.processes() == []
     assert (
         f"The S3 store at {absent['LAB_S3_ENDPOINT']} cannot be used: it does not answer"
         in done.stderr

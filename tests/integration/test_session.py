@@ -8,7 +8,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 from linux import mapped_files, needs_linux
-from own_lab import allowed, wait_until
+from own_lab import wait_until
 
 from lab_env.errors import LabError
 from lab_env.install import cds_archive
@@ -67,7 +67,7 @@ def test_it_starts_soon_and_silently_and_picks_up_no_other_spark(started):
 
 def test_a_jvm_that_does_not_exit_halts_itself(started):
     pid = int(started.stdout.split()[1])
-    wait_until(lambda: not psutil.pid_exists(pid), allowed(EXIT_SECONDS + 5))
+    wait_until(lambda: not psutil.pid_exists(pid), EXIT_SECONDS + 5)
 
 
 @needs_linux

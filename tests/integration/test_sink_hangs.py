@@ -79,6 +79,6 @@ def test_the_stream_and_its_compaction_wait_for_each_other_and_only_a_halt_ends_
         pid, *waiting, state = done.stdout.split()
         assert (sorted(waiting), state) == (["compaction", "stream"], "active")
         java = psutil.Process(int(pid))  # still there: Hudi's shutdown hook wants the same lock
-        wait_until(partial(gone_without_children, java), EXIT_SECONDS + allowed(5))
+        wait_until(partial(gone_without_children, java), EXIT_SECONDS + 5)
     finally:
         store.delete_prefix(services, "pytest/sink-hangs/")

@@ -50,7 +50,7 @@ class PlayedJob:
     def cpu_seconds(self):
         return 1.0
 
-    def kill_in_mid_write(self, base, table=""):
+    def kill_in_mid_write(self, base, table="", data=0):
         self.stage.tries += 1
         if self.stage.tries < self.stage.caught_at:
             self.run({}, base)

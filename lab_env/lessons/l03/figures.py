@@ -117,7 +117,7 @@ def draw_rates(batches: pd.DataFrame) -> str:
 
 
 def draw_state(progress: Sequence[Mapping]) -> str:
-    """Draw the ids that a stream kept after each batch, beside all that it had read.
+    """Draw the ids that a stream kept after each batch, beside all that it had met by then.
 
     Args:
         progress: `recentProgress` of a query with one stateful step, from its first batch on.
@@ -127,9 +127,10 @@ def draw_state(progress: Sequence[Mapping]) -> str:
     """
     figure, axes = new_chart("The watermark bounds the memory", "batch", "ids")
     batches = [report["batchId"] for report in progress]
-    read = pd.Series([report["numInputRows"] for report in progress]).cumsum()
-    kept = [report["stateOperators"][0]["numRowsTotal"] for report in progress]
-    axes.plot(batches, read, "o--", color=AMBER, label="without a watermark: all ids")
+    states = [report["stateOperators"][0] for report in progress]
+    met = pd.Series([state["numRowsUpdated"] for state in states]).cumsum()  # each id once
+    kept = [state["numRowsTotal"] for state in states]
+    axes.plot(batches, met, "o--", color=AMBER, label="without a watermark: all ids")
     axes.plot(batches, kept, "o-", color=BLUE, label="with one: recent ids")
     axes.set_xticks(batches)
     axes.legend()

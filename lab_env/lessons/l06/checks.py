@@ -13,6 +13,7 @@ from functools import cache
 from lab_env import store
 from lab_env.course.answers import Unreadable, as_int, as_number, as_pair, as_rows
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.errors import LabError
 from lab_env.hudi.table import DataFile, FileSlice, Snapshot
 from lab_env.hudi.timeline import to_seconds
 from lab_env.lessons.boards import board_text
@@ -495,6 +496,11 @@ class CompactByAJob:
         plan, run = as_pair(answer, "The two functions are expected: `[plan, run]`")
         path = scratch_copy(lab, lab.path("async"), "left_by_stream")
         before = lab.xray(path)
+        if not any(part.logs for part in before.current):
+            raise LabError(
+                "The stream's table has no log left that a job could compact.",
+                "run the notebook again from its first cell.",
+            )
         plan(path)
         planned = after = lab.xray(path, since=before)
         new = {i.requested for i in planned.new_instants if i.action == "compaction"}

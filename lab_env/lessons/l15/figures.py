@@ -235,8 +235,8 @@ def be_busy(db) -> None:
 def wait_until_confirmed(db, slot: str) -> None:
     """Wait until the reader of a slot, which was told to stop, has confirmed what it has read.
 
-    A connector that Kafka Connect calls STOPPED may have a task that is still storing its offsets,
-    and it confirms only then.
+    A connector that Kafka Connect calls STOPPED may have a task that is still storing its offsets.
+    The task lets go of the slot only after that.
 
     Args:
         db: a connection to the lesson's database, in autocommit mode.
@@ -247,7 +247,7 @@ def wait_until_confirmed(db, slot: str) -> None:
     """
     # The database logs some of its own work meanwhile.
     query = """
-        SELECT pg_current_wal_lsn() - confirmed_flush_lsn < 1000000
+        SELECT NOT active AND pg_current_wal_lsn() - confirmed_flush_lsn < 1000000
         FROM pg_replication_slots WHERE slot_name = %s
     """
 
