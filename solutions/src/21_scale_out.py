@@ -854,6 +854,7 @@ assert round(month[1] / (730 * price)) == tasks_needed + 1
 # %%
 from lab_env.lessons.l21.machines import on_one_core
 
+wait_for_executors(spark, 2)  # the second machine came back a while ago
 free = tasks_of(lambda: parse_only(backlog, minPartitions=4))
 with on_one_core(spark) as tied:
     shared = tasks_of(lambda: parse_only(backlog, minPartitions=4))

@@ -169,7 +169,7 @@ def reports(numbers: range, size: int) -> list[dict]:
             "numInputRows": size,
             "inputRowsPerSecond": 10.0,
             "processedRowsPerSecond": 20.0,
-            "stateOperators": [{"numRowsTotal": size}],
+            "stateOperators": [{"numRowsTotal": size, "numRowsUpdated": size}],
             "sources": [{"endOffset": {"orders": {"0": (number + 1) * size, "1": 0}}}],
         }
         for number in numbers
