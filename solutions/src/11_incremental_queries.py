@@ -837,18 +837,19 @@ try:
     strict = since(*window).count()
 except Exception as error:
     strict = "FileNotFound" if "FileNotFoundException" in str(error) else str(error)
+open_ended_again = changed_since(window[0])
 spark.conf.unset(FALLBACK)
 strict
 
 # %% proof="Told to be strict, the reader fails; a window up to the newest commit has lost nothing."
 assert strict == "FileNotFound"
-assert changed_since(window[0]) == open_ended
+assert open_ended_again == open_ended
 
 # %% [markdown]
-# A window that ends at the newest commit loses nothing (the proof above asked it before and after the
-# cleaning). It asks for the newest row of each order that changed, and the newest rows are never
-# cleaned. So a job that was away may catch up in one go; yours will do so below. It must not catch up
-# commit by commit, and it must not repeat an old window.
+# A window that ends at the newest commit loses nothing (it was asked before the cleaning, and again
+# just now, strictly). It asks for the newest row of each order that changed, and the newest rows are
+# never cleaned. So a job that was away may catch up in one go; yours will do so below. It must not
+# catch up commit by commit, and it must not repeat an old window.
 #
 # Can you tell before reading? The timeline still has commit 2: cleaning removes files, no instants. The
 # clean is itself an instant, and records what it kept:

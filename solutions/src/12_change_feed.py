@@ -1058,7 +1058,8 @@ print(cleaned_away)
 assert gone.count("cdc") > 0
 assert "FileNotFoundException" in cleaned_away and ".cdc" in cleaned_away
 writes = [i.requested for i in lab.xray(TABLES["cow"]).instants if i.writes]
-assert feed(TABLES["cow"], writes[-2]).count() > 0  # the job that keeps up is safe
+assert feed(TABLES["cow"], writes[-2]).count() > 0  # a job that keeps up is safe,
+assert feed(TABLES["cow"], begin_of_next_run()).count() == 0  # and ours has read all
 
 # %% [markdown]
 # The feed from the first commit on fails: the files are gone, and it does not pass over the gap quietly.

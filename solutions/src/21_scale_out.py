@@ -847,9 +847,9 @@ print(f"{rate:,.0f} events/s need {tasks_needed} tasks at once; USD by tasks per
 assert round(month[1] / (730 * price)) == tasks_needed + 1
 
 # %% [markdown]
-# Does more *parallelism per KPU* give more throughput? It gives more tasks, not more core. Try it: tie both executors
-# to one core of this machine, two tasks at once, and read the backlog. (macOS lets no program do that; there the next
-# figure is that of two cores.)
+# Does more *parallelism per KPU* give more throughput? It gives more tasks, not more core. Try it: read the backlog,
+# two tasks at once; then tie both executors to one core of this machine and read it again. (macOS lets no program do
+# that: there the second line is another free run.) On a busy machine the first line may be no higher than the second.
 
 # %%
 from lab_env.lessons.l21.machines import on_one_core

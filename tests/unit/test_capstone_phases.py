@@ -52,6 +52,7 @@ class PlayedJob:
 
     def kill_in_mid_write(self, base, table="", data=0):
         self.stage.tries += 1
+        self.stage.wanted.append((table.removeprefix(base), data))
         if self.stage.tries < self.stage.caught_at:
             self.run({}, base)
             return None
@@ -93,7 +94,7 @@ def stage(monkeypatch):
     """What a test plays: which variant, when the kill succeeds, and what the job does wrong."""
     played = SimpleNamespace(
         variant=VARIANTS["iot"], written=(), tries=0, caught_at=1, fails=False, hidden=0, files=3,
-        cleaned=False, processes=[], runs=0, edit=lambda frames: frames, sent=[], taken=None,
+        cleaned=False, processes=[], wanted=[], runs=0, edit=lambda frames: frames, sent=[], taken=None,
     )  # fmt: skip
     played.course = lambda: played.taken.course
 
@@ -159,6 +160,12 @@ def test_all_that_was_generated_is_delivered_once_whenever_the_kill_succeeds(sta
     story = stage.course().story
     assert len(stage.sent) == len(story.messages())
     assert stage.course().delivered == (FIRST, CRASHES[0], CRASHES[1], CRASHES[2], LATE, VERSION_2)
+
+
+def test_the_kill_waits_for_files_of_the_largest_table_and_at_last_for_any_write(stage):
+    stage.caught_at = 3
+    assert take(stage).passed
+    assert stage.wanted == [("/rows", 1), ("/rows", 1), ("", 0)]
 
 
 def test_a_job_that_is_never_in_mid_write_is_refused(stage):

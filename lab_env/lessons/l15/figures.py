@@ -243,7 +243,7 @@ def wait_until_confirmed(db, slot: str) -> None:
         slot: its name.
 
     Raises:
-        LabError: the reader has not confirmed it after `TIMEOUT_S` seconds.
+        LabError: after `TIMEOUT_S` seconds the reader still holds it, or has not confirmed it.
     """
     # The database logs some of its own work meanwhile.
     query = """
@@ -253,7 +253,7 @@ def wait_until_confirmed(db, slot: str) -> None:
 
     def wrong() -> str:
         confirmed = db.execute(query, [slot]).fetchone() == (True,)
-        return "" if confirmed else f"The reader of the slot {slot} has not confirmed the log"
+        return "" if confirmed else f"The reader of the slot {slot} still holds it, or has not confirmed the log"
 
     _wait_while(wrong, "run the cell again: it resumes the connector first.")
 
