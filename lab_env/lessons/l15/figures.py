@@ -252,8 +252,9 @@ def wait_until_confirmed(db, slot: str) -> None:
     """
 
     def wrong() -> str:
-        confirmed = db.execute(query, [slot]).fetchone() == (True,)
-        return "" if confirmed else f"The reader of the slot {slot} still holds it, or has not confirmed the log"
+        if db.execute(query, [slot]).fetchone() == (True,):
+            return ""
+        return f"The reader of the slot {slot} still holds it, or has not confirmed the log"
 
     _wait_while(wrong, "run the cell again: it resumes the connector first.")
 
