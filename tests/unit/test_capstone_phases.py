@@ -94,7 +94,8 @@ def stage(monkeypatch):
     """What a test plays: which variant, when the kill succeeds, and what the job does wrong."""
     played = SimpleNamespace(
         variant=VARIANTS["iot"], written=(), tries=0, caught_at=1, fails=False, hidden=0, files=3,
-        cleaned=False, processes=[], wanted=[], runs=0, edit=lambda frames: frames, sent=[], taken=None,
+        cleaned=False, processes=[], wanted=[], runs=0, edit=lambda frames: frames, sent=[],
+        taken=None,
     )  # fmt: skip
     played.course = lambda: played.taken.course
 
