@@ -361,7 +361,6 @@ class Exam:
         table = killed.table.removeprefix(self.base).strip("/")
         note = f"killed in {killed.requested} of {table}, {killed.data} data files written"
         figures, example = self._judge_state("kill", delivered)
-        figures["data files of the killed write"] = killed.data
         if self.visible is not None:
             seen = f"{self.visible} of {self.killed_rows:,}"
             figures["new rows visible before the restart"] = seen

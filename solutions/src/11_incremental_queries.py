@@ -802,7 +802,7 @@ early = since(*window).toPandas()
 
 def changed_since(begin):
     """The rows of an increment that ends at the newest commit."""
-    return sorted(since(begin).toPandas()[["order_id", "status"]].itertuples(index=False))
+    return sorted(map(tuple, since(begin).toPandas()[["order_id", "status"]].values))
 
 
 open_ended = changed_since(window[0])
