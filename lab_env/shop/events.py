@@ -22,6 +22,7 @@ FIELDS = (
     "sent_at",
 )
 MAX_EVENT_BYTES = 4096
+MAX_DEPTH = 200
 SEND_ID_HEADER = "send-id"
 
 # The times stay text until the pipeline has judged them: a cast would turn a wrong one into NULL.
@@ -29,6 +30,51 @@ EVENT_DDL = (
     "event_id STRING, op STRING, order_id STRING, customer_id STRING, product_id STRING, "
     "amount DECIMAL(12,2), status STRING, order_ts STRING, partition_date STRING, sent_at STRING"
 )
+
+# The contract: a message is an event unless one of these applies; the first that does is the reason
+# in the dead letters. Fields that are not in `FIELDS` are allowed, whatever they hold. *Blank* text
+# is empty or white space only, as Python's `str.isspace` has it. A *time* has the form
+# `2026-11-21T02:14:15Z`, with up to six decimals of a second; a *date* has `2026-11-21`. Both are
+# UTC: a partition_date in the shop's local time may be a day ahead of order_ts, and is refused.
+REASONS = {
+    "empty": "no value, or nothing but JSON's white space (space, tab, LF, CR)",
+    "oversized": f"more than {MAX_EVENT_BYTES} bytes",
+    "byte_order_mark": "begins with the byte-order mark of UTF-8, which RFC 8259 forbids to send",
+    # Reading from the first byte, the first thing that is no longer JSON decides among these three:
+    "not_json": (
+        "not exactly one JSON object (RFC 8259), or not UTF-8 (that is looked at first); half a "
+        "surrogate pair as an escape is no text, and NaN is no number"
+    ),
+    "truncated": "could be the beginning of a JSON object, and ends before it does",
+    "too_deep": f"nested more than {MAX_DEPTH} objects or arrays deep within the message's object",
+    "duplicate_key": "an object in it, at any depth, has two members of one name, escapes resolved",
+    "missing_key": "has no order_id",
+    "null_key": "order_id is null or blank",
+    "wrong_type": (
+        "a field that is there and not null is no number (amount) or no text (all others); further "
+        "down, after negative_amount: an amount that is not a whole number of cents, or is ten "
+        "billion or more; its value counts: 1.25e1 and 12.500 are 12.50"
+    ),
+    "missing_field": "another field of the event is not there, null or blank",
+    "control_character": "an event_id, order_id, customer_id or product_id has one (Unicode's Cc)",
+    "unknown_op": "op is none of `OPS`",
+    "unknown_status": "status is none of `STATUSES`",
+    "negative_amount": "the amount is less than zero (-0.0 is zero)",
+    "time_format": (
+        "order_ts or sent_at is a time (as `datetime.fromisoformat` reads it in capitals), or "
+        "partition_date a date (`date.fromisoformat`), in another form: nanoseconds, an offset"
+    ),
+    "impossible_timestamp": (
+        "one of them is no time or date at all (a leap second is none, either); or, further down, "
+        "after impossible_record_time: order_ts or sent_at is before 2020 or more than a day after "
+        "Kafka's timestamp of the record; partition_date, the day of the order's creation, is "
+        "before 2020 or after the day of order_ts"
+    ),
+    "impossible_record_time": (
+        "Kafka's own timestamp of the record is not between 2020 and 2099, so that nothing can be "
+        "said of the event's times: a producer may have set it in seconds"
+    ),
+}
 
 
 def encode(
