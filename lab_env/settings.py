@@ -172,7 +172,7 @@ class Settings(BaseSettings):
     )
     spark_python: str = Field(
         "",
-        description="Python of a cluster's executors, of this version, with jiter and PyArrow",
+        description="Python of a cluster's executors, of this version, with jiter, pandas, PyArrow",
         examples=["/opt/python3.11/bin/python"],
     )
     spark_driver_host: str = Field(

@@ -113,7 +113,7 @@ def _facts() -> dict[str, object]:
     jars = [jar for jar in versions()["jars"]["spark"] if jar.startswith(NAMED_JARS)]
     return {
         "python": course["requires-python"],
-        "pins": {name: pins[name] for name in ("jiter", "pyarrow", "pyspark", "pytest", "ruff")},
+        "pins": pins,
         "packages": ",".join(jars),
         "java_options": " ".join(session.ANYWHERE),
         "driver_memory": Settings.model_fields["spark_memory"].default,

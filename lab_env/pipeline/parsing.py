@@ -62,7 +62,7 @@ def parse(records: DataFrame) -> DataFrame:
         The records with `event` (struct of the typed fields, null if malformed), `reason` (null for
         a valid one) and `unknown` (names of a valid one's fields that nobody reads, if any).
     """
-    # The workers of a cluster need jiter and PyArrow, but none of this code.
+    # The workers of a cluster need jiter, pandas and PyArrow, but none of this code.
     for module in (messages, sys.modules[__name__]):
         cloudpickle.register_pickle_by_value(module)
     fields = [*records.schema, *from_arrow_schema(PARSED)]

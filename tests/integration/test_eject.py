@@ -33,6 +33,7 @@ from lab_env.shop.topics import ensure_topic
 SPACE = "t-eject"
 EVENTS, RATE = 2000, 100  # sent for 20 s, so that the job is killed while they come
 SPARK = ("pyspark", "py4j")
+PARSE = ("jiter", "pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "six.py")
 BUILD = ("setuptools", f"setuptools-{version('setuptools')}.dist-info", "_distutils_hack")
 PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
 
@@ -50,7 +51,7 @@ def project(tmp_path) -> Path:
     eject(folder)
     venv.create(folder / ".venv", symlinks=True)
     (packages,) = (folder / ".venv").glob("lib/python*/site-packages")
-    for name in (*SPARK, *PYTEST, *BUILD):
+    for name in (*SPARK, *PARSE, *PYTEST, *BUILD):
         found = Path(str(distribution("pyspark").locate_file(name)))
         (packages / name).symlink_to(found)
     # Its dependencies are there: nothing is fetched.
@@ -113,7 +114,7 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
         "JAVA_TOOL_OPTIONS": " ".join(QUICK_COMPILER),  # of this test: its JVMs live for a minute
         "MAX_OFFSETS": "800",
     }
-    for module in ("lab_env", "boto3", "pandas"):
+    for module in ("lab_env", "boto3", "pydantic"):
         found = python(project, "-c", f"import {module}", environment=environment)
         assert "ModuleNotFoundError" in found.stderr, module
     found = python(project, "-P", "-c", "import orders.guard", environment=environment)
