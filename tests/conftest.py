@@ -31,6 +31,12 @@ FIRST_TO_LAST = (
 KEPT_SETTINGS = ("LAB_CACHE", "LAB_MINIO_BINARY", "LAB_IVY_SETTINGS")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of `tests/spark/test_event_contract.py`."""
+    parser.addoption("--messages", type=int, default=5_000, help="messages to judge twice")
+    parser.addoption("--seed", type=int, default=1, help="the seed that makes them")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give the run its own lab; notebook kernels inherit it."""
     for name in [name for name in os.environ if name.startswith("LAB_")]:

@@ -1,0 +1,356 @@
+"""The verdict on a message by the contract in `lab_env/shop/events.py`, in plain Python.
+
+Written from that contract and not from the pipeline's parser, so that two readings of it can be
+compared. Nothing here is fast; each step can be checked against one sentence of the contract.
+"""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
+from unicodedata import category
+
+from lab_env.shop.events import FIELDS, MAX_DEPTH, MAX_EVENT_BYTES, OPS, STATUSES
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+DAY_US = timedelta(days=1) // MICROSECOND
+JSON_SPACE = " \t\n\r"
+DIGITS = "0123456789"
+HEX = DIGITS + "abcdefABCDEF"
+ESCAPES = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
+DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+TIME = re.compile(DATE.pattern + r"T([0-9]{2}):([0-9]{2}):([0-9]{2})(\.[0-9]{1,6})?Z")
+NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+
+
+def micros(moment: datetime) -> int:
+    """The moment in microseconds since 1970."""
+    return (moment - EPOCH) // MICROSECOND
+
+
+YEAR_2020_US = micros(datetime(2020, 1, 1, tzinfo=UTC))
+YEAR_2100_US = micros(datetime(2100, 1, 1, tzinfo=UTC))
+
+
+class Valid(NamedTuple):
+    """A valid event: its values in the order of `FIELDS`, times in microseconds since 1970."""
+
+    event: tuple
+    unknown: list[str] | None
+
+
+class Number(NamedTuple):
+    """A JSON number as it is written."""
+
+    text: str
+
+
+class Refused(Exception):
+    """The first thing that is no longer JSON; its text is the reason."""
+
+
+class Reader:
+    """A reader of one JSON object (RFC 8259) that stops at the first character it cannot take.
+
+    Args:
+        text: the message, decoded from UTF-8.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.has_duplicate = False
+
+    def message(self) -> dict:
+        """Read the whole text as one object; a name given twice sets `has_duplicate`."""
+        self._space()
+        self._take("{", "not_json")
+        fields = self._object(0)
+        self._space()
+        if self.at < len(self.text):
+            raise Refused("not_json")
+        return fields
+
+    def _next(self) -> str:
+        """The next character; its absence means that the message ends too early."""
+        if self.at == len(self.text):
+            raise Refused("truncated")
+        return self.text[self.at]
+
+    def _take(self, allowed: str, reason: str = "not_json") -> str:
+        found = self._next()
+        if found not in allowed:
+            raise Refused(reason)
+        self.at += 1
+        return found
+
+    def _space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in JSON_SPACE:
+            self.at += 1
+
+    def _value(self, depth: int) -> object:
+        """Read a value that lies so many objects or arrays deep within the message's object."""
+        match self._next():
+            case "{" | "[" as bracket:
+                if depth + 1 > MAX_DEPTH:
+                    raise Refused("too_deep")
+                self.at += 1
+                return self._object(depth + 1) if bracket == "{" else self._array(depth + 1)
+            case '"':
+                return self._string()
+            case "t":
+                return self._literal("true", True)
+            case "f":
+                return self._literal("false", False)
+            case "n":
+                return self._literal("null", None)
+            case _:
+                return self._number()
+
+    def _literal(self, word: str, value: object) -> object:
+        for letter in word:
+            self._take(letter)
+        return value
+
+    def _object(self, depth: int) -> dict:
+        members: dict = {}
+        self._space()
+        if self._next() == "}":
+            self.at += 1
+            return members
+        while True:
+            self._space()
+            name = self._string()
+            self._space()
+            self._take(":")
+            self._space()
+            value = self._value(depth)
+            self.has_duplicate |= name in members
+            members[name] = value
+            self._space()
+            if self._take(",}") == "}":
+                return members
+
+    def _array(self, depth: int) -> list:
+        items: list = []
+        self._space()
+        if self._next() == "]":
+            self.at += 1
+            return items
+        while True:
+            self._space()
+            items.append(self._value(depth))
+            self._space()
+            if self._take(",]") == "]":
+                return items
+
+    def _number(self) -> Number:
+        start = self.at
+        if self._next() == "-":
+            self.at += 1
+        if self._take(DIGITS) != "0":
+            self._digits()
+        if self._has("."):
+            self._take(DIGITS)
+            self._digits()
+        if self._has("eE"):
+            self._has("+-")
+            self._take(DIGITS)
+            self._digits()
+        return Number(self.text[start : self.at])
+
+    def _has(self, wanted: str) -> bool:
+        """Take the next character if it is one of those wanted."""
+        found = self.at < len(self.text) and self.text[self.at] in wanted
+        self.at += found
+        return found
+
+    def _digits(self) -> None:
+        while self._has(DIGITS):
+            pass
+
+    def _string(self) -> str:
+        self._take('"')
+        letters: list[str] = []
+        while (letter := self._next()) != '"':
+            if letter < " ":
+                raise Refused("not_json")
+            self.at += 1
+            letters.append(self._escape() if letter == "\\" else letter)
+        self.at += 1
+        return "".join(letters)
+
+    def _escape(self) -> str:
+        kind = self._take("u" + "".join(ESCAPES))
+        if kind != "u":
+            return ESCAPES[kind]
+        unit = self._unit(HEX)
+        if not 0xD800 <= unit < 0xE000:
+            return chr(unit)
+        self._take("\\")
+        self._take("u")
+        return chr(0x10000 + ((unit - 0xD800) << 10) + (self._low_half() - 0xDC00))
+
+    def _unit(self, first: str) -> int:
+        """Four hexadecimal digits; the low half of a pair cannot come first."""
+        digits = self._take(first)
+        digits += self._take("0123456789abAB" if digits in "dD" else HEX)
+        return int(digits + self._take(HEX) + self._take(HEX), 16)
+
+    def _low_half(self) -> int:
+        digits = self._take("dD") + self._take("cdefCDEF")
+        return int(digits + self._take(HEX) + self._take(HEX), 16)
+
+
+def judge(value: bytes | None, arrived_us: int | None) -> str | Valid:
+    """The reason why a message is malformed, or its event.
+
+    Args:
+        value: the record's value.
+        arrived_us: Kafka's timestamp of the record in microseconds since 1970.
+    """
+    if value is None or not value.strip(JSON_SPACE.encode()):
+        return "empty"
+    if len(value) > MAX_EVENT_BYTES:
+        return "oversized"
+    if value.startswith(b"\xef\xbb\xbf"):
+        return "byte_order_mark"
+    try:
+        reader = Reader(value.decode("utf-8"))
+        fields = reader.message()
+    except UnicodeDecodeError:
+        return "not_json"
+    except Refused as refused:
+        return str(refused)
+    if reader.has_duplicate:
+        return "duplicate_key"
+    return _reason(fields, arrived_us) or _event(fields)
+
+
+def _reason(fields: dict, arrived_us: int | None) -> str | None:
+    """The first reason, in the order of `REASONS`, that does not lie in the JSON itself."""
+    if "order_id" not in fields:
+        return "missing_key"
+    if _is_nothing(fields["order_id"]):
+        return "null_key"
+    for name in FIELDS:
+        kind = Number if name == "amount" else str
+        if fields.get(name) is not None and not isinstance(fields[name], kind):
+            return "wrong_type"
+    if any(_is_nothing(fields.get(name)) for name in FIELDS):
+        return "missing_field"
+    if any(
+        category(letter) == "Cc"
+        for name in ("event_id", "order_id", "customer_id", "product_id")
+        for letter in fields[name]
+    ):
+        return "control_character"
+    if fields["op"] not in OPS:
+        return "unknown_op"
+    if fields["status"] not in STATUSES:
+        return "unknown_status"
+    return _amount_reason(fields["amount"].text) or _times_reason(fields, arrived_us)
+
+
+def _is_nothing(value: object) -> bool:
+    """True for null and for blank text."""
+    return value is None or (isinstance(value, str) and (value == "" or value.isspace()))
+
+
+def _parts(number: str) -> tuple[bool, str, int]:
+    """A number's sign, its digits without zeros at either end, and their power of ten."""
+    sign, whole, decimals, exponent = NUMBER.fullmatch(number).groups(default="")
+    digits = (whole + decimals).lstrip("0")
+    power = int(exponent or 0) - len(decimals) + len(digits) - len(digits.rstrip("0"))
+    return sign == "-", digits.rstrip("0"), power
+
+
+def _amount_reason(number: str) -> str | None:
+    is_negative, digits, power = _parts(number)
+    if not digits:
+        return None
+    if is_negative:
+        return "negative_amount"
+    is_whole_cents = power >= -2
+    is_below_ten_billion = len(digits) + power <= 10
+    return None if is_whole_cents and is_below_ten_billion else "wrong_type"
+
+
+def _amount(number: str) -> Decimal:
+    """The value of a number that is a whole number of cents below ten billion."""
+    _, digits, power = _parts(number)
+    cents = int(digits) * 10 ** (power + 2) if digits else 0
+    return Decimal(cents).scaleb(-2)
+
+
+def _times_reason(fields: dict, arrived_us: int | None) -> str | None:
+    times = [fields["order_ts"], fields["sent_at"]]
+    day = fields["partition_date"]
+    if any(_is_other_time(text) for text in times) or _is_other_date(day):
+        return "time_format"
+    moments = [_time(text) for text in times]
+    created = _date(day)
+    if None in moments or created is None:
+        return "impossible_timestamp"
+    if arrived_us is None or not YEAR_2020_US <= arrived_us < YEAR_2100_US:
+        return "impossible_record_time"
+    for moment in moments:
+        if moment.year < 2020 or micros(moment) > arrived_us + DAY_US:
+            return "impossible_timestamp"
+    if created.year < 2020 or created > moments[0].date():
+        return "impossible_timestamp"
+    return None
+
+
+def _time(text: str) -> datetime | None:
+    """The moment of a time in the contract's form, if there is such a moment."""
+    form = TIME.fullmatch(text)
+    if not form:
+        return None
+    *clock, fraction = form.groups()
+    microsecond = int((fraction or ".")[1:].ljust(6, "0"))
+    try:
+        return datetime(*map(int, clock), microsecond, tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _date(text: str) -> date | None:
+    form = DATE.fullmatch(text)
+    try:
+        return date(*map(int, form.groups())) if form else None
+    except ValueError:
+        return None
+
+
+def _is_other_time(text: str) -> bool:
+    """True for a time that is written in another form than the contract's."""
+    if TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text.upper())
+    except ValueError:
+        return False
+    return True
+
+
+def _is_other_date(text: str) -> bool:
+    if DATE.fullmatch(text):
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _event(fields: dict) -> Valid:
+    values = {
+        **fields,
+        "amount": _amount(fields["amount"].text),
+        "order_ts": micros(_time(fields["order_ts"])),
+        "sent_at": micros(_time(fields["sent_at"])),
+    }
+    unknown = [name for name in fields if name not in FIELDS]
+    return Valid(tuple(values[name] for name in FIELDS), unknown or None)
