@@ -26,6 +26,8 @@ EPOCH, EARLIEST, DAY = datetime(1970, 1, 1), datetime(2020, 1, 1), timedelta(day
 RECORD_TIMES = range(1_577_836_800_000_000, 4_102_444_800_000_000)  # 2020 to 2099, in microseconds
 TIME_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z")
 DATE_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Of an escape in its last bytes jiter looks at the length only: `\u` and a quote are no beginning.
+BROKEN_ESCAPE = re.compile(rb"(?<!\\)(\\\\)*\\u(?=.{0,3}\Z)[0-9a-fA-F]{0,3}[^0-9a-fA-F]", re.DOTALL)
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -74,11 +76,13 @@ def read_object(value: bytes | None) -> dict:
     Raises:
         Malformed: it is not exactly one JSON object of a size that is accepted.
     """
-    text = (value or b"").lstrip(WHITE_SPACE)
-    if not text:
+    text = value or b""
+    if not text.strip(WHITE_SPACE):
         raise Malformed("empty")
-    if len(value or b"") > MAX_EVENT_BYTES:
+    if len(text) > MAX_EVENT_BYTES:
         raise Malformed("oversized")
+    if text.startswith(BYTE_ORDER_MARK):
+        raise Malformed("byte_order_mark")
     try:
         found = strict_json(text)
     except ValueError as error:
@@ -104,9 +108,7 @@ def strict_json(text: bytes, duplicates: bool = False):
 
 
 def _why_not_json(text: bytes, error: str) -> str:
-    if text.startswith(BYTE_ORDER_MARK):
-        return "byte_order_mark"
-    if not text.startswith(b"{") or not _is_utf8(text):
+    if not text.lstrip(WHITE_SPACE).startswith(b"{") or not _is_utf8(text):
         return "not_json"
     if "duplicate key" in error:
         try:
@@ -116,7 +118,8 @@ def _why_not_json(text: bytes, error: str) -> str:
         return "duplicate_key"
     if "recursion limit" in error:
         return "too_deep"
-    return "truncated" if error.startswith("EOF") else "not_json"
+    cut_off = error.startswith("EOF") and not BROKEN_ESCAPE.search(text)
+    return "truncated" if cut_off else "not_json"
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -166,10 +169,7 @@ def _missing_or_wrong(event: dict) -> str:
 
 def _cents(number: LosslessFloat | int) -> Decimal:
     """The amount, exact to the cent; its size is compared before it is scaled."""
-    try:
-        amount = Decimal(number) if isinstance(number, int) else number.as_decimal()
-    except ArithmeticError:  # an exponent of more than 18 digits
-        raise Malformed("wrong_type") from None
+    amount = Decimal(number) if isinstance(number, int) else _decimal(number)
     if amount < 0:
         raise Malformed("negative_amount")
     if amount >= TOO_MUCH:
@@ -178,6 +178,15 @@ def _cents(number: LosslessFloat | int) -> Decimal:
     if cents != amount:
         raise Malformed("wrong_type")
     return abs(cents)  # -0.0 is zero
+
+
+def _decimal(number: LosslessFloat) -> Decimal:
+    """The number; an infinite one in place of one whose exponent `decimal` cannot hold."""
+    try:
+        return number.as_decimal()
+    except ArithmeticError:
+        mantissa = Decimal(str(number).lower().partition("e")[0])
+        return Decimal("Infinity").copy_sign(mantissa) if mantissa else mantissa
 
 
 def _check_times(event: dict, arrived: int | None) -> tuple[datetime, datetime]:
