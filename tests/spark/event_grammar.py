@@ -800,7 +800,7 @@ def _cut(rng: Random, value: bytes) -> bytes:
 
 
 def _cut_within(rng: Random, value: bytes) -> bytes:
-    """End the message within a character, an escape, a number or a word."""
+    """End the message within a character, an escape, a number or a word, or close it there."""
     pieces = [b"\xc3\xa4", b"\xe2\x82\xac", "\U0001f600".encode(), b"\\u00e4", b"\\ud83d\\ude00"]
     pieces += [b"\\ude00", b"\\ud83d\\u0041", b"\\ud83d\\ud83d", b"\\\\", *BROKEN_UTF8]
     piece = b'"O-' + rng.choice(pieces)
@@ -808,7 +808,8 @@ def _cut_within(rng: Random, value: bytes) -> bytes:
         (piece, piece, piece, b"-12.50e+10", b"false", b"null", b"[{}]", b"NaN", b"01")
     )
     colons = [match.end() for match in re.finditer(rb":", value[:5_000])] or [len(value)]
-    return value[: rng.choice(colons)] + piece[: rng.randint(1, len(piece))]
+    end = rng.choice((b"", b"", b"}", b'"}', b'" }\n', b"x", b'x"}'))
+    return value[: rng.choice(colons)] + piece[: rng.randint(1, len(piece))] + end
 
 
 def _behead(rng: Random, value: bytes) -> bytes:

@@ -69,6 +69,10 @@ CASES = {
     "an identifier in Latin-1": (edited("O-1", b"O-\xe4"), "not_json"),
     "half a surrogate pair": (edited("O-1", "O-\\ud83d"), "not_json"),
     "half a surrogate pair as bytes": (edited("O-1", b"O-\xed\xa0\xbd"), "not_json"),
+    "a short escape just before the end": (
+        edited("2026-11-21T02:14:15.223456Z", "\\u1"),
+        "not_json",
+    ),
     "a whole surrogate pair": (edited("O-1", "O-\\ud83d\\ude00"), "valid"),
     "a byte-order mark": (b"\xef\xbb\xbf" + GOOD, "byte_order_mark"),
     "a byte-order mark after white space": (b" \xef\xbb\xbf" + GOOD, "not_json"),
