@@ -62,7 +62,7 @@ REASONS = {
     "unknown_status": "status is none of `STATUSES`",
     "negative_amount": "the amount is less than zero (-0.0 is zero)",
     "time_format": (
-        "order_ts or sent_at is a time (as `datetime.fromisoformat` reads it in capitals), or "
+        "in capitals, order_ts or sent_at is a time (as `datetime.fromisoformat` reads it), or "
         "partition_date a date (`date.fromisoformat`), in another form: nanoseconds, an offset"
     ),
     "impossible_timestamp": (

@@ -346,7 +346,7 @@ def _is_other_date(text: str) -> bool:
     if DATE.fullmatch(text):
         return False
     try:
-        date.fromisoformat(text)
+        date.fromisoformat(text.upper())
     except ValueError:
         return False
     return True

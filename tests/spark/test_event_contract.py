@@ -89,8 +89,9 @@ CASES = {
     "blank names of unknown fields": (with_member('"":1," ":2'), "valid"),
     "NaN in an unknown field": (with_member('"discount":NaN'), "not_json"),
     "the date of Tokyo": (edited("21T02:14:15.1", "20T23:30:00.1"), "impossible_timestamp"),
-    "200 arrays deep": (with_member(f'"x":{"[" * 200}1{"]" * 200}'), "valid"),
-    "201 arrays deep": (with_member(f'"x":{"[" * 201}1{"]" * 201}'), "too_deep"),
+    "199 arrays deep": (with_member(f'"x":{"[" * 199}1{"]" * 199}'), "valid"),
+    "200 arrays deep": (with_member(f'"x":{"[" * 200}1{"]" * 200}'), "too_deep"),
+    "200 arrays deep, the last one empty": (with_member(f'"x":{"[" * 200}{"]" * 200}'), "valid"),
     "900 arrays deep": (with_member(f'"x":{"[" * 900}1{"]" * 900}'), "too_deep"),
 }
 
