@@ -17,7 +17,7 @@ from lab_env.errors import LabError
 from lab_env.install.jars import jar_folder
 from lab_env.install.java import java_home
 from lab_env.install.versions import versions
-from lab_env.pipeline import guard, layout, options, parsing, session, writer
+from lab_env.pipeline import checkpoint, guard, layout, options, parsing, session, tasks, writer
 from lab_env.settings import REPOSITORY, Endpoints, Settings, settings
 from lab_env.shop import events
 
@@ -117,15 +117,18 @@ def _facts() -> dict[str, object]:
         "packages": ",".join(jars),
         "java_options": " ".join(session.ANYWHERE),
         "driver_memory": Settings.model_fields["spark_memory"].default,
+        "max_offsets": writer.MAX_OFFSETS,
         "folders": {sink: layout.FOLDERS[sink] for sink in SINKS},
         "source": source,
         "modules": {
+            "checkpoint": checkpoint,
             "events": events,
             "guard": guard,
             "jvm": jvm,
             "options": options,
             "parsing": parsing,
             "session": session,
+            "tasks": tasks,
             "writer": writer,
         },
     }
