@@ -17,7 +17,17 @@ from lab_env.errors import LabError
 from lab_env.install.jars import jar_folder
 from lab_env.install.java import java_home
 from lab_env.install.versions import versions
-from lab_env.pipeline import guard, layout, messages, options, parsing, session, writer
+from lab_env.pipeline import (
+    checkpoint,
+    guard,
+    layout,
+    messages,
+    options,
+    parsing,
+    session,
+    tasks,
+    writer,
+)
 from lab_env.settings import REPOSITORY, Endpoints, Settings, settings
 from lab_env.shop import events
 
@@ -117,9 +127,11 @@ def _facts() -> dict[str, object]:
         "packages": ",".join(jars),
         "java_options": " ".join(session.ANYWHERE),
         "driver_memory": Settings.model_fields["spark_memory"].default,
+        "max_offsets": writer.MAX_OFFSETS,
         "folders": {sink: layout.FOLDERS[sink] for sink in SINKS},
         "source": source,
         "modules": {
+            "checkpoint": checkpoint,
             "events": events,
             "guard": guard,
             "jvm": jvm,
@@ -127,6 +139,7 @@ def _facts() -> dict[str, object]:
             "options": options,
             "parsing": parsing,
             "session": session,
+            "tasks": tasks,
             "writer": writer,
         },
     }

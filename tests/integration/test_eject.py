@@ -120,7 +120,7 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
     found = python(project, "-P", "-c", "import orders.guard", environment=environment)
     assert found.returncode == 0, found.stderr  # installed, so from any folder
     found = python(project, "-m", "pytest", "-q", environment=environment)
-    assert found.returncode == 0 and "12 passed" in found.stdout, found.stdout + found.stderr
+    assert found.returncode == 0 and "13 passed" in found.stdout, found.stdout + found.stderr
 
     first, second = tmp_path / "first.log", tmp_path / "second.log"
     ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"))

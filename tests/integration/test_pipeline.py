@@ -3,6 +3,8 @@
 import io
 import re
 import time
+from dataclasses import replace
+from datetime import date, timedelta
 from random import Random
 
 import pandas as pd
@@ -20,12 +22,14 @@ from lab_env import services as lab_services
 from lab_env import store
 from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
+from lab_env.faults.gate import Gate
 from lab_env.faults.outages import refuse_client
 from lab_env.faults.writers import jvm_of, kill_in_mid_batch, open_batches
 from lab_env.install import cds_archive
 from lab_env.lab import Lab, reset_lesson
 from lab_env.pipeline import options, parsing
-from lab_env.pipeline.checkpoint import read_checkpoint
+from lab_env.pipeline.checkpoint import open_batch, read_checkpoint
+from lab_env.pipeline.layout import checkpoint_path
 from lab_env.pipeline.revenue import minutes_in_a_batch
 from lab_env.pipeline.session import SHORT_LIFE
 from lab_env.pipeline.sinks import FOLDERS, SINKS
@@ -105,6 +109,9 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
         assert cds_archive.cds_archive() in mapped_files(jvm_of(writer).pid)
     left_open = kill_in_mid_batch(writer, lab.endpoints)
     assert left_open == open_batches(writer, lab.endpoints)
+    for sink, number in left_open.items():
+        batch = open_batch(lab.endpoints, checkpoint_path(lab.base, sink))
+        assert batch and batch.number == number and sum(batch.end.values()) <= 1000 * (number + 1)
     wait_until(lambda: writer.state()["state"] != "running")
     assert writer.state()["state"] == "failed" and "JVM" in writer.state()["error"]
 
@@ -218,26 +225,39 @@ def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) 
                 raise
 
 
-def test_malformed_events_land_in_the_dead_letters_until_the_writer_is_killed_or_hangs(lab):
+@pytest.fixture
+def slow_store(services):
+    """The store through a gate that takes a second for each data file."""
+    gate = Gate(services.s3_endpoint)
+    gate.arm("data", "hold_after", times=10**6, seconds=1)
+    yield replace(services, s3_endpoint=gate.url)
+    gate.close()
+
+
+def test_malformed_events_are_dead_letters_and_a_long_batch_gets_done_until_the_writer_hangs(
+    lab, slow_store
+):
     writer = lab.writer()
-    job = SHORT | {"sinks": ("dead",), "trigger_seconds": 1, "stall_seconds": allowed(8)}
+    job = SHORT | {"sinks": ("dead", "cow"), "trigger_seconds": 1, "stall_seconds": allowed(15)}
     writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
     wait_until(lambda: supervisor.status_of(writer.name).state == "RUNNING")
     writer.kill()
     assert writer.state()["state"] == "ended"
 
-    sent = send_malformed(lab, count=1000)
-    writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
-    writer.wait_caught_up(lab.endpoints, ends(lab))
+    sent = send_malformed(lab, count=1000, dates=round(allowed(18)))
+    writer.start(slow_store, lab.topic("orders"), lab.base, **job)
+    writer.wait_caught_up(lab.endpoints, ends(lab), seconds=allowed(180))
     assert_dead_letters(lab, sent)
+    batches = writer.progress()
+    assert batches[batches["sink"] == "cow"]["seconds"].max() > job["stall_seconds"]
 
     jvm = jvm_of(writer)
     with frozen(jvm.pid):
         wait_until(lambda: writer.state()["state"] != "running")
     state = writer.state()
     assert state["state"] == "stalled"
-    quiet = re.search(r"no progress of dead for (\d+)", state["error"])
-    assert quiet and int(quiet[1]) >= job["stall_seconds"], state["error"]
+    quiet = re.search(r"no progress of (dead|cow) for (\d+)", state["error"])
+    assert quiet and int(quiet[2]) >= job["stall_seconds"], state["error"]
     wait_until(lambda: not supervisor.status_of(writer.name).alive)
     assert not is_alive(jvm)
 
@@ -257,8 +277,11 @@ def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]
     } == {place: (kind, value or b"") for place, (kind, value) in sent.items()}
 
 
-def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, bytes]]:
-    """Send malformed events among good ones; the partition and offset of each malformed one."""
+def send_malformed(lab: Lab, count: int, dates: int) -> dict[tuple[int, int], tuple[str, bytes]]:
+    """Send malformed events among good ones; the partition and offset of each malformed one.
+
+    The good ones are of so many dates, so a Hudi table has at least as many files for each core.
+    """
     rng, sent = Random(11), {}
     producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
 
@@ -271,6 +294,7 @@ def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, byt
 
     for number in range(count):
         kind = MALFORMED_KINDS[number % len(MALFORMED_KINDS)]
+        day = f"{date(2026, 11, 20) - timedelta(days=number % dates)}"
         good = encode(
             f"E-{number}",
             "create",
@@ -279,9 +303,9 @@ def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, byt
             "P-1",
             995,
             "new",
-            "2026-11-20T10:00:00.000000Z",
-            "2026-11-20",
-            "2026-11-20T10:00:01.000000Z",
+            f"{day}T10:00:00.000000Z",
+            day,
+            f"{day}T10:00:01.000000Z",
         )
         value = malform(kind, good, rng)
         topic, key = lab.topic("orders"), f"O-{number}"
