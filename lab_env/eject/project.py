@@ -17,7 +17,7 @@ from lab_env.errors import LabError
 from lab_env.install.jars import jar_folder
 from lab_env.install.java import java_home
 from lab_env.install.versions import versions
-from lab_env.pipeline import guard, layout, options, parsing, session, writer
+from lab_env.pipeline import guard, hadoop, layout, options, parsing, session, topic, writer
 from lab_env.settings import REPOSITORY, Endpoints, Settings, settings
 from lab_env.shop import events
 
@@ -122,10 +122,12 @@ def _facts() -> dict[str, object]:
         "modules": {
             "events": events,
             "guard": guard,
+            "hadoop": hadoop,
             "jvm": jvm,
             "options": options,
             "parsing": parsing,
             "session": session,
+            "topic": topic,
             "writer": writer,
         },
     }
