@@ -20,12 +20,14 @@ from lab_env.install.versions import versions
 from lab_env.pipeline import (
     checkpoint,
     guard,
+    hadoop,
     layout,
     messages,
     options,
     parsing,
     session,
     tasks,
+    topic,
     writer,
 )
 from lab_env.settings import REPOSITORY, Endpoints, Settings, settings
@@ -134,12 +136,14 @@ def _facts() -> dict[str, object]:
             "checkpoint": checkpoint,
             "events": events,
             "guard": guard,
+            "hadoop": hadoop,
             "jvm": jvm,
             "messages": messages,
             "options": options,
             "parsing": parsing,
             "session": session,
             "tasks": tasks,
+            "topic": topic,
             "writer": writer,
         },
     }

@@ -272,6 +272,7 @@ class LandingThread(threading.Thread):
         self._landing, self._seconds, self._patience = landing, seconds, patience
         self._stopped = threading.Event()
         self.error: Exception | None = None
+        self.says = ""  # a topic's watch may have more to say
 
     def run(self) -> None:
         """Land, wait, land again; whatever ends it is kept, so that nobody waits in vain."""

@@ -34,15 +34,19 @@ def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) 
         spark: the session.
         bootstrap: `host:port` of the broker.
         topic: topic name.
-        options: further options of the Kafka source, for example `maxOffsetsPerTrigger="50000"`.
+        options: further options of the Kafka source, for example `maxOffsetsPerTrigger="50000"`;
+            with `assign` it reads the partitions named there, otherwise all.
 
     Returns:
         A streaming DataFrame with Kafka's columns (key, value, partition, offset, timestamp, ...).
     """
+    chosen = {} if "assign" in options else {"subscribe": topic}
     return (
         spark.readStream.format("kafka")
         .options(**spark_options(bootstrap))
-        .option("subscribe", topic)
+        .options(**chosen)
+        # Kafka's default would make orders of the messages of aborted transactions.
+        .option("kafka.isolation.level", "read_committed")
         # A stream defaults to `latest` and would lose what was sent before its first start.
         .option("startingOffsets", "earliest")
         # Offsets that the broker no longer has stop the query instead of being skipped silently.

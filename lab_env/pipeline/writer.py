@@ -28,7 +28,9 @@ from lab_env.jvm import explained, memory_use
 from lab_env.pipeline import guard, landing, options, parsing, session, sinks
 from lab_env.pipeline.checkpoint import Batch, open_batch, still_open
 from lab_env.pipeline.tasks import Tasks, heartbeat
+from lab_env.pipeline.topic import StartAgain, Topic, TopicWatch
 from lab_env.settings import Endpoints, settings
+from lab_env.shop.kafka_client import spark_options
 
 STALLED_EXIT = 75  # sysexits.h: temporary failure
 ENDED = ("stopped", "failed", "stalled")
@@ -272,7 +274,7 @@ def run(job: Job, progress_log: ProgressLog) -> int:
         if batch := open_batch(endpoints, sinks.checkpoint_path(job.base, sink)):
             progress_log.found_open(sink, batch, job.topic)
     still_starting = partial(progress_log.went_on, STARTING)
-    records, lander = read_source(spark, endpoints, job, still_starting)
+    records, source = read_source(spark, endpoints, job, still_starting)
     trigger = (
         {"processingTime": f"{job.trigger_seconds} seconds"}
         if job.trigger_seconds
@@ -282,20 +284,22 @@ def run(job: Job, progress_log: ProgressLog) -> int:
     with ThreadPoolExecutor(len(job.sinks)) as together:
         start = partial(sinks.start_query, records, base=job.base, trigger=trigger)
         queries = list(together.map(lambda s: start(s, extra=claims.get(s, {})), job.sinks))
-    progress_log.running(job.sinks, job.stall_seconds, ui=spark.sparkContext.uiWebUrl)
+    reading = source.says if source else ""
+    ui = spark.sparkContext.uiWebUrl
+    progress_log.running(job.sinks, job.stall_seconds, ui=ui, reading=reading)
     tasks = Tasks(spark)
     while not stop.is_set() and any(query.isActive for query in queries):
         _note_progress(progress_log, queries)
         for sink in tasks.went_on():
             progress_log.went_on(sink)
-        if lander and lander.error:
-            raise lander.error
+        if source and source.error:
+            raise source.error
         failed = [query for query in queries if not query.isActive and query.exception()]
         if failed:
             return _failed(job, progress_log, failed[0])
         stop.wait(POLL_SECONDS)
-    if lander:
-        lander.stop()
+    if source:
+        source.stop()
     for query in queries:
         query.stop()
     _note_progress(progress_log, queries)
@@ -318,21 +322,37 @@ def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], Non
         went_on: called after each landed file, where a stream is landed before the queries start.
 
     Returns:
-        The records, in Kafka's columns, and the thread that lands a stream of Kinesis while the
-        queries run; None for Kafka, and where everything has been landed already.
+        The records, in Kafka's columns, and a running thread: it watches the topic, or lands a
+        stream of Kinesis. None where everything has been landed already.
 
     Raises:
-        LabError: Kinesis does not answer, or its stream cannot be continued.
+        LabError: the broker does not answer, or its topic or stream cannot be continued.
     """
     if job.source == "kafka":
-        limits = {"maxOffsetsPerTrigger": str(job.max_offsets)} if job.max_offsets else {}
-        return parsing.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **limits), None
+        watch = watch_topic(spark, endpoints, job)
+        options = watch.options
+        return parsing.read_topic(spark, endpoints.kafka_bootstrap, job.topic, **options), watch
     if job.trigger_seconds:
         times = job.trigger_seconds, job.stall_seconds
         return landing.read_live(spark, endpoints, job.topic, job.base, *times)
     folder = landing.landing_path(job.base)
     landing.Landing(endpoints, job.topic, folder).land_all(went_on)
     return landing.read_landing(spark, folder), None
+
+
+def watch_topic(spark, endpoints: Endpoints, job: Job) -> TopicWatch:
+    """The running watch of the job's topic.
+
+    Raises:
+        Refused: the topic is not there, or another than the one that a checkpoint has read.
+    """
+    topic = Topic(spark, job.topic, spark_options(endpoints.kafka_bootstrap))
+    checkpoints = [sinks.checkpoint_path(job.base, sink) for sink in job.sinks]
+    watch = TopicWatch(spark, topic, checkpoints, job.max_offsets)
+    if watch.says:
+        print(watch.says, flush=True)
+    watch.start()
+    return watch
 
 
 def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
@@ -437,8 +457,11 @@ def main(job_file: Path) -> int:
     """
     job = Job.load(job_file)
     progress_log = ProgressLog(Path(job.folder))
+    again = ""
     try:
         return run(job, progress_log)
+    except StartAgain as why:
+        again = str(why)
     except LabError as error:
         progress_log.state("failed", error=str(error)[:4000])
         print(error, flush=True)
@@ -453,6 +476,10 @@ def main(job_file: Path) -> int:
         return 1
     finally:
         _kill_children()
+    progress_log.state("starting", again=again)
+    print(f"{again} The writer starts again.", flush=True)
+    # A process of its own ends whatever Hudi still does in the old JVM, such as a compaction.
+    os.execv(sys.executable, command(job_file))
 
 
 if __name__ == "__main__":
