@@ -82,7 +82,9 @@ def _bind() -> Iterator[Finding]:
         fix = "unset LAB_BIND, or block these ports for other machines with a firewall"
         yield Finding("network", "warn", warning, fix)
     else:
-        fact = f"servers listen on {settings().bind}, so only this machine reaches them"
+        fact = (
+            f"servers listen on {settings().bind}: all users of this machine reach them, no others"
+        )
         yield Finding("network", "ok", fact)
 
 

@@ -207,10 +207,15 @@ def exposure() -> str:
     protected = [service.title for service in own if service.has_login]
     return (
         f"LAB_BIND={settings().bind}: other machines can reach the lab's servers."
-        f" These have no login: {', '.join(unprotected)}, Spark's web page."
-        " Anyone who reaches them can read and change everything in them."
+        f" Count these as without a login: {', '.join(unprotected)}, Spark's web page."
+        " Anyone who reaches them can read or change what is in them."
         f" These need a key, but do not encrypt: {', '.join([*protected, 'JupyterLab'])}."
     )
+
+
+def warnings() -> list[str]:
+    """What `lab up` warns of."""
+    return [w for w in (exposure(), *(s.warning() for s in SERVICES.values())) if w]
 
 
 def _with_needs(names: Sequence[str]) -> list[Service]:
