@@ -7,6 +7,7 @@ import errno
 import json
 import sys
 import traceback
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -78,6 +79,10 @@ def _explained(error: Exception) -> LabError:
 @app.callback(invoke_without_command=True)
 def overview(context: typer.Context) -> None:
     """The streaming lakehouse lab: its services, live load, tour and benchmark."""
+    from lab_env.processes.environment import adapt
+
+    with suppress(LabError):  # `lab doctor` reports settings that are wrong
+        adapt()
     if context.invoked_subcommand:
         return
     from lab_env import services

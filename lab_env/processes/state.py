@@ -27,6 +27,7 @@ PURGED = (
     "room.json",
     "slides",
     "spark",
+    "tmp",
     "tour",
     "writers",
     "secrets.json",
