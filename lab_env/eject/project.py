@@ -18,6 +18,7 @@ from lab_env.install.jars import jar_folder
 from lab_env.install.java import java_home
 from lab_env.install.versions import versions
 from lab_env.pipeline import guard, layout, options, parsing, session, writer
+from lab_env.processes.environment import adaptations
 from lab_env.settings import REPOSITORY, Endpoints, Settings, settings
 from lab_env.shop import events
 
@@ -78,6 +79,7 @@ def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
         "JARS": str(jar_folder("spark")),
         "JAVA_HOME": str(java_home()),
         "DRIVER_MEMORY": settings().spark_memory,
+        **adaptations(),
     }
 
 

@@ -87,10 +87,12 @@ def _without_proxy() -> dict[str, str]:
 
 
 def _loading_elsewhere() -> dict[str, str]:
-    given = os.environ.get(JAVA_OPTIONS, "")
-    if "-Djava.io.tmpdir=" in given or not is_noexec(JAVA_TEMPORARY):
+    if not is_noexec(JAVA_TEMPORARY):
         return {}
-    return {JAVA_OPTIONS: f'{given} "-Djava.io.tmpdir={folder("tmp", 0o700)}"'.strip()}
+    given = os.environ.get(JAVA_OPTIONS, "")
+    if "-Djava.io.tmpdir=" not in given:
+        given = f'{given} "-Djava.io.tmpdir={folder("tmp", 0o700)}"'.strip()
+    return {JAVA_OPTIONS: given}
 
 
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:

@@ -18,12 +18,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from botocore.exceptions import ClientError
 from dummy_service import Dummy
 from instance import Instance, programs_showing, running_instance
 from linux import needs_linux
 from own_lab import allowed, free_ports, lab_environment, wait_until
 
 from lab_env import services as lab_services
+from lab_env.course.known_errors import explain
 from lab_env.errors import LabError
 from lab_env.faults.freeze import kill
 from lab_env.faults.outages import paused
@@ -38,6 +40,7 @@ from lab_env.services import doctor, manager
 from lab_env.services.minio_program import find_minio
 from lab_env.settings import REPOSITORY, settings
 from lab_env.shop.ledger import Ledger
+from lab_env.store import s3_client
 
 pytestmark = pytest.mark.services
 
@@ -204,6 +207,10 @@ def test_a_lab_of_an_earlier_version_gets_an_access_key_of_its_own(stopped):
     access, secret = stopped.store_keys()
     assert len(access) >= 20 and secret == kept["s3_secret_key"]
     assert_nothing_is_lost(stopped)
+    old = s3_client(f"http://{stopped.address('minio')}", PUBLIC_KEY, secret, "us-east-1")
+    with pytest.raises(ClientError) as refused:  # as in a kernel from before
+        old.list_buckets()
+    assert "Restart the kernel" in explain(refused.value).advice
     for key in (PUBLIC_KEY, "minioadmin", secret):
         assert forged_put(stopped.address("minio"), key) == 403
     if find_minio().origin == "set-up":

@@ -79,6 +79,7 @@ def test_java_loads_its_libraries_elsewhere_where_tmp_is_noexec(plain, home, giv
     os.environ |= {JAVA_OPTIONS: given} if given else {}
     plain.add(environment.JAVA_TEMPORARY)
     adapt()
+    assert adaptations() == {JAVA_OPTIONS: os.environ[JAVA_OPTIONS]}  # once more changes nothing
     assert os.environ[JAVA_OPTIONS] == f'{given} "-Djava.io.tmpdir={home / "tmp"}"'.strip()
     assert (home / "tmp").is_dir()
     assert clean_environment()[JAVA_OPTIONS] == os.environ[JAVA_OPTIONS]
@@ -92,7 +93,7 @@ def test_java_loads_its_libraries_elsewhere_where_tmp_is_noexec(plain, home, giv
 def test_a_temporary_folder_that_the_user_has_chosen_for_java_stays(plain):
     os.environ[JAVA_OPTIONS] = "-Djava.io.tmpdir=/scratch"
     plain.add(environment.JAVA_TEMPORARY)
-    assert adaptations() == {}
+    assert adaptations() == {JAVA_OPTIONS: "-Djava.io.tmpdir=/scratch"}
 
 
 def test_a_program_of_a_lesson_is_found_although_nobody_holds_it(home):
