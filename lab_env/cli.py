@@ -7,6 +7,7 @@ import errno
 import json
 import sys
 import traceback
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -78,6 +79,10 @@ def _explained(error: Exception) -> LabError:
 @app.callback(invoke_without_command=True)
 def overview(context: typer.Context) -> None:
     """The streaming lakehouse lab: its services, live load, tour and benchmark."""
+    from lab_env.processes.environment import adapt
+
+    with suppress(LabError):  # `lab doctor` reports settings that are wrong
+        adapt()
     if context.invoked_subcommand:
         return
     from lab_env import services
@@ -117,7 +122,7 @@ def up(names: Names = None) -> None:
     with _progress() as say:
         services.up(names, say)
     _print_status(services.status())
-    _warn_of_exposure()
+    _warn()
 
 
 @app.command()
@@ -357,7 +362,7 @@ def jupyter(
     for name in copies.make_copies():
         take = f"lab reset {name[:2]}" if name[:2].isdigit() else f"lab demo {Path(name).stem}"
         out.print(escape(f"{name} has a newer version than your copy; to take it: {take}"))
-    _warn_of_exposure()
+    _warn()
     lesson = f"{settings().work.name}/{copies.name_of('00')}"
 
     def prepare() -> int:
@@ -940,10 +945,10 @@ def _status_table(rows):
     return table
 
 
-def _warn_of_exposure() -> None:
+def _warn() -> None:
     from lab_env import services
 
-    if warning := services.exposure():
+    for warning in services.warnings():
         err.print(f"[yellow]{escape(warning)}[/]")
 
 

@@ -30,7 +30,7 @@ from lab_env.monitor.handle import PrometheusHandle
 from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.processes import supervisor
-from lab_env.processes.environment import mark, programs_of_lesson
+from lab_env.processes.environment import adapt, mark, programs_of_lesson
 from lab_env.processes.state import folder
 from lab_env.processes.tree import kill_processes
 from lab_env.room.seat import SEAT
@@ -91,6 +91,7 @@ def check_lesson(lesson: str) -> None:
 def _begin(lesson: str, needs: tuple[str, ...]) -> None:
     """Bring up what a lesson needs, and tell the room, if this seat joined one."""
     check_lesson(lesson)
+    adapt()
     with SEAT.entering(lesson):
         services.check_for_lesson(needs)
         services.up([*services.DEFAULT, *needs])

@@ -50,6 +50,19 @@ def codespace_url() -> str:
     return f"https://{name}-{{port}}.{domain}" if name and domain else ""
 
 
+def default_cache() -> Path:
+    """The cache below the user's home folder.
+
+    Raises:
+        LabError: HOME is not set, and /etc/passwd does not know the user either.
+    """
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        raise LabError("This user has no home folder.", "set HOME to a folder of yours.") from None
+    return base / "streaming-lakehouse"
+
+
 class Settings(BaseSettings):
     """The settings of this process; the field `kafka_port` is the variable `LAB_KAFKA_PORT`."""
 
@@ -59,7 +72,7 @@ class Settings(BaseSettings):
     # Folders
     home: Path = Field(REPOSITORY / ".lab", description="state of this lab: tables, logs, ledger")
     cache: Path = Field(
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streaming-lakehouse",
+        default_factory=default_cache,
         description="what set-up fetched or built; clones share it",
     )
     work: Path = Field(

@@ -8,6 +8,7 @@ from lab_env.install.cds_archive import make_cds_archive
 from lab_env.install.jars import check_unpacked_jars, fetch_jars
 from lab_env.install.java import have_java
 from lab_env.install.wheels import drop_build_leftovers, fetch_reveal
+from lab_env.processes.system import check_user
 from lab_env.services import SERVICES
 
 
@@ -25,6 +26,7 @@ def set_up(report_progress: Progress, since: float | None = None, before: int | 
     Raises:
         LabError: something cannot be fetched or built.
     """
+    check_user()
     started = since or time.time()
     with cache_lock(report_progress):
         before = disk_used(cache()) if before is None else before

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from own_lab import lab_environment
 
+from lab_env.processes.environment import adapt
 from lab_env.settings import Endpoints, settings
 
 # Whatever begins last must be short.
@@ -45,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.lab_parent = Path(tempfile.mkdtemp(prefix="lab-tests-"))
     os.environ.update(lab_environment(config.lab_parent / "a lab"))
     settings.cache_clear()
+    adapt()
 
 
 def pytest_sessionfinish() -> None:

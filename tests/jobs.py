@@ -6,6 +6,12 @@ that the whole takes. Standard library only: it runs before there is a `.venv`.
 """
 
 import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from lab_env.processes.container import container_memory  # noqa: E402: found by the line above
 
 GIGABYTES_PER_PROCESS = 4
 
@@ -25,6 +31,11 @@ def jobs(cores: int, gigabytes: float) -> int:
 
 def free_gigabytes() -> float:
     """Memory available to programs, as Linux estimates it; on macOS, all that is installed."""
+    allowed = container_memory()
+    return min(_free_of_machine(), allowed[1] / 1e9 if allowed else float("inf"))
+
+
+def _free_of_machine() -> float:
     try:
         with open("/proc/meminfo") as facts:
             lines = dict(line.split(":") for line in facts)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab_env.settings import settings
 
-# Every generated secret is longer; shorter values, such as the access key `lab`, are public.
+# Every generated secret is longer; a shorter value would be found in any text.
 MIN_LENGTH = 16
 
 

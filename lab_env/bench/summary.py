@@ -5,10 +5,9 @@ import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-import psutil
-
 from lab_env.bench.results import Figures
 from lab_env.probes.verdict import INCONCLUSIVE, Spread, verdict
+from lab_env.processes.system import memory
 
 # Each table against the baseline, and the two tables against each other.
 PAIRS = (("cow", "json"), ("mor", "json"), ("mor", "cow"))
@@ -81,7 +80,7 @@ def machine_facts() -> dict[str, object]:
     """Cores, memory and PySpark of this machine."""
     return {
         "cores": os.cpu_count(),
-        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "memory_gb": round(memory().total / 2**30, 1),
         "pyspark": importlib.metadata.version("pyspark"),
     }
 

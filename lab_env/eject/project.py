@@ -30,6 +30,7 @@ from lab_env.pipeline import (
     topic,
     writer,
 )
+from lab_env.processes.environment import adaptations
 from lab_env.settings import REPOSITORY, Endpoints, Settings, settings
 from lab_env.shop import events
 
@@ -90,6 +91,7 @@ def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
         "JARS": str(jar_folder("spark")),
         "JAVA_HOME": str(java_home()),
         "DRIVER_MEMORY": settings().spark_memory,
+        **adaptations(),
     }
 
 

@@ -337,7 +337,10 @@ def _stamp_text():
 
 
 def _cache():
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        _fail("This user has no home folder.", "set HOME to a folder of yours.")
     cache = Path(os.environ.get("LAB_CACHE") or base / "streaming-lakehouse").expanduser()
     try:
         cache.mkdir(parents=True, exist_ok=True)

@@ -1,16 +1,17 @@
-"""The environment of the lab's programs: free of other installations' variables, and marked.
+"""The environment of the lab's programs: fit for this machine, without foreign variables, marked.
 
 The mark is how the programs of this LAB_HOME, and of no other, are found again after a crash.
 """
 
 import contextlib
 import os
+from pathlib import Path
 
 import psutil
 
 from lab_env.install.bootstrap import SCRUBBED_ENV
-from lab_env.processes.state import home
-from lab_env.processes.system import environment_of
+from lab_env.processes.state import folder, home
+from lab_env.processes.system import environment_of, is_noexec
 from lab_env.processes.tree import is_alive
 from lab_env.settings import settings
 
@@ -21,6 +22,12 @@ SUPERVISED = "LAKEHOUSE_LAUNCH"
 
 # The namespace of the lesson whose notebook started a program.
 LESSON = "STREAMING_LAKEHOUSE_LESSON"
+
+PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+# Where a Java unpacks its native libraries on Linux, whatever TMPDIR says.
+JAVA_TEMPORARY = Path("/tmp")
+JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
 
 
 def mark() -> dict[str, str]:
@@ -41,7 +48,51 @@ def programs_of_lesson(namespace: str) -> list[psutil.Process]:
 def clean_environment() -> dict[str, str]:
     """A copy of this process's environment without the variables of other installations."""
     kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED_ENV}
-    return kept | settings().conf_folders
+    return kept | settings().conf_folders | adaptations()
+
+
+def adapt() -> None:
+    """Set the `adaptations` in this process: its libraries and all that it starts need them."""
+    os.environ.update(adaptations())
+
+
+def adaptations() -> dict[str, str]:
+    """The variables that let programs work on this machine; none on most machines.
+
+    Where a proxy is set, clients would ask it for the lab's own servers, too. Where /tmp is mounted
+    noexec, a Java cannot load the native libraries of Snappy, Zstandard and RocksDB from there.
+    """
+    return _without_proxy() | _loading_elsewhere()
+
+
+def proxies() -> list[str]:
+    """The proxy variables that are set."""
+    names = [spelling for name in PROXIES for spelling in (name, name.upper())]
+    return [name for name in names if os.environ.get(name)]
+
+
+def _without_proxy() -> dict[str, str]:
+    """Both spellings, because libraries differ in which one they read."""
+    if not proxies():
+        return {}
+    own = ["localhost", "127.0.0.1", settings().client_host, settings().spark_driver_host]
+    excluded = {}
+    for name, other in (("no_proxy", "NO_PROXY"), ("NO_PROXY", "no_proxy")):
+        given = os.environ.get(name) or os.environ.get(other) or ""
+        hosts = [host.strip() for host in given.split(",")]
+        # A list with more than the star would no longer mean every host.
+        hosts = hosts if hosts == ["*"] else [*hosts, *own]
+        excluded[name] = ",".join(dict.fromkeys(filter(None, hosts)))
+    return excluded
+
+
+def _loading_elsewhere() -> dict[str, str]:
+    if not is_noexec(JAVA_TEMPORARY):
+        return {}
+    given = os.environ.get(JAVA_OPTIONS, "")
+    if "-Djava.io.tmpdir=" not in given:
+        given = f'{given} "-Djava.io.tmpdir={folder("tmp", 0o700)}"'.strip()
+    return {JAVA_OPTIONS: given}
 
 
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:

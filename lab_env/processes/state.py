@@ -27,6 +27,7 @@ PURGED = (
     "room.json",
     "slides",
     "spark",
+    "tmp",
     "tour",
     "writers",
     "secrets.json",
@@ -34,7 +35,10 @@ PURGED = (
 )
 
 # What `secrets` generates; a lab of an earlier version gets those that it lacks.
-PASSWORDS = ("s3_secret_key", "postgres_password", "cluster_secret")
+PASSWORDS = ("s3_access_key", "s3_secret_key", "postgres_password", "cluster_secret")
+
+# The access key of every lab of an earlier version.
+PUBLIC_KEY = "lab"
 
 # Marks a folder that the lab made, or found empty: only such a one is ever cleared.
 MARKER = ".streaming-lakehouse"
@@ -140,9 +144,26 @@ def secrets() -> dict[str, str]:
     if known.keys() >= {*PASSWORDS}:
         return known
     with lab_lock():
-        made = {"s3_access_key": "lab"} | {name: new_secret() for name in PASSWORDS}
+        made = {name: new_secret() for name in PASSWORDS}
         write_private(path, json.dumps(made | _read_json(path)) + "\n")
     return _read_json(path)
+
+
+def has_public_key() -> bool:
+    """Whether this lab's access key is still that of every lab of an earlier version."""
+    return _read_json(home() / "secrets.json").get("s3_access_key") == PUBLIC_KEY
+
+
+def replace_public_key() -> None:
+    """Give a lab of an earlier version an access key of its own.
+
+    MinIO and its clients keep the key that they were started with: call it while none runs.
+    """
+    with lab_lock():
+        if has_public_key():
+            path = home() / "secrets.json"
+            own = _read_json(path) | {"s3_access_key": new_secret()}
+            write_private(path, json.dumps(own) + "\n")
 
 
 def _read_json(path: Path) -> dict:

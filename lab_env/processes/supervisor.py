@@ -24,7 +24,13 @@ from lab_env.errors import LabError
 from lab_env.jvm import START_MARK
 from lab_env.processes import launch
 from lab_env.processes.environment import SUPERVISED, clean_environment, mark, marked_processes
-from lab_env.processes.state import folder, home, lab_lock, write_private
+from lab_env.processes.state import (
+    folder,
+    home,
+    lab_lock,
+    replace_public_key,
+    write_private,
+)
 from lab_env.processes.tree import end_processes, process_tree, wait_until_ended
 from lab_env.settings import settings, without_credentials
 
@@ -98,6 +104,7 @@ def ensure_supervisor() -> None:
         if is_running():
             return
         end_processes(marked_processes(supervised=True))
+        replace_public_key()
         for description in _programs().glob("*"):
             description.unlink()
         _write_config()

@@ -5,14 +5,17 @@ psutil hides most differences. What it cannot hide, and what only Linux has, is 
 
 import contextlib
 import os
+import pwd
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from lab_env.errors import LabError
+from lab_env.processes.container import container_memory
 
 KERNEL = Path("/proc/version")
 
@@ -46,6 +49,45 @@ def memory_of(process: psutil.Process) -> int:
         with contextlib.suppress(psutil.Error, OSError, AttributeError):
             return ask()
     return 0
+
+
+def check_user() -> None:
+    """Refuse a user without a name, as a container may have: Spark's Hadoop does not start then.
+
+    Raises:
+        LabError: /etc/passwd, or what stands in for it, has no entry for this user.
+    """
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise LabError(
+            f"User id {os.getuid()} has no entry in /etc/passwd, so Spark cannot start.",
+            "add one, or choose a user who has one.",
+        ) from None
+
+
+class Memory(NamedTuple):
+    """Bytes of memory.
+
+    Args:
+        total: that this machine has, or its container is allowed.
+        available: without swapping.
+    """
+
+    total: int
+    available: int
+
+
+def memory() -> Memory:
+    """The memory that programs here may use: the machine's, or less in a container with a limit."""
+    machine = psutil.virtual_memory()
+    total, free = container_memory() or (machine.total, machine.available)
+    return Memory(min(machine.total, total), min(machine.available, free))
+
+
+def is_noexec(folder: Path) -> bool:
+    """Whether no program and no library can be run from a folder; only Linux tells."""
+    return bool(os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0))
 
 
 def is_wsl() -> bool:

@@ -17,6 +17,7 @@ from lab_env.services.manager import (
     start_optional,
     status,
     up,
+    warnings,
 )
 from lab_env.services.metastore import Metastore, database_of
 from lab_env.services.postgres import Postgres
@@ -48,4 +49,5 @@ __all__ = [
     "start_optional",
     "status",
     "up",
+    "warnings",
 ]

@@ -60,7 +60,7 @@ class Service(ABC):
         variables: the settings that name an external server instead.
         needs: names of the services that are started with it.
         contents: what users lose when its folder is removed, for example `topics`.
-        has_login: whether clients need a key or a password.
+        has_login: whether clients need a key or a password, and cannot do without.
         own_for_lessons: whether lessons change its configuration, which an external one refuses.
         fetched_on_demand: whether its first start fetches it, rather than set-up.
         start_seconds: how long it may take to become ready.
@@ -135,6 +135,10 @@ class Service(ABC):
 
     def missing_resources(self) -> str:
         """Why this machine cannot fetch or run it; empty if it can."""
+        return ""
+
+    def warning(self) -> str:
+        """What `lab up` should warn of while it runs; empty if nothing."""
         return ""
 
     def diagnose(self) -> Iterable[Finding]:

@@ -24,6 +24,7 @@ from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes import supervisor
 from lab_env.processes.state import secrets, write_private
 from lab_env.processes.supervisor import Program
+from lab_env.processes.system import memory
 from lab_env.services.base import LOG4J2, Finding, NotReady, Service, request_json
 from lab_env.services.minio import credentials_as
 from lab_env.settings import settings
@@ -174,7 +175,7 @@ class Cluster(Service):
 
     def missing_resources(self) -> str:
         """Too little memory for it and its executors."""
-        free = psutil.virtual_memory().available / 1e9
+        free = memory().available / 1e9
         return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; there are {free:.1f}"
 
     def diagnose(self) -> Iterator[Finding]:

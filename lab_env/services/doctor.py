@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-import psutil
-
 from lab_env.errors import LabError
 from lab_env.install import bootstrap
 from lab_env.install.cache import cache
@@ -16,9 +14,11 @@ from lab_env.install.java import VERSION, find_java, java_version
 from lab_env.install.versions import versions
 from lab_env.jvm import exhaustion_in
 from lab_env.processes import supervisor
+from lab_env.processes.container import container_memory
+from lab_env.processes.environment import JAVA_TEMPORARY, proxies
 from lab_env.processes.ports import port_is_free
 from lab_env.processes.state import folder, home
-from lab_env.processes.system import is_wsl
+from lab_env.processes.system import check_user, is_noexec, is_wsl, memory
 from lab_env.processes.tree import resident_bytes
 from lab_env.services.base import Finding, NotReady
 from lab_env.services.manager import exposure
@@ -43,10 +43,13 @@ def run_checks() -> list[Finding]:
     checks = {
         "settings": _settings,
         "network": _bind,
+        "user": _user,
         "python": _python,
         "packages": _packages,
         "java": _java,
+        "java libraries": _java_libraries,
         "environment": _foreign_variables,
+        "proxy": _proxy,
         "jars": _jars,
         "checksums": _checksums,
         **{service.name: service.diagnose for service in SERVICES.values()},
@@ -82,8 +85,15 @@ def _bind() -> Iterator[Finding]:
         fix = "unset LAB_BIND, or block these ports for other machines with a firewall"
         yield Finding("network", "warn", warning, fix)
     else:
-        fact = f"servers listen on {settings().bind}, so only this machine reaches them"
+        fact = (
+            f"servers listen on {settings().bind}: all users of this machine reach them, no others"
+        )
         yield Finding("network", "ok", fact)
+
+
+def _user() -> Iterable[Finding]:
+    check_user()
+    return ()
 
 
 def _python() -> Iterator[Finding]:
@@ -126,6 +136,24 @@ def _foreign_variables() -> Iterator[Finding]:
             yield Finding("environment", "warn", fact, f"unset {name}")
 
 
+def _proxy() -> Iterator[Finding]:
+    if found := proxies():
+        fact = f"{', '.join(found)}: not used for the servers of this machine"
+        yield Finding("environment", "ok", fact)
+
+
+def _java_libraries() -> Iterator[Finding]:
+    """A Java loads the libraries of Snappy, Zstandard and RocksDB from a temporary folder."""
+    if not is_noexec(JAVA_TEMPORARY):
+        return
+    if not is_noexec(home()):
+        fact = f"{JAVA_TEMPORARY} is mounted noexec, so Java unpacks its libraries below {home()}"
+        yield Finding("java", "ok", fact)
+    else:
+        fact = f"{JAVA_TEMPORARY} and {home()} are mounted noexec: Java can load no library there"
+        yield Finding("java", "fail", fact, "set LAB_HOME to a folder on a disk without noexec")
+
+
 def _jars() -> Iterator[Finding]:
     on_demand = {
         name for name, service in SERVICES.items() if service.fetched_on_demand or service.external
@@ -165,12 +193,17 @@ def _disk() -> Iterator[Finding]:
 
 
 def _memory() -> Iterator[Finding]:
-    memory = psutil.virtual_memory()
-    free, total = memory.available / GIGABYTE, memory.total / GIGABYTE
+    found = memory()
+    free, total = found.available / GIGABYTE, found.total / GIGABYTE
     used_by_lab = sum(resident_bytes(program.pid) for program in supervisor.status()) / GIGABYTE
     enough = free + used_by_lab >= NEEDED_MEMORY
-    fact = f"{free:.1f} of {total:.1f} GB free; services, Spark and load need {NEEDED_MEMORY}"
-    fix = "close other programs, or set LAB_SPARK_MEMORY=700m"
+    limited = container_memory() is not None
+    where = " in this container" if limited else ""
+    fact = (
+        f"{free:.1f} of {total:.1f} GB free{where}; services, Spark and load need {NEEDED_MEMORY}"
+    )
+    more = "give the container more" if limited else "close other programs"
+    fix = f"{more}, or set LAB_SPARK_MEMORY=700m"
     if is_wsl():
         fix += (
             ", or give WSL more: memory=6GB below [wsl2] in .wslconfig in your Windows home,"

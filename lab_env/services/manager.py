@@ -10,6 +10,7 @@ from lab_env.install.announced import wait_for_set_up
 from lab_env.install.cache import cache_lock
 from lab_env.processes import supervisor
 from lab_env.processes.state import lab_lock, purge_home
+from lab_env.processes.system import check_user
 from lab_env.processes.tree import resident_bytes
 from lab_env.services.base import NotReady, Service
 from lab_env.services.registration import DEFAULT, SERVICES
@@ -58,8 +59,9 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
         progress: receives one line at a time.
 
     Raises:
-        LabError: a name is unknown, or a service does not become ready.
+        LabError: a name is unknown, a service does not become ready, or this user has no name.
     """
+    check_user()
     wanted = _with_needs(names or DEFAULT)
     wait_for_set_up(progress)
     with lab_lock():
@@ -207,10 +209,15 @@ def exposure() -> str:
     protected = [service.title for service in own if service.has_login]
     return (
         f"LAB_BIND={settings().bind}: other machines can reach the lab's servers."
-        f" These have no login: {', '.join(unprotected)}, Spark's web page."
-        " Anyone who reaches them can read and change everything in them."
+        f" Count these as without a login: {', '.join(unprotected)}, Spark's web page."
+        " Anyone who reaches them can read or change what is in them."
         f" These need a key, but do not encrypt: {', '.join([*protected, 'JupyterLab'])}."
     )
+
+
+def warnings() -> list[str]:
+    """What `lab up` warns of."""
+    return [w for w in (exposure(), *(s.warning() for s in SERVICES.values())) if w]
 
 
 def _with_needs(names: Sequence[str]) -> list[Service]:

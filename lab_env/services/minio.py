@@ -8,7 +8,7 @@ from lab_env.errors import LabError
 from lab_env.install.cache import Progress
 from lab_env.install.go_build import build_program
 from lab_env.install.versions import versions
-from lab_env.processes.state import secrets
+from lab_env.processes.state import has_public_key, secrets
 from lab_env.processes.supervisor import Program
 from lab_env.services.base import Finding, NotReady, Service, open_local
 from lab_env.services.minio_program import find_minio, minio_on_path, objection
@@ -20,7 +20,8 @@ class MinIO(Service):
 
     name = "minio"
     contents = "tables"
-    has_login = True
+    # It asks for keys, but takes some writes with a forged signature: see versions.toml.
+    has_login = False
     variables = (
         "LAB_S3_ENDPOINT, LAB_S3_ACCESS_KEY, LAB_S3_SECRET_KEY, LAB_S3_SESSION_TOKEN and"
         " LAB_S3_BUCKET"
@@ -130,10 +131,22 @@ class MinIO(Service):
     def _store(self) -> Endpoints:
         return Endpoints(**self.endpoints(), kafka_bootstrap="")
 
+    def warning(self) -> str:
+        """Name the access key of an earlier version, with which this MinIO was started."""
+        if self.external or not (has_public_key() and self.running()):
+            return ""
+        return (
+            "MinIO still has the access key of an earlier version, which every lab had."
+            " With it other users of this machine can write to your tables."
+            " The next start makes a new one: lab down, then lab up, then restart your kernels."
+        )
+
     def diagnose(self) -> Iterator[Finding]:
-        """Which MinIO program is used, and why one on PATH is not."""
+        """Which MinIO is used, why one on PATH is not, and whether its key is an old one."""
         if self.external:
             return
+        if warning := self.warning():
+            yield Finding(self.name, "warn", warning, "run: lab down; lab up")
         on_path = minio_on_path()
         if on_path and not settings().minio_binary and (why := objection(on_path, again=True)):
             fact = f"{on_path}, found on PATH, is not used: {why}"

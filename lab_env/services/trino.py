@@ -9,8 +9,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
 from lab_env.errors import LabError
 from lab_env.install.archives import archive_folder, fetch_archive, missing_disk
 from lab_env.install.cache import Progress
@@ -18,6 +16,7 @@ from lab_env.install.java import fetch_java, wheel_java_home
 from lab_env.install.versions import versions
 from lab_env.jvm import JOL_OPTIONS, QUICK_COMPILER
 from lab_env.processes.supervisor import Program
+from lab_env.processes.system import memory
 from lab_env.services.base import Finding, NotReady, Service, open_local, write_properties
 from lab_env.services.metastore import Metastore
 from lab_env.services.minio import credentials, credentials_as
@@ -128,7 +127,7 @@ class Trino(Service):
 
     def missing_resources(self) -> str:
         """Too little memory to run it beside a Spark session, or too little disk to fetch it."""
-        free = psutil.virtual_memory().available / 1e9
+        free = memory().available / 1e9
         if free < MEMORY:
             return f"{MEMORY} GB of memory must be free; there are {free:.1f} GB"
         return missing_disk(self.name)

@@ -49,7 +49,8 @@ lab
 # These are real servers on your machine: the object store is MinIO, which speaks Amazon's S3
 # protocol, and the broker is Apache Kafka. They run outside this notebook. When you restart the
 # kernel, they stay. The MinIO console shows every object that this course writes; user and password
-# are in the file `secrets.json` of the lab's folder (`.lab`, if you have not set another).
+# are in the file `secrets.json` of the lab's folder (`.lab`, if you have not set another). (MinIO's project was archived in
+# April 2026. The lab builds its last source, which gets no fixes: good for learning, not for data that matters.)
 #
 # What for? A shop has one board on its wall: **revenue by status, right to the cent, as fresh as can
 # be**. Here it is for one hour of recorded orders, computed from the messages in plain Python:

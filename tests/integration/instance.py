@@ -90,15 +90,14 @@ class Instance:
             if environment_of(process).get(MARK) == str(self.home) and is_alive(process)
         ]
 
-    def secret(self) -> str:
-        """The generated password of its object store."""
-        return json.loads((self.home / "secrets.json").read_text())["s3_secret_key"]
+    def store_keys(self) -> tuple[str, str]:
+        """The generated access key and secret key of its object store."""
+        kept = json.loads((self.home / "secrets.json").read_text())
+        return kept["s3_access_key"], kept["s3_secret_key"]
 
     def s3(self):
         """A client of its object store."""
-        keys = json.loads((self.home / "secrets.json").read_text())
-        address = f"http://{self.address('minio')}"
-        return s3_client(address, keys["s3_access_key"], keys["s3_secret_key"], "us-east-1")
+        return s3_client(f"http://{self.address('minio')}", *self.store_keys(), "us-east-1")
 
     def put_object(self, key: str, body: bytes) -> None:
         """Write an object into the lab's bucket."""

@@ -19,6 +19,8 @@ from nbclient.exceptions import CellExecutionError
 
 from lab_env import services, store
 from lab_env.processes import supervisor
+from lab_env.processes.environment import JAVA_TEMPORARY
+from lab_env.processes.system import is_noexec
 
 WRITER = "writer-lesson-00-kept"
 # A program of the same kind as a writer: supervised, and not started again when it ends.
@@ -34,11 +36,24 @@ s3 = store.client(lab.endpoints)
 s3.put_object(Bucket=lab.endpoints.bucket, Key="kept", Body=b"by the kernel")
 """
 
+# What other lessons use: more HTTP clients, and a native library of Java's (Snappy).
+CLIENTS = """
+import boto3, requests
+from urllib.request import urlopen
+spark.range(9).write.mode("overwrite").parquet(lab.path("snappy"))
+health = f"{lab.endpoints.s3_endpoint}/minio/health/live"
+found = f"{urlopen(health).status} {requests.get(health).status_code}"
+bucket = boto3.resource("s3", endpoint_url=lab.endpoints.s3_endpoint).Bucket(lab.endpoints.bucket)
+bucket.put_object(Key="found", Body=found.encode())
+"""
+
 
 def main(path: str) -> None:
     """Run the notebook, kill its kernel, and print the facts."""
     notebook = nbformat.read(path, as_version=4)
     notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    end = next(i for i, cell in enumerate(notebook.cells) if "spark.stop()" in cell.source)
+    notebook.cells.insert(end, nbformat.v4.new_code_cell(CLIENTS))
     client = NotebookClient(notebook, timeout=120)
     facts = {"interfaces": [name for _, name in socket.if_nameindex()]}
     with client.setup_kernel():
@@ -50,6 +65,9 @@ def main(path: str) -> None:
     time.sleep(1)  # a program that dies with the kernel needs a moment to do so
     facts |= {"before": before, "after": program_pids()}
     facts["object"] = store.read(services.endpoints(), "kept").decode()
+    passed = not any(facts["errors"])
+    facts["answers"] = store.read(services.endpoints(), "found").decode() if passed else ""
+    facts["noexec"] = is_noexec(JAVA_TEMPORARY)
     print(json.dumps(facts))
 
 

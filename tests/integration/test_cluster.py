@@ -59,7 +59,7 @@ def test_master_and_workers_are_listed_and_listen_on_this_machine_only(cluster):
 
 
 def test_no_argument_page_or_log_shows_a_secret_and_no_other_user_can_read_one(cluster):
-    known = (secrets()["cluster_secret"], secrets()["s3_secret_key"])
+    known = [secrets()[name] for name in ("cluster_secret", "s3_access_key", "s3_secret_key")]
     shown = [page(cluster.page), *(page(worker.page) for worker in cluster.workers())]
     shown += [supervisor.log_tail(program, 1000) for program in cluster.programs]
     for secret in known:

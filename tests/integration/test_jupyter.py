@@ -129,7 +129,8 @@ def test_a_demo_is_ready_when_its_page_is_opened(services):
         arguments = [" ".join(process.cmdline()) for process in family]
         for part in ("ipykernel", "org.apache.spark.deploy.SparkSubmit"):
             assert sum(part in line for line in arguments) == 1, arguments
-        assert programs_showing(instance.secret()) == []
+        for key in instance.store_keys():
+            assert programs_showing(key) == []
         token = address.partition("token=")[2]
         assert len(token) > 20 and programs_showing(token) == []
     finally:

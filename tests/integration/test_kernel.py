@@ -1,12 +1,14 @@
 """A lesson in a kernel that has no network, is used twice and is killed at the end.
 
 One kernel and one lab for the whole module, in a network namespace with only a loopback device. If
-the machine allows no such namespace, the run has the network and the test of that is skipped.
+the machine allows no such namespace, the run has the network and the test of that is skipped. Its
+variables name a proxy that is not there, and its /tmp runs no program, except the lab's folder.
 """
 
 import json
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from instance import Instance
 from linux import WITHOUT_NETWORK
 from own_lab import allowed, lab_environment, not_here
 
-from lab_env.processes.system import allows
+from lab_env.processes.system import allows, in_namespace
 from lab_env.settings import REPOSITORY
 
 pytestmark = pytest.mark.services
@@ -22,6 +24,8 @@ pytestmark = pytest.mark.services
 # The whole pipeline in a minute: services, Spark, a Hudi table, live load, Kafka read by Spark.
 NOTEBOOK = REPOSITORY / "solutions" / "00_welcome.ipynb"
 SCRIPT = Path(__file__).with_name("kernel_run.py")
+NOEXEC = "mount --bind /tmp /tmp && mount -o remount,bind,noexec /tmp"
+PROXY = {name: "http://127.0.0.1:9" for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY")}
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +34,12 @@ def facts(tmp_path_factory) -> dict:
     home = tmp_path_factory.mktemp("kernel") / "a lab"
     instance = Instance(home, lab_environment(home))
     strict = {"LAB_STRICT": "1", "JUPYTER_PREFER_ENV_PATH": "1"}
+    home.mkdir()
+    unfit = in_namespace("--mount", f'{NOEXEC} && mount -t tmpfs none "$0"', str(home))
+    namespaces = [words for words in (WITHOUT_NETWORK, unfit) if allows(words)]
     done = subprocess.run(
-        [*(WITHOUT_NETWORK if allows(WITHOUT_NETWORK) else ()), sys.executable, SCRIPT, NOTEBOOK],
-        env=instance.environment | strict,
+        [*chain(*namespaces), sys.executable, SCRIPT, NOTEBOOK],
+        env=instance.environment | strict | PROXY,
         cwd=NOTEBOOK.parent,
         capture_output=True,
         text=True,
@@ -48,6 +55,13 @@ def test_a_lesson_runs_with_the_network_cut(facts):
         not_here("this machine allows no network namespace")
     assert facts["interfaces"] == ["lo"]
     assert facts["errors"][0] == ""
+
+
+def test_a_lesson_runs_behind_a_proxy_and_with_a_tmp_that_runs_no_program(facts):
+    if not facts["noexec"]:
+        not_here("this machine allows no mount namespace")
+    assert facts["errors"][0] == ""
+    assert facts["answers"] == "200 200"
 
 
 def test_a_lesson_runs_twice_in_one_kernel(facts):

@@ -30,7 +30,7 @@ def lab_secrets() -> dict[str, str]:
 def test_every_generated_secret_is_searched_for(lab_secrets):
     assert lab_secrets.items() <= known_secrets().items()
     assert "s3_secret_key" in secrets_in(f"password: {lab_secrets['s3_secret_key']}")
-    assert secrets_in("the access key is lab") == []
+    assert "s3_access_key" in secrets_in(f"user: {lab_secrets['s3_access_key']}")
 
 
 def test_the_keys_of_another_object_store_are_searched_for(monkeypatch, tmp_path):
@@ -74,7 +74,7 @@ def test_a_notebook_that_prints_a_secret_fails_in_pytest(lab_secrets, tmp_path):
         capture_output=True, text=True, cwd=tmp_path, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "77_password.ipynb, cell 1 shows a secret of the lab: s3_secret_key" in done.stdout
+    assert "77_password.ipynb, cell 1 shows a secret of the lab: s3_access_key" in done.stdout
 
 
 def test_a_site_with_a_secret_on_a_page_is_refused(lab_secrets, tmp_path):

@@ -196,8 +196,9 @@ def test_they_listen_on_this_machine_only_and_show_no_key(pipeline):
             if connection.status == psutil.CONN_LISTEN
         }
         assert listening == {"127.0.0.1"}
-        assert secrets()["s3_secret_key"] not in supervisor.log_tail(name, 1000)
-    assert programs_showing(secrets()["s3_secret_key"]) == []
+        for key in ("s3_access_key", "s3_secret_key"):
+            assert secrets()[key] not in supervisor.log_tail(name, 1000)
+            assert programs_showing(secrets()[key]) == []
 
 
 def test_both_come_back_after_a_kill_with_what_prometheus_had_stored(pipeline):

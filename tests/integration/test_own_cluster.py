@@ -46,10 +46,11 @@ def test_a_writer_on_a_cluster_elsewhere_outlives_an_executor_and_touches_only_i
     try:
         done = lake.lab("up", "minio")
         assert done.returncode == 0, done.stdout + done.stderr
+        access, secret = lake.store_keys()
         store = {
             "LAB_S3_ENDPOINT": lake.status()["minio"]["address"],
-            "LAB_S3_ACCESS_KEY": "lab",
-            "LAB_S3_SECRET_KEY": lake.secret(),
+            "LAB_S3_ACCESS_KEY": access,
+            "LAB_S3_SECRET_KEY": secret,
         }
         workers.environment |= store | {"LAB_BIND": far.address}
         done = workers.lab("up", "cluster")

@@ -1,5 +1,6 @@
 """The services start, stay up, lose nothing and leave nothing, whatever happens to them."""
 
+import json
 import os
 import pwd
 import shutil
@@ -11,17 +12,20 @@ import sys
 import sysconfig
 import tempfile
 import time
+from http.client import HTTPConnection
 from ipaddress import ip_address
 from pathlib import Path
 
 import psutil
 import pytest
+from botocore.exceptions import ClientError
 from dummy_service import Dummy
 from instance import Instance, programs_showing, running_instance
 from linux import needs_linux
 from own_lab import allowed, free_ports, lab_environment, wait_until
 
 from lab_env import services as lab_services
+from lab_env.course.known_errors import explain
 from lab_env.errors import LabError
 from lab_env.faults.freeze import kill
 from lab_env.faults.outages import paused
@@ -29,12 +33,14 @@ from lab_env.install.cache import cache
 from lab_env.lab import reset_lesson
 from lab_env.processes import supervisor
 from lab_env.processes.environment import MARK
-from lab_env.processes.state import MARKER
+from lab_env.processes.state import MARKER, PUBLIC_KEY, write_private
 from lab_env.processes.supervisor import Program
 from lab_env.processes.tree import process_tree, wait_until_ended
 from lab_env.services import doctor, manager
+from lab_env.services.minio_program import find_minio
 from lab_env.settings import REPOSITORY, settings
 from lab_env.shop.ledger import Ledger
+from lab_env.store import s3_client
 
 pytestmark = pytest.mark.services
 
@@ -176,20 +182,54 @@ def test_every_port_is_of_this_machine_only(running):
     assert [ip for ip in listening if not ip_address(ip.removeprefix("::ffff:")).is_loopback] == []
 
 
-def test_the_password_is_in_one_private_file_and_in_no_log(running):
-    secret = running.secret()
+def test_the_stores_keys_are_in_private_files_only_and_in_no_log(running):
     assert stat.S_IMODE((running.home / "secrets.json").stat().st_mode) == 0o600
     shown = running.lab("status").stdout + running.lab("doctor").stdout
-    assert secret not in shown
-    readable = [
-        path
-        for path in running.home.rglob("*")
-        if path.is_file()
-        and secret.encode() in path.read_bytes()
-        and (path.stat().st_mode & 0o077 or path.parent == running.home / "logs")
-    ]
-    assert readable == []
-    assert programs_showing(secret) == []
+    for key in running.store_keys():
+        assert key not in shown
+        readable = [
+            path
+            for path in running.home.rglob("*")
+            if path.is_file()
+            and key.encode() in path.read_bytes()
+            and (path.stat().st_mode & 0o077 or path.parent == running.home / "logs")
+        ]
+        assert readable == []
+        assert programs_showing(key) == []
+
+
+def test_a_lab_of_an_earlier_version_gets_an_access_key_of_its_own(stopped):
+    """MinIO takes a write with a forged signature from whoever knows the key (CVE-2026-40344)."""
+    file = stopped.home / "secrets.json"
+    kept = json.loads(file.read_text())
+    write_private(file, json.dumps(kept | {"s3_access_key": PUBLIC_KEY}))
+    stopped.up()
+    access, secret = stopped.store_keys()
+    assert len(access) >= 20 and secret == kept["s3_secret_key"]
+    assert_nothing_is_lost(stopped)
+    old = s3_client(f"http://{stopped.address('minio')}", PUBLIC_KEY, secret, "us-east-1")
+    with pytest.raises(ClientError) as refused:  # as in a kernel from before
+        old.list_buckets()
+    assert "Restart the kernel" in explain(refused.value).advice
+    for key in (PUBLIC_KEY, "minioadmin", secret):
+        assert forged_put(stopped.address("minio"), key) == 403
+    if find_minio().origin == "set-up":
+        assert forged_put(stopped.address("minio"), access) == 200  # or MinIO has a login again
+
+
+def forged_put(address: str, access_key: str) -> int:
+    """Upload an archive to unpack with a signature of zeros; the status of the answer."""
+    signed = f"Credential={access_key}/20260101/us-east-1/s3/aws4_request, SignedHeaders=host"
+    connection = HTTPConnection(address, timeout=20)
+    headers = {
+        "Authorization": f"AWS4-HMAC-SHA256 {signed}, Signature={'0' * 64}",
+        "X-Amz-Content-Sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+        "X-Amz-Date": "20260101T000000Z",
+        "X-Amz-Decoded-Content-Length": "1024",
+        "X-Amz-Meta-Snowball-Auto-Extract": "true",
+    }
+    connection.request("PUT", "/lakehouse/forged.tar", bytes(1024), headers)
+    return connection.getresponse().status
 
 
 def test_a_service_that_cannot_start_says_why_with_its_log(running, tmp_path):
@@ -214,10 +254,11 @@ def test_external_services_are_used_and_neither_started_nor_purged(running, tmp_
     home = tmp_path / "external"
     settings = lab_environment(home)
     absent = f"127.0.0.1:{settings['LAB_KAFKA_PORT']}"
+    access, secret = running.store_keys()
     external = {
         "LAB_S3_ENDPOINT": f"http://{running.address('minio')}",
-        "LAB_S3_ACCESS_KEY": "lab",
-        "LAB_S3_SECRET_KEY": running.secret(),
+        "LAB_S3_ACCESS_KEY": access,
+        "LAB_S3_SECRET_KEY": secret,
         # One living broker of several is enough.
         "LAB_KAFKA_BOOTSTRAP": f"{absent},{running.address('kafka')}",
     }
@@ -236,7 +277,7 @@ def test_external_services_are_used_and_neither_started_nor_purged(running, tmp_
 def test_an_external_store_that_refuses_the_keys_is_said_to(running, tmp_path):
     wrong = {
         "LAB_S3_ENDPOINT": f"http://{running.address('minio')}",
-        "LAB_S3_ACCESS_KEY": "lab",
+        "LAB_S3_ACCESS_KEY": running.store_keys()[0],
         "LAB_S3_SECRET_KEY": "wrong-password",
     }
     home = tmp_path / "refused"
@@ -251,7 +292,9 @@ def test_an_external_store_that_refuses_the_keys_is_said_to(running, tmp_path):
 def test_without_keys_the_machines_own_are_used(running, tmp_path):
     home = tmp_path / "role"
     external = {"LAB_S3_ENDPOINT": f"http://{running.address('minio')}"}
-    own = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": running.secret()}
+    own = dict(
+        zip(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), running.store_keys(), strict=True)
+    )
     done = Instance(home, lab_environment(home) | external | own).lab("up", "minio")
     assert done.returncode == 0, done.stderr
 

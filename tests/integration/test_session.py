@@ -9,11 +9,14 @@ import psutil
 import pytest
 from linux import mapped_files, needs_linux
 from own_lab import wait_until
+from py4j.protocol import Py4JJavaError
 
+from lab_env.course.known_errors import explain
 from lab_env.errors import LabError
 from lab_env.install import cds_archive
 from lab_env.jvm import EXIT_SECONDS
 from lab_env.lab import Lab
+from lab_env.processes.state import PUBLIC_KEY
 
 pytestmark = pytest.mark.services
 
@@ -80,8 +83,21 @@ def test_its_classes_come_from_the_archive(spark):
 def test_the_password_of_the_store_shows_on_no_page_of_spark(services, spark):
     page = urlopen(f"{spark.sparkContext.uiWebUrl}/environment/", timeout=20).read().decode()
     assert "fs.s3a.endpoint" in page
-    assert services.s3_secret_key not in page
-    assert services.s3_secret_key not in str(spark.sparkContext.getConf().getAll())
+    for key in (services.s3_access_key, services.s3_secret_key):
+        assert key not in page
+        assert key not in str(spark.sparkContext.getConf().getAll())
+
+
+def test_keys_that_the_store_refuses_are_explained(services, spark):
+    other, s3a = "fs.s3a.bucket.other", "org.apache.hadoop.fs.s3a"
+    stale = {
+        f"{other}.aws.credentials.provider": f"{s3a}.SimpleAWSCredentialsProvider",
+        f"{other}.access.key": PUBLIC_KEY,
+        f"{other}.secret.key": services.s3_secret_key,
+    }
+    with pytest.raises(Py4JJavaError) as refused:
+        spark.range(1).write.options(**stale).parquet("s3a://other/rows")
+    assert "Restart the kernel" in explain(refused.value).advice
 
 
 @pytest.mark.parametrize("lesson", ["99", "hello", "tour", 5])

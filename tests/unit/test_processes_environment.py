@@ -1,10 +1,99 @@
-"""A program that a lesson's notebook started is found again by the lesson, and by no other."""
+"""Programs fit their machine, and one that a notebook started is found by that lesson only."""
 
 import os
 import subprocess
 import sys
+from unittest.mock import patch
+from urllib.request import getproxies, proxy_bypass
 
-from lab_env.processes.environment import mark_of_lesson, programs_of_lesson
+import pytest
+
+from lab_env.processes import environment
+from lab_env.processes.environment import (
+    JAVA_OPTIONS,
+    PROXIES,
+    adapt,
+    adaptations,
+    clean_environment,
+    mark_of_lesson,
+    programs_of_lesson,
+)
+from lab_env.services import doctor
+from lab_env.settings import settings
+
+
+@pytest.fixture
+def plain(home, monkeypatch):
+    """A machine without a proxy, and with a /tmp like any other folder."""
+    noexec = set()
+    monkeypatch.setattr(environment, "is_noexec", noexec.__contains__)
+    monkeypatch.setattr(doctor, "is_noexec", noexec.__contains__)
+    with patch.dict(os.environ):
+        for name in (*PROXIES, "no_proxy"):
+            for spelling in (name, name.upper()):
+                os.environ.pop(spelling, None)
+        os.environ.pop(JAVA_OPTIONS, None)
+        yield noexec
+
+
+def test_a_machine_like_any_other_needs_no_variables(plain):
+    assert adaptations() == {}
+    assert [*doctor._proxy(), *doctor._java_libraries()] == []
+
+
+@pytest.mark.parametrize("proxy", ["http_proxy", "HTTPS_PROXY", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    ("given", "lower", "upper"),
+    [
+        ({}, "localhost,127.0.0.1", "localhost,127.0.0.1"),
+        ({"no_proxy": ".corp, 10.0.0.1"}, ".corp,10.0.0.1,localhost,127.0.0.1", ...),
+        ({"NO_PROXY": "127.0.0.1"}, "127.0.0.1,localhost", ...),
+        ({"no_proxy": "a", "NO_PROXY": "b"}, "a,localhost,127.0.0.1", "b,localhost,127.0.0.1"),
+        ({"no_proxy": "*"}, "*", "*"),
+    ],
+)
+def test_a_proxy_is_not_asked_for_this_machine(plain, proxy, given, lower, upper):
+    os.environ |= {proxy: "http://proxy:3128"} | given
+    expected = {"no_proxy": lower, "NO_PROXY": lower if upper is ... else upper}
+    assert adaptations() == expected
+    assert expected.items() <= clean_environment().items()
+    adapt()
+    assert adaptations() == expected  # once more changes nothing
+    (finding,) = doctor._proxy()
+    assert finding.verdict == "ok" and finding.fact.startswith(proxy)
+
+
+def test_a_proxy_is_not_asked_for_the_address_that_the_servers_listen_on(plain):
+    os.environ |= {"LAB_BIND": "192.168.1.7", "LAB_SPARK_DRIVER_HOST": "laptop.example.org"}
+    os.environ["http_proxy"] = "http://proxy:3128"
+    settings.cache_clear()
+    adapt()
+    assert getproxies()["http"] == "http://proxy:3128"
+    for host in ("192.168.1.7:9000", "laptop.example.org:4040", "127.0.0.1:1", "localhost:1"):
+        assert proxy_bypass(host)
+    assert not proxy_bypass("s3.example.org")
+
+
+@pytest.mark.parametrize("given", ["", "-Xss2m"])
+def test_java_loads_its_libraries_elsewhere_where_tmp_is_noexec(plain, home, given):
+    os.environ |= {JAVA_OPTIONS: given} if given else {}
+    plain.add(environment.JAVA_TEMPORARY)
+    adapt()
+    assert adaptations() == {JAVA_OPTIONS: os.environ[JAVA_OPTIONS]}  # once more changes nothing
+    assert os.environ[JAVA_OPTIONS] == f'{given} "-Djava.io.tmpdir={home / "tmp"}"'.strip()
+    assert (home / "tmp").is_dir()
+    assert clean_environment()[JAVA_OPTIONS] == os.environ[JAVA_OPTIONS]
+    (finding,) = doctor._java_libraries()
+    assert finding.verdict == "ok" and str(home) in finding.fact
+    plain.add(home)
+    (finding,) = doctor._java_libraries()
+    assert finding.verdict == "fail" and "LAB_HOME" in finding.fix
+
+
+def test_a_temporary_folder_that_the_user_has_chosen_for_java_stays(plain):
+    os.environ[JAVA_OPTIONS] = "-Djava.io.tmpdir=/scratch"
+    plain.add(environment.JAVA_TEMPORARY)
+    assert adaptations() == {JAVA_OPTIONS: "-Djava.io.tmpdir=/scratch"}
 
 
 def test_a_program_of_a_lesson_is_found_although_nobody_holds_it(home):

@@ -1,14 +1,19 @@
 """The doctor says what is wrong with a machine, and how to fix it."""
 
+import os
+import pwd
 import socket
 
 import pytest
 from test_cli_errors import lab
 
-from lab_env.install import java
+from lab_env import services
+from lab_env.errors import LabError
+from lab_env.install import bootstrap, java
 from lab_env.processes import system
 from lab_env.services import doctor
 from lab_env.settings import settings
+from lab_env.setup import set_up
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +47,32 @@ def test_a_lab_that_others_can_reach_is_among_the_findings(monkeypatch):
     monkeypatch.setenv("LAB_BIND", "0.0.0.0")
     settings.cache_clear()
     assert finding("network").verdict == "warn"
+
+
+@pytest.fixture
+def nameless(monkeypatch):
+    """Runs as a user whom /etc/passwd does not know."""
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    with pytest.raises(KeyError):
+        pwd.getpwuid(os.getuid())
+
+
+def test_a_user_without_a_name_is_said_before_spark_fails(nameless):
+    assert finding("user").verdict == "fail"
+    assert "User id 54321 has no entry in /etc/passwd" in finding("user").fact
+    for start in (services.up, lambda: set_up(print)):
+        with pytest.raises(LabError, match="User id 54321 has no entry"):
+            start()
+
+
+def test_a_user_without_a_home_folder_is_said(nameless, monkeypatch):
+    for name in ("HOME", "XDG_CACHE_HOME", "LAB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    settings.cache_clear()
+    (only,) = doctor.run_checks()
+    assert only.fact == "This user has no home folder."
+    with pytest.raises(SystemExit):
+        bootstrap._cache()
 
 
 def test_one_wrong_setting_is_said_once_and_nothing_else(tmp_path):

@@ -22,7 +22,7 @@ def bind(tmp_path, monkeypatch):
 
 def without_login(warning: str) -> list[str]:
     """The servers that a warning calls unprotected."""
-    listed = warning.partition("no login: ")[2].partition(". ")[0]
+    listed = warning.partition("without a login: ")[2].partition(". ")[0]
     return [title.removesuffix(" (emulated)") for title in listed.split(", ")]
 
 
@@ -39,7 +39,7 @@ def test_the_doctor_names_the_servers_without_a_login(bind, address):
     (finding,) = doctor._bind()
     assert finding.verdict == "warn"
     assert f"LAB_BIND={address}" in finding.fact
-    for title in ("Kafka", "Trino", "Hive Metastore", "Kinesis", "Kafka Connect"):
+    for title in ("MinIO", "Kafka", "Trino", "Hive Metastore", "Kinesis", "Kafka Connect"):
         assert title in without_login(finding.fact)
     assert "PostgreSQL" not in without_login(finding.fact)  # it asks for a password
 
@@ -56,4 +56,4 @@ def test_up_warns(bind, monkeypatch, capsys, address, warnings):
     monkeypatch.setattr(services, "up", lambda names, progress: None)
     monkeypatch.setattr(services, "status", lambda: [])
     cli.up(None)
-    assert capsys.readouterr().err.count("have no login") == warnings
+    assert capsys.readouterr().err.count("without a login") == warnings

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
+from lab_env import services
 from lab_env.errors import LabError
 from lab_env.install.go_build import built_program
+from lab_env.processes import state
 from lab_env.services import minio, minio_program
+from lab_env.services.minio import MinIO
 from lab_env.services.minio_program import MinioProgram
 from lab_env.settings import settings
 
@@ -38,6 +41,24 @@ def works(monkeypatch) -> list[Path]:
     tried = []
     monkeypatch.setattr(minio_program, "_failure", lambda path: tried.append(path) or "")
     return tried
+
+
+def test_a_minio_that_still_runs_with_the_key_of_an_earlier_version_is_warned_of(
+    home, built, monkeypatch
+):
+    state.write_private(state.home() / "secrets.json", f'{{"s3_access_key": "{state.PUBLIC_KEY}"}}')
+    assert not any("access key" in warning for warning in services.warnings())
+    monkeypatch.setattr(MinIO, "running", lambda self: True)
+    (warning,) = services.warnings()
+    assert "MinIO still has the access key of an earlier version" in warning
+    finding = next(iter(MinIO().diagnose()))
+    assert (finding.verdict, finding.fact, finding.fix) == (
+        "warn",
+        warning,
+        "run: lab down; lab up",
+    )
+    state.replace_public_key()
+    assert services.warnings() == []
 
 
 @pytest.mark.parametrize(
