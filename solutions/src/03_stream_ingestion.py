@@ -388,23 +388,17 @@ orders.printSchema()
 # all pass, some of them changed:
 
 # %%
-from lab_env.lessons.l03.figures import odd_records
+from lab_env.lessons.l03.figures import odd_records, side_by_side
 from lab_env.pipeline import parsing
 
 odd = odd_records(spark)
 yours, _ = split(parse_json(odd))
-yours = yours.selectExpr(
-    "sent", "event.order_id", "event.amount AS `amount`", "event.partition_date"
-)
-both = yours.join(parsing.parse(odd).selectExpr("sent", "reason AS `pipeline says`"), "sent")
-both.toPandas().set_index("sent")
+both = side_by_side(yours, parsing.parse(odd))
+both
 
 # %% proof="from_json lets five odd messages pass; the pipeline has a reason for each"
-said = {
-    row["sent"]: (row["order_id"], str(row["amount"]), row["pipeline says"])
-    for row in both.collect()
-}
-assert said == {
+found = zip(both["order_id"], both["amount"], both["pipeline says"], strict=True)
+assert dict(zip(both.index, found, strict=True)) == {
     "two amounts: 5.00, then 0.01": ("O-1", "0.01", "duplicate_key"),
     "order_id: 1": ("1", "5.00", "wrong_type"),
     "a byte that is not UTF-8": ("O-1\ufffd", "5.00", "not_json"),

@@ -107,6 +107,14 @@ def odd_records(spark) -> DataFrame:
     return spark.createDataFrame(rows, "sent STRING, value BINARY, timestamp TIMESTAMP")
 
 
+def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:
+    """What the learner's orders make of each odd message, and what the pipeline says of it."""
+    fields = ("event.order_id", "string(event.amount) AS amount", "event.partition_date")
+    yours = orders.selectExpr("sent", *fields)
+    both = yours.join(parsed.selectExpr("sent", "reason AS `pipeline says`"), "sent")
+    return both.toPandas().set_index("sent")
+
+
 def draw_rates(batches: pd.DataFrame) -> str:
     """Draw how fast rows arrived and were written, a pair of bars per batch.
 
