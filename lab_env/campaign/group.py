@@ -83,6 +83,7 @@ class Group:
         self.writer = Writer(f"writer-{namespace_of(NAMESPACE)}-{label}")
         self.say = say
         self.gate = Gate(endpoints.s3_endpoint)
+        self.patience = STALL_SECONDS
         self.processor_seconds = 0.0
         self._family: list[psutil.Process] = []
         ledger = ledger_directory(self.topic)
@@ -100,15 +101,14 @@ class Group:
         through_gate = replace(self.endpoints, s3_endpoint=self.gate.url)
         self.writer.start(through_gate, self.topic, self.base, **self.job())
 
-    @staticmethod
-    def job() -> dict:
+    def job(self) -> dict:
         """What a writer of the campaign is told beside its topic and its folder."""
         return {
             "short": True,
             "spark": SHORT_LIFE,
             "sinks": SINKS,
             "trigger_seconds": TRIGGER_SECONDS,
-            "stall_seconds": STALL_SECONDS,
+            "stall_seconds": self.patience,
             "hudi": HUDI,
         }
 

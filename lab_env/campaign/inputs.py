@@ -1,51 +1,53 @@
-"""Faults of what is sent, and of the topic it is sent to: the pipeline's servers all run well."""
+"""Faults of what is sent, and of the topic that it is sent to; the servers all run well."""
 
-import time
 from collections.abc import Iterable
 
 from confluent_kafka import Producer
 
+from lab_env.campaign.feeder import Feeder
 from lab_env.campaign.group import Group
-from lab_env.campaign.plan import Case
 from lab_env.faults.messages import MOMENT, odd_messages
 from lab_env.shop.events import encode
 from lab_env.shop.kafka_client import confluent_options
 from lab_env.shop.topics import ensure_topic
 
 COPIES = 5  # of each message, spread over the partitions
+HOURS = 4  # of the shop's time between two events of many dates
 
 
-def send_odd_messages(group: Group, case: Case) -> str:
-    """Send messages under load that other parsers take, change or never finish; say how many."""
-    odd = odd_messages(f"odd-{case.id}")
-    _send(Producer(confluent_options(group.endpoints.kafka_bootstrap)), group, [*odd.values()])
+def send_odd_messages(group: Group) -> str:
+    """Send messages that other parsers take, change or never finish; returns how many."""
+    odd = odd_messages(f"{group.label}-odd")
+    _send(Producer(confluent_options(group.endpoints.kafka_bootstrap)), group.topic, odd.values())
     return f"{len(odd) * COPIES} messages of {len(odd)} kinds"
 
 
-def abort_transaction(group: Group, case: Case) -> str:
-    """Send valid orders under load in a transaction that is then aborted; say how many."""
+def abort_transaction(group: Group) -> str:
+    """Send new orders in a transaction that is then aborted; returns how many."""
     address = confluent_options(group.endpoints.kafka_bootstrap)
-    producer = Producer(address | {"transactional.id": f"{group.label}-{case.id}"})
+    producer = Producer(address | {"transactional.id": group.label})
     producer.init_transactions()
     producer.begin_transaction()
-    day = MOMENT[:10]
-    orders = [
-        encode(f"E-{n}", "create", f"aborted-{n}", "C-1", "P-1", 500, "new", MOMENT, day, MOMENT)
-        for n in range(4)
-    ]
-    _send(producer, group, orders)
+    new = ("C-1", "P-1", 500, "new", MOMENT, MOMENT[:10], MOMENT)
+    orders = [encode(f"E-{n}", "create", f"{group.label}-aborted-{n}", *new) for n in range(4)]
+    _send(producer, group.topic, orders)
     producer.abort_transaction()
-    return f"{len(orders) * COPIES} orders"
+    return f"{len(orders) * COPIES} messages"
 
 
-def _send(producer: Producer, group: Group, values: Iterable[bytes]) -> None:
+def _send(producer: Producer, topic: str, values: Iterable[bytes]) -> None:
     for value in values:
         for number in range(COPIES):
-            producer.produce(group.topic, value, str(number))
+            producer.produce(topic, value, str(number))
     producer.flush(30)
 
 
 def make_topic_anew(group: Group) -> None:
     """Delete the topic of a group whose writer does not run, and make it again."""
     ensure_topic(group.endpoints.kafka_bootstrap, group.topic, reset=True)
-    time.sleep(1)
+
+
+def many_dates(group: Group) -> Feeder:
+    """A feeder for a group whose events are of another date after a few: many files of a table."""
+    kafka, rate = group.endpoints.kafka_bootstrap, 1 / 3600 / HOURS
+    return Feeder(kafka, group.topic, group.feeder.ledger.directory, 1, group.label, rate)

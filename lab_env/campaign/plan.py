@@ -21,6 +21,8 @@ POINTS = (
 ONLY_MOR = ("compaction",)
 MANY_PER_BATCH = ("data", "marker", "metadata")
 LOST_ANSWERS = ("offsets", "data", "metadata", "instant", "commits")
+# What is sent, and the topic that it is sent to. Last, so that earlier cases keep their numbers.
+INPUTS = ("odd_messages", "transaction_aborted", "topic_made_anew", "long_batch")
 PLANTED = "planted"  # the campaign's own test: a loss that it must report
 
 
@@ -76,6 +78,7 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
     if size not in SIZES:
         raise LabError(f"There is no size {size!r}.", f"choose from: {', '.join(SIZES)}")
     faults = _small() if size == "small" else _full(Random(seed))
+    faults += [{"fault": fault} for fault in INPUTS]
     return tuple(
         Case(id=f"{number:03d}", group=1 + (number - 1) // GROUP, **fault)
         for number, fault in enumerate(faults, 1)
@@ -102,7 +105,7 @@ def find_case(plan: Iterable[Case], wanted: str) -> Case:
 
 
 def _small() -> list[dict]:
-    """Four kills at chosen points, three short outages, two damages and a lost checkpoint."""
+    """Four kills at chosen points, three short outages, two damages, a lost checkpoint."""
     return [
         _kill("data", "after", "mor"),
         {"fault": "store_stopped", "seconds": 3},

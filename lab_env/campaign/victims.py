@@ -5,14 +5,15 @@ begins afresh. What damages a table or a checkpoint does so to a copy.
 """
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from lab_env import services, store
+from lab_env.campaign import inputs
 from lab_env.campaign.clones import Clone, cut, damaged_table, older_checkpoint, read_damaged
 from lab_env.campaign.group import Group, Stuck
 from lab_env.campaign.judge import Judgement
@@ -23,12 +24,14 @@ from lab_env.faults.full_disk import SmallStore, small_store
 from lab_env.faults.gate import Rule
 from lab_env.faults.outages import kill_service, paused
 from lab_env.pipeline.sinks import checkpoint_path, table_path
+from lab_env.settings import Endpoints
 from lab_env.shop.ledger import Ledger
 
 SERVICES = {"store": "minio", "broker": "kafka"}
 ALIGNED_SECONDS = 90.0  # the longest wait for a request of the wanted class
 FULL_SECONDS = 15.0  # how long the store has no room
 ERRORS = 3  # answers 503 in a row
+LONG_BATCH_PATIENCE = 10.0  # seconds
 MORE_EVENTS = 200  # that a fault could lose
 GUARDS = ("Next step: put the right", "Next step: set the clock right")  # what the guard says
 CLOCK_BACK = "-Duser.timezone=America/New_York"  # five hours behind UTC, which all others have
@@ -136,11 +139,54 @@ def disk_full(group: Group, case: Case, result: Result) -> None:
             _answer_507(group, result)
 
 
+def bad_input(send: Callable[[Group], str], group: Group, case: Case, result: Result) -> None:
+    """Send under load what no table may ever show."""
+    group.feeder.resume()
+    result.landed = send(group)
+    _recover_and_judge(group, result)
+
+
+def topic_made_anew(group: Group, case: Case, result: Result) -> None:
+    """Make a topic anew while its writer does not run: offsets then count other messages."""
+    with _own_group(group, case) as own:
+        own.begin()
+        own.stop_writer()
+        inputs.make_topic_anew(own)
+        own.feeder.send(MORE_EVENTS)
+        own.start_writer()
+        own.writer.wait_until(lambda: own.writer.state()["state"] == "failed", "it refused")
+        said = own.writer.state()["error"]
+        result.landed, result.evidence["said"] = own.topic, said[:2000]
+        result.outcome = "guarded" if "made again" in said and "Next step" in said else "loud"
+
+
+def long_batch(group: Group, case: Case, result: Result) -> None:
+    """Let a batch write more files, at a second each, than its watchdog is patient."""
+    with _own_group(group, case) as own:
+        own.feeder, own.patience = inputs.many_dates(own), LONG_BATCH_PATIENCE
+        own.gate.arm("data", "hold_after", times=1_000_000, seconds=1)
+        own.begin()
+        longest = own.writer.progress()["seconds"].max()
+        result.landed = f"a batch of {longest:.0f} s, patience {own.patience:g} s"
+        _recover_and_judge(own, result)
+        if longest <= own.patience:
+            result.outcome = "broken"
+
+
+@contextmanager
+def _own_group(group: Group, case: Case, at: Endpoints | None = None) -> Generator[Group]:
+    """A pipeline of its own for a case that would spoil the group's, which is stopped."""
+    group.stop_writer()
+    own = Group(at or group.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
+    try:
+        yield own
+    finally:
+        group.processor_seconds += own.end()
+
+
 def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> None:
     """Run a pipeline of its own on a small disk, and fill that."""
-    group.stop_writer()
-    own = Group(small.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
-    try:
+    with _own_group(group, case, small.endpoints) as own:
         own.begin()
         own.feeder.resume()
         written = small.fill()
@@ -151,8 +197,6 @@ def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> N
         _recover_and_judge(own, result)
         if not result.ok:
             result.evidence |= own.evidence()
-    finally:
-        group.processor_seconds += own.end()
 
 
 def _answer_507(group: Group, result: Result) -> None:
@@ -360,6 +404,10 @@ FAULTS: dict[str, Fault] = {
     "disk_full": disk_full,
     **dict.fromkeys(("log_cut", "footer_cut", "instant_cut", "instant_gone"), damage),
     **dict.fromkeys(DAMAGE, damage_for_writer),
+    "odd_messages": partial(bad_input, inputs.send_odd_messages),
+    "transaction_aborted": partial(bad_input, inputs.abort_transaction),
+    "topic_made_anew": topic_made_anew,
+    "long_batch": long_batch,
     "writers_20": twenty_writers,
     "planted": planted,
 }

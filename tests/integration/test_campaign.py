@@ -50,6 +50,7 @@ def test_the_small_campaign_survives_every_fault_that_hudi_and_spark_claim_to_su
     assert [result["outcome"] for result in found.values()] == [
         *("survived", "survived", "guarded", "survived", "survived"),
         *("survived", "survived", "loud", "survived", "guarded"),
+        *("survived", "survived", "guarded", "survived"),
     ]
     # The damaged log: at least one reader shows old rows without an error, and the check finds it.
     readers = found["003"]["readers"]
@@ -57,12 +58,14 @@ def test_the_small_campaign_survives_every_fault_that_hudi_and_spark_claim_to_su
     assert readers["check of the files"].startswith("found: ")
     assert found["008"]["readers"]["hudi-rs"].startswith("error: ")
     assert "has batch" in found["010"]["evidence"]["said"]
-    (group,) = (running.home / "campaign" / "17-small").glob("group-*.json")
-    facts = json.loads(group.read_text())
-    assert {judged["ok"] for judged in facts["spark"].values()} == {True}
-    assert len(facts["judge"]) == 4 and all(facts["judge"].values())
-    assert "10 of 10 cases have run" in (group.parent / "index.html").read_text()
-    seconds = own + facts["processor_seconds"]
+    files = sorted((running.home / "campaign" / "17-small").glob("group-*.json"))
+    groups = [json.loads(file.read_text()) for file in files]
+    assert len(groups) == 2
+    for facts in groups:
+        assert {judged["ok"] for judged in facts["spark"].values()} == {True}
+        assert len(facts["judge"]) == 4 and all(facts["judge"].values())
+    assert "14 of 14 cases have run" in (files[0].parent / "index.html").read_text()
+    seconds = own + sum(facts["processor_seconds"] for facts in groups)
     print(f"{seconds:.0f} processor seconds: {own:.0f} the command, the others its writers")
     assert seconds < 1.5 * PROCESSOR_SECONDS
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from lab_env.campaign.plan import GROUP, PLANTED, POINTS, Case, find_case, make_plan
+from lab_env.campaign.plan import GROUP, INPUTS, PLANTED, POINTS, Case, find_case, make_plan
 from lab_env.campaign.verdicts import OUTCOMES, as_expected, changes, verdicts
 from lab_env.errors import LabError
 from lab_env.faults.gate import CLASSES
@@ -25,7 +25,8 @@ def test_the_small_plan_is_the_one_of_the_ci():
     faults = Counter(case.fault for case in make_plan(1, "small"))
     assert faults["kill"] == 4 and faults["checkpoint_lost"] == 1
     assert sum(faults[f"{s}"] for s in ("store_stopped", "broker_stopped", "store_killed")) == 3
-    assert faults["log_cut"] + faults["footer_cut"] == 2 and faults.total() == GROUP
+    assert faults["log_cut"] + faults["footer_cut"] == 2
+    assert faults.total() == GROUP + len(INPUTS) and all(faults[fault] == 1 for fault in INPUTS)
     kills = {case.where for case in make_plan(1, "small") if case.fault == "kill"}
     assert kills == {"after data, mor", "before instant, cow", "after instant, mor"} | {
         "before commits, cow"
@@ -48,7 +49,7 @@ def test_the_full_plan_has_the_faults_that_it_promises():
 
 def test_a_plan_that_is_cut_off_has_seen_each_class_and_each_point():
     plan = make_plan(17, "full")
-    begin = plan[:30]
+    begin = plan[:30] + plan[-len(INPUTS) :]
     assert {case.fault for case in begin} == {case.fault for case in plan}
     assert {case.point for case in begin if case.fault == "kill"} == {"", *POINTS}
 
