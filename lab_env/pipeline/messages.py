@@ -68,8 +68,12 @@ def read_event(value: bytes | None, arrived: int | None) -> tuple[tuple, list[st
     return row, [name for name in event if name not in ROOT_FIELDS]
 
 
-def read_object(value: bytes | None) -> dict:
+def read_object(value: bytes | None, most: int | None = MAX_EVENT_BYTES) -> dict:
     """The JSON object in a message; its numbers with a fraction or an exponent keep their text.
+
+    Args:
+        value: the message.
+        most: accepted bytes; None for any number.
 
     Raises:
         Malformed: it is not exactly one JSON object of a size that is accepted.
@@ -77,7 +81,7 @@ def read_object(value: bytes | None) -> dict:
     text = (value or b"").lstrip(WHITE_SPACE)
     if not text:
         raise Malformed("empty")
-    if len(value or b"") > MAX_EVENT_BYTES:
+    if most is not None and len(value or b"") > most:
         raise Malformed("oversized")
     try:
         found = strict_json(text)
