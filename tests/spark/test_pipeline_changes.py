@@ -4,10 +4,12 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import pytest
 from pyspark.sql import functions as F
 
 from lab_env.pipeline import changes
 from lab_env.pipeline.envelopes import UNAVAILABLE
+from lab_env.pipeline.options import CHANGES, COMPACTION_OFF, DEMO_OPTIONS
 
 RECORDS = "value BINARY, key BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
 NOW = datetime(2026, 11, 21, 2, 14, 15, tzinfo=UTC)
@@ -152,3 +154,27 @@ def test_a_record_without_a_key_is_a_dead_letter_and_a_tombstone_is_neither(spar
     found = parsed(spark, [change("d"), None])
     assert [row["offset"] for row in changes.tombstones(found).collect()] == [1]
     assert changes.rows(found).count() == 1 and changes.dead_letters(found).count() == 0
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_the_first_and_the_last_time_can_be_read_from_a_table(spark, tmp_path, kind):
+    """Spark's own defaults refuse to read a table with a time before 1900."""
+    table = CHANGES | DEMO_OPTIONS
+    table |= {"hoodie.table.name": "changes", "hoodie.datasource.write.table.type": kind}
+    table |= COMPACTION_OFF
+    first, last = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
+    for lsn, at in ((1, ORDER["updated_at"]), (2, last), (3, first)):
+        order = ORDER | {"order_id": f"O-{max(lsn, 2)}", "updated_at": at}
+        written = changes.rows(parsed(spark, [change(lsn=lsn, before=None, after=order)]))
+        written.write.format("hudi").options(**table).mode("append").save(str(tmp_path / kind))
+    rows = spark.read.format("hudi").load(str(tmp_path / kind)).orderBy("order_id")
+    assert rows.count() == 2
+    assert [row[0] for row in rows.selectExpr("CAST(updated_at AS STRING)").collect()] == [
+        "9999-12-31 23:59:59.999999",
+        "0001-01-01 00:00:00",
+    ]
+    assert [row["updated_at"] for row in rows.collect()] == [
+        datetime(9999, 12, 31, 23, 59, 59, 999999),
+        datetime(1, 1, 1),
+    ]
+    assert rows.where("updated_at < '1900-01-01'").count() == 1
