@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lab_env.errors import LabError
 from lab_env.pipeline import envelopes, messages
 from lab_env.pipeline.envelopes import (
     DECIMAL_TYPE,
@@ -34,6 +35,8 @@ TYPES = {
 }  # the others are decimals and times
 NUMBER = pa.int64()
 NO_CHANGE = (None,) * 5
+LOG_ENDS = "log_ends"
+CLOCK_MS = 60_000  # a database's clock may be set back by less than that
 
 
 def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS, table: str = "") -> DataFrame:
@@ -123,15 +126,79 @@ def rows(parsed: DataFrame) -> DataFrame:
     )
     versions = F.when(F.col("moved_from").isNull(), F.array(here)).otherwise(F.array(there, here))
     changed = parsed.where("reason IS NULL").withColumn("version", F.explode(versions))
-    positions = [F.lpad(F.col(name).cast("string"), 20, "0") for name in ("commit_lsn", "lsn")]
     return changed.select(
         "version.row.*",
         "op",
         "commit_lsn",
         "lsn",
-        F.concat_ws("-", *positions).alias("log_position"),
+        _log_position().alias("log_position"),
         F.col("version.gone").alias("_hoodie_is_deleted"),
     )
+
+
+def _log_position() -> Column:
+    positions = [F.lpad(F.col(name).cast("string"), 20, "0") for name in ("commit_lsn", "lsn")]
+    return F.concat_ws("-", *positions)
+
+
+def with_log_ends(parsed: DataFrame) -> DataFrame:
+    """The same rows; a query that reads them reports two changes of each batch, for `LogOrder`.
+
+    They stand in `observedMetrics` of the batch's progress, under `LOG_ENDS`.
+
+    Args:
+        parsed: what `parse` returned.
+    """
+    position, committed = _log_position().alias("position"), F.col("committed_ms")
+    known = F.col("reason").isNull() & committed.isNotNull()
+    return parsed.observe(
+        LOG_ENDS,
+        F.max(F.when(known, F.struct(position, committed))).alias("furthest"),
+        F.max(F.when(known, F.struct(committed, position))).alias("newest"),
+    )
+
+
+class LogOrder:
+    """Notices when the database's log has gone back: positions fall while commit times rise.
+
+    After a restore from a backup, or when a replica takes over that lacked the log's end, changes
+    get positions that the table knows already, and lose against its rows without an error. A
+    connector that sends something again does not look like that: its commit times are old, too.
+    """
+
+    def __init__(self) -> None:
+        self.furthest = {"position": "", "committed_ms": 0}
+
+    def check(self, ends: dict) -> None:
+        """Compare a batch with all before it.
+
+        Args:
+            ends: what the batch reported under `LOG_ENDS`.
+
+        Raises:
+            LabError: the log has gone back.
+        """
+        newest, furthest = ends.get("newest"), self.furthest
+        if not newest:
+            return
+        later_ms = newest["committed_ms"] - furthest["committed_ms"]
+        if newest["position"] < furthest["position"] and later_ms > CLOCK_MS:
+            raise LabError(
+                f"The database's log has gone back: what it committed {later_ms / 1000:,.0f} s "
+                f"later has the position {newest['position']}, and the table has changes up to "
+                f"{furthest['position']}. Changes below that are lost in this table, as after a "
+                "restore from a backup.",
+                "start the writer with a new folder, and let Debezium take a new snapshot",
+            )
+        self.note(ends)
+
+    def note(self, ends: dict) -> None:
+        """Take a batch of an earlier run for granted."""
+        self.furthest = max(self.furthest, ends.get("furthest") or self.furthest, key=_position)
+
+
+def _position(change: dict) -> str:
+    return change["position"]
 
 
 def tombstones(parsed: DataFrame) -> DataFrame:

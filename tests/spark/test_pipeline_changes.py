@@ -7,9 +7,11 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import functions as F
 
-from lab_env.pipeline import changes
+from lab_env.errors import LabError
+from lab_env.pipeline import changes, sinks
 from lab_env.pipeline.envelopes import UNAVAILABLE
 from lab_env.pipeline.options import CHANGES, COMPACTION_OFF, DEMO_OPTIONS
+from lab_env.pipeline.writer import ProgressLog
 
 RECORDS = "value BINARY, key BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
 NOW = datetime(2026, 11, 21, 2, 14, 15, tzinfo=UTC)
@@ -24,9 +26,12 @@ ORDER = {
 }
 
 
-def change(op: str = "u", lsn: int | None = 500, before=ORDER, after=ORDER, sequence=None) -> bytes:
+def change(
+    op: str = "u", lsn: int | None = 500, before=ORDER, after=ORDER, sequence=None, ts_ms: int = 1
+) -> bytes:
     """A change event as Debezium's JSON converter writes it without schemas."""
-    source = {"connector": "postgresql", "table": "orders", "lsn": lsn, "sequence": sequence}
+    source = {"connector": "postgresql", "schema": "public", "table": "orders", "ts_ms": ts_ms}
+    source |= {"lsn": lsn, "sequence": sequence}
     images = {"before": before, "after": after}
     return json.dumps({**images, "source": source, "op": op, "ts_ms": 1}).encode()
 
@@ -178,3 +183,32 @@ def test_the_first_and_the_last_time_can_be_read_from_a_table(spark, tmp_path, k
         datetime(1, 1, 1),
     ]
     assert rows.where("updated_at < '1900-01-01'").count() == 1
+
+
+def test_a_database_that_was_restored_ends_the_writer(spark, tmp_path):
+    """Its changes lose against rows of higher positions, and nothing else would say so."""
+    topic, minute = str(tmp_path / "topic"), 60_000
+    batches = [
+        [change(lsn=100, ts_ms=10 * minute), change(lsn=200, ts_ms=11 * minute)],
+        [change(lsn=100, ts_ms=10 * minute)],  # the connector sends it again
+        [b"no change"],
+        [change(lsn=199, ts_ms=12 * minute)],  # a clock was set back
+        [change(lsn=150, ts_ms=13 * minute)],
+    ]
+    stream = spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", "1")
+    for values in batches:
+        rows = [(bytearray(value), b"k", "orders", 0, 0, NOW) for value in values]
+        spark.createDataFrame(rows, RECORDS).coalesce(1).write.mode("append").parquet(topic)
+    found = sinks.change_rows(changes.parse(stream.parquet(topic)))
+    query = found.writeStream.format("noop").queryName("changes")
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.processAllAvailable()
+    query.stop()
+    offsets = {"sources": [{"startOffset": None, "endOffset": {"t": {"0": 1}}}]}
+    *healthy, restored = (progress | offsets for progress in query.recentProgress)
+    diary = ProgressLog(tmp_path)
+    for progress in healthy:
+        diary.note(progress)
+    for again in (diary, ProgressLog(tmp_path)):  # a restart knows how far the log went
+        with pytest.raises(LabError, match="has gone back: what it committed 120 s later"):
+            again.note(restored)
