@@ -170,6 +170,11 @@ class Settings(BaseSettings):
     spark_cores: int = Field(
         2, ge=1, le=4096, description="cores that a session takes of a cluster, all executors"
     )
+    spark_python: str = Field(
+        "",
+        description="Python of a cluster's executors, of this version, with jiter, pandas, PyArrow",
+        examples=["/opt/python3.11/bin/python"],
+    )
     spark_driver_host: str = Field(
         "",
         description="host by which a cluster's executors reach the driver",

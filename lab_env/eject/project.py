@@ -17,7 +17,19 @@ from lab_env.errors import LabError
 from lab_env.install.jars import jar_folder
 from lab_env.install.java import java_home
 from lab_env.install.versions import versions
-from lab_env.pipeline import guard, layout, options, parsing, session, writer
+from lab_env.pipeline import (
+    checkpoint,
+    guard,
+    hadoop,
+    layout,
+    messages,
+    options,
+    parsing,
+    session,
+    tasks,
+    topic,
+    writer,
+)
 from lab_env.settings import REPOSITORY, Endpoints, Settings, settings
 from lab_env.shop import events
 
@@ -113,19 +125,25 @@ def _facts() -> dict[str, object]:
     jars = [jar for jar in versions()["jars"]["spark"] if jar.startswith(NAMED_JARS)]
     return {
         "python": course["requires-python"],
-        "pins": {name: pins[name] for name in ("pyspark", "pytest", "ruff")},
+        "pins": pins,
         "packages": ",".join(jars),
         "java_options": " ".join(session.ANYWHERE),
         "driver_memory": Settings.model_fields["spark_memory"].default,
+        "max_offsets": writer.MAX_OFFSETS,
         "folders": {sink: layout.FOLDERS[sink] for sink in SINKS},
         "source": source,
         "modules": {
+            "checkpoint": checkpoint,
             "events": events,
             "guard": guard,
+            "hadoop": hadoop,
             "jvm": jvm,
+            "messages": messages,
             "options": options,
             "parsing": parsing,
             "session": session,
+            "tasks": tasks,
+            "topic": topic,
             "writer": writer,
         },
     }

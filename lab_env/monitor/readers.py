@@ -51,11 +51,11 @@ class TopicReader:
             "group.id": "exporter",  # the client asks for one
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "isolation.level": "read_uncommitted",  # as Spark reads, unless it is told otherwise
+            "isolation.level": "read_committed",  # as the pipeline reads
             "log_level": 2,
             "socket.timeout.ms": int(TIMEOUT_S * 1000),
             "reconnect.backoff.max.ms": 500,
-            # Two messages are wanted of each partition, no more.
+            # Two or three messages are wanted of each partition, no more.
             "fetch.message.max.bytes": 65_536,
             "queued.min.messages": 1,
             "fetch.wait.max.ms": 50,
@@ -113,8 +113,9 @@ class TopicReader:
     ) -> tuple[dict[int, float], dict[int, float]]:
         """By partition, the times of the first message that is not read and of the one before."""
         first_unread = {n: max(offsets.get(n, 0), first) for n, (first, _) in bounds.items()}
-        # From the last message that was read, if the broker still has it.
-        begin = {n: max(first_unread[n] - 1, bounds[n][0]) for n in bounds}
+        # From the last message that was read, if the broker still has it. A transaction's marker
+        # may follow it.
+        begin = {n: max(first_unread[n] - 2, bounds[n][0]) for n in bounds}
         waiting = {n for n in bounds if begin[n] < bounds[n][1]}
         unread: dict[int, float] = {}
         read: dict[int, float] = {}

@@ -4,6 +4,7 @@ It is read from the object store, not through Spark, so it works while the query
 died.
 """
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,6 +52,60 @@ def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
     if FIRST_OFFSETS not in names:
         raise LabError(f"There is no checkpoint of a stream in {path}.", NO_CHECKPOINT)
     return batches_of(names, lambda name: store.read(endpoints, prefix + name))
+
+
+def open_batch(endpoints: Endpoints, path: str) -> Batch | None:
+    """The batch that a query has planned and not committed, and repeats at its next start.
+
+    Args:
+        endpoints: where the object store is.
+        path: the query's `checkpointLocation`, `s3a://...`.
+
+    Returns:
+        None without such a batch, and for a stream that does not read one Kafka topic.
+    """
+    prefix = store.key_of(path).rstrip("/") + "/"
+    names = {
+        file.key.removeprefix(prefix)
+        for part in ("commits/", "offsets/", FIRST_OFFSETS)
+        for file in store.list_objects(endpoints, prefix + part)
+    }
+    with contextlib.suppress(LabError):
+        batch = newest_batch(names, lambda name: store.read(endpoints, prefix + name))
+        return None if batch is None or batch.committed else batch
+    return None
+
+
+def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
+    """The newest batch in a checkpoint's files; None before the first.
+
+    Args:
+        names: the files, relative to the checkpoint.
+        read: returns a file's content by its name.
+    """
+    planned = batch_numbers(names, "offsets")
+    if not planned:
+        return None
+    number = max(planned)
+    before = f"offsets/{number - 1}" if number - 1 in planned else FIRST_OFFSETS
+    start, end = offsets_in(read(before)), offsets_in(read(f"offsets/{number}"))
+    return Batch(number, start, end, number in batch_numbers(names, "commits"))
+
+
+def still_open(batch: Batch, sink: str, topic: str) -> str:
+    """A sentence on a batch that an earlier run of a query left open, and this one, too.
+
+    Args:
+        batch: which.
+        sink: the query's name.
+        topic: what it reads; the sentence names the first and the last offset of each partition.
+    """
+    ranges = ((number, batch.start.get(number, 0), end) for number, end in batch.end.items())
+    read = (f"partition {p} offsets {a:,} to {b - 1:,}" for p, a, b in sorted(ranges) if b > a)
+    return (
+        f"Batch {batch.number} of {sink} was left open by an earlier run, and this one has not"
+        f" finished it either: {', '.join([f'topic {topic}', *read])}."
+    )
 
 
 def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]] | None:

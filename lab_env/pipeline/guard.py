@@ -13,13 +13,15 @@ import json
 import re
 import secrets
 import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from lab_env import store
 from lab_env.errors import LabError
-from lab_env.hudi.commits import decode_commit, read_avro
+from lab_env.hudi.commits import Commit, decode_commit, read_avro
+from lab_env.hudi.history import archived_instants, is_manifest, valid_files
 from lab_env.hudi.intact import damaged_metadata
 from lab_env.hudi.timeline import parse_timeline_key, to_datetime
 from lab_env.pipeline import options
@@ -31,6 +33,10 @@ IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 DEFAULT_IDENTIFIER = "default_single_writer"  # of a stream that has no other
 NONE = -1  # no batch
 REPLAY = "LAB_REPLAY_STREAM=true"
+ERASED_RETURN = (
+    "An erased order then comes back until its erasure is read again, and for good if the topic no "
+    "longer has that."
+)
 CLOCK_SKEW = timedelta(seconds=10)  # between two machines whose clocks are kept right
 
 
@@ -54,6 +60,11 @@ class Receipt:
     batch: int
     instant: str
     buckets: int = options.DEFAULT_BUCKETS
+
+    @property
+    def family(self) -> str:
+        """The id of the checkpoint whose stream wrote it; a replay adds to it."""
+        return self.identifier.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -85,27 +96,60 @@ def bucket_options(endpoints: Endpoints, table: str, cores: int) -> dict[str, st
     return options.buckets(known.buckets if known else max(options.DEFAULT_BUCKETS, cores))
 
 
-def table_receipt(endpoints: Endpoints, table: str) -> Receipt | None:
+def table_receipt(endpoints: Endpoints, table: str, stream: str = "") -> Receipt | None:
     """The newest batch in a table's complete commits; None without a table or a streaming commit.
-
-    It walks back along the timeline, as the sink does: a compaction has no batch.
 
     Args:
         endpoints: where the store is.
         table: its path, `s3a://...`.
+        stream: the id of a checkpoint, whose own newest batch is wanted; see `newest_receipt`.
     """
-    folder = store.key_of(table).rstrip("/") + "/.hoodie/timeline/"
-    found = (
-        (instant, entry.key)
-        for entry in store.list_objects(endpoints, folder)
-        if (instant := parse_timeline_key(entry.key)) and instant.completed and instant.writes
-    )
+    return newest_receipt((receipts_in(one) for one in _writes(endpoints, table)), stream)
+
+
+def receipts_in(commit: Commit) -> list[Receipt]:
+    """A commit's receipts; a compaction or a batch write has none."""
+    buckets = int(commit.extra.get(options.BUCKETS_NOTE, options.DEFAULT_BUCKETS))
+    batches = (commit.checkpoint or {}).items()
+    return [Receipt(name, int(batch), commit.requested, buckets) for name, batch in batches]
+
+
+def newest_receipt(commits: Iterable[list[Receipt]], stream: str) -> Receipt | None:
+    """The newest receipt of a stream; if it has none, of one without a name, then of any other.
+
+    Other jobs may have written the table since, also streams with checkpoints of their own.
+
+    Args:
+        commits: their receipts, the newest commit first; read no further than needed.
+        stream: the id of its checkpoint; empty for any.
+    """
+    others: dict[bool, Receipt] = {}
+    for receipts in commits:
+        for receipt in receipts:
+            if not stream or receipt.family == stream:
+                return receipt
+            others.setdefault(receipt.family == DEFAULT_IDENTIFIER, receipt)
+    return others.get(True, others.get(False))
+
+
+def _writes(endpoints: Endpoints, table: str) -> Iterator[Commit]:
+    """The complete writes of a table, the newest first, with those that Hudi has archived."""
+    prefix = store.key_of(table).rstrip("/") + "/"
+    keys = [
+        entry.key.removeprefix(prefix)
+        for entry in store.list_objects(endpoints, f"{prefix}.hoodie/timeline/")
+    ]
+    found = [(instant, key) for key in keys if (instant := parse_timeline_key(key))]
     for instant, key in sorted(found, key=lambda pair: pair[0].requested, reverse=True):
-        commit = decode_commit(read_avro(store.read(endpoints, key)), instant)
-        buckets = int(commit.extra.get(options.BUCKETS_NOTE, options.DEFAULT_BUCKETS))
-        for identifier, batch in (commit.checkpoint or {}).items():
-            return Receipt(identifier, int(batch), instant.requested, buckets)
-    return None
+        if instant.completed and instant.writes:
+            yield decode_commit(read_avro(store.read(endpoints, prefix + key)), instant)
+    history = {key: store.read(endpoints, prefix + key) for key in keys if is_manifest(key)}
+    # A file's name begins with its oldest and its newest instant.
+    for key in sorted(valid_files(history), key=lambda key: key.split("_")[1:], reverse=True):
+        content = {key: store.read(endpoints, prefix + key)}
+        for instant, record in reversed(archived_instants(history | content)):
+            if instant.writes:
+                yield decode_commit(record, instant)
 
 
 def read_state(endpoints: Endpoints, path: str) -> Checkpoint:
@@ -145,7 +189,8 @@ def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = Fals
     _check_metadata(endpoints, table)
     known = read_state(endpoints, path)
     state = known if known.id else replace(known, id=str(uuid.uuid4()))
-    identifier = identify(state, table_receipt(endpoints, table), table, path, replay)
+    receipt = table_receipt(endpoints, table, state.id)
+    identifier = identify(state, receipt, table, path, replay)
     if not known.id:
         _write_id(endpoints, path, state.id)
     return identifier
@@ -172,7 +217,7 @@ def identify(
     behind = receipt is not None and receipt.batch >= state.done
     if replay and behind:
         return f"{state.id}.{secrets.token_hex(3)}"
-    again = f"set {REPLAY} for one start to read the topic again under a new name."
+    again = f"set {REPLAY} for one start to read the topic again under a new name. {ERASED_RETURN}"
     if behind:
         raise Refused(problem, f"put the right checkpoint back, or {again}")
     raise Refused(problem, f"put the right table back, or delete {path} and {again}")
@@ -201,11 +246,10 @@ def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: s
             f"{known}, and there is no checkpoint in {path}. It was deleted: Hudi would skip each "
             f"new batch up to number {receipt.batch} without an error."
         )
-    family = receipt.identifier.partition(".")[0]
-    if family not in (DEFAULT_IDENTIFIER, state.id):
+    if receipt.family not in (DEFAULT_IDENTIFIER, state.id):
         return (
-            f"{known} by the checkpoint {family}, and the one in {path} is {state.id}. It was "
-            "replaced: events between the two would be missing."
+            f"{known} by the checkpoint {receipt.family}, and the one in {path} is {state.id}. It "
+            "was replaced: events between the two would be missing."
         )
     if receipt.batch > state.planned:
         return (

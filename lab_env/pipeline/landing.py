@@ -164,14 +164,17 @@ class Landing:
             self._write(rows, shards)
         return waiting
 
-    def land_all(self) -> int:
+    def land_all(self, landed: Callable[[], None] = lambda: None) -> int:
         """Land until every shard is read to its tip or its end.
+
+        Args:
+            landed: called after each file, if more is waiting.
 
         Returns:
             How many records of the stream have been landed, in all.
         """
         while self.land():
-            pass
+            landed()
         return sum(self.position.counts().values())
 
     def _readable(self) -> list[str]:
@@ -269,6 +272,7 @@ class LandingThread(threading.Thread):
         self._landing, self._seconds, self._patience = landing, seconds, patience
         self._stopped = threading.Event()
         self.error: Exception | None = None
+        self.says = ""  # a topic's watch may have more to say
 
     def run(self) -> None:
         """Land, wait, land again; whatever ends it is kept, so that nobody waits in vain."""

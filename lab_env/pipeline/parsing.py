@@ -37,15 +37,19 @@ def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) 
         spark: the session.
         bootstrap: `host:port` of the broker.
         topic: topic name.
-        options: further options of the Kafka source, for example `maxOffsetsPerTrigger="50000"`.
+        options: further options of the Kafka source, for example `maxOffsetsPerTrigger="50000"`;
+            with `assign` it reads the partitions named there, otherwise all.
 
     Returns:
         A streaming DataFrame with Kafka's columns (key, value, partition, offset, timestamp, ...).
     """
+    chosen = {} if "assign" in options else {"subscribe": topic}
     return (
         spark.readStream.format("kafka")
         .options(**spark_options(bootstrap))
-        .option("subscribe", topic)
+        .options(**chosen)
+        # Kafka's default would make orders of the messages of aborted transactions.
+        .option("kafka.isolation.level", "read_committed")
         # A stream defaults to `latest` and would lose what was sent before its first start.
         .option("startingOffsets", "earliest")
         # Offsets that the broker no longer has stop the query instead of being skipped silently.
@@ -79,7 +83,7 @@ def read_in_workers(
         added: their types.
         modules: the code that `read` needs, beside this module.
     """
-    # The workers of a cluster need jiter and PyArrow, but none of this code.
+    # The workers of a cluster need jiter, pandas and PyArrow, but none of this code.
     for module in (*modules, sys.modules[__name__]):
         cloudpickle.register_pickle_by_value(module)
     fields = [*records.schema, *from_arrow_schema(added)]

@@ -270,7 +270,8 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     for name in {*CONF_FOLDERS, "PYSPARK_SUBMIT_ARGS"} - settings().conf_folders.keys():
         os.environ.pop(name, None)
     os.environ["JAVA_HOME"] = str(java_home)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = settings().spark_python or sys.executable
     os.environ["SPARK_LOCAL_IP"] = driver_address()["spark.driver.bindAddress"]
     export_environment(endpoints)
     _let_python_read_the_year_1()

@@ -42,11 +42,12 @@ REASONS = {
     "byte_order_mark": "begins with the byte-order mark of UTF-8, which RFC 8259 forbids to send",
     # Reading from the first byte, the first thing that is no longer JSON decides among these three:
     "not_json": (
-        "not exactly one JSON object (RFC 8259), or not UTF-8 (that is looked at first); half a "
-        "surrogate pair as an escape is no text, and NaN is no number"
+        "not exactly one JSON object (RFC 8259), or not UTF-8 (that is looked at first; a last "
+        "character that is cut off is UTF-8); an escape of half a surrogate pair, read as a whole, "
+        "is no text, and NaN is no number"
     ),
     "truncated": "could be the beginning of a JSON object, and ends before it does",
-    "too_deep": f"nested more than {MAX_DEPTH} objects or arrays deep within the message's object",
+    "too_deep": f"a value within more than {MAX_DEPTH} objects and arrays, its own object counted",
     "duplicate_key": "an object in it, at any depth, has two members of one name, escapes resolved",
     "missing_key": "has no order_id",
     "null_key": "order_id is null or blank",
@@ -61,7 +62,7 @@ REASONS = {
     "unknown_status": "status is none of `STATUSES`",
     "negative_amount": "the amount is less than zero (-0.0 is zero)",
     "time_format": (
-        "order_ts or sent_at is a time (as `datetime.fromisoformat` reads it in capitals), or "
+        "in capitals, order_ts or sent_at is a time (as `datetime.fromisoformat` reads it), or "
         "partition_date a date (`date.fromisoformat`), in another form: nanoseconds, an offset"
     ),
     "impossible_timestamp": (

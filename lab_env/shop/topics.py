@@ -105,7 +105,9 @@ def _delete(bootstrap: str, chosen: Callable[[str], bool]) -> list[str]:
 
 
 def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """The offset after the last message of each partition.
+    """The offset after the last message of each partition that the pipeline may read.
+
+    That is Kafka's *last stable offset*: messages from an open transaction on do not count yet.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -143,7 +145,7 @@ def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, in
 
 
 def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
-    """All messages of the topic, by partition in their order.
+    """All messages of the topic, by partition in their order; none of an aborted transaction.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -160,20 +162,18 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
         unfinished = {number for number, end in ends.items() if end}
-        for number in sorted(unfinished):
-            first, end = _watermarks(consumer, topic, number)
-            if first == end:
-                unfinished.discard(number)
         last_call = time.monotonic() + ADMIN_TIMEOUT_S
         while unfinished:
             for message in consumer.consume(10_000, 0.5):
-                if message.error():
-                    raise KafkaException(message.error())
                 last_call = time.monotonic() + ADMIN_TIMEOUT_S
                 end = ends[message.partition()]
-                if message.offset() < end:
+                if error := message.error():
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                elif message.offset() < end:
                     yield message
-                if message.offset() >= end - 1:
+                # The last offsets may be markers of transactions: then only the end itself is told.
+                if message.offset() >= end - (not error):
                     unfinished.discard(message.partition())
             if time.monotonic() > last_call:
                 raise LabError(
@@ -203,6 +203,8 @@ def _consumer(bootstrap: str) -> Consumer:
         | {
             "group.id": "ledger",  # the client asks for one; no offset is ever committed
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",  # as the pipeline reads
             "log_level": 2,
         }
     )

@@ -721,7 +721,9 @@ assert shard_of("c-0001", seven) == after_split.index[0]
 # it, with all of the celebrity's load. The split only took away its neighbours.
 #
 # Kafka cannot split a partition. It can add partitions, but then `hash modulo number` changes, and the
-# new events of an order go elsewhere than the old ones. For how many orders, from six partitions to seven?
+# new events of an order go elsewhere than the old ones. A stream that takes its backlog in parts may then read an
+# erase before the create, and the erased order comes back; so after such a change the course's pipeline takes all
+# that waits in one batch. For how many orders does that matter, from six partitions to seven?
 # (Counted with MD5; any good hash gives the same share.)
 
 # %%

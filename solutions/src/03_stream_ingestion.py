@@ -383,8 +383,38 @@ orders = orders.withColumn("order_ts", F.to_timestamp("order_ts"))
 orders.printSchema()
 
 # %% [markdown]
-# The course's own version stands in `lab_env/pipeline/parsing.py`. It is longer, because it gives a *reason*
-# for each dead letter, but its idea is yours: one condition that is never NULL, and its opposite.
+# The course's own pipeline reads a message more strictly (`lab_env/pipeline/messages.py`): one parse in Python, whose
+# result is both judged and written, with a *reason* for each dead letter. Here are five odd messages. Yours lets them
+# all pass, some of them changed:
+
+# %%
+from lab_env.lessons.l03.figures import odd_records
+from lab_env.pipeline import parsing
+
+odd = odd_records(spark)
+yours, _ = split(parse_json(odd))
+yours = yours.selectExpr(
+    "sent", "event.order_id", "event.amount AS `amount`", "event.partition_date"
+)
+both = yours.join(parsing.parse(odd).selectExpr("sent", "reason AS `pipeline says`"), "sent")
+both.toPandas().set_index("sent")
+
+# %% proof="from_json lets five odd messages pass; the pipeline has a reason for each"
+said = {
+    row["sent"]: (row["order_id"], str(row["amount"]), row["pipeline says"])
+    for row in both.collect()
+}
+assert said == {
+    "two amounts: 5.00, then 0.01": ("O-1", "0.01", "duplicate_key"),
+    "order_id: 1": ("1", "5.00", "wrong_type"),
+    "a byte that is not UTF-8": ("O-1\ufffd", "5.00", "not_json"),
+    "amount: 4.999": ("O-1", "5.00", "wrong_type"),
+    "a date with a line feed": ("O-1", "5.00", "impossible_timestamp"),
+}
+
+# %% [markdown]
+# The date with a line feed would open a second partition, with a second row of the same order. Your idea is the
+# pipeline's, too: one condition that is never NULL, and its opposite.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 11 minutes. Ask for a message that neither of two opposite filters lets through. Short

@@ -731,6 +731,8 @@ for rows in (on_cow, on_mor, again_on_mor):
 # [**lateness horizon**](../docs/glossary.md#lateness-horizon), the longest time by which an event may be
 # late. The shop of this course works the other way round with the same effect: it sends an `erase` only
 # after an order has been quiet for longer than the horizon. That is why the table of the stream reconciled.
+# When partitions are added to a topic, even an erase that was sent last may be read first, from another partition.
+# The course's pipeline then takes all that waits in one batch: within a batch the newest event of an order wins.
 #
 # ### A gallery of broken tables
 #

@@ -470,7 +470,7 @@ assert third_run[-1]["eventTime"]["watermark"].endswith("T12:31:00.000Z")
 
 # %% [markdown]
 # The watermark is two minutes behind the newest honest order. The course's pipeline has the same
-# bound, in [`lab_env/pipeline/parsing.py`](../lab_env/pipeline/parsing.py): what is more than a day
+# bound, in [`lab_env/pipeline/messages.py`](../lab_env/pipeline/messages.py): what is more than a day
 # ahead is a dead letter. A clock that is wrong by some hours passes this filter, and closes those
 # hours. The narrower the bound, the smaller the damage.
 

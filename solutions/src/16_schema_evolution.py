@@ -236,8 +236,8 @@ assert list(map(str, amounts["amount"])) == ["59.90", "59.90", "None", "5990.00"
 # A hundred times too much, and valid. For a `DECIMAL` column `from_json` parses text as a number,
 # and takes the comma for a separator of thousands. `59.999` is rounded. Of the five, only the one
 # with letters is a dead letter. So "it is in no dead letter" is not "it is right". (The finished
-# pipeline, `lab_env/pipeline/parsing.py`, looks at the JSON text as well, and refuses all but the
-# first. It also counts the unknown fields of each batch, and warns once in its log.)
+# pipeline, `lab_env/pipeline/messages.py`, looks at the JSON type and at each digit, and refuses all
+# but the first. It also counts the unknown fields of each batch, and warns once in its log.)
 #
 # ### Exercise 16.1 · The alarm
 #

@@ -1220,7 +1220,8 @@ assert status == 1 and 'recordKey value: "null" for field: "order_id"' in cause
 # > **Not in this notebook: an integration test runs it (Hudi 1.1.1).** On a Merge-on-Read table with
 # > asynchronous compaction the process does not even end: it hangs. The stream's thread holds the lock of the sink and waits for
 # > the compaction's thread to end. At its end that one wants the same lock. So watch a writer's
-# > *progress*, not its process. The lab's own writer has a watchdog for this.
+# > *progress*, not its process. The lab's own writer has a watchdog for this: a batch may last as long as it
+# > needs, but if for three minutes none of its tasks ends, reads or writes anything, the process is ended.
 #
 # And the table? It does not live in that JVM, and hudi-rs needs no JVM. The failed write left an instant that is not
 # complete; the next writer will roll it back, as you have seen. Never delete such a file of the timeline by hand. The

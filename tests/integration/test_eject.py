@@ -19,6 +19,7 @@ from threading import Thread
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 from own_lab import allowed, wait_until
 
 from lab_env import store
@@ -31,8 +32,10 @@ from lab_env.pipeline.layout import FOLDERS
 from lab_env.shop.topics import ensure_topic
 
 SPACE = "t-eject"
+MORE = 1000
 EVENTS, RATE = 2000, 100  # sent for 20 s, so that the job is killed while they come
 SPARK = ("pyspark", "py4j")
+PARSE = ("jiter", "pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "six.py")
 BUILD = ("setuptools", f"setuptools-{version('setuptools')}.dist-info", "_distutils_hack")
 PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
 
@@ -50,7 +53,7 @@ def project(tmp_path) -> Path:
     eject(folder)
     venv.create(folder / ".venv", symlinks=True)
     (packages,) = (folder / ".venv").glob("lib/python*/site-packages")
-    for name in (*SPARK, *PYTEST, *BUILD):
+    for name in (*SPARK, *PARSE, *PYTEST, *BUILD):
         found = Path(str(distribution("pyspark").locate_file(name)))
         (packages / name).symlink_to(found)
     # Its dependencies are there: nothing is fetched.
@@ -103,6 +106,13 @@ def dead_letters(lab: Lab) -> pd.DataFrame:
     return pd.concat(pq.read_table(file).to_pandas() for file in files)
 
 
+def add_partitions(lab: Lab, number: int) -> None:
+    """Add partitions to the topic, so that it has this number."""
+    admin = AdminClient({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
+    topic = lab.topic("orders")
+    admin.create_partitions([NewPartitions(topic, number)])[topic].result()
+
+
 def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
     environment = settings_for(lab.endpoints, lab.topic("orders"), lab.base)
     environment |= {
@@ -113,15 +123,15 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
         "JAVA_TOOL_OPTIONS": " ".join(QUICK_COMPILER),  # of this test: its JVMs live for a minute
         "MAX_OFFSETS": "800",
     }
-    for module in ("lab_env", "boto3", "pandas"):
+    for module in ("lab_env", "boto3", "pydantic"):
         found = python(project, "-c", f"import {module}", environment=environment)
         assert "ModuleNotFoundError" in found.stderr, module
     found = python(project, "-P", "-c", "import orders.guard", environment=environment)
     assert found.returncode == 0, found.stderr  # installed, so from any folder
     found = python(project, "-m", "pytest", "-q", environment=environment)
-    assert found.returncode == 0 and "12 passed" in found.stdout, found.stdout + found.stderr
+    assert found.returncode == 0 and "13 passed" in found.stdout, found.stdout + found.stderr
 
-    first, second = tmp_path / "first.log", tmp_path / "second.log"
+    first, second, third = (tmp_path / f"{name}.log" for name in ("first", "second", "third"))
     ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
     load = Thread(target=lab.replay, kwargs={"n": EVENTS, "rate": RATE})
     load.start()
@@ -132,9 +142,13 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
         )
     assert min(rows_read(first).values()) > 0, first.read_text()[-3000:]  # killed in full flow
     load.join()
-    assert len(lab.ledger().frame()) == EVENTS
+    # Most orders move to another partition, and a backlog waits in the old ones.
+    add_partitions(lab, 5)
+    lab.replay(skip=EVENTS, n=MORE)
+    assert len(lab.ledger().frame()) == EVENTS + MORE
     with running(project, environment | {"TRIGGER_SECONDS": "0"}, second) as job:
         assert job.wait(allowed(180)) == 0, second.read_text()[-3000:]
+    assert "Partitions were added to the topic" in second.read_text()
 
     dead = dead_letters(lab)
     ledger = lab.ledger()
@@ -146,3 +160,9 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
         assert verdict.ok and verdict.rows > 1000, str(verdict)
         account = ledger.account(table, dead)
         assert account.ok and account.superseded and account.duplicate, str(account)
+
+    ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"), reset=True)
+    with running(project, environment | {"TRIGGER_SECONDS": "0"}, third) as job:
+        assert job.wait(allowed(180)) == 1
+    assert "was deleted and made again" in third.read_text()
+    assert "Next step: start a pipeline in a new folder" in third.read_text()

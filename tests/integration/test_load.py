@@ -8,6 +8,7 @@ from itertools import islice
 
 import psutil
 import pytest
+from confluent_kafka import Producer
 from own_lab import allowed, wait_until
 
 from lab_env.errors import LabError
@@ -232,6 +233,26 @@ def test_a_replay_goes_on_where_the_last_one_ended_but_not_over_it(place):
     replay(**place, n=500, skip=500)
     assert_ledger_equals_topic(place, 1_000)
     assert messages_in(place) == 1_000
+
+
+def test_messages_of_aborted_and_open_transactions_do_not_count(place):
+    replay(**place, n=300)
+    transactions = Producer(
+        {"bootstrap.servers": place["bootstrap"], "transactional.id": place["topic"]}
+    )
+    transactions.init_transactions()
+    for _ in ("aborted", "open"):  # the topic ends with markers, then with what may not be read
+        transactions.begin_transaction()
+        for key in map(str, range(30)):
+            transactions.produce(place["topic"], b"{}", key)
+        transactions.flush()
+        settled = settle(place)
+        assert settled.ok and settled.messages == 300, str(settled)
+        stable = messages_in(place)
+        transactions.abort_transaction()
+    wait_until(lambda: messages_in(place) >= stable + 30)
+    settled = settle(place)
+    assert settled.ok and settled.messages == 300, str(settled)
 
 
 def test_malformed_events_of_every_kind_reach_the_topic(place):

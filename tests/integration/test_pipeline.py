@@ -1,14 +1,18 @@
 """The pipeline survives kills and hangs, and every message ends in exactly one place."""
 
 import io
+import json
 import re
 import time
+from dataclasses import replace
+from datetime import date, timedelta
 from random import Random
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 from instance import programs_showing
 from linux import LINUX, mapped_files
 from own_lab import allowed, wait_until
@@ -18,14 +22,19 @@ from pyspark.sql import functions as F
 
 from lab_env import services as lab_services
 from lab_env import store
+from lab_env.campaign.judge import read_rows
+from lab_env.eject.project import eject
 from lab_env.errors import LabError
 from lab_env.faults.freeze import frozen
+from lab_env.faults.gate import Gate
 from lab_env.faults.outages import refuse_client
 from lab_env.faults.writers import jvm_of, kill_in_mid_batch, open_batches
+from lab_env.hudi.commits import CHECKPOINT
 from lab_env.install import cds_archive
 from lab_env.lab import Lab, reset_lesson
-from lab_env.pipeline import options, parsing
-from lab_env.pipeline.checkpoint import read_checkpoint
+from lab_env.pipeline import guard, options, parsing
+from lab_env.pipeline.checkpoint import open_batch, read_checkpoint
+from lab_env.pipeline.layout import checkpoint_path
 from lab_env.pipeline.revenue import minutes_in_a_batch
 from lab_env.pipeline.session import SHORT_LIFE
 from lab_env.pipeline.sinks import FOLDERS, SINKS
@@ -33,7 +42,7 @@ from lab_env.probes.sampling import is_compaction
 from lab_env.processes import supervisor
 from lab_env.processes.tree import is_alive
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
-from lab_env.shop.topics import ensure_topic, topic_end_offsets
+from lab_env.shop.topics import delete_topic, ensure_topic, topic_end_offsets
 
 SHORT = {"short": True, "spark": SHORT_LIFE}
 KEYS = ("order_id", "event_id", "order_ts")
@@ -105,6 +114,9 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
         assert cds_archive.cds_archive() in mapped_files(jvm_of(writer).pid)
     left_open = kill_in_mid_batch(writer, lab.endpoints)
     assert left_open == open_batches(writer, lab.endpoints)
+    for sink, number in left_open.items():
+        batch = open_batch(lab.endpoints, checkpoint_path(lab.base, sink))
+        assert batch and batch.number == number and sum(batch.end.values()) <= 1000 * (number + 1)
     wait_until(lambda: writer.state()["state"] != "running")
     assert writer.state()["state"] == "failed" and "JVM" in writer.state()["error"]
 
@@ -218,26 +230,39 @@ def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) 
                 raise
 
 
-def test_malformed_events_land_in_the_dead_letters_until_the_writer_is_killed_or_hangs(lab):
+@pytest.fixture
+def slow_store(services):
+    """The store through a gate that takes a second for each data file."""
+    gate = Gate(services.s3_endpoint)
+    gate.arm("data", "hold_after", times=10**6, seconds=1)
+    yield replace(services, s3_endpoint=gate.url)
+    gate.close()
+
+
+def test_malformed_events_are_dead_letters_and_a_long_batch_gets_done_until_the_writer_hangs(
+    lab, slow_store
+):
     writer = lab.writer()
-    job = SHORT | {"sinks": ("dead",), "trigger_seconds": 1, "stall_seconds": allowed(8)}
+    job = SHORT | {"sinks": ("dead", "cow"), "trigger_seconds": 1, "stall_seconds": allowed(15)}
     writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
     wait_until(lambda: supervisor.status_of(writer.name).state == "RUNNING")
     writer.kill()
     assert writer.state()["state"] == "ended"
 
-    sent = send_malformed(lab, count=1000)
-    writer.start(lab.endpoints, lab.topic("orders"), lab.base, **job)
-    writer.wait_caught_up(lab.endpoints, ends(lab))
+    sent = send_malformed(lab, count=1000, dates=round(allowed(18)))
+    writer.start(slow_store, lab.topic("orders"), lab.base, **job)
+    writer.wait_caught_up(lab.endpoints, ends(lab), seconds=allowed(180))
     assert_dead_letters(lab, sent)
+    batches = writer.progress()
+    assert batches[batches["sink"] == "cow"]["seconds"].max() > job["stall_seconds"]
 
     jvm = jvm_of(writer)
     with frozen(jvm.pid):
         wait_until(lambda: writer.state()["state"] != "running")
     state = writer.state()
     assert state["state"] == "stalled"
-    quiet = re.search(r"no progress of dead for (\d+)", state["error"])
-    assert quiet and int(quiet[1]) >= job["stall_seconds"], state["error"]
+    quiet = re.search(r"no progress of (dead|cow) for (\d+)", state["error"])
+    assert quiet and int(quiet[2]) >= job["stall_seconds"], state["error"]
     wait_until(lambda: not supervisor.status_of(writer.name).alive)
     assert not is_alive(jvm)
 
@@ -257,8 +282,81 @@ def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]
     } == {place: (kind, value or b"") for place, (kind, value) in sent.items()}
 
 
-def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, bytes]]:
-    """Send malformed events among good ones; the partition and offset of each malformed one."""
+def test_a_stream_reads_neither_aborted_messages_nor_erases_too_early_nor_another_topic(lab):
+    kafka, topic = lab.endpoints.kafka_bootstrap, lab.topic("orders")
+    writer = lab.writer()
+    send(lab, "create", range(60), transaction="committed")
+    send(lab, "create", range(100, 160), transaction="aborted")  # the topic ends with markers
+    job = SHORT | {"sinks": ("cow",), "trigger_seconds": 1, "max_offsets": 60}
+    writer.start(lab.endpoints, topic, lab.base, **job)
+    writer.wait_caught_up(lab.endpoints, ends(lab))
+
+    send(lab, "create", range(200, 800), partition=0)  # a backlog in front of what moves
+    send(lab, "create", range(800, 900))
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_partitions([NewPartitions(topic, 6)])[topic].result()
+    wait_until(lambda: len(ends(lab)) == 6)
+    send(lab, "erase", range(800, 900))
+    writer.wait_caught_up(lab.endpoints, ends(lab))
+    assert "Partitions were added" in writer.state()["reading"]
+    rows = read_rows(lab.endpoints, lab.path(FOLDERS["cow"]))
+    assert sorted(rows["order_id"]) == sorted(f"O-{n}" for n in (*range(60), *range(200, 800)))
+
+    delete_topic(kafka, topic)
+    ensure_topic(kafka, topic, partitions=6)
+    wait_until(lambda: writer.state()["state"] == "failed")
+    assert "deleted and made again" in writer.state()["error"]
+
+
+def send(lab: Lab, op: str, orders: range, transaction: str = "", partition: int = -1) -> None:
+    """Send an event for each order; in a transaction, if it is to be committed or aborted."""
+    named = {"transactional.id": lab.topic(transaction)} if transaction else {}
+    options = {"bootstrap.servers": lab.endpoints.kafka_bootstrap, **named}
+    producer = Producer(options | {"partitioner": "murmur2_random"})
+    if transaction:
+        producer.init_transactions()
+        producer.begin_transaction()
+    at = f"2026-11-20T1{int(op == 'erase')}:00:00.000000Z"
+    rest = ("C-1", "P-1", 995, "new", at, "2026-11-20", at)
+    for number in orders:
+        value = encode(f"E-{op}-{number}", op, f"O-{number}", *rest)
+        producer.produce(lab.topic("orders"), value, f"O-{number}", partition)
+    producer.flush(30)
+    if transaction:
+        end = producer.commit_transaction if transaction == "committed" else None
+        (end or producer.abort_transaction)()
+
+
+def test_the_guards_of_lab_and_project_find_a_batch_that_hudi_has_archived(
+    lab, spark, tmp_path, monkeypatch
+):
+    table = lab.path("orders")
+    row = spark.sql(
+        "SELECT 'o-1' AS order_id, 1 AS order_ts, '2026-01-05' AS partition_date, 1 AS amount"
+    )
+    wanted = options.COW | options.DEMO_OPTIONS | {"hoodie.table.name": "orders"}
+    # Hudi keeps 20 commits by default.
+    wanted |= {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    for receipt in ({"a-stream": "7"}, {"another": "9"}, {}, {}, {}, {}):
+        # Hudi keeps options that begin with _ in the commit, as its sink does with the batch.
+        note = {CHECKPOINT: json.dumps(receipt)} if receipt else {}
+        row.write.format("hudi").options(**wanted, **note).mode("append").save(table)
+    eject(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    from orders import guard as ejected
+
+    archived = {instant.requested for instant in lab.xray(table).history}
+    for stream, batch in (("a-stream", 7), ("another", 9), ("a third", 9)):
+        found = guard.table_receipt(lab.endpoints, table, stream)
+        assert found.batch == batch and found.instant in archived
+        assert ejected.table_receipt(spark, table, stream) == ejected.Receipt(**vars(found))
+
+
+def send_malformed(lab: Lab, count: int, dates: int) -> dict[tuple[int, int], tuple[str, bytes]]:
+    """Send malformed events among good ones; the partition and offset of each malformed one.
+
+    The good ones are of so many dates, so a Hudi table has at least as many files for each core.
+    """
     rng, sent = Random(11), {}
     producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
 
@@ -271,6 +369,7 @@ def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, byt
 
     for number in range(count):
         kind = MALFORMED_KINDS[number % len(MALFORMED_KINDS)]
+        day = f"{date(2026, 11, 20) - timedelta(days=number % dates)}"
         good = encode(
             f"E-{number}",
             "create",
@@ -279,9 +378,9 @@ def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, byt
             "P-1",
             995,
             "new",
-            "2026-11-20T10:00:00.000000Z",
-            "2026-11-20",
-            "2026-11-20T10:00:01.000000Z",
+            f"{day}T10:00:00.000000Z",
+            day,
+            f"{day}T10:00:01.000000Z",
         )
         value = malform(kind, good, rng)
         topic, key = lab.topic("orders"), f"O-{number}"

@@ -97,7 +97,7 @@ def record(rng: Random) -> Record:
     for is_json in of_json:
         if is_json:
             parts = (change.image(), change.image(), change.before, change.source, change.envelope)
-            level = rng.choice(("keys", "strings", "numbers"))
+            level = rng.choice(("keys", "strings", "numbers", "nesting"))
             rng.choice(LEVELS[level])(rng, rng.choice(parts))
         else:
             rng.choice(MUTATIONS)(rng, change)

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from event_oracle import Number, Reader, Refused
+from event_oracle import Number, read_object
 
 PLACEHOLDER = "__debezium_unavailable_value"
 EPOCH = datetime(1970, 1, 1)
@@ -59,17 +59,9 @@ def judge(
         return "tombstone"
     if not value.strip(b" \t\r\n"):
         return "empty"
-    if value.startswith(b"\xef\xbb\xbf"):
-        return "byte_order_mark"
-    try:
-        reader = Reader(value.decode("utf-8"))
-        envelope = reader.message()
-    except UnicodeDecodeError:
-        return "not_json"
-    except Refused as refused:
-        return str(refused)
-    if reader.has_duplicate:
-        return "duplicate_key"
+    envelope = read_object(value)
+    if isinstance(envelope, str):
+        return envelope
     return _envelope_reason(envelope, expected) or _change(envelope, columns)
 
 

@@ -5,6 +5,7 @@ import pytest
 from lab_env.install import cds_archive, java
 from lab_env.install.jars import jar_folder
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, prepare_environment, spark_conf
+from lab_env.pipeline.tasks import heartbeat
 from lab_env.services.minio import credentials
 from lab_env.settings import Endpoints
 
@@ -22,7 +23,8 @@ def spark(tmp_path_factory):
     prepare_environment(nowhere, java.java_home())
     from pyspark.sql import SparkSession
 
-    conf = spark_conf(nowhere, jar_folder("spark")) | {
+    conf = spark_conf(nowhere, jar_folder("spark")) | heartbeat(patience=5)
+    conf |= {
         "spark.master": "local[1]",
         "spark.driver.extraJavaOptions": cds_archive.java_options(LESSON_JAVA_OPTIONS),
         "spark.ui.enabled": "false",

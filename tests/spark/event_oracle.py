@@ -90,11 +90,12 @@ class Reader:
             self.at += 1
 
     def _value(self, depth: int) -> object:
-        """Read a value that lies so many objects or arrays deep within the message's object."""
-        match self._next():
+        """Read a value within so many objects and arrays besides the message's own."""
+        begins = self._next()
+        if depth + 1 > MAX_DEPTH:
+            raise Refused("too_deep")
+        match begins:
             case "{" | "[" as bracket:
-                if depth + 1 > MAX_DEPTH:
-                    raise Refused("too_deep")
                 self.at += 1
                 return self._object(depth + 1) if bracket == "{" else self._array(depth + 1)
             case '"':
@@ -185,22 +186,18 @@ class Reader:
         kind = self._take("u" + "".join(ESCAPES))
         if kind != "u":
             return ESCAPES[kind]
-        unit = self._unit(HEX)
+        unit = self._unit()
         if not 0xD800 <= unit < 0xE000:
             return chr(unit)
         self._take("\\")
         self._take("u")
-        return chr(0x10000 + ((unit - 0xD800) << 10) + (self._low_half() - 0xDC00))
+        low = self._unit()
+        if not (unit < 0xDC00 <= low < 0xE000):
+            raise Refused("not_json")
+        return chr(0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00))
 
-    def _unit(self, first: str) -> int:
-        """Four hexadecimal digits; the low half of a pair cannot come first."""
-        digits = self._take(first)
-        digits += self._take("0123456789abAB" if digits in "dD" else HEX)
-        return int(digits + self._take(HEX) + self._take(HEX), 16)
-
-    def _low_half(self) -> int:
-        digits = self._take("dD") + self._take("cdefCDEF")
-        return int(digits + self._take(HEX) + self._take(HEX), 16)
+    def _unit(self) -> int:
+        return int("".join(self._take(HEX) for _ in range(4)), 16)
 
 
 def judge(value: bytes | None, arrived_us: int | None) -> str | Valid:
@@ -214,18 +211,34 @@ def judge(value: bytes | None, arrived_us: int | None) -> str | Valid:
         return "empty"
     if len(value) > MAX_EVENT_BYTES:
         return "oversized"
+    fields = read_object(value)
+    if isinstance(fields, str):
+        return fields
+    return _reason(fields, arrived_us) or _event(fields)
+
+
+def read_object(value: bytes) -> str | dict:
+    """The reason why bytes are no JSON object, or its members."""
     if value.startswith(b"\xef\xbb\xbf"):
         return "byte_order_mark"
     try:
-        reader = Reader(value.decode("utf-8"))
+        reader = Reader(_decoded(value))
         fields = reader.message()
     except UnicodeDecodeError:
         return "not_json"
     except Refused as refused:
         return str(refused)
-    if reader.has_duplicate:
-        return "duplicate_key"
-    return _reason(fields, arrived_us) or _event(fields)
+    return "duplicate_key" if reader.has_duplicate else fields
+
+
+def _decoded(value: bytes) -> str:
+    """The text, with U+FFFD in place of a last character that is cut off."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        if error.reason != "unexpected end of data":
+            raise
+        return value[: error.start].decode() + "\ufffd"
 
 
 def _reason(fields: dict, arrived_us: int | None) -> str | None:
@@ -339,7 +352,7 @@ def _is_other_date(text: str) -> bool:
     if DATE.fullmatch(text):
         return False
     try:
-        date.fromisoformat(text)
+        date.fromisoformat(text.upper())
     except ValueError:
         return False
     return True

@@ -4,7 +4,7 @@ import pytest
 
 from lab_env.errors import LabError
 from lab_env.lessons.l03.figures import draw_batches
-from lab_env.pipeline.checkpoint import Batch, batches_of
+from lab_env.pipeline.checkpoint import Batch, batches_of, newest_batch, still_open
 
 HEADER = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n'
 FILES = {
@@ -32,6 +32,23 @@ def test_where_the_oldest_batch_left_began_is_not_guessed():
     assert [batch.number for batch in batches(FILES | aged)] == [0, 1, 7, 8, 9]
     del (left := FILES | aged)["offsets/0"], left["offsets/1"]
     assert [batch.number for batch in batches(left)] == [8, 9]
+
+
+def test_the_newest_batch_begins_at_the_one_before_or_where_the_stream_began():
+    def newest(files: dict[str, str]) -> Batch | None:
+        return newest_batch(set(files), lambda name: files[name].encode())
+
+    assert newest(FILES) == batches(FILES)[-1]
+    first = {name: text for name, text in FILES.items() if name != "offsets/1"}
+    assert newest(first) == batches(FILES)[0]
+    assert newest({"metadata": FILES["metadata"]}) is None
+
+
+def test_a_batch_is_named_by_the_offsets_that_it_reads():
+    batch = Batch(12, {0: 1200, 1: 5}, {0: 2400, 1: 5, 2: 1}, committed=False)
+    assert still_open(batch, "cow", "orders").endswith(
+        ": topic orders, partition 0 offsets 1,200 to 2,399, partition 2 offsets 0 to 0."
+    )
 
 
 def test_a_stream_of_another_source_is_refused():

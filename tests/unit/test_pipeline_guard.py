@@ -2,13 +2,15 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
-from xray_tables import T1, T2, T3, committed, done, stat
+from xray_tables import T1, T2, T3, committed, done, history_of, stat
 
 from lab_env.errors import LabError
 from lab_env.hudi.commits import CHECKPOINT
-from lab_env.pipeline import guard, writer
+from lab_env.hudi.timeline import from_seconds
+from lab_env.pipeline import guard, options, writer
 from lab_env.pipeline.guard import Receipt, claim_table, read_state, table_receipt
 from lab_env.pipeline.writer import Job, main
 from lab_env.settings import Endpoints
@@ -47,9 +49,18 @@ class FakeStore:
 
     def commit(self, instant: str, batch: int | None, identifier=OWN, action="commit"):
         """A complete write; without a batch it is a compaction."""
+        notes = {} if batch is None else {CHECKPOINT: json.dumps({identifier: str(batch)})}
+        self.write(instant, notes, action)
+
+    def write(self, instant: str, notes: dict[str, str], action="commit"):
+        """A complete write with these notes."""
         key = next(key for key in done(instant, action) if "_" in key)
-        extra = {} if batch is None else {CHECKPOINT: json.dumps({identifier: str(batch)})}
-        self.objects[f"x/orders_cow/{key}"] = committed("UPSERT", stat("d=1/f"), **extra)
+        self.objects[f"x/orders_cow/{key}"] = committed("UPSERT", stat("d=1/f"), **notes)
+
+    def archive(self, *writes: tuple[str, dict[str, str]]):
+        """Complete writes, each an instant and its notes, which the timeline no longer has."""
+        rows = [(at, "commit", committed("UPSERT", stat("d=1/f"), **notes)) for at, notes in writes]
+        self.objects |= {f"x/orders_cow/{key}": file for key, file in history_of(*rows).items()}
 
     def checkpoint(self, planned: int, finished: int, identifier=OWN):
         """A checkpoint with batches from 0 on."""
@@ -102,11 +113,34 @@ def test_a_table_from_before_keeps_the_default_name_of_its_stream(fake):
     assert claim_table(HERE, TABLE, PATH) == guard.DEFAULT_IDENTIFIER
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_stream_is_known_by_its_own_newest_batch_wherever_it_stands(fake, seed):
+    """Batch writes, compactions and another stream follow it, and Hudi archives the oldest."""
+    rng, newest, writes = Random(seed), 0, [{CHECKPOINT: json.dumps({OWN: "0"})}]
+    for _ in range(rng.randint(0, 40)):
+        kind = rng.choice(["own", "another", "none"])
+        newest += kind == "own"
+        another = rng.choice([OTHER, guard.DEFAULT_IDENTIFIER])
+        receipts = {"own": {OWN: str(newest)}, "another": {another: "99"}}
+        notes = {CHECKPOINT: json.dumps(receipts[kind])} if kind in receipts else {}
+        writes.append(notes | {options.BUCKETS_NOTE: "3"})
+    instants = [from_seconds(1_790_000_000 + number) for number in range(len(writes))]
+    archived = rng.randint(0, len(writes))
+    fake.archive(*zip(instants[:archived], writes[:archived], strict=True))
+    for instant, notes in zip(instants[archived:], writes[archived:], strict=True):
+        fake.write(instant, notes)
+    fake.checkpoint(newest, newest)
+    assert claim_table(HERE, TABLE, PATH) == OWN
+    fake.checkpoint(newest + 1, newest + 1)
+    assert f"the newest in the table {TABLE} is {newest}" in refused().what
+
+
 def test_a_deleted_checkpoint_is_refused_until_a_replay_is_asked_for(fake):
     fake.commit(T1, 4)
     error = refused()
     assert "has batch 4" in error.what and "deleted" in error.what
     assert "LAB_REPLAY_STREAM=true" in error.next_step
+    assert "An erased order then comes back" in error.next_step
     assert not [key for key in fake.objects if "_checkpoints" in key]  # nothing was begun
     replayed = claim_table(HERE, TABLE, PATH, replay=True)
     new_id = read_state(HERE, PATH).id

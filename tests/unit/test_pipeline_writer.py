@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from lab_env.pipeline.writer import Job, ProgressLog
+from lab_env.pipeline.checkpoint import Batch
+from lab_env.pipeline.writer import START_SECONDS, Job, ProgressLog
 
 
 def progress(name: str, batch: int, second: int, rows: int = 5, ran: bool = True) -> dict:
@@ -37,6 +38,13 @@ def diary(tmp_path, clock):
     return ProgressLog(tmp_path, clock)
 
 
+def running(diary: ProgressLog, *sinks: str) -> None:
+    """Queries with a patience of 60 s, each of which has moved."""
+    diary.running(sinks, patience=60)
+    for sink in sinks:
+        diary.went_on(sink)
+
+
 def written(tmp_path) -> list[tuple[str, int, int]]:
     lines = (tmp_path / "progress.jsonl").read_text().splitlines()
     return [(d["sink"], d["batch"], d["rows"]) for d in map(json.loads, lines)]
@@ -57,28 +65,74 @@ def test_an_empty_batch_counts_and_an_idle_trigger_does_not(diary, tmp_path):
 
 
 def test_one_silent_query_is_noticed_while_the_others_go_on(diary, clock):
-    diary.running(("json", "mor"), patience=60)
+    running(diary, "json", "mor")
     clock.now += 50
     diary.note(progress("json", 1, second=1))
     clock.now += 20
-    assert diary.silence() == ("mor", 70)
+    assert diary.hung() == ("mor", 70)
 
 
-def test_an_idle_query_that_reports_is_not_silent(diary, clock):
-    diary.running(("json",), patience=60)
+def test_an_idle_query_that_reports_does_not_hang(diary, clock):
+    running(diary, "json")
     clock.now += 50
     diary.note(progress("json", 1, second=1, ran=False))
-    assert diary.silence() == ("json", 0)
+    clock.now += 50
+    assert diary.hung() is None
+
+
+def test_a_batch_may_last_as_long_as_its_tasks_go_on(diary, clock):
+    running(diary, "cow", "mor")
+    for _ in range(20):
+        clock.now += 50
+        diary.went_on("cow")
+        diary.went_on("mor")
+        diary.went_on("of another query")
+        assert diary.hung() is None
+    clock.now += 50
+    diary.went_on("mor")
+    clock.now += 50
+    assert diary.hung() == ("cow", 100)
+
+
+def test_a_first_batch_that_has_not_moved_yet_has_the_time_of_a_start(diary, clock):
+    diary.running(("cow", "mor"), patience=60)
+    clock.now += START_SECONDS - 1
+    diary.went_on("mor")
+    assert diary.hung() is None
+    clock.now += 1
+    assert diary.hung() == ("cow", START_SECONDS)
 
 
 def test_a_query_that_has_ended_need_not_report(diary, clock):
-    diary.running(("json", "mor"), patience=60)
+    running(diary, "json", "mor")
     clock.now += 50
     diary.ended("mor")
     diary.note(progress("json", 1, second=1))
-    assert diary.silence() == ("json", 0)
+    clock.now += 50
+    assert diary.hung() is None
     diary.ended("json")
-    assert diary.silence() == ("none", 0)
+    clock.now += 5000
+    assert diary.hung() is None
+
+
+def test_a_batch_that_is_left_open_twice_is_named_with_its_offsets(diary, tmp_path):
+    batch = Batch(1, {0: 1200}, {0: 2400, 1: 7}, committed=False)
+    for sink in ("cow", "mor", "dead"):
+        diary.found_open(sink, batch, "orders")
+    diary.note(progress("cow", 1, second=1))
+    text = diary.end("failed", "A task failed.", "mor")
+    assert (
+        json.loads((tmp_path / "state.json").read_text())["error"]
+        == text
+        == (
+            "Batch 1 of mor was left open by an earlier run, and this one has not finished it"
+            " either: topic orders, partition 0 offsets 1,200 to 2,399, partition 1 offsets 0 to 6."
+            " A task failed."
+        )
+    )
+    assert diary.end("failed", "Its batch is done.", "cow") == "Its batch is done."
+    everyone = diary.end("failed", "The JVM ended.")  # it may have been any query
+    assert "mor" in everyone and "dead" in everyone and "cow" not in everyone
 
 
 def test_a_job_survives_being_written_down(tmp_path):

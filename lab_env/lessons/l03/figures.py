@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 
 import pandas as pd
+from pyspark.sql import DataFrame
 
 from lab_env.display.chart import INK, new_chart, svg
 from lab_env.display.palette import AMBER, BLUE, GREEN, PINK, SKY, VERMILION
+from lab_env.faults.messages import MOMENT, POISON, odd_messages
 from lab_env.pipeline.checkpoint import Batch
 from lab_env.shop.events import MALFORMED_KINDS
 from lab_env.shop.ledger import Ledger
@@ -92,6 +95,16 @@ def one_of_each(ledger: Ledger) -> pd.DataFrame:
     malformed = malformed.assign(kind=malformed["kind"].str.partition(":")[2])
     found = malformed.drop_duplicates("kind").set_index("kind")[["partition", "offset"]]
     return found.loc[[kind for kind in MALFORMED_KINDS if kind in found.index]].reset_index()
+
+
+def odd_records(spark) -> DataFrame:
+    """Messages that are no events, as records: `sent` (what is odd), `value`, `timestamp`."""
+    rows = [
+        (sent, bytearray(value), datetime.fromisoformat(MOMENT))
+        for sent, value in odd_messages().items()
+        if sent != POISON
+    ]
+    return spark.createDataFrame(rows, "sent STRING, value BINARY, timestamp TIMESTAMP")
 
 
 def draw_rates(batches: pd.DataFrame) -> str:

@@ -1,0 +1,43 @@
+"""Small files in any store that Spark reaches, through Hadoop's file systems."""
+
+from pyspark.sql import SparkSession
+
+NONE = -1  # no number
+
+
+def exists(spark: SparkSession, path: str) -> bool:
+    """Whether a file or folder is there."""
+    store, place = _place(spark, path)
+    return store.exists(place)
+
+
+def read(spark: SparkSession, path: str) -> str:
+    """The text of a file."""
+    store, place = _place(spark, path)
+    file = store.open(place)
+    text = spark._jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8")
+    file.close()
+    return text
+
+
+def write(spark: SparkSession, path: str, text: str) -> None:
+    """Write a file, in the place of one that is there."""
+    store, place = _place(spark, path)
+    file = store.create(place, True)
+    file.write(bytearray(text.encode()))
+    file.close()
+
+
+def newest(spark: SparkSession, folder: str) -> int:
+    """The highest number among the names of a folder's files; `NONE` without one."""
+    if not exists(spark, folder):
+        return NONE
+    store, place = _place(spark, folder)
+    names = (status.getPath().getName() for status in store.listStatus(place))
+    return max((int(name) for name in names if name.isdigit()), default=NONE)
+
+
+def _place(spark: SparkSession, path: str):
+    """Hadoop's view of a path: its file system, and the path in it."""
+    place = spark._jvm.org.apache.hadoop.fs.Path(path)
+    return place.getFileSystem(spark._jsc.hadoopConfiguration()), place

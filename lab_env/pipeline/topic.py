@@ -1,0 +1,303 @@
+"""Keeps a stream of Kafka the same stream: it reads the same topic, with its partitions in step.
+
+Spark's checkpoint names a topic and its offsets. A topic that was deleted and made again has the
+same name and other messages at these offsets, so each checkpoint also keeps the topic's id.
+
+When partitions are added to a topic, most keys move to another partition, and Kafka keeps the
+sequence of events only within one. If a batch takes only a part of a backlog, it may read an erase
+before the event that creates the order. Hudi keeps no trace of a delete that finds no row, so the
+erased order would come back. After such a change each batch therefore takes everything there is,
+until whatever was sent around the change is in the tables: within a batch the newest event of an
+order wins.
+"""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from lab_env.pipeline import hadoop
+from lab_env.pipeline.guard import ERASED_RETURN, REPLAY, Refused
+
+NOTE = "topic.json"  # in a checkpoint; Spark passes over it
+LOOK_SECONDS = 2.0
+# Producers ask for a topic's partitions every five minutes, and retry a send for as long (the
+# defaults of librdkafka; Java's clients retry for two).
+SETTLE_SECONDS = 600.0
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # from a broker before Kafka 2.8
+
+
+class StartAgain(Exception):
+    """The queries must be started again, to read their topic in another way."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a checkpoint keeps about its topic.
+
+    Args:
+        id: of the topic; empty if its broker gives none.
+        settled: the first so many partitions may be read in parts.
+        seen: how many partitions it had at the last look.
+        since: when it was first seen to have so many, in s since 1970.
+    """
+
+    id: str
+    settled: int
+    seen: int
+    since: float
+
+
+class Topic:
+    """A topic as Kafka's own client sees it, in Spark's JVM: it signs in as Spark's source does.
+
+    Args:
+        spark: the session.
+        name: of the topic.
+        connection: options of Spark's source with which to reach the broker, `kafka.*`.
+    """
+
+    def __init__(self, spark: SparkSession, name: str, connection: dict[str, str]):
+        self._jvm, self.name = spark._jvm, name
+        self._kafka = spark._jvm.org.apache.kafka
+        properties = spark._jvm.java.util.Properties()
+        for option, value in connection.items():
+            properties.setProperty(option.removeprefix("kafka."), value)
+        self._admin = self._kafka.clients.admin.Admin.create(properties)
+
+    def describe(self) -> tuple[str, int]:
+        """Its id, empty if the broker gives none, and its number of partitions."""
+        found = self._admin.describeTopics([self.name]).allTopicNames().get().get(self.name)
+        known = found.topicId().toString()
+        return "" if known == NO_ID else known, found.partitions().size()
+
+    def ends(self, partitions: int) -> dict[int, int]:
+        """The offset after the last message of each partition that a stream may read."""
+        latest = self._kafka.clients.admin.OffsetSpec.latest()
+        return {number: at for number, (at, _) in self._offsets(partitions, latest).items()}
+
+    def first_since(self, partitions: int, milliseconds: int) -> dict[int, tuple[int, int]]:
+        """Offset and time (ms since 1970) of each partition's first message from a time on.
+
+        A partition without such a message is left out.
+        """
+        spec = self._kafka.clients.admin.OffsetSpec.forTimestamp(milliseconds)
+        found = self._offsets(partitions, spec)
+        return {number: pair for number, pair in found.items() if pair[0] >= 0}
+
+    def _offsets(self, partitions: int, spec) -> dict[int, tuple[int, int]]:
+        wanted = self._jvm.java.util.HashMap()
+        for number in range(partitions):
+            wanted.put(self._kafka.common.TopicPartition(self.name, number), spec)
+        # As the queries read: up to the first message of an open transaction.
+        level = self._kafka.common.IsolationLevel.READ_COMMITTED
+        options = self._kafka.clients.admin.ListOffsetsOptions(level)
+        found = self._admin.listOffsets(wanted, options).all().get()
+        return {
+            entry.getKey().partition(): (entry.getValue().offset(), entry.getValue().timestamp())
+            for entry in found.entrySet()
+        }
+
+    def close(self) -> None:
+        """End its connections."""
+        self._admin.close()
+
+
+class TopicWatch(threading.Thread):
+    """Decides how the queries read their topic, and watches it while they do.
+
+    Args:
+        spark: the session.
+        topic: what they read.
+        checkpoints: the `checkpointLocation` of each.
+        limit: most messages per batch; 0 for no limit.
+
+    Attributes:
+        options: of Spark's source, with which the queries must read now.
+        says: why the limit does not hold now; empty if it does.
+        error: why the queries must not go on; None while they may.
+
+    Raises:
+        Refused: the topic is not there, or another than the one that a checkpoint has read.
+    """
+
+    def __init__(
+        self, spark: SparkSession, topic: Topic, checkpoints: Sequence[str], limit: int = 0
+    ):
+        super().__init__(name="topic", daemon=True)
+        self._spark, self._topic, self._wanted_limit = spark, topic, limit
+        self._stopped = threading.Event()
+        self._ends: dict[int, int] | None = None  # of what was sent until the topic had settled
+        self.error: Exception | None = None
+        try:
+            self._id, self._seen = topic.describe()
+            self._notes = {path: self._noted(path) for path in checkpoints}
+        except Py4JJavaError as error:
+            raise Refused(
+                f"Kafka cannot describe the topic {topic.name}: {_cause(error)}",
+                "check that the topic is there and that its broker answers.",
+            ) from None
+        self._write_notes()
+        in_step = self._settled >= self._seen
+        # Which partitions a limited query reads may not change while it runs.
+        self._assigned = self._seen if limit and in_step else 0
+        assigned = {topic.name: list(range(self._assigned))}
+        limited = {"assign": json.dumps(assigned), "maxOffsetsPerTrigger": str(limit)}
+        self.options: dict[str, str] = limited if self._assigned else {}
+        self.says = "" if in_step or not limit else _all_at_once(topic.name, limit)
+
+    def run(self) -> None:
+        """Look at the topic every few seconds; whatever must end the queries is kept."""
+        while not self._stopped.is_set():
+            try:
+                self._look()
+            except (Refused, StartAgain) as error:
+                self.error = error
+                return
+            except (Py4JError, OSError):  # broker, store or JVM are away: the queries notice it
+                pass
+            self._stopped.wait(LOOK_SECONDS)
+
+    def stop(self) -> None:
+        """End it, once the queries have ended or are about to."""
+        self._stopped.set()
+        self.join(timeout=5)
+        with contextlib.suppress(Py4JError, OSError):
+            self._settle()
+
+    @property
+    def _settled(self) -> int:
+        return min(note.settled for note in self._notes.values())
+
+    def _look(self) -> None:
+        found, partitions = self._topic.describe()
+        for path, note in self._notes.items():
+            check_id(self._topic.name, path, note.id, found)
+        if 0 < self._assigned < partitions:
+            raise StartAgain(
+                f"The topic {self._topic.name} had {self._assigned} partitions, and now it has "
+                f"{partitions}."
+            )
+        if partitions != self._seen:
+            self._seen, self._ends = partitions, None
+            changed = {"seen": partitions, "since": time.time()}
+            self._notes = {path: replace(note, **changed) for path, note in self._notes.items()}
+            self._write_notes()
+        since = max(note.since for note in self._notes.values())
+        if self._settled < self._seen and time.time() >= since + SETTLE_SECONDS:
+            self._ends = self._ends or self._topic.ends(self._seen)
+            if self._settle() and self._wanted_limit:
+                raise StartAgain(
+                    f"Whatever was sent while partitions were added to the topic "
+                    f"{self._topic.name} is in the tables."
+                )
+
+    def _settle(self) -> bool:
+        """Note that all partitions are in step, if they are; returns whether they are."""
+        if self._ends is None or not all(map(self._reached, self._notes)):
+            return False
+        settled = len(self._ends)
+        self._notes = {path: replace(note, settled=settled) for path, note in self._notes.items()}
+        self._write_notes()
+        return True
+
+    def _reached(self, path: str) -> bool:
+        committed = offsets_of(self._spark, path, "commits") or {}
+        return all(committed.get(number, 0) >= end for number, end in (self._ends or {}).items())
+
+    def _noted(self, path: str) -> Note:
+        """What a checkpoint keeps; one from before these notes, or a new one, adopts the topic."""
+        file = f"{path}/{NOTE}"
+        known = None
+        if hadoop.exists(self._spark, file):
+            known = Note(**json.loads(hadoop.read(self._spark, file)))
+        planned = offsets_of(self._spark, path, "offsets")
+        if planned is None:  # it has read nothing
+            added_to = known and min(known.settled, known.seen) < self._seen
+            settled = 0 if added_to or not self._began_together() else self._seen
+            return Note(self._id, settled, self._seen, time.time())
+        note = known or Note(self._id, len(planned), len(planned), 0.0)
+        check_id(self._topic.name, path, note.id, self._id)
+        if note.seen != self._seen:
+            note = replace(note, seen=self._seen, since=time.time())
+        return replace(note, id=note.id or self._id)
+
+    def _began_together(self) -> bool:
+        """Whether a first batch of the limit's size goes beyond the beginning of each partition.
+
+        If not, one of them may have been added when others were full. An empty one may be new, too.
+        """
+        firsts = self._topic.first_since(self._seen, 0)
+        ends = self._topic.ends(self._seen)
+        sizes = {number: ends[number] - first for number, (first, _) in firsts.items()}
+        total, limit = sum(sizes.values()), self._wanted_limit
+        if not limit or total <= limit:
+            return True
+        if len(firsts) < self._seen:
+            return False
+        then = self._topic.first_since(self._seen, max(at for _, at in firsts.values()))
+        before = {n: then.get(n, (ends[n], 0))[0] - first for n, (first, _) in firsts.items()}
+        # Spark takes of each partition its share of the limit.
+        return all(before[n] <= limit * size // total for n, size in sizes.items())
+
+    def _write_notes(self) -> None:
+        for path, note in self._notes.items():
+            hadoop.write(self._spark, f"{path}/{NOTE}", json.dumps(asdict(note)))
+
+
+def offsets_of(spark: SparkSession, path: str, folder: str) -> dict[int, int] | None:
+    """The offsets of a checkpoint's newest batch, by partition; None without one.
+
+    Args:
+        spark: the session.
+        path: the query's `checkpointLocation`.
+        folder: `offsets` for the newest that is planned, `commits` for the newest that is done.
+    """
+    number = hadoop.newest(spark, f"{path}/{folder}")
+    if number == hadoop.NONE:
+        return None
+    last_line = hadoop.read(spark, f"{path}/offsets/{number}").splitlines()[-1]
+    (offsets,) = json.loads(last_line).values()
+    return {int(partition): offset for partition, offset in offsets.items()}
+
+
+def check_id(topic: str, path: str, known: str, found: str) -> None:
+    """Refuse a topic that is another than the one that a checkpoint has read.
+
+    Args:
+        topic: its name.
+        path: of the checkpoint.
+        known: the id that the checkpoint keeps; empty if it keeps none.
+        found: the id of the topic now; empty if the broker gives none.
+
+    Raises:
+        Refused: it is another one.
+    """
+    if known and found and known != found:
+        raise Refused(
+            f"The topic {topic} was deleted and made again: its id is {found}, and the checkpoint "
+            f"{path} has read the one with the id {known}. Its offsets count other messages now, "
+            "so new ones would be skipped without an error.",
+            "start a pipeline in a new folder. Or, to keep the Hudi tables, delete all of "
+            f"{path.rpartition('/')[0]}, move the folders of JSON files and dead letters away "
+            f"(Spark skips batches that these have), and set {REPLAY} for one start. "
+            f"{ERASED_RETURN}",
+        )
+
+
+def _all_at_once(topic: str, limit: int) -> str:
+    return (
+        f"Partitions were added to the topic {topic}, or some began later than others: until they "
+        f"are in step, each batch takes all messages that are there, and not {limit:,} at most."
+    )
+
+
+def _cause(error: Py4JJavaError) -> str:
+    """The message of what has failed in the JVM."""
+    cause = error.java_exception.getCause() or error.java_exception
+    return str(cause.getMessage())
