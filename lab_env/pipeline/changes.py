@@ -36,6 +36,7 @@ TYPES = {
 NUMBER = pa.int64()
 NO_CHANGE = (None,) * 5
 LOG_ENDS = "log_ends"
+NOWHERE = {"position": "", "committed_ms": 0}
 CLOCK_MS = 60_000  # a database's clock may be set back by less than that
 
 
@@ -167,34 +168,35 @@ class LogOrder:
     """
 
     def __init__(self) -> None:
-        self.furthest = {"position": "", "committed_ms": 0}
+        self.furthest = NOWHERE
 
-    def check(self, ends: dict) -> None:
+    def check(self, batch: int, ends: dict) -> None:
         """Compare a batch with all before it.
 
         Args:
-            ends: what the batch reported under `LOG_ENDS`.
+            batch: its number; 0 begins a new stream into a new table.
+            ends: what it reported under `LOG_ENDS`.
 
         Raises:
             LabError: the log has gone back.
         """
-        newest, furthest = ends.get("newest"), self.furthest
-        if not newest:
-            return
-        later_ms = newest["committed_ms"] - furthest["committed_ms"]
-        if newest["position"] < furthest["position"] and later_ms > CLOCK_MS:
-            raise LabError(
-                f"The database's log has gone back: what it committed {later_ms / 1000:,.0f} s "
-                f"later has the position {newest['position']}, and the table has changes up to "
-                f"{furthest['position']}. Changes below that are lost in this table, as after a "
-                "restore from a backup.",
-                "start the writer with a new folder, and let Debezium take a new snapshot",
-            )
-        self.note(ends)
+        newest, furthest = ends.get("newest"), self.furthest if batch else NOWHERE
+        if newest and newest["position"] < furthest["position"]:
+            later_ms = newest["committed_ms"] - furthest["committed_ms"]
+            if later_ms > CLOCK_MS:
+                raise LabError(
+                    f"The database's log has gone back: what it committed {later_ms / 1000:,.0f} s "
+                    f"later has the position {newest['position']}, and the table has changes up "
+                    f"to {furthest['position']}. Changes below that are lost in this table, as "
+                    "after a restore from a backup.",
+                    "start the writer with a new folder, and let Debezium take a new snapshot",
+                )
+        self.note(batch, ends)
 
-    def note(self, ends: dict) -> None:
-        """Take a batch of an earlier run for granted."""
-        self.furthest = max(self.furthest, ends.get("furthest") or self.furthest, key=_position)
+    def note(self, batch: int, ends: dict) -> None:
+        """Take a batch for granted, as one of an earlier run."""
+        furthest = self.furthest if batch else NOWHERE
+        self.furthest = max(furthest, ends.get("furthest") or furthest, key=_position)
 
 
 def _position(change: dict) -> str:

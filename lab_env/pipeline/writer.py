@@ -183,7 +183,8 @@ class ProgressLog:
             batch = _short(progress)
             self._progress.write(json.dumps(batch) + "\n")
             self._warn_of(batch)
-            self._log_order.check(batch.get(changes.LOG_ENDS, {}))
+            if name == "changes":
+                self._log_order.check(batch["batch"], batch.get(changes.LOG_ENDS, {}))
 
     def _warn_of(self, batch: dict) -> None:
         """Print one line, into the writer's log, when fields are dropped for the first time."""
@@ -258,8 +259,9 @@ def _log_order(progress: Path) -> changes.LogOrder:
     order = changes.LogOrder()
     with contextlib.suppress(FileNotFoundError):
         for line in progress.read_text().splitlines():
-            if changes.LOG_ENDS in line and line.endswith("}"):
-                order.note(json.loads(line)[changes.LOG_ENDS])
+            if '"sink": "changes"' in line and line.endswith("}"):
+                batch = json.loads(line)
+                order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
     return order
 
 
