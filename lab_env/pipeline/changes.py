@@ -2,131 +2,110 @@
 
 They are for tables of their own: a table whose versions are ordered by `order_ts` must not take
 them, because a log position and a time cannot be compared. Every message is in exactly one of
-`rows`, `dead_letters` and `tombstones`.
+`rows`, `dead_letters` and `tombstones`; the contract is `REASONS` in `envelopes`, which reads them.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import reduce
+import sys
+from collections.abc import Mapping
+from functools import partial
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-# The columns of the shop's table `orders` in PostgreSQL that go to the lake.
-ORDERS = {
-    "order_id": "STRING",
-    "customer_id": "STRING",
-    "amount": "DECIMAL(12,2)",
-    "status": "STRING",
-    "partition_date": "STRING",
-    "updated_at": "TIMESTAMP",
-}
-# Without them Hudi cannot find the row of a delete, and says nothing. Debezium fills NOT NULL
-# columns that it does not know with empty text, with 0 or with 1970: keep them text.
-KEY, PARTITION = "order_id", "partition_date"
-ENVELOPE = (
-    "before MAP<STRING,STRING>, after MAP<STRING,STRING>, op STRING, source MAP<STRING,STRING>"
+from lab_env.errors import LabError
+from lab_env.pipeline import envelopes, messages
+from lab_env.pipeline.envelopes import (
+    DECIMAL_TYPE,
+    DELETE,
+    ORDERS,
+    PARTITION,
+    ChangeReader,
+    Malformed,
 )
-WRITES, DELETE, TRUNCATE = ("r", "c", "u"), "d", "t"
-# Debezium writes it for a large value that PostgreSQL did not log because it had not changed.
-UNAVAILABLE = "__debezium_unavailable_value"
+from lab_env.pipeline.envelopes import UNAVAILABLE as UNAVAILABLE
+from lab_env.pipeline.parsing import TEXT, TIME, read_in_workers, structs
+
+TYPES = {
+    "STRING": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DATE": pa.date32(),
+}  # the others are decimals and times
+NUMBER = pa.int64()
+NO_CHANGE = (None,) * 5
+LOG_ENDS = "log_ends"
+NOWHERE = {"position": "", "committed_ms": 0}
+CLOCK_MS = 60_000  # a database's clock may be set back by less than that
 
 
-def once(column: Column) -> Column:
-    """The same column, computed once per row.
-
-    Spark's optimizer inlines an expression wherever it is used, so a filter on `reason` parsed each
-    message dozens of times: 7,000 messages took 13 s instead of 3. It inlines nothing through
-    `explode`, which here turns one row into one row.
-    """
-    return F.explode(F.array(column))
-
-
-def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS) -> DataFrame:
+def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS, table: str = "") -> DataFrame:
     """Parse each record, and find the reason if it is no change of a row.
 
     Args:
         records: Kafka records whose values the JSON converter wrote without schemas, from a
             connector with `decimal.handling.mode=string`.
-        columns: of the table, with their SQL types; further ones are left out.
+        columns: of the table, with the forms in which the connector sends them, as in
+            `envelopes.ORDERS`; further ones are left out.
+        table: `schema.table`; without it the one that the topic is named after, or the shop's.
 
     Returns:
-        The records with `row` (struct), `op`, `commit_lsn` (of the last commit before the change's
-        transaction), `lsn`, `moved_from` (the partition that an update took the row out of) and
-        `reason` (null for a change of a row).
+        The records with `row` (struct, null if it is no change), `op`, `commit_lsn` (of the last
+        commit before the change's transaction), `lsn`, `moved_from` (the partition that an update
+        took the row out of), `committed_ms` (when the database committed, in milliseconds since
+        1970) and `reason` (null for a change of a row).
+
+    Raises:
+        ValueError: a column has a form that is not known.
     """
-    envelope = records.withColumn(
-        "envelope", once(F.from_json(F.col("value").cast("string"), ENVELOPE))
-    )
-    image = F.when(F.col("envelope.op") == DELETE, F.col("envelope.before")).otherwise(
-        F.col("envelope.after")
-    )
-    before, after = F.col("envelope.before"), F.col("envelope.after")
-    moved = (F.col("envelope.op") == "u") & (before[PARTITION] != after[PARTITION])
-    fields = [_value(name, type_).alias(name) for name, type_ in columns.items()]
-    return (
-        envelope.withColumn("op", F.col("envelope.op"))
-        .withColumn("lsn", F.coalesce(_position(1), F.col("envelope.source")["lsn"].cast("long")))
-        .withColumn("commit_lsn", F.coalesce(_position(0), F.col("lsn")))
-        .withColumn("moved_from", F.when(moved, before[PARTITION]))
-        .withColumn("image", image)
-        .withColumn("row", F.struct(*fields))
-        .withColumn("reason", _reason(columns))
-        .drop("envelope", "image")
-    )
+    row = pa.struct([(name, _arrow_type(form)) for name, form in columns.items()])
+    added = {
+        "row": row,
+        "op": TEXT,
+        "commit_lsn": NUMBER,
+        "lsn": NUMBER,
+        "moved_from": TEXT,
+        "committed_ms": NUMBER,
+        "reason": TEXT,
+    }
+    read = partial(_read_batch, ChangeReader(columns, table), row)
+    modules = (messages, envelopes, sys.modules[__name__])
+    return read_in_workers(records, read, pa.schema(added), *modules)
 
 
-def _position(place: int) -> Column:
-    """A number of Debezium's `source.sequence`: of the last commit, then of the change itself.
-
-    What an incremental snapshot reads has no `source.lsn`, but it has these.
-    """
-    sequence = F.col("envelope.source")["sequence"]
-    return F.get_json_object(sequence, f"$[{place}]").cast("long")
+def _arrow_type(form: str) -> pa.DataType:
+    if found := DECIMAL_TYPE.fullmatch(form):
+        return pa.decimal128(*map(int, found.groups()))
+    return TYPES.get(form, TIME)
 
 
-def _value(name: str, wanted: str) -> Column:
-    """A field of the row image as its type: dates come as days, times as microseconds or text."""
-    text = F.col("image")[name]
-    number = F.when(text.rlike(r"^-?\d+$"), text.cast("long"))
-    if wanted == "DATE":
-        return F.coalesce(F.date_from_unix_date(number.cast("int")), text.cast(wanted))
-    if wanted == "TIMESTAMP":
-        return F.coalesce(F.timestamp_micros(number), text.cast(wanted))
-    value = text.cast(wanted)
-    if wanted.startswith("DECIMAL"):  # the cast alone would round
-        return F.when(value == text.cast("DECIMAL(38,18)"), value)
-    return value
+def _read_batch(
+    reader: ChangeReader, row: pa.StructType, batch: pa.RecordBatch
+) -> dict[str, pa.Array]:
+    values = (batch.column(name).to_pylist() for name in ("key", "value", "topic"))
+    read = [_read(reader, *record) for record in zip(*values, strict=True)]
+    images, *others, reasons = zip(*read, strict=True) if read else ((),) * 7
+    op, commit_lsn, lsn, moved_from, committed_ms = others
+    malformed = pa.array([why is not None for why in reasons], pa.bool_())
+    rows = [image or (None,) * len(row) for image in images]
+    return {
+        "row": structs(rows, row, malformed),
+        "op": pa.array(op, TEXT),
+        "commit_lsn": pa.array(commit_lsn, NUMBER),
+        "lsn": pa.array(lsn, NUMBER),
+        "moved_from": pa.array(moved_from, TEXT),
+        "committed_ms": pa.array(committed_ms, NUMBER),
+        "reason": pa.array(reasons, TEXT),
+    }
 
 
-def _reason(names: Iterable[str]) -> Column:
-    """The first problem of a record, checked from the outside in; null if there is none."""
-    envelope, image, row = F.col("envelope"), F.col("image"), F.col("row")
-    deleted = envelope["op"] == DELETE
-
-    def lost(name: str) -> Column:
-        return image[name].isNotNull() & row[name].isNull()
-
-    return (
-        F.when(F.col("key").isNull(), "no_key")
-        .when(F.col("value").isNull(), "tombstone")
-        .when(envelope["op"].isNull() & envelope["source"].isNull(), "not_an_envelope")
-        .when(envelope["op"] == TRUNCATE, "truncate")
-        .when(~F.coalesce(envelope["op"], F.lit("")).isin(*WRITES, DELETE), "unknown_op")
-        .when(F.col("lsn").isNull(), "no_log_position")
-        .when(image.isNull(), "no_row_image")
-        # A delete without REPLICA IDENTITY FULL has nothing but the key.
-        .when(
-            _any(lambda name: F.coalesce(image[name], F.lit("")) == "", (KEY, PARTITION)),
-            "key_only",
-        )
-        .when(_any(lambda name: image[name] == UNAVAILABLE, names) & ~deleted, "unavailable_value")
-        # Of a deleted row only key and partition count.
-        .when(_any(lost, names) & ~deleted, "wrong_type")
-    )
-
-
-def _any(condition, names) -> Column:
-    return reduce(Column.__or__, map(condition, names))
+def _read(reader: ChangeReader, key: bytes | None, value: bytes | None, topic: str | None) -> tuple:
+    """The change of one record, and the reason if it is none."""
+    try:
+        return (*reader.read(key, value, topic or ""), None)
+    except Malformed as malformed:
+        return (None, *NO_CHANGE, malformed.args[0])
 
 
 def rows(parsed: DataFrame) -> DataFrame:
@@ -148,15 +127,80 @@ def rows(parsed: DataFrame) -> DataFrame:
     )
     versions = F.when(F.col("moved_from").isNull(), F.array(here)).otherwise(F.array(there, here))
     changed = parsed.where("reason IS NULL").withColumn("version", F.explode(versions))
-    positions = [F.lpad(F.col(name).cast("string"), 20, "0") for name in ("commit_lsn", "lsn")]
     return changed.select(
         "version.row.*",
         "op",
         "commit_lsn",
         "lsn",
-        F.concat_ws("-", *positions).alias("log_position"),
+        _log_position().alias("log_position"),
         F.col("version.gone").alias("_hoodie_is_deleted"),
     )
+
+
+def _log_position() -> Column:
+    positions = [F.lpad(F.col(name).cast("string"), 20, "0") for name in ("commit_lsn", "lsn")]
+    return F.concat_ws("-", *positions)
+
+
+def with_log_ends(parsed: DataFrame) -> DataFrame:
+    """The same rows; a query that reads them reports two changes of each batch, for `LogOrder`.
+
+    They stand in `observedMetrics` of the batch's progress, under `LOG_ENDS`.
+
+    Args:
+        parsed: what `parse` returned.
+    """
+    position, committed = _log_position().alias("position"), F.col("committed_ms")
+    known = F.col("reason").isNull() & committed.isNotNull()
+    return parsed.observe(
+        LOG_ENDS,
+        F.max(F.when(known, F.struct(position, committed))).alias("furthest"),
+        F.max(F.when(known, F.struct(committed, position))).alias("newest"),
+    )
+
+
+class LogOrder:
+    """Notices when the database's log has gone back: positions fall while commit times rise.
+
+    After a restore from a backup, or when a replica takes over that lacked the log's end, changes
+    get positions that the table knows already, and lose against its rows without an error. A
+    connector that sends something again does not look like that: its commit times are old, too.
+    """
+
+    def __init__(self) -> None:
+        self.furthest = NOWHERE
+
+    def check(self, batch: int, ends: dict) -> None:
+        """Compare a batch with all before it.
+
+        Args:
+            batch: its number; 0 begins a new stream into a new table.
+            ends: what it reported under `LOG_ENDS`.
+
+        Raises:
+            LabError: the log has gone back.
+        """
+        newest, furthest = ends.get("newest"), self.furthest if batch else NOWHERE
+        if newest and newest["position"] < furthest["position"]:
+            later_ms = newest["committed_ms"] - furthest["committed_ms"]
+            if later_ms > CLOCK_MS:
+                raise LabError(
+                    f"The database's log has gone back: what it committed {later_ms / 1000:,.0f} s "
+                    f"later has the position {newest['position']}, and the table has changes up "
+                    f"to {furthest['position']}. Changes below that are lost in this table, as "
+                    "after a restore from a backup.",
+                    "start the writer with a new folder, and let Debezium take a new snapshot",
+                )
+        self.note(batch, ends)
+
+    def note(self, batch: int, ends: dict) -> None:
+        """Take a batch for granted, as one of an earlier run."""
+        furthest = self.furthest if batch else NOWHERE
+        self.furthest = max(furthest, ends.get("furthest") or furthest, key=_position)
+
+
+def _position(change: dict) -> str:
+    return change["position"]
 
 
 def tombstones(parsed: DataFrame) -> DataFrame:

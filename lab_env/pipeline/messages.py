@@ -70,8 +70,12 @@ def read_event(value: bytes | None, arrived: int | None) -> tuple[tuple, list[st
     return row, [name for name in event if name not in ROOT_FIELDS]
 
 
-def read_object(value: bytes | None) -> dict:
+def read_object(value: bytes | None, most: int | None = MAX_EVENT_BYTES) -> dict:
     """The JSON object in a message; its numbers with a fraction or an exponent keep their text.
+
+    Args:
+        value: the message.
+        most: accepted bytes; None for any number.
 
     Raises:
         Malformed: it is not exactly one JSON object of a size that is accepted.
@@ -79,7 +83,7 @@ def read_object(value: bytes | None) -> dict:
     text = value or b""
     if not text.strip(WHITE_SPACE):
         raise Malformed("empty")
-    if len(text) > MAX_EVENT_BYTES:
+    if most is not None and len(text) > most:
         raise Malformed("oversized")
     if text.startswith(BYTE_ORDER_MARK):
         raise Malformed("byte_order_mark")

@@ -5,7 +5,9 @@ Every message is in exactly one of `valid_events` and `dead_letters`: the filter
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from types import ModuleType
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -24,6 +26,7 @@ TIME, TEXT = pa.timestamp("us", "UTC"), pa.string()
 TYPES = {"amount": pa.decimal128(12, 2), "order_ts": TIME, "sent_at": TIME}  # the others are text
 EVENT = pa.struct([(field, TYPES.get(field, TEXT)) for field in FIELDS])
 PARSED = pa.schema({"event": EVENT, "reason": TEXT, "unknown": pa.list_(TEXT)})
+BatchReader = Callable[[pa.RecordBatch], dict[str, pa.Array]]
 NO_EVENT = (None,) * len(FIELDS)
 
 
@@ -66,28 +69,43 @@ def parse(records: DataFrame) -> DataFrame:
         The records with `event` (struct of the typed fields, null if malformed), `reason` (null for
         a valid one) and `unknown` (names of a valid one's fields that nobody reads, if any).
     """
+    return read_in_workers(records, _read_batch, PARSED, messages)
+
+
+def read_in_workers(
+    records: DataFrame, read: BatchReader, added: pa.Schema, *modules: ModuleType
+) -> DataFrame:
+    """The records with further columns, which Spark's Python workers read from them.
+
+    Args:
+        records: any rows.
+        read: makes the further columns of a batch of rows.
+        added: their types.
+        modules: the code that `read` needs, beside this module.
+    """
     # The workers of a cluster need jiter, pandas and PyArrow, but none of this code.
-    for module in (messages, sys.modules[__name__]):
+    for module in (*modules, sys.modules[__name__]):
         cloudpickle.register_pickle_by_value(module)
-    fields = [*records.schema, *from_arrow_schema(PARSED)]
-    return records.mapInArrow(read_batches, StructType(fields))
+    fields = [*records.schema, *from_arrow_schema(added)]
+    return records.mapInArrow(partial(read_batches, read), StructType(fields))
 
 
-def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add to each batch of records what `parse` says."""
+def read_batches(read: BatchReader, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Add to each batch what `read` makes of it."""
     for batch in batches:
-        arrived = batch.column("timestamp").cast(pa.int64()).to_pylist()
-        read = list(map(_read, batch.column("value").to_pylist(), arrived))
-        events, reasons, unknown = zip(*read, strict=True) if read else ((), (), ())
-        added = {
-            "event": _structs(
-                events, EVENT, pa.array([why is not None for why in reasons], pa.bool_())
-            ),
-            "reason": pa.array(reasons, TEXT),
-            "unknown": pa.array(unknown, pa.list_(TEXT)),
-        }
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True)) | added
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True)) | read(batch)
         yield pa.RecordBatch.from_pydict(columns)
+
+
+def _read_batch(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    arrived = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    read = list(map(_read, batch.column("value").to_pylist(), arrived))
+    events, reasons, unknown = zip(*read, strict=True) if read else ((), (), ())
+    return {
+        "event": structs(events, EVENT, pa.array([why is not None for why in reasons], pa.bool_())),
+        "reason": pa.array(reasons, TEXT),
+        "unknown": pa.array(unknown, pa.list_(TEXT)),
+    }
 
 
 def _read(value: bytes | None, arrived: int | None) -> tuple:
@@ -99,7 +117,7 @@ def _read(value: bytes | None, arrived: int | None) -> tuple:
     return event, None, unknown
 
 
-def _structs(rows: Sequence[tuple], kind: pa.StructType, missing: pa.Array) -> pa.StructArray:
+def structs(rows: Sequence[tuple], kind: pa.StructType, missing: pa.Array) -> pa.StructArray:
     """The rows as one column of structs, null where `missing` says so."""
     columns = zip(*rows, strict=True) if rows else [()] * len(kind)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, kind, strict=True)]

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -99,6 +100,10 @@ def session_of_environment(app: str, extra: dict[str, str] | None = None, log: P
     )
 
 
+DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
+# One day more: the local time of a place may be behind UTC.
+FIRST_DAY_ENDS_US = (datetime.min - datetime(1970, 1, 1) + 2 * DAY) // MICROSECOND
+
 PLANS_HIDE = "spark.sql.redaction.string.regex"
 
 # What every session needs that reads Kafka and writes Hudi tables to an S3 store, wherever it runs.
@@ -119,6 +124,9 @@ LAKEHOUSE = {
     # Rows that go to a Python worker together. 10,000 messages of a megabyte, by default, are more
     # than an Arrow column can hold; with events as they are, they take 0.8 of the parse's time.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200",
+    # Hudi writes a time before 1900 as it is, but not Spark's name into the file; for such a file
+    # Spark by default refuses to read the time, and with it the table.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     # A store that is down must be an error within a minute; by default S3A retries for many.
     "spark.hadoop.fs.s3a.attempts.maximum": "5",
     "spark.hadoop.fs.s3a.connection.timeout": "20000",
@@ -266,6 +274,24 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     os.environ["PYSPARK_PYTHON"] = settings().spark_python or sys.executable
     os.environ["SPARK_LOCAL_IP"] = driver_address()["spark.driver.bindAddress"]
     export_environment(endpoints)
+    _let_python_read_the_year_1()
+
+
+def _let_python_read_the_year_1() -> None:
+    """Let `collect` return 0001-01-01, the zero time of Go and .NET.
+
+    Python looks a day back for a change of clocks, finds the year 0, and raises ValueError.
+    """
+    from pyspark.sql.types import TimestampType
+
+    def from_internal(self: TimestampType, ts: int) -> datetime:
+        if ts is None or ts >= FIRST_DAY_ENDS_US:
+            return read(self, ts)
+        return read(self, ts + DAY // MICROSECOND) - DAY
+
+    read = TimestampType.fromInternal
+    if read.__module__ != __name__:  # another session has done it
+        TimestampType.fromInternal = from_internal
 
 
 def build_session(

@@ -76,6 +76,11 @@ def event_rows(parsed: DataFrame) -> DataFrame:
     return parsing.with_deletes(parsing.valid_events(parsed))
 
 
+def change_rows(parsed: DataFrame) -> DataFrame:
+    """The changed rows; the query that reads them also reports how far the log goes."""
+    return changes.rows(changes.with_log_ends(parsed))
+
+
 def minutes_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
     """Keep the revenue of each minute; new totals replace the old ones."""
     delay = settings().watermark_seconds
@@ -88,7 +93,7 @@ WRITERS: dict[str, SinkWriter] = {
     "mor": hudi_writer(event_rows, options.MOR),
     "dead": parquet_writer(dead_letter_rows),
     "minutes": minutes_writer,
-    "changes": hudi_writer(changes.rows, options.CHANGES),
+    "changes": hudi_writer(change_rows, options.CHANGES),
     "dead_changes": parquet_writer(changes.dead_letters),
 }
 

@@ -25,7 +25,7 @@ import psutil
 
 from lab_env.errors import LabError
 from lab_env.jvm import explained, memory_use
-from lab_env.pipeline import guard, landing, options, parsing, session, sinks
+from lab_env.pipeline import changes, guard, landing, options, parsing, session, sinks
 from lab_env.pipeline.checkpoint import Batch, open_batch, still_open
 from lab_env.pipeline.tasks import Tasks, heartbeat
 from lab_env.pipeline.topic import StartAgain, Topic, TopicWatch
@@ -119,6 +119,7 @@ class ProgressLog:
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
+        self._log_order = _log_order(folder / "progress.jsonl")
         self._progress = (folder / "progress.jsonl").open("a", buffering=1)
         self._state = folder / "state.json"
         self._newest: dict[str, tuple[int, str]] = {}
@@ -167,7 +168,11 @@ class ProgressLog:
         self._heard.pop(sink, None)
 
     def note(self, progress: dict) -> None:
-        """Record a query's progress report once, and only if it ran a batch, even an empty one."""
+        """Record a query's progress report once, and only if it ran a batch, even an empty one.
+
+        Raises:
+            LabError: the database whose changes it writes was restored.
+        """
         name, report = progress["name"], (progress["batchId"], progress["timestamp"])
         if report <= self._newest.get(name, (-1, "")):
             return
@@ -178,6 +183,8 @@ class ProgressLog:
             batch = _short(progress)
             self._progress.write(json.dumps(batch) + "\n")
             self._warn_of(batch)
+            if name == "changes":
+                self._log_order.check(batch["batch"], batch.get(changes.LOG_ENDS, {}))
 
     def _warn_of(self, batch: dict) -> None:
         """Print one line, into the writer's log, when fields are dropped for the first time."""
@@ -229,7 +236,9 @@ def _short(progress: dict) -> dict:
     """The parts of a progress report that the lab uses; offsets by partition number."""
     source = progress["sources"][0]
     end = source["endOffset"]
-    unknown = (progress.get("observedMetrics") or {}).get(parsing.UNKNOWN_FIELDS) or {}
+    observed = progress.get("observedMetrics") or {}
+    unknown = observed.get(parsing.UNKNOWN_FIELDS) or {}
+    log_ends = {name: observed[name] for name in (changes.LOG_ENDS,) if name in observed}
     return {
         "sink": progress["name"],
         "batch": progress["batchId"],
@@ -241,7 +250,19 @@ def _short(progress: dict) -> dict:
         "end_offsets": _of_topic(end),
         "unknown_events": unknown.get("events") or 0,
         "unknown_fields": unknown.get("fields") or [],
+        **log_ends,
     }
+
+
+def _log_order(progress: Path) -> changes.LogOrder:
+    """Where the log of a database stood in the last run of a writer."""
+    order = changes.LogOrder()
+    with contextlib.suppress(FileNotFoundError):
+        for line in progress.read_text().splitlines():
+            if '"sink": "changes"' in line and line.endswith("}"):
+                batch = json.loads(line)
+                order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
+    return order
 
 
 def _of_topic(offsets: dict) -> dict:

@@ -585,6 +585,10 @@ assert list(dead["reason"]) == ["amount NAN", "operation t", "no order_id", "no 
 # stop*. By default Debezium does not even send it (`skipped.operations=t`). *no order_id*, *no
 # envelope*: somebody else writes to your topic.
 #
+# This parse trusts the connector. A column that was renamed is NULL to it, a row of another table is
+# an order, and a time that comes as a number is NULL. The course's pipeline refuses them, with [a
+# reason for each](../lab_env/pipeline/envelopes.py).
+#
 # The old ghost is gone as well: its order was inserted once more, and the second delete knew the
 # day.
 #
@@ -1032,6 +1036,10 @@ after_snapshot
 # O-73 is paid: the snapshot has read it. But O-71 is still there. **A snapshot reads the rows that
 # exist; a deleted row does not.** The order that the lake has and the database has not must be
 # deleted by hand, and it takes a comparison of the keys to find it: you see its result above.
+#
+# (If the *database* is restored from a backup, its log positions begin again at smaller ones. New
+# changes then lose against the rows that the lake has, without an error. The course's writer compares
+# positions with commit times and stops; the lake needs a new table and a new snapshot. Not shown.)
 #
 # ### Exercise 15.4 · Delete by hand
 #

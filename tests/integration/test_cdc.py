@@ -22,6 +22,7 @@ from lab_env import store
 from lab_env.faults.outages import kill_service
 from lab_env.lab import Lab, reset_lesson
 from lab_env.lessons.l15.figures import wait_until_confirmed
+from lab_env.pipeline.changes import LOG_ENDS
 from lab_env.pipeline.sinks import CHANGE_SINKS
 from lab_env.processes import supervisor
 from lab_env.processes.state import secrets
@@ -62,6 +63,8 @@ BY_HAND = """
     UPDATE lake SET status = 'paid' WHERE order_id = 'O-8';
     INSERT INTO lake VALUES ('O-11', 'C-1', 1, 'new', '2026-11-20');
     ROLLBACK;
+    INSERT INTO lake VALUES ('O-12', 'C-1', 1, 'new', '2026-11-20', '0001-01-01 00:00+00');
+    INSERT INTO lake VALUES ('O-13', 'C-1', 1, 'new', '2026-11-20', 'infinity');
 """
 ACTIVE = "SELECT active FROM pg_replication_slots WHERE database = current_database()"
 
@@ -147,7 +150,7 @@ def test_what_is_typed_into_the_database_is_in_the_table_exactly(shop):
     wait_until(lambda: shop.end() >= 1)  # the snapshot: from here on it follows the log
     shop.sql(BY_HAND)
     # Each delete and each changed key sends a tombstone, too; what is rolled back sends nothing.
-    sent = 10 + 2 + 2 + 3 + 1 + 5
+    sent = 10 + 2 + 2 + 3 + 1 + 5 + 2
     wait_until(lambda: shop.end(topic) >= sent)
     assert shop.end(topic) == sent
     job = {"sinks": CHANGE_SINKS, "trigger_seconds": 0, "short": True}
@@ -156,11 +159,16 @@ def test_what_is_typed_into_the_database_is_in_the_table_exactly(shop):
     assert writer.state()["state"] == "stopped", writer.state()
     assert not any(writer.lag(lab.endpoints, {0: sent}).values())
 
-    letters = [file.key for file in lab.files(lab.path("dead_changes")) if ".parquet" in file.key]
-    for key in letters:  # Spark writes a file also for no rows
-        assert pq.read_table(io.BytesIO(store.read(lab.endpoints, key))).to_pylist() == []
-    wanted = shop.sql(f"SELECT {COLUMNS} FROM lake ORDER BY order_id")
-    assert len(wanted) == 9 and rows_of(lab, "orders_changes") == wanted
+    keys = [file.key for file in lab.files(lab.path("dead_changes")) if ".parquet" in file.key]
+    tables = [pq.read_table(io.BytesIO(store.read(lab.endpoints, key))) for key in keys]
+    letters = [row for table in tables for row in table.to_pylist()]
+    assert [letter["reason"] for letter in letters] == ["impossible_timestamp"]
+    finite = "WHERE updated_at < 'infinity' ORDER BY order_id"
+    wanted = shop.sql(f"SELECT {COLUMNS} FROM lake {finite}")
+    assert len(wanted) == 10 and rows_of(lab, "orders_changes") == wanted
+    noted = (writer.folder / "progress.jsonl").read_text().splitlines()
+    (ends,) = [batch[LOG_ENDS] for batch in map(json.loads, noted) if LOG_ENDS in batch]
+    assert ends["newest"]["position"] == ends["furthest"]["position"] > "0" * 41
 
 
 def rows_of(lab: Lab, table: str) -> list[tuple]:

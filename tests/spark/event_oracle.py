@@ -211,6 +211,14 @@ def judge(value: bytes | None, arrived_us: int | None) -> str | Valid:
         return "empty"
     if len(value) > MAX_EVENT_BYTES:
         return "oversized"
+    fields = read_object(value)
+    if isinstance(fields, str):
+        return fields
+    return _reason(fields, arrived_us) or _event(fields)
+
+
+def read_object(value: bytes) -> str | dict:
+    """The reason why bytes are no JSON object, or its members."""
     if value.startswith(b"\xef\xbb\xbf"):
         return "byte_order_mark"
     try:
@@ -220,9 +228,7 @@ def judge(value: bytes | None, arrived_us: int | None) -> str | Valid:
         return "not_json"
     except Refused as refused:
         return str(refused)
-    if reader.has_duplicate:
-        return "duplicate_key"
-    return _reason(fields, arrived_us) or _event(fields)
+    return "duplicate_key" if reader.has_duplicate else fields
 
 
 def _decoded(value: bytes) -> str:

@@ -4,9 +4,14 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import pytest
 from pyspark.sql import functions as F
 
-from lab_env.pipeline import changes
+from lab_env.errors import LabError
+from lab_env.pipeline import changes, sinks
+from lab_env.pipeline.envelopes import UNAVAILABLE
+from lab_env.pipeline.options import CHANGES, COMPACTION_OFF, DEMO_OPTIONS
+from lab_env.pipeline.writer import ProgressLog
 
 RECORDS = "value BINARY, key BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
 NOW = datetime(2026, 11, 21, 2, 14, 15, tzinfo=UTC)
@@ -21,19 +26,22 @@ ORDER = {
 }
 
 
-def change(op: str = "u", lsn: int | None = 500, before=ORDER, after=ORDER, sequence=None) -> bytes:
+def change(
+    op: str = "u", lsn: int | None = 500, before=ORDER, after=ORDER, sequence=None, ts_ms: int = 1
+) -> bytes:
     """A change event as Debezium's JSON converter writes it without schemas."""
-    source = {"connector": "postgresql", "table": "orders", "lsn": lsn, "sequence": sequence}
+    source = {"connector": "postgresql", "schema": "public", "table": "orders", "ts_ms": ts_ms}
+    source |= {"lsn": lsn, "sequence": sequence}
     images = {"before": before, "after": after}
     return json.dumps({**images, "source": source, "op": op, "ts_ms": 1}).encode()
 
 
-def parsed(spark, values: list, key: bytes | None = b'{"order_id":"O-17"}', **columns):
+def parsed(spark, values: list, key: bytes | None = b'{"order_id":"O-17"}'):
     places = [(value, key, "shop.public.orders", 0, n, NOW) for n, value in enumerate(values)]
     frame = spark.createDataFrame(
         [tuple(bytearray(x) if isinstance(x, bytes) else x for x in row) for row in places], RECORDS
     )
-    return changes.parse(frame, changes.ORDERS | columns)
+    return changes.parse(frame)
 
 
 def test_an_image_becomes_a_typed_row_in_the_order_of_the_log(spark):
@@ -78,28 +86,29 @@ def test_a_row_that_changes_its_partition_leaves_the_old_one(spark):
 
 
 def test_a_row_whose_old_values_cannot_be_read_is_deleted_all_the_same(spark):
-    before = ORDER | {"amount": "NaN", "status": changes.UNAVAILABLE}
+    before = ORDER | {"amount": "NaN", "status": UNAVAILABLE}
     (row,) = changes.rows(parsed(spark, [change("d", before=before, after=None)])).collect()
     assert row["_hoodie_is_deleted"] and row["order_id"] == "O-17"
 
 
-def test_dates_in_days_and_times_in_microseconds_are_read_as_well_as_text(spark):
-    for day, at in (("2026-11-21", "2026-11-21T00:00:01Z"), (20778, 1_795_219_201_000_000)):
-        image = ORDER | {"day": day, "at": at}
-        found = parsed(spark, [change(after=image)], day="DATE", at="TIMESTAMP")
-        (row,) = changes.rows(found).collect()
-        assert row["day"].isoformat() == "2026-11-21"
-        assert (row["at"].minute, row["at"].second) == (0, 1)
+def without(name: str) -> dict:
+    return {column: value for column, value in ORDER.items() if column != name}
 
 
+IN_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
 KEY_ONLY = dict.fromkeys(ORDER, None) | {"order_id": "O-17"}
 EMPTY_FILLED = KEY_ONLY | {"customer_id": "", "partition_date": "", "amount": "0"}
 
 
 NO_CHANGES = [
-    (b"\x00 no json", "not_an_envelope"),
-    (b"", "not_an_envelope"),
+    (b"\x00 no json", "not_json"),
+    (b"", "empty"),
+    (change() + b"x", "not_json"),
+    (change().replace(b"C-1", b"C-\xe4"), "not_json"),
+    (change().replace(b'"op"', b'"op": "d", "op"'), "duplicate_key"),
     (b'{"order_id": "O-17", "status": "paid"}', "not_an_envelope"),
+    (b'{"schema": {"type": "struct"}, "payload": ' + change() + b"}", "schemas_enabled"),
+    (change().replace(b'"orders"', b'"order_items"'), "other_table"),
     (change("t", before=None, after=None), "truncate"),
     (change("m"), "unknown_op"),
     (change("u", lsn=None), "no_log_position"),
@@ -107,11 +116,28 @@ NO_CHANGES = [
     (change("d", before=None), "no_row_image"),
     (change("d", before=KEY_ONLY), "key_only"),
     (change("d", before=EMPTY_FILLED), "key_only"),
+    (change("d", before={"order_id": "O-17"}), "key_only"),
+    (change("u", after=without("amount")), "missing_column"),
+    (change("u", after=without("amount") | {"total": "129.90"}), "missing_column"),
+    (change("u", after=ORDER | {"order_id": None}), "null_key"),
+    (change("u", after=ORDER | {"partition_date": "2026-11-21\n"}), "wrong_partition"),
+    (change("u", after=ORDER | {"partition_date": "../2026-11-21"}), "wrong_partition"),
     (change("u", after=ORDER | {"amount": "12,90"}), "wrong_type"),
+    (change("u", after=ORDER | {"amount": 129.9}), "wrong_type"),
+    (change("u", after=ORDER | {"amount": "1e400000000"}), "wrong_type"),
+    (change("u", after=ORDER | {"amount": " 12.90"}), "wrong_type"),
+    (change("u", after=ORDER | {"amount": "١٢"}), "wrong_type"),
+    (change("u", after=ORDER | {"customer_id": ["C-1"]}), "wrong_type"),
+    (change("u", after=ORDER | {"updated_at": 1_795_219_201_000}), "wrong_type"),
+    (change("u", after=ORDER | {"updated_at": "infinity"}), "impossible_timestamp"),
+    (change("u", after=ORDER | {"updated_at": "-0043-03-15T00:00:00Z"}), "impossible_timestamp"),
     (change("u", after=ORDER | {"amount": "129.905"}), "wrong_type"),
     (change("u", after=ORDER | {"amount": "99999999999.00"}), "wrong_type"),
     (change("u", after=ORDER | {"updated_at": "yesterday"}), "wrong_type"),
-    (change("u", after=ORDER | {"status": changes.UNAVAILABLE}), "unavailable_value"),
+    *(
+        (change("u", after=ORDER | {"status": value}), "unavailable_value")
+        for value in (UNAVAILABLE, [UNAVAILABLE], {UNAVAILABLE: UNAVAILABLE}, IN_BASE64)
+    ),
 ]
 
 
@@ -122,9 +148,71 @@ def test_what_is_no_change_of_a_row_is_a_dead_letter_with_its_reason(spark):
     assert changes.rows(found).count() == changes.tombstones(found).count() == 0
 
 
+def test_a_column_that_is_null_is_no_missing_column(spark):
+    (row,) = changes.rows(parsed(spark, [change(after=ORDER | {"status": None})])).collect()
+    assert row["status"] is None and row["amount"] == Decimal("129.90")
+
+
 def test_a_record_without_a_key_is_a_dead_letter_and_a_tombstone_is_neither(spark):
     (letter,) = changes.dead_letters(parsed(spark, [change()], key=None)).collect()
     assert letter["reason"] == "no_key"
     found = parsed(spark, [change("d"), None])
     assert [row["offset"] for row in changes.tombstones(found).collect()] == [1]
     assert changes.rows(found).count() == 1 and changes.dead_letters(found).count() == 0
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_the_first_and_the_last_time_can_be_read_from_a_table(spark, tmp_path, kind):
+    """Spark's own defaults refuse to read a table with a time before 1900."""
+    table = CHANGES | DEMO_OPTIONS
+    table |= {"hoodie.table.name": "changes", "hoodie.datasource.write.table.type": kind}
+    table |= COMPACTION_OFF
+    first, last = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
+    for lsn, at in ((1, ORDER["updated_at"]), (2, last), (3, first)):
+        order = ORDER | {"order_id": f"O-{max(lsn, 2)}", "updated_at": at}
+        written = changes.rows(parsed(spark, [change(lsn=lsn, before=None, after=order)]))
+        written.write.format("hudi").options(**table).mode("append").save(str(tmp_path / kind))
+    rows = spark.read.format("hudi").load(str(tmp_path / kind)).orderBy("order_id")
+    assert rows.count() == 2
+    assert [row[0] for row in rows.selectExpr("CAST(updated_at AS STRING)").collect()] == [
+        "9999-12-31 23:59:59.999999",
+        "0001-01-01 00:00:00",
+    ]
+    assert [row["updated_at"] for row in rows.collect()] == [
+        datetime(9999, 12, 31, 23, 59, 59, 999999),
+        datetime(1, 1, 1),
+    ]
+    assert rows.where("updated_at < '1900-01-01'").count() == 1
+
+
+def test_a_database_that_was_restored_ends_the_writer(spark, tmp_path):
+    """Its changes lose against rows of higher positions, and nothing else would say so."""
+    topic, minute = str(tmp_path / "topic"), 60_000
+    batches = [
+        [change(lsn=100, ts_ms=10 * minute), change(lsn=200, ts_ms=11 * minute)],
+        [change(lsn=100, ts_ms=10 * minute)],  # the connector sends it again
+        [b"no change"],
+        [change(lsn=199, ts_ms=12 * minute)],  # a clock was set back
+        [change(lsn=150, ts_ms=13 * minute)],
+    ]
+    stream = spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", "1")
+    for values in batches:
+        rows = [(bytearray(value), b"k", "orders", 0, 0, NOW) for value in values]
+        spark.createDataFrame(rows, RECORDS).coalesce(1).write.mode("append").parquet(topic)
+    found = sinks.change_rows(changes.parse(stream.parquet(topic)))
+    query = found.writeStream.format("noop").queryName("changes")
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.processAllAvailable()
+    query.stop()
+    offsets = {"sources": [{"startOffset": None, "endOffset": {"t": {"0": 1}}}]}
+    *healthy, restored = (progress | offsets for progress in query.recentProgress)
+    diary = ProgressLog(tmp_path)
+    for progress in healthy:
+        diary.note(progress)
+    for again in (diary, ProgressLog(tmp_path)):  # a restart knows how far the log went
+        with pytest.raises(LabError, match="has gone back: what it committed 120 s later"):
+            again.note(restored)
+    # A new stream, into a new table, has nothing to lose.
+    new = restored | {"batchId": 0, "timestamp": healthy[0]["timestamp"]}
+    ProgressLog(tmp_path).note(new)
+    ProgressLog(tmp_path).note(restored)
