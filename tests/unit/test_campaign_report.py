@@ -37,9 +37,9 @@ def page(records: Records) -> str:
 
 def test_a_campaign_that_has_not_run_has_not_passed(records):
     rows = report.summary(PLAN, {})
-    assert sum(row.planned for row in rows) == 10 and all(row.run == 0 for row in rows)
+    assert sum(row.planned for row in rows) == 14 and all(row.run == 0 for row in rows)
     assert all(row.not_run == row.planned and row.as_expected == 0 for row in rows)
-    assert "0 of 10 cases have run; 10 have not, and have not passed" in page(records)
+    assert "0 of 14 cases have run; 14 have not, and have not passed" in page(records)
 
 
 def test_results_are_kept_one_file_a_case_and_the_rest_is_still_open(records):
@@ -48,7 +48,7 @@ def test_results_are_kept_one_file_a_case_and_the_rest_is_still_open(records):
     records.save_group(1, 1, {"label": "17-small-g01-1", "spark": {}})
     again = Records(17, "small")
     assert again.results()["001"] == result(1) and not again.results()["002"].ok
-    assert [case.id for case in again.open_cases(PLAN)] == [f"{n:03d}" for n in range(3, 11)]
+    assert [case.id for case in again.open_cases(PLAN)] == [f"{n:03d}" for n in range(3, 15)]
     assert again.attempt(1) == 2 and again.attempt(2) == 1
     assert not list(again.folder.glob("*.new"))
     again.clear()
