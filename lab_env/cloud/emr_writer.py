@@ -13,7 +13,10 @@ from collections.abc import Iterator, Sequence
 
 from lab_env.pipeline import guard, landing, parsing, sinks
 from lab_env.pipeline.layout import checkpoint_path, table_path
+from lab_env.pipeline.tasks import Tasks
+from lab_env.pipeline.topic import Topic, TopicWatch
 from lab_env.settings import Endpoints, settings
+from lab_env.shop.kafka_client import spark_options
 
 POLL_SECONDS = 5.0
 # How to sign in to Kafka, as options of Spark's source.
@@ -32,7 +35,7 @@ SECURITY = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the queries until the job is cancelled, or one of them fails or is silent.
+    """Run the queries until the job is cancelled, or one of them fails or hangs.
 
     Returns:
         Exit status 0, if the queries were stopped. Otherwise the JVM is halted with status 1, so
@@ -53,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         kinesis=settings().kinesis_endpoint,
     )
     base = f"s3a://{job.bucket}/{job.folder}"
-    records, lander = _read_source(spark, endpoints, job, base)
+    records, source = _read_source(spark, endpoints, job, base)
     trigger = {"processingTime": f"{job.seconds} seconds"}
     queries = [
         sinks.start_query(records, sink, base, trigger, _claim(endpoints, job, base, sink))
@@ -61,14 +64,16 @@ def main(arguments: Sequence[str]) -> int:
     ]
     seen: dict[str, str] = {}
     heard = dict.fromkeys(sinks.SINKS, time.monotonic())
+    tasks = Tasks(spark)
     while all(query.isActive for query in queries):
-        if lander and lander.error:
-            return _halt(spark, f"{job.topic} can no longer be landed: {lander.error}")
+        if source.error:
+            return _halt(spark, f"{job.topic} can no longer be read: {source.error}")
+        heard |= dict.fromkeys(tasks.went_on() & heard.keys(), time.monotonic())
         for line in new_lines([one for query in queries for one in query.recentProgress], seen):
             heard[line["sink"]] = time.monotonic()
             print(json.dumps(line), flush=True)
         if silent := [sink for sink in heard if time.monotonic() - heard[sink] > job.stall]:
-            return _halt(spark, f"no report of {', '.join(silent)} for {job.stall} s")
+            return _halt(spark, f"no progress of {', '.join(silent)} for {job.stall} s")
         time.sleep(POLL_SECONDS)
     if failed := [query for query in queries if query.exception()]:
         return _halt(spark, f"query {failed[0].name} failed: {failed[0].exception()}")
@@ -76,10 +81,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _read_source(spark, endpoints: Endpoints, job: argparse.Namespace, base: str):
-    """The topic's or the stream's records, and the thread that lands a stream of Kinesis."""
+    """The topic's or the stream's records, and the thread that watches the one or lands the other.
+
+    Raises:
+        LabError: it is another topic or stream than the one that was read so far.
+    """
     if job.source == "kafka":
         security = SECURITY[job.security]
-        return parsing.read_topic(spark, job.brokers, job.topic, **security), None
+        topic = Topic(spark, job.topic, spark_options(job.brokers) | security)
+        watch = TopicWatch(spark, topic, [checkpoint_path(base, sink) for sink in sinks.SINKS])
+        watch.start()
+        return parsing.read_topic(spark, job.brokers, job.topic, **security), watch
     return landing.read_live(spark, endpoints, job.topic, base, job.seconds, job.stall)
 
 
@@ -141,7 +153,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--security", choices=SECURITY, default="iam", help="of Kafka")
     parser.add_argument("--cores", type=int, default=2, help="of all executors")
     parser.add_argument("--seconds", type=int, default=60, help="between two batches")
-    parser.add_argument("--stall", type=int, default=600, help="seconds without a report")
+    parser.add_argument(
+        "--stall",
+        type=int,
+        default=600,
+        help="seconds in which no task ends or moves anything, and no report comes",
+    )
     return parser.parse_args(arguments)
 
 

@@ -528,7 +528,7 @@ class Query:
     ("dead", "said"),
     [
         (Query("mor", active=False, error="null key"), "query mor failed: null key"),
-        (Query("mor"), "no report of json, cow, mor, dead for 0 s"),
+        (Query("mor"), "no progress of json, cow, mor, dead for 0 s"),
     ],
 )
 def test_a_writer_whose_query_fails_or_hangs_ends_its_jvm_at_once(monkeypatch, capsys, dead, said):
@@ -536,6 +536,9 @@ def test_a_writer_whose_query_fails_or_hangs_ends_its_jvm_at_once(monkeypatch, c
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", session)
     monkeypatch.setattr(emr_writer.parsing, "read_topic", MagicMock())
     monkeypatch.setattr(emr_writer, "_claim", lambda *_: {})
+    monkeypatch.setattr(emr_writer, "Topic", MagicMock())
+    monkeypatch.setattr(emr_writer, "TopicWatch", lambda *_: MagicMock(error=None))
+    monkeypatch.setattr(emr_writer, "Tasks", lambda _: MagicMock(went_on=set))
     monkeypatch.setattr(emr_writer.sinks, "start_query", lambda *_: dead)
     words = ["endpoint", "region", "bucket", "folder", "brokers", "topic"]
     arguments = [f"--{word}=x" for word in words]
