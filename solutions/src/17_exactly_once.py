@@ -1266,7 +1266,8 @@ forget_dead_session(lab)
 # You killed one writer, at one moment. Does it survive at *every* moment? That is work for a machine. `lab campaign` runs
 # a pipeline behind a gate that sees each request to the store. It kills the writer at a chosen one: the plan, a marker, a
 # data file, the completed instant, the commit of Spark, before and after the store took it. It freezes, kills and
-# fills the store and freezes and kills Kafka under load, and it damages copies of tables and checkpoints. After each fault
+# fills the store and freezes and kills Kafka under load, and it damages copies of tables and checkpoints. It sends odd
+# messages, aborts a transaction, makes a topic anew, and lets a batch take longer than its watchdog waits. After each fault
 # hudi-rs reads both tables, and the ledger says what they must hold. What to expect of each class of faults, and who
 # promises it, was written down before the first run. Here is the run that comes with the course.
 #
@@ -1302,7 +1303,7 @@ assert all(row.failed == row.not_run == 0 for row in counts.values())
 #   it starts, the writer compares its checkpoint with the table's newest commit, and its clock with the newest
 #   instant; `lab.damaged_files(path)` reads every file.
 #
-# Each guarded row is one that you have to guard in a pipeline of your own, too. Run a small campaign, 10 faults in five
+# Each guarded row is one that you have to guard in a pipeline of your own, too. Run a small campaign, 14 faults in six
 # minutes, in a terminal: `lab campaign`. Its page shows where each kill really landed.
 
 # %% [markdown] tags=["instructor"]
