@@ -15,6 +15,7 @@ from lab_env.pipeline import guard, landing, parsing, sinks
 from lab_env.pipeline.layout import checkpoint_path, table_path
 from lab_env.pipeline.tasks import Tasks
 from lab_env.pipeline.topic import Topic, TopicWatch
+from lab_env.pipeline.writer import MAX_OFFSETS
 from lab_env.settings import Endpoints, settings
 from lab_env.shop.kafka_client import spark_options
 
@@ -89,9 +90,11 @@ def _read_source(spark, endpoints: Endpoints, job: argparse.Namespace, base: str
     if job.source == "kafka":
         security = SECURITY[job.security]
         topic = Topic(spark, job.topic, spark_options(job.brokers) | security)
-        watch = TopicWatch(spark, topic, [checkpoint_path(base, sink) for sink in sinks.SINKS])
+        checkpoints = [checkpoint_path(base, sink) for sink in sinks.SINKS]
+        watch = TopicWatch(spark, topic, checkpoints, job.max_offsets)
         watch.start()
-        return parsing.read_topic(spark, job.brokers, job.topic, **security), watch
+        options = security | watch.options
+        return parsing.read_topic(spark, job.brokers, job.topic, **options), watch
     return landing.read_live(spark, endpoints, job.topic, base, job.seconds, job.stall)
 
 
@@ -152,6 +155,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--brokers", default="", help="of Kafka")
     parser.add_argument("--security", choices=SECURITY, default="iam", help="of Kafka")
     parser.add_argument("--cores", type=int, default=2, help="of all executors")
+    parser.add_argument("--max-offsets", type=int, default=MAX_OFFSETS, help="per batch of Kafka")
     parser.add_argument("--seconds", type=int, default=60, help="between two batches")
     parser.add_argument(
         "--stall",

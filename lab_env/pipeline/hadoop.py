@@ -1,5 +1,7 @@
 """Small files in any store that Spark reaches, through Hadoop's file systems."""
 
+from contextlib import closing
+
 from pyspark.sql import SparkSession
 
 NONE = -1  # no number
@@ -14,18 +16,15 @@ def exists(spark: SparkSession, path: str) -> bool:
 def read(spark: SparkSession, path: str) -> str:
     """The text of a file."""
     store, place = _place(spark, path)
-    file = store.open(place)
-    text = spark._jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8")
-    file.close()
-    return text
+    with closing(store.open(place)) as file:
+        return spark._jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8")
 
 
 def write(spark: SparkSession, path: str, text: str) -> None:
     """Write a file, in the place of one that is there."""
     store, place = _place(spark, path)
-    file = store.create(place, True)
-    file.write(bytearray(text.encode()))
-    file.close()
+    with closing(store.create(place, True)) as file:
+        file.write(bytearray(text.encode()))
 
 
 def newest(spark: SparkSession, folder: str) -> int:

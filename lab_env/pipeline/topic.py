@@ -103,10 +103,6 @@ class Topic:
             for entry in found.entrySet()
         }
 
-    def close(self) -> None:
-        """End its connections."""
-        self._admin.close()
-
 
 class TopicWatch(threading.Thread):
     """Decides how the queries read their topic, and watches it while they do.
@@ -136,12 +132,12 @@ class TopicWatch(threading.Thread):
         self.error: Exception | None = None
         try:
             self._id, self._seen = topic.describe()
-            self._notes = {path: self._noted(path) for path in checkpoints}
         except Py4JJavaError as error:
             raise Refused(
                 f"Kafka cannot describe the topic {topic.name}: {_cause(error)}",
                 "check that the topic is there and that its broker answers.",
             ) from None
+        self._notes = {path: self._noted(path) for path in checkpoints}
         self._write_notes()
         in_step = self._settled >= self._seen
         # Which partitions a limited query reads may not change while it runs.
@@ -156,11 +152,11 @@ class TopicWatch(threading.Thread):
         while not self._stopped.is_set():
             try:
                 self._look()
-            except (Refused, StartAgain) as error:
-                self.error = error
-                return
             except (Py4JError, OSError):  # broker, store or JVM are away: the queries notice it
                 pass
+            except Exception as error:  # whatever it is, a topic without its watch is not safe
+                self.error = error
+                return
             self._stopped.wait(LOOK_SECONDS)
 
     def stop(self) -> None:
@@ -230,7 +226,8 @@ class TopicWatch(threading.Thread):
     def _began_together(self) -> bool:
         """Whether a first batch of the limit's size goes beyond the beginning of each partition.
 
-        If not, one of them may have been added when others were full. An empty one may be new, too.
+        If not, one of them may have been added when others were full. A partition that has lost
+        messages to retention is an old one, up to the age of its oldest segment.
         """
         firsts = self._topic.first_since(self._seen, 0)
         ends = self._topic.ends(self._seen)
@@ -238,9 +235,12 @@ class TopicWatch(threading.Thread):
         total, limit = sum(sizes.values()), self._wanted_limit
         if not limit or total <= limit:
             return True
-        if len(firsts) < self._seen:
+        if any(ends[number] == 0 for number in ends):
             return False
-        then = self._topic.first_since(self._seen, max(at for _, at in firsts.values()))
+        whole = [at for first, at in firsts.values() if first == 0]
+        if not whole:
+            return True
+        then = self._topic.first_since(self._seen, max(whole))
         before = {n: then.get(n, (ends[n], 0))[0] - first for n, (first, _) in firsts.items()}
         # Spark takes of each partition its share of the limit.
         return all(before[n] <= limit * size // total for n, size in sizes.items())

@@ -192,7 +192,7 @@ class ProgressLog:
         if names - self._warned:
             events, number = f"{batch['unknown_events']:,} events", batch["batch"]
             dropped = "fields that this pipeline does not know and drops"
-            named = ", ".join(sorted(names))
+            named = ", ".join(name if name.isprintable() else repr(name) for name in sorted(names))
             print(f"warning: {events} of batch {number} have {dropped}: {named}", flush=True)
         self._warned |= names
 
@@ -257,11 +257,12 @@ def _short(progress: dict) -> dict:
 def _log_order(progress: Path) -> changes.LogOrder:
     """Where the log of a database stood in the last run of a writer."""
     order = changes.LogOrder()
-    with contextlib.suppress(FileNotFoundError):
-        for line in progress.read_text().splitlines():
-            if '"sink": "changes"' in line and line.endswith("}"):
-                batch = json.loads(line)
-                order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
+    with contextlib.suppress(FileNotFoundError), progress.open() as lines:
+        for line in lines:
+            with contextlib.suppress(ValueError):  # of a line that a crash has torn
+                if '"sink": "changes"' in line:
+                    batch = json.loads(line)
+                    order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
     return order
 
 
@@ -271,21 +272,19 @@ def _of_topic(offsets: dict) -> dict:
     return only if isinstance(only, dict) else offsets
 
 
-def run(job: Job, progress_log: ProgressLog) -> int:
+def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
     """Run the job's queries until they are stopped, all are done, or one fails.
 
     Args:
         job: what to do.
         progress_log: where to record it.
+        stop: set when they are to stop.
 
     Returns:
         Exit status: 0 when stopped or done, 1 when a query failed.
     """
     endpoints = session.endpoints_of_environment()
     progress_log.state("starting")
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
     _watch(job, progress_log)
     claims = {sink: claim(endpoints, job, sink) for sink in job.sinks if sink in sinks.HUDI_SINKS}
     java_options = {"spark.driver.extraJavaOptions": job.java_options}
@@ -426,9 +425,9 @@ def _watch(job: Job, progress_log: ProgressLog) -> None:
             time.sleep(0.5)
         sink, seconds = hung
         dump = Path(job.folder) / "threads.txt"
-        _dump_threads(job, dump)
         why = explained(_no_progress(job, sink, seconds), Path(job.log))
         why = progress_log.end("stalled", why, sink, threads=str(dump))
+        _dump_threads(job, dump)
         print(f"{why}: ended; threads in {dump}", flush=True)
         _kill_children()
         os._exit(STALLED_EXIT)
@@ -452,7 +451,9 @@ def _dump_threads(job: Job, target: Path) -> None:
     """Write the JVM's thread dump; a JVM that is stopped altogether gives none."""
     jstack = Path(job.java_home) / "bin" / "jstack"
     for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired, psutil.NoSuchProcess):
+            if child.name() != "java":  # jstack's signal would end Spark's Python workers
+                continue
             out = subprocess.run(
                 [jstack, str(child.pid)], capture_output=True, text=True, timeout=5, check=False
             )
@@ -478,9 +479,11 @@ def main(job_file: Path) -> int:
     """
     job = Job.load(job_file)
     progress_log = ProgressLog(Path(job.folder))
-    again = ""
+    stop, again = threading.Event(), ""
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
     try:
-        return run(job, progress_log)
+        return run(job, progress_log, stop)
     except StartAgain as why:
         again = str(why)
     except LabError as error:
@@ -497,6 +500,9 @@ def main(job_file: Path) -> int:
         return 1
     finally:
         _kill_children()
+    if stop.is_set():
+        progress_log.state("stopped")
+        return 0
     progress_log.state("starting", again=again)
     print(f"{again} The writer starts again.", flush=True)
     # A process of its own ends whatever Hudi still does in the old JVM, such as a compaction.

@@ -73,7 +73,8 @@ REASONS = {
     ),
     "impossible_record_time": (
         "Kafka's own timestamp of the record is not between 2020 and 2099, so that nothing can be "
-        "said of the event's times: a producer may have set it in seconds"
+        "said of the event's times: a producer may have set it in seconds (Spark itself fails at "
+        "one in nanoseconds, which Kafka 4 refuses)"
     ),
 }
 

@@ -537,7 +537,7 @@ def test_a_writer_whose_query_fails_or_hangs_ends_its_jvm_at_once(monkeypatch, c
     monkeypatch.setattr(emr_writer.parsing, "read_topic", MagicMock())
     monkeypatch.setattr(emr_writer, "_claim", lambda *_: {})
     monkeypatch.setattr(emr_writer, "Topic", MagicMock())
-    monkeypatch.setattr(emr_writer, "TopicWatch", lambda *_: MagicMock(error=None))
+    monkeypatch.setattr(emr_writer, "TopicWatch", lambda *_: MagicMock(error=None, options={}))
     monkeypatch.setattr(emr_writer, "Tasks", lambda _: MagicMock(went_on=set))
     monkeypatch.setattr(emr_writer.sinks, "start_query", lambda *_: dead)
     words = ["endpoint", "region", "bucket", "folder", "brokers", "topic"]

@@ -182,6 +182,29 @@ def test_the_limit_holds_until_partitions_are_added_and_again_when_all_is_read(m
     assert watch_of(world, monkeypatch).options["assign"] == json.dumps({"orders": [0, 1, 2, 3]})
 
 
+class Trimmed(World):
+    """A topic whose oldest messages are gone: another share of each partition."""
+
+    def first_since(self, partitions, milliseconds):
+        found = super().first_since(partitions, milliseconds)
+        return {n: (max(at, 20 * (n + 1)), time + 3_600_000 * n) for n, (at, time) in found.items()}
+
+
+@pytest.mark.parametrize(("kind", "limited"), [(World, False), (Trimmed, True)])
+def test_only_a_partition_that_is_whole_may_have_been_added(monkeypatch, files, kind, limited):
+    world = kind(2)
+    for number in range(2):
+        world.partitions[number] = [(world.now + number * 3600 + n, 1, "", "") for n in range(100)]
+    assert bool(watch_of(world, monkeypatch).options) == limited
+
+
+def test_whatever_ends_the_watch_ends_the_queries(monkeypatch, files):
+    watch = watch_of(World(2), monkeypatch)
+    monkeypatch.setattr(watch, "_look", lambda: [][0])
+    watch.run()
+    assert isinstance(watch.error, IndexError)
+
+
 def test_a_writer_without_a_limit_settles_by_itself_and_when_it_ends(monkeypatch, files):
     world = World(2)
     watch = watch_of(world, monkeypatch, limit=0)
