@@ -12,7 +12,7 @@ from lab_env.shop.kafka_client import confluent_options
 from lab_env.shop.topics import ensure_topic
 
 COPIES = 5  # of each message, spread over the partitions
-HOURS = 4  # of the shop's time between two events of many dates
+HOURS = 1  # of the shop's time between two events of many dates
 
 
 def send_odd_messages(group: Group) -> str:
