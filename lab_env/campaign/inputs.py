@@ -9,7 +9,6 @@ from lab_env.campaign.group import Group
 from lab_env.faults.messages import MOMENT, odd_messages
 from lab_env.shop.events import encode
 from lab_env.shop.kafka_client import confluent_options
-from lab_env.shop.topics import ensure_topic
 
 COPIES = 5  # of each message, spread over the partitions
 HOURS = 1  # of the shop's time between two events of many dates
@@ -40,11 +39,6 @@ def _send(producer: Producer, topic: str, values: Iterable[bytes]) -> None:
         for number in range(COPIES):
             producer.produce(topic, value, str(number))
     producer.flush(30)
-
-
-def make_topic_anew(group: Group) -> None:
-    """Delete the topic of a group whose writer does not run, and make it again."""
-    ensure_topic(group.endpoints.kafka_bootstrap, group.topic, reset=True)
 
 
 def many_dates(group: Group) -> Feeder:

@@ -26,6 +26,7 @@ from lab_env.faults.outages import kill_service, paused
 from lab_env.pipeline.sinks import checkpoint_path, table_path
 from lab_env.settings import Endpoints
 from lab_env.shop.ledger import Ledger
+from lab_env.shop.topics import ensure_topic
 
 SERVICES = {"store": "minio", "broker": "kafka"}
 ALIGNED_SECONDS = 90.0  # the longest wait for a request of the wanted class
@@ -151,7 +152,7 @@ def topic_made_anew(group: Group, case: Case, result: Result) -> None:
     with _own_group(group, case) as own:
         own.begin()
         own.stop_writer()
-        inputs.make_topic_anew(own)
+        ensure_topic(own.endpoints.kafka_bootstrap, own.topic, reset=True)
         own.feeder.send(MORE_EVENTS)
         own.start_writer()
         own.writer.wait_until(lambda: own.writer.state()["state"] == "failed", "it refused")

@@ -279,7 +279,7 @@ def _is_position(value: Any) -> TypeGuard[int]:
 
 
 def _value_reader(form: str) -> ReadValue:
-    """What reads a column's values; each takes null for NULL."""
+    """The function that reads a column's values; each takes null for NULL."""
     if found := DECIMAL_TYPE.fullmatch(form):
         return partial(_decimal, *map(int, found.groups()))
     if form not in READERS:
@@ -294,7 +294,7 @@ def _of_type(wanted: type, value: Any) -> Any:
 
 
 def _is_unavailable(value: Any) -> bool:
-    """Whether it is one of Debezium's placeholders, or has one in it."""
+    """True for one of Debezium's placeholders, and for a list or object that has one in it."""
     if type(value) is str:
         return value in PLACEHOLDERS
     if type(value) is dict:

@@ -127,7 +127,7 @@ def _why_not_json(text: bytes, error: str) -> str:
 
 
 def _is_utf8(text: bytes) -> bool:
-    """Whether it is UTF-8, of which the last character may be cut off."""
+    """True for UTF-8, of which the last character may be cut off."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -196,7 +196,9 @@ def _decimal(number: LosslessFloat) -> Decimal:
 def _check_times(event: dict, arrived: int | None) -> tuple[datetime, datetime]:
     times, day = (event["order_ts"], event["sent_at"]), event["partition_date"]
     if not (all(map(TIME_FORM.fullmatch, times)) and DATE_FORM.fullmatch(day)):
-        other_form = any(map(_is_other_time, times)) or _is_other_date(day)
+        other_form = _is_other_form(date, DATE_FORM, day) or any(
+            _is_other_form(datetime, TIME_FORM, time) for time in times
+        )
         raise Malformed("time_format" if other_form else "impossible_timestamp")
     try:
         order_ts, sent_at = (datetime.fromisoformat(time[:-1]) for time in times)
@@ -211,16 +213,10 @@ def _check_times(event: dict, arrived: int | None) -> tuple[datetime, datetime]:
     return order_ts, sent_at
 
 
-def _is_other_time(text: str) -> bool:
-    """Whether a text is a time, but not in the form of the contract."""
-    return not TIME_FORM.fullmatch(text) and _is_iso(datetime, text)
-
-
-def _is_other_date(text: str) -> bool:
-    return not DATE_FORM.fullmatch(text) and _is_iso(date, text)
-
-
-def _is_iso(kind: type[date], text: str) -> bool:
+def _is_other_form(kind: type[date], form: re.Pattern[str], text: str) -> bool:
+    """True for a time or date of ISO 8601 that is not in the form of the contract."""
+    if form.fullmatch(text):
+        return False
     try:
         kind.fromisoformat(text.upper())
     except ValueError:

@@ -108,7 +108,7 @@ def odd_records(spark) -> DataFrame:
 
 
 def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:
-    """What the learner's orders make of each odd message, and what the pipeline says of it."""
+    """Each odd message as the learner's orders have it, with the pipeline's reason beside it."""
     fields = ("event.order_id", "string(event.amount) AS amount", "event.partition_date")
     yours = orders.selectExpr("sent", *fields)
     both = yours.join(parsed.selectExpr("sent", "reason AS `pipeline says`"), "sent")
