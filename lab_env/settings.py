@@ -70,56 +70,62 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="LAB_", env_ignore_empty=True, frozen=True)
 
     # Folders
-    home: Path = Field(REPOSITORY / ".lab", description="state of this lab: tables, logs, ledger")
+    home: Path = Field(
+        REPOSITORY / ".lab", description="what this lab keeps: tables, topics, logs, the ledger"
+    )
     cache: Path = Field(
         default_factory=default_cache,
-        description="what set-up fetched or built; clones share it",
+        description="what set-up fetched and built; all clones share it",
     )
     work: Path = Field(
         REPOSITORY / "work",
-        description="your copies of the lessons; JupyterLab shows its parent folder",
+        description="your copies of the lessons; JupyterLab opens the folder above",
     )
 
-    # Preferred ports: if one is in use, the lab takes a free one, which `lab status` shows
+    # Ports: if one is taken, the lab uses a free one; `lab status` shows it
     minio_port: Port = Field(9000, description="S3 API of MinIO")
     minio_console_port: Port = Field(9001, description="web console of MinIO")
     kafka_port: Port = Field(9092, description="Kafka broker")
-    kafka_controller_port: Port = Field(9093, description="Kafka's KRaft controller")
+    kafka_controller_port: Port = Field(9093, description="controller of Kafka")
     kinesis_port: Port = Field(4568, description="emulated Kinesis")
     metastore_port: Port = Field(9083, description="Hive Metastore")
     trino_port: Port = Field(8080, description="Trino")
     postgres_port: Port = Field(5432, description="PostgreSQL")
-    connect_port: Port = Field(8083, description="REST interface of Kafka Connect")
+    connect_port: Port = Field(8083, description="Kafka Connect: REST")
     zookeeper_port: Port = Field(2181, description="ZooKeeper")
     cluster_port: Port = Field(7077, description="master of the Spark cluster")
-    cluster_ui_port: Port = Field(8180, description="web page of that master")
-    cluster_worker_1_port: Port = Field(8181, description="web page of its first worker")
-    cluster_worker_2_port: Port = Field(8182, description="web page of its second worker")
+    cluster_ui_port: Port = Field(8180, description="its web page")
+    cluster_worker_1_port: Port = Field(8181, description="web page of the first worker")
+    cluster_worker_2_port: Port = Field(8182, description="web page of the second worker")
     prometheus_port: Port = Field(9090, description="Prometheus")
-    exporter_port: Port = Field(9464, description="metrics of the pipelines, for Prometheus")
+    exporter_port: Port = Field(9464, description="exporter: metrics of the pipelines")
     jupyter_port: Port = Field(8888, description="JupyterLab")
-    spark_ui_port: Port = Field(4040, description="Spark UI of a lesson's session")
-    locust_port: Port = Field(8089, description="web UI of the load generator")
-    room_port: Port = Field(8790, description="page of lab room; no other is taken instead")
+    spark_ui_port: Port = Field(4040, description="Spark's page of a lesson's session")
+    locust_port: Port = Field(8089, description="Locust's page")
+    room_port: Port = Field(8790, description="page of `lab room`, which takes no other port")
+
+    # Who can reach the lab
     bind: str = Field(
-        "127.0.0.1", description="address that every server listens on", examples=["127.0.0.1"]
+        "127.0.0.1",
+        description="IPv4 address that the lab's servers listen on",
+        examples=["127.0.0.1"],
     )
     public_url: str = Field(
         default_factory=codespace_url,
-        description="where a browser finds a port of this machine, if a proxy stands before it",
+        description="URL by which a browser reaches a port of this machine through a proxy",
         examples=["https://{port}.example.org"],
     )
 
-    # Instead of the lab's own servers
+    # Servers of your own
     s3_endpoint: str = Field(
         "",
-        description="an S3 endpoint to use instead of starting MinIO",
+        description="S3 endpoint to use instead of MinIO",
         examples=["https://s3.example.org:9000"],
     )
-    s3_access_key: SecretStr = Field(SecretStr(""), description="access key for s3_endpoint")
-    s3_secret_key: SecretStr = Field(SecretStr(""), description="secret key for s3_endpoint")
+    s3_access_key: SecretStr = Field(SecretStr(""), description="its access key")
+    s3_secret_key: SecretStr = Field(SecretStr(""), description="its secret key")
     s3_session_token: SecretStr = Field(
-        SecretStr(""), description="session token of temporary keys for s3_endpoint"
+        SecretStr(""), description="its session token, with temporary keys"
     )
     s3_region: str = Field("us-east-1", description="region of the bucket")
     s3_bucket: str = Field(
@@ -127,11 +133,11 @@ class Settings(BaseSettings):
     )
     kafka_bootstrap: str = Field(
         "",
-        description="Kafka brokers to use instead of starting one",
+        description="Kafka brokers to use instead of the lab's",
         examples=["broker-1:9092,broker-2:9092"],
     )
     kafka_security: Path | None = Field(
-        None, description="Java properties file with which clients sign in to kafka_bootstrap"
+        None, description="Java properties file with which clients sign in there"
     )
     kinesis_endpoint: str = Field(
         "",
@@ -140,52 +146,53 @@ class Settings(BaseSettings):
     )
     namespace: str = Field(
         "",
-        description="yours among several learners on one store: tables and topics begin with it",
+        description="your prefix for tables and topics where learners share a store",
         examples=["alice"],
     )
     metastore_uri: str = Field(
         "",
-        description="a Hive Metastore to use instead of starting one",
+        description="Hive Metastore to use instead of the lab's",
         examples=["thrift://metastore-1:9083"],
     )
     catalog: Literal["hms", "glue"] = Field(
-        "hms", description="who keeps the names of tables: a Hive Metastore, or AWS Glue"
+        "hms", description="catalog of table names: `hms` (Hive Metastore) or `glue` (AWS)"
     )
     zookeeper_connect: str = Field(
         "",
-        description="ZooKeeper servers to use instead of starting one",
+        description="ZooKeeper servers to use instead of the lab's",
         examples=["zookeeper-1:2181,zookeeper-2:2181"],
     )
     prometheus_url: str = Field(
         "",
-        description="a Prometheus to use instead of starting one",
+        description="Prometheus to use instead of the lab's",
         examples=["http://prometheus-1:9090"],
     )
-    minio_binary: Path | None = Field(None, description="a MinIO (or fork) program to run")
-    fetch_python: bool = Field(
-        False, description="let set-up fetch a Python if it finds none that fits, without asking"
+
+    # Set-up
+    minio_binary: Path | None = Field(
+        None, description="program of MinIO, or of a fork, to use instead of building it"
     )
-    ivy_settings: Path | None = Field(None, description="Ivy settings of set-up, for a mirror")
+    fetch_python: bool = Field(False, description="fetch a Python without asking if none fits")
+    ivy_settings: Path | None = Field(None, description="Ivy settings file, for a mirror")
 
     # Spark
-    spark_master: str = Field("local[2]", description="Spark master of sessions and writers")
+    spark_master: str = Field("local[2]", description="master of sessions and writers")
     spark_memory: str = Field(
-        "1g", pattern=r"^\d+[mg]$", description="heap of a Spark driver", examples=["700m", "1g"]
+        "1g", pattern=r"^\d+[mg]$", description="heap of a driver", examples=["700m", "1g"]
     )
-
     spark_executor_memory: str = Field(
         "700m",
         pattern=r"^\d+[mg]$",
-        description="heap of a Spark executor, on a cluster",
+        description="heap of an executor on a cluster",
         examples=["700m", "4g"],
     )
     spark_executor_cores: int = Field(1, ge=1, le=64, description="cores of an executor")
     spark_cores: int = Field(
-        2, ge=1, le=4096, description="cores that a session takes of a cluster, all executors"
+        2, ge=1, le=4096, description="cores of a cluster that a session takes, over all executors"
     )
     spark_python: str = Field(
         "",
-        description="Python of a cluster's executors, of this version, with jiter, pandas, PyArrow",
+        description="Python of a cluster's executors; needs jiter, pandas and PyArrow",
         examples=["/opt/python3.11/bin/python"],
     )
     spark_driver_host: str = Field(
@@ -210,25 +217,26 @@ class Settings(BaseSettings):
         600,
         ge=1,
         le=3600,
-        description="seconds from one storing of Kafka Connect's offsets to the next",
+        description="seconds between two times that Kafka Connect stores its offsets",
     )
 
     # The course
-    error_cards: bool = Field(True, description="show below a traceback what is known of the error")
-    strict: bool = Field(False, description="raise if an exercise or a proof does not pass (CI)")
+    error_cards: bool = Field(True, description="explain known errors below their traceback")
+    strict: bool = Field(False, description="raise if an exercise or a proof does not pass, for CI")
     progress: Path | None = Field(
-        None, description="a file for progress instead of progress.json in home"
+        None, description="file of your progress instead of `LAB_HOME`/progress.json"
     )
     outcomes: Path | None = Field(
-        None, description="a file to which each check and proof appends a line (CI)"
+        None, description="file to which each check and proof appends a line, for CI"
     )
 
-    # The broker of `lab load`, `replay`, `ledger` and `tour`
+    # The broker
     source: Literal["kafka", "kinesis"] = Field(
-        "kafka", description="where lab load, replay, ledger and tour send events and read them"
+        "kafka",
+        description="broker of `lab load`, `replay`, `ledger` and `tour`: `kafka` or `kinesis`",
     )
 
-    # Live load: shares of all events, and times
+    # Live load
     late_share: float = Field(0.03, ge=0, le=1, description="share of updates that arrive late")
     duplicate_share: float = Field(0.02, ge=0, le=1, description="share of events sent twice")
     malformed_share: float = Field(0.01, ge=0, le=1, description="share of malformed events")
@@ -236,28 +244,28 @@ class Settings(BaseSettings):
     cancel_share: float = Field(0.03, ge=0, le=1, description="share of cancel events")
     erase_share: float = Field(0.01, ge=0, le=1, description="share of erase events")
     lateness_seconds: float = Field(
-        5.0, gt=0, le=3600, description="lateness horizon: no event arrives later than this"
+        5.0, gt=0, le=3600, description="no event arrives later than this"
     )
     send_timeout_seconds: float = Field(
-        30.0, gt=0, le=600, description="after this, an unacknowledged send counts as unknown"
+        30.0,
+        gt=0,
+        le=600,
+        description="after this, a send without an acknowledgement counts as unknown",
     )
 
-    # What the pipeline's writer does besides the orders
-    revenue_per_minute: bool = Field(
-        False, description="whether it also keeps a table of revenue per minute"
-    )
+    # The pipeline's writer
+    revenue_per_minute: bool = Field(False, description="also keep a table of revenue per minute")
     watermark_seconds: float = Field(
-        65.0, gt=0, le=86400, description="how late an event still counts for its minute"
+        65.0,
+        gt=0,
+        le=86400,
+        description="seconds by which an event may be late and still count for its minute",
     )
     lock: Literal["none", "zookeeper"] = Field(
-        "none", description="the lock of its tables, so that other jobs may write them, too"
+        "none", description="`zookeeper`: other jobs may write its tables, too"
     )
-
     replay_stream: bool = Field(
-        False,
-        description=(
-            "whether a writer whose checkpoint does not belong to its table reads all again"
-        ),
+        False, description="read the whole topic again if the checkpoint is not the table's"
     )
 
     @property

@@ -51,7 +51,7 @@ CAUSES = {
     "No space left": ("The disk is full.", "free some space, then run: make setup"),
     "no usable wheels": (
         "A Python package does not exist for this machine.",
-        "compare the machine and its Python with README.md, Platforms",
+        "compare the machine and its Python with docs/platforms.md",
     ),
 }
 

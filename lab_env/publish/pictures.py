@@ -1,30 +1,20 @@
-"""The pictures of the README's first screen, drawn from recorded runs by the course's own code.
+"""The README's drawing of one update, made from a recorded run by the course's own code.
 
 An SVG that a code host shows is an image: no style sheet, font or script from outside reaches it.
-So each has its own background, in light and dark, and holds the drawing of the notebook as HTML.
+So it has its own background, in light and dark, and holds the drawings of the notebook as HTML.
 """
 
 from dataclasses import dataclass
-from html import unescape
 from pathlib import Path
 
-from lab_env.course.checking import checks_of_lesson
-from lab_env.course.exercises import Exercises
 from lab_env.display.html import render
 from lab_env.hudi.table import DataFile, Snapshot
-from lab_env.lessons.l00.figures import draw_tour, recorded_tour, summarize
-from lab_env.publish.recording import EXERCISE, LESSON, recorded_facts, recorded_run, recorded_table
+from lab_env.publish.recording import recorded_run, recorded_table
 from lab_env.settings import REPOSITORY
 from lab_env.xray.drawing import as_html
 
 FOLDER = REPOSITORY / "docs" / "images"
 TYPES = {"COPY_ON_WRITE": "Copy-on-Write", "MERGE_ON_READ": "Merge-on-Read"}
-# Of the X-ray only the timeline and the files; a first screen has no room for its lists.
-FILES_ALONE = """
-.picture .xray { padding: 0; }
-.picture .xray .grid { margin: 0; }
-.picture .xray :is(.title, .row) { display: none; }
-"""
 
 
 @dataclass(frozen=True)
@@ -33,23 +23,19 @@ class Picture:
 
     Args:
         name: its file's, without the ending.
-        alt: what it shows, for who does not see it; the README says the same.
-        caption: its first line.
+        alt: the text for readers who do not see it; the README repeats it.
         source: where and when it was recorded.
         width: pixels.
         height: pixels; what is lower is cut.
-        body: the drawing, as XHTML.
-        style: CSS for this picture alone.
+        parts: a heading and a drawing as XHTML for each, from left to right.
     """
 
     name: str
     alt: str
-    caption: str
     source: str
     width: int
     height: int
-    body: str
-    style: str = ""
+    parts: tuple[tuple[str, str], ...]
 
     @property
     def path(self) -> Path:
@@ -63,54 +49,20 @@ class Picture:
 
 
 def pictures() -> list[Picture]:
-    """All pictures, in the order of the README."""
+    """All drawn pictures, in the order of the README."""
     run = recorded_run()
-    source = f"lesson 05, {run['recorded']}, {run['machine']}"
     before = recorded_table("before")
     after = recorded_table("after", since=before)
+    titles = f"Before: a {TYPES[before.table_type]} table", "After an update of ten orders"
+    drawings = as_html(before), as_html(after, styled=False)
+    alt = ". ".join(
+        f"{title}: {', '.join(_described(table, file) for file in table.files)}"
+        for title, table in zip(titles, (before, after), strict=True)
+    )
+    source = f"lesson 05, {run['recorded']}, {run['machine']}"
     return [
-        xray("xray_before", f"Before: a {TYPES[before.table_type]} table", before, "", 330),
-        xray("xray_after", "After an update of ten orders", after, source, 500),
-        tour_chart(),
-        exercise_card(source),
+        Picture("update", f"{alt}.", source, 838, 234, tuple(zip(titles, drawings, strict=True)))
     ]
-
-
-def xray(name: str, caption: str, table: Snapshot, source: str, width: int) -> Picture:
-    """The timeline and the files of a table."""
-    files = ", ".join(_described(table, file) for file in table.files)
-    alt = f"X-ray. {caption}. Its files: {files}."
-    return Picture(name, alt, caption, source, width, 232, as_html(table), FILES_ALONE)
-
-
-def tour_chart() -> Picture:
-    """How fresh each sink was in the recorded tour, and what the ledger said."""
-    tour = recorded_tour()
-    caption = unescape(summarize(tour)).partition(": ")[2].replace("\n", " ")
-    curves = "A curve per sink: the share of events visible, by seconds since sent"
-    alt = f"A recorded tour, {caption}. {curves}."
-    source = f"{tour['made'][:10]}, {tour['cores']} cores, local disk"
-    body = draw_tour(width=3.5, height=1.2, titled=False)
-    return Picture("tour", alt, caption, source, 366, 184, body)
-
-
-def exercise_card(source: str) -> Picture:
-    """A wrong answer of an exercise, and what its check says of the facts that it observed."""
-
-    check = checks_of_lesson(LESSON)[EXERCISE]
-
-    class Recorded:
-        judge = staticmethod(check.judge)
-
-        @staticmethod
-        def observe(lab, answer):
-            return recorded_facts()
-
-    outcome = Exercises(None, checks=lambda _: {EXERCISE: Recorded}).judge(EXERCISE, "recorded")
-    code = recorded_run()["answer"].splitlines()[-1].strip()
-    body = render("publish/exercise.html.j2", code=code, card=outcome._repr_html_())
-    alt = f"{outcome.title}. {outcome.text}"
-    return Picture("exercise", alt, "Your turn", source, 464, 184, body)
 
 
 def _described(table: Snapshot, file: DataFile) -> str:

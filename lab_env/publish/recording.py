@@ -1,31 +1,25 @@
-"""The recorded run behind the README's pictures: lesson 05 up to its first update.
+"""The recorded run behind the README's drawing: lesson 05 up to its first update.
 
-It keeps what `lab_env.hudi` reads of a table, and the facts that a check observed of a wrong
-answer. So today's drawing and today's check make the pictures, without services.
+It keeps what `lab_env.hudi` reads of a table, so today's code draws it without services.
 """
 
 import base64
 import json
 import os
 import platform
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lab_env.course import registry
-from lab_env.course.checking import checks_of_lesson
 from lab_env.course.exercises import run_cell
 from lab_env.hudi.files import TableFiles
 from lab_env.hudi.reader import read_table
 from lab_env.hudi.table import Snapshot
 from lab_env.lab import Lab
-from lab_env.lessons.l05.checks import TwoUpserts
 from lab_env.settings import REPOSITORY
 from lab_env.store import StoredTable
 
 RECORDING = REPOSITORY / "data" / "update.json"
-LESSON, EXERCISE = "05", "05.1"
 NOTEBOOK = REPOSITORY / "solutions" / "05_cow_and_mor.ipynb"
 TABLE = "orders_mor"
 # A table is recorded after the cell with this line.
@@ -72,7 +66,7 @@ def record_table(files: TableFiles) -> dict[str, Any]:
 
 
 def record(target: Path = RECORDING) -> Path:
-    """Run lesson 05 up to its update, in the lab, and keep what the pictures need.
+    """Run lesson 05 up to its update, in the lab, and keep what the drawing needs.
 
     The lesson's tables are made anew.
 
@@ -89,24 +83,17 @@ def record(target: Path = RECORDING) -> Path:
         for moment, line in MOMENTS.items():
             if line in source:
                 tables[moment] = _table_of(namespace["lab"])
-    exercise = registry.exercise(EXERCISE)
-    answer = exercise.wrong[0].code
-    run_cell(answer, "<wrong answer>", namespace)
-    check = checks_of_lesson(LESSON)[EXERCISE]
-    facts = check.observe(namespace["lab"], namespace[exercise.answer])
     run = {
         "recorded": f"{datetime.now(UTC):%Y-%m-%d}",
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         "tables": tables,
-        "answer": answer,
-        "facts": asdict(facts),
     }
     target.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
     return target
 
 
 def recorded_run() -> dict[str, Any]:
-    """The recorded run: its day, machine, tables, the wrong answer and its facts."""
+    """The recorded run: its day, machine and tables."""
     return json.loads(RECORDING.read_text(encoding="utf-8"))
 
 
@@ -118,11 +105,6 @@ def recorded_table(moment: str, since: Snapshot | None = None) -> Snapshot:
         since: an earlier snapshot; what is new since then is marked.
     """
     return read_table(RecordedTable(recorded_run()["tables"][moment]), since)
-
-
-def recorded_facts() -> TwoUpserts:
-    """What the check of exercise 05.1 observed of the exercise's first wrong answer."""
-    return TwoUpserts(**recorded_run()["facts"])
 
 
 def _table_of(lab: Lab) -> dict[str, Any]:

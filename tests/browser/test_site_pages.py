@@ -98,7 +98,7 @@ GRAVE = {"serious", "critical"}
 
 @pytest.fixture(scope="module")
 def course_index(tmp_path_factory) -> str:
-    """The address of the course's site with one lesson: a player and the README's pictures."""
+    """The address of the course's site with one lesson: a player and the README's drawings."""
 
     class OneLesson(Tree):
         executed = property(lambda self: folder / "executed")
@@ -109,7 +109,7 @@ def course_index(tmp_path_factory) -> str:
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     played = player(recorded_table("after"))._repr_html_()
-    bodies = [played, *(picture.body for picture in pictures())]
+    bodies = [played, *(drawing for picture in pictures() for _, drawing in picture.parts)]
     for cell, body in zip(code, bodies, strict=False):
         cell.outputs = [new_output("display_data", {"text/html": body})]
     keep(notebook, path, tree := OneLesson(COURSE.root))

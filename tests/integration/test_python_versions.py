@@ -1,4 +1,4 @@
-"""Every Python and every machine of the README can have every locked package, as a wheel."""
+"""Every Python and machine of docs/platforms.md can have every locked package, as a wheel."""
 
 import os
 import re
@@ -17,9 +17,11 @@ MACHINES = {
     "linux": ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28"),
     "darwin": ("aarch64-apple-darwin",),
 }
-# The oldest macOS that the README names, by Python; uv would take 13 for each.
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-OLDEST = re.search(r"macOS arm64\*\* \((\d+) or newer; with Python 3\.13, (\d+) or newer\)", README)
+# The oldest macOS that the page names, by Python; uv would take 13 for each.
+PLATFORMS = (REPOSITORY / "docs" / "platforms.md").read_text(encoding="utf-8")
+OLDEST = re.search(
+    r"macOS arm64\*\* \((\d+) or newer; with Python 3\.13, (\d+) or newer\)", PLATFORMS
+)
 OLDEST_MACOS = {"3.12": OLDEST[1], "3.13": OLDEST[2]}
 CASES = [
     (machine, "{}.{}".format(*version))

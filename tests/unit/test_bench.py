@@ -363,14 +363,14 @@ def test_a_backlog_is_held_against_files_and_against_other_options():
     ]
 
 
-def row_of_readme(text: str) -> str:
-    """The row of the README's figures that has a text."""
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    (row,) = (line for line in readme.splitlines() if text in line)
+def row_of_figures(text: str) -> str:
+    """The row of docs/figures.md that has a text."""
+    page = (REPOSITORY / "docs" / "figures.md").read_text(encoding="utf-8")
+    (row,) = (line for line in page.splitlines() if text in line)
     return row
 
 
-def test_the_readme_says_what_the_recorded_backlog_says():
+def test_the_figures_are_those_of_the_recorded_backlog():
     run = recorded.delivered("backlog")
     assert run["problems"] == []
     small, large = "backlog of 2 x 250,000 events", "backlog of 2 x 40,000 events"
@@ -385,7 +385,7 @@ def test_the_readme_says_what_the_recorded_backlog_says():
         if row["part"] == large and backlog.QUICK in row["against"]
     }
     assert all(min(row["ratios"]) > 1 for row in ratios.values())
-    row = row_of_readme("lab bench backlog --full")
+    row = row_of_figures("lab bench backlog --full")
     assert (
         f"4 file groups: Copy-on-Write {rate(small, 'cow', 4)} and Merge-on-Read"
         f" {rate(small, 'mor', 4)} rows/s; 80,000 into 320,000 orders, 64 file groups:"
@@ -396,7 +396,7 @@ def test_the_readme_says_what_the_recorded_backlog_says():
     assert run["made"][:10] in row
 
 
-def test_the_recorded_tours_meet_their_goals_and_the_readme_says_their_medians():
+def test_the_recorded_tours_meet_their_goals_and_the_figures_are_their_medians():
     run = recorded.delivered("tour")
     assert run["problems"] == [] and len(run["tours"]) == 5
     assert all(row.met for row in tours.comparisons(run))
@@ -406,7 +406,7 @@ def test_the_recorded_tours_meet_their_goals_and_the_readme_says_their_medians()
         p50, p95 = (median(s[f"freshness_{name}_s"] for s in found) for name in ("p50", "p95"))
         return f"{p50:.1f} and {p95:.1f} s"
 
-    row = row_of_readme("lab bench tour --full")
+    row = row_of_figures("lab bench tour --full")
     assert (f"JSON {said('json')}, Copy-on-Write {said('cow')}, Merge-on-Read {said('mor')}") in row
     assert run["made"][:10] in row
 
@@ -433,13 +433,13 @@ def test_a_tour_that_is_late_or_falls_behind_misses_its_goal(tour, missed):
     ]
 
 
-def test_the_recorded_commits_meet_their_goal_and_the_readme_says_their_medians():
+def test_the_recorded_commits_meet_their_goal_and_the_figures_are_their_medians():
     run = recorded.delivered("growth")
     found = growth.commit_times(run)
     assert [len(row.ratios) for row in found] == [12, 12] and all(row.met for row in found)
     assert run["size"]["changes"] == 1_000
     bloom = [growth.of(run, kind, "bloom", "commit s")[0] for kind in growth.TYPES]
-    row = row_of_readme("lab bench growth --full")
+    row = row_of_figures("lab bench growth --full")
     for measured, other in zip(found, bloom, strict=True):
         assert other["low"] > measured.figure
     said = "{:.1f} s, Merge-on-Read {:.1f} s with the pipeline's bucket index, {:.1f} and {:.1f} s"
@@ -459,14 +459,14 @@ def test_a_growing_table_is_drawn_with_a_line_a_type_and_index():
     assert run["problems"] == []
 
 
-def test_the_readme_says_how_far_the_quickest_peer_is_ahead():
+def test_the_figures_say_how_far_the_quickest_peer_is_ahead():
     run = recorded.delivered("formats")
     (found,) = format_page.commit_time(run)
     assert not found.met  # else the row says so
     ratios = (
         f"{found.ratio:.1f} times the seconds ({min(found.ratios):.1f} to {max(found.ratios):.1f})"
     )
-    row = row_of_readme("lab bench formats --full")
+    row = row_of_figures("lab bench formats --full")
     assert f"{ratios}; the goal, {format_page.COMMIT_GOAL}, is missed" in row
     assert run["made"][:10] in row
 

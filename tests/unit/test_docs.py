@@ -1,12 +1,13 @@
-"""The guides, the README among them: their commands exist, and who is lost has one page to read."""
+"""The guides, with the README: their commands exist, made pages are current, four ways in."""
 
 import re
 
 import pytest
 from typer.main import get_command
 
+from lab_env import reference
 from lab_env.cli import app
-from lab_env.settings import REPOSITORY
+from lab_env.settings import REPOSITORY, Settings
 
 DOCS = REPOSITORY / "docs"
 LOST = ("thirty_minutes.md", "teach_on_friday.md", "broken.md")
@@ -45,3 +46,42 @@ def test_the_front_page_has_a_part_for_each_audience():
     _, *parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
     assert parts[::2] == ["Learn", "Teach", "Demonstrate", "Read"]
     assert all("\n- [" in part for part in parts[1::2])
+
+
+def test_the_made_pages_are_current():
+    assert reference.drift() == [], "run: .venv/bin/python -m lab_env.reference"
+
+
+def test_the_commands_page_has_each_command_and_option():
+    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    named = get_command(app).commands
+    named |= {
+        f"{group} {name}": command
+        for group, of in named.items()
+        for name, command in getattr(of, "commands", {}).items()
+    }
+    for name, command in named.items():
+        _, _, part = page.partition(f"\n### lab {name}\n")
+        part = part.partition("\n### ")[0]
+        options = [
+            param.opts[0]
+            for param in command.params
+            if param.opts[0][0] == "-" and not param.hidden
+        ]
+        assert [option for option in options if f"`{option}" not in part] == [], name
+
+
+def test_the_settings_page_has_each_setting_with_its_default_on_any_machine(monkeypatch, tmp_path):
+    page = (DOCS / "settings.md").read_text(encoding="utf-8")
+    for name in Settings.model_fields:
+        assert page.count(f"\n| `LAB_{name.upper()}` | ") == 1, name
+    assert "| `LAB_MINIO_PORT` | `9000` | S3 API of MinIO |" in page
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("LAB_MINIO_PORT", "9999")
+    assert reference.pages()[DOCS / "settings.md"] == page
+
+
+def test_what_never_ran_is_told_in_one_place():
+    readme = GUIDES[0].read_text(encoding="utf-8")
+    assert "](docs/platforms.md)" in readme
+    assert not re.search(r"(?:not|never|Not|Never) (?:been )?(?:run|ran)\b", readme)

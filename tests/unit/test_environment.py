@@ -105,9 +105,9 @@ def test_every_place_names_the_same_pythons():
     assert PROJECT["requires-python"] == ">={}.{},<3.{}".format(*oldest, after)
     ci = (REPOSITORY / ".github" / "workflows" / "ci.yml").read_text()
     assert re.search(r"python: \[(.*)\]", ci)[1].replace('"', "").split(", ") == wanted
-    readme = (REPOSITORY / "README.md").read_text()
-    assert f"Python {wanted[0]} to {wanted[-1]}," in readme
-    assert f"No Python {pythons()} there" in readme
+    assert f"Python {wanted[0]} to {wanted[-1]}," in (REPOSITORY / "README.md").read_text()
+    platforms = (REPOSITORY / "docs" / "platforms.md").read_text()
+    assert f"No Python {pythons()} there" in platforms
 
 
 def test_on_macos_the_python_without_wheels_is_not_used():

@@ -18,6 +18,7 @@ suppress_warnings = ["myst.header"]  # the glossary has terms, and no chapters
 # GitHub's anchors, so that one link serves there and here.
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
+smartquotes = False  # it would make a dash of the two hyphens of an option
 
 html_theme = "furo"
 html_static_path = ["static"]

@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.osutil import relative_uri
 
-TITLES = {"README": "Set-up and commands"}  # its own title is that of the front page
+TITLES = {"README": "Overview and set-up"}  # its own title is that of the front page
 LESSONS, DEMOS = "solutions/", "notebooks/demos/"
 _LEARNERS = re.compile(r"(\]\((?:\.\./)*)notebooks/(\d\d_\w+\.ipynb)")
 _TO_NOTEBOOK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(\w[\w/-]*\.ipynb)(?:#[^)]*)?\)")
