@@ -90,7 +90,7 @@ def _typed(param) -> str:
 
 
 def _sections() -> Iterator[str]:
-    """A table per section of the settings' source; a comment begins a section."""
+    """A table per section of the settings' source; a comment is its heading, with a note."""
     title, rows = "", []
     for line in inspect.getsource(Settings).splitlines():
         comment = re.fullmatch(r"    # (.+)", line)
@@ -105,7 +105,10 @@ def _sections() -> Iterator[str]:
 
 def _section(title: str, rows: list[str]) -> Iterator[str]:
     if rows:
-        yield f"## {title}"
+        heading, _, note = title.partition(": ")
+        yield f"## {heading}"
+        if note:
+            yield f"{note[0].upper()}{note[1:]}."
         yield "\n".join(["| variable | default | what it is |", "|---|---|---|", *rows])
 
 

@@ -4,7 +4,7 @@ function makeAccessible() {
     caption.setAttribute("aria-level", "2");
   }
   // What scrolls sideways can be reached, and so scrolled, with the keyboard.
-  for (const part of document.querySelectorAll("pre, .output, .table-wrapper")) {
+  for (const part of document.querySelectorAll("pre, .output, .table-wrapper, p:has(> img)")) {
     if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
   }
 }
