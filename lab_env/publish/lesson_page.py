@@ -33,16 +33,18 @@ def photograph() -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": 900}, color_scheme="light")
         page.goto(PAGE.as_uri())
-        first, last = (
-            page.locator(".cell", has_text=text).last.bounding_box() for text in (BEGIN, END)
+        cells = (page.locator(".cell", has_text=text).last for text in (BEGIN, END))
+        first, last = (cell.bounding_box() for cell in cells)
+        assert first and last  # both are visible
+        photo = page.screenshot(
+            full_page=True,
+            clip={
+                "x": first["x"] - MARGIN,
+                "y": first["y"] - MARGIN,
+                "width": first["width"] + 2 * MARGIN,
+                "height": last["y"] + last["height"] - first["y"] + 2 * MARGIN,
+            },
         )
-        part = {
-            "x": first["x"] - MARGIN,
-            "y": first["y"] - MARGIN,
-            "width": first["width"] + 2 * MARGIN,
-            "height": last["y"] + last["height"] - first["y"] + 2 * MARGIN,
-        }
-        photo = page.screenshot(full_page=True, clip=part)
         browser.close()
     Image.open(BytesIO(photo)).quantize(COLOURS).save(PICTURE, optimize=True)
 

@@ -35,21 +35,15 @@ def draw_board(board: pd.DataFrame) -> str:
     return svg(figure)
 
 
-def draw_tour(width: float = 6.4, height: float = 3.0, titled: bool = True) -> str:
-    """How fresh each sink was in the recorded tour, and what the ledger said of it.
-
-    Args:
-        width: inches.
-        height: inches.
-        titled: whether the summary stands above it.
+def draw_tour() -> str:
+    """Draw how fresh each sink was in the recorded tour, below the ledger's verdict on it.
 
     Returns:
         An `<svg>` element: the share of events that readers could see, over the seconds since each
         was sent.
     """
     tour = recorded_tour()
-    title = summarize(tour) if titled else ""
-    figure, axes = new_chart(title, "seconds since the event was sent", "visible, %", width, height)
+    figure, axes = new_chart(summarize(tour), "seconds since the event was sent", "visible, %")
     plot_freshness(axes, tour["freshness_quantiles"])
     return svg(figure)
 
