@@ -19,7 +19,7 @@ FILES = {
     "README.md": "# Set-up\n\n"
     "Begin: [one](notebooks/01_one.ipynb), [two](notebooks/02_two.ipynb).\n",
     "docs/README.md": "# The course\n\nFor you.\n\n## Learn\n\n[Set-up](../README.md)\n",
-    "CONTRIBUTING.md": "# Contributing\n\nSee the [front page](README.md).\n",
+    "CONTRIBUTING.md": "# Contributing\n\nSee the [front page](README.md), or type --all.\n",
     "docs/glossary.md": "# Glossary\n\n### file group\n\nLessons 01 and 02 have 03 of it.\n",
 }
 PYTHON = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}

@@ -127,6 +127,17 @@ def test_a_player_steps_without_a_kernel(browser, course_index):
     assert step.inner_text().startswith("Step 2 of 2")
 
 
+def test_on_a_phone_the_drawing_of_the_front_page_keeps_a_size_to_read_and_scrolls(
+    browser, course_index
+):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(course_index.replace("index", "docs/README"))
+    drawing = page.locator("p > img").first
+    assert drawing.bounding_box()["width"] >= 600
+    assert drawing.evaluate("e => e.parentElement.scrollWidth > e.parentElement.clientWidth")
+    assert drawing.evaluate("e => e.parentElement.tabIndex") == 0  # the keyboard scrolls it
+
+
 @pytest.fixture(scope="module")
 def axe() -> str:
     """The source of axe-core, fetched once."""

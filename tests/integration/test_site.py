@@ -124,6 +124,10 @@ def test_code_other_numbers_and_the_lesson_itself_are_no_links(site):
     assert ">03</a>" not in text_of(site, "docs/glossary.html")
 
 
+def test_an_option_in_a_text_keeps_its_two_hyphens(site):
+    assert "type --all." in text_of(site, "CONTRIBUTING.html")
+
+
 def test_instructors_notes_are_marked_off(site):
     lesson = text_of(site, "solutions/01_one.html")
     assert re.search(r'<div class="instructor[^"]*">\s*<p><em>For instructors', lesson)
