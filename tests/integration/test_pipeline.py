@@ -142,7 +142,7 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
     wait_until(lambda: any(map(is_compaction, lab.files(lab.path(FOLDERS["mor"])))))
     assert_reconciles(lab, spark)
     assert_minutes_equal_a_batch(lab, spark)
-    assert_reset_is_quick_and_leaves_others_alone(services, lab, spark)
+    assert_reset_leaves_others_alone(services, lab, spark)
 
 
 def assert_minutes_equal_a_batch(lab: Lab, spark) -> None:
@@ -154,7 +154,7 @@ def assert_minutes_equal_a_batch(lab: Lab, spark) -> None:
     assert len(streamed) > 1 and streamed == sorted(twin.collect())
 
 
-def assert_reset_is_quick_and_leaves_others_alone(services, lab: Lab, spark) -> None:
+def assert_reset_leaves_others_alone(services, lab: Lab, spark) -> None:
     """Reset a lab with its tables, checkpoints and a running writer, beside another lesson."""
     other = Lab("97", services)
     reset_lesson("97")
@@ -165,9 +165,7 @@ def assert_reset_is_quick_and_leaves_others_alone(services, lab: Lab, spark) -> 
     assert writer.state()["state"] == "running"
     family = writer.processes()
 
-    began = time.monotonic()
     cleared = reset_lesson(lab.lesson)
-    assert time.monotonic() - began < allowed(20)
     assert cleared["objects"] > 50
     assert (cleared["topics"], cleared["ledgers"], cleared["writers"]) == (1, 1, 1)
     assert lab.files(lab.base) == [] and lab.ledger().frame().empty
