@@ -39,6 +39,7 @@ STARTING = "the start"
 # Messages per batch and query. With the four queries and a backlog of 500,000 it took 252 processor
 # seconds, half as many 319, with the same memory (one run each, beside other work).
 MAX_OFFSETS = 100_000
+MOST_BYTES = 8_000_000  # of progress.jsonl: some 10,000 batches
 START_SECONDS = 180.0  # session, first tables and first batches, on a busy machine
 
 
@@ -119,8 +120,11 @@ class ProgressLog:
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
-        self._log_order = _log_order(folder / "progress.jsonl")
-        self._progress = (folder / "progress.jsonl").open("a", buffering=1)
+        self._path = folder / "progress.jsonl"
+        self._log_order = _log_order(self._path)
+        self._progress = self._path.open("a", buffering=1)
+        if self._progress.tell() and not self._path.read_bytes().endswith(b"\n"):
+            self._progress.write("\n")  # a crash has torn the last line
         self._state = folder / "state.json"
         self._newest: dict[str, tuple[int, str]] = {}
         self._heard = {STARTING: clock()}
@@ -182,9 +186,23 @@ class ProgressLog:
             self._left_open.pop(name, None)  # it is the first that a query does
             batch = _short(progress)
             self._progress.write(json.dumps(batch) + "\n")
+            if self._progress.tell() > MOST_BYTES:
+                self._drop_older_half()
             self._warn_of(batch)
             if name == "changes":
                 self._log_order.check(batch["batch"], batch.get(changes.LOG_ENDS, {}))
+
+    def _drop_older_half(self) -> None:
+        """Keep the newer lines, and the one with the furthest position in a database's log."""
+        lines = self._path.read_text().splitlines(keepends=True)
+        older, newer = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+        position = self._log_order.furthest["position"]
+        furthest = [line for line in older if position and position in line][-1:]
+        shorter = self._path.with_suffix(".new")
+        shorter.write_text("".join([*furthest, *newer]))
+        shorter.replace(self._path)
+        self._progress.close()
+        self._progress = self._path.open("a", buffering=1)
 
     def _warn_of(self, batch: dict) -> None:
         """Print one line, into the writer's log, when fields are dropped for the first time."""
@@ -254,15 +272,22 @@ def _short(progress: dict) -> dict:
     }
 
 
+def noted_batches(progress: Path) -> list[dict]:
+    """The batches in a writer's `progress.jsonl`, without a line that is torn or half written."""
+    batches = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in progress.read_text().splitlines():
+            with contextlib.suppress(ValueError):
+                batches.append(json.loads(line))
+    return batches
+
+
 def _log_order(progress: Path) -> changes.LogOrder:
     """Where the log of a database stood in the last run of a writer."""
     order = changes.LogOrder()
-    with contextlib.suppress(FileNotFoundError), progress.open() as lines:
-        for line in lines:
-            with contextlib.suppress(ValueError):  # of a line that a crash has torn
-                if '"sink": "changes"' in line:
-                    batch = json.loads(line)
-                    order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
+    for batch in noted_batches(progress):
+        if batch["sink"] == "changes":
+            order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
     return order
 
 
