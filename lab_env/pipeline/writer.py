@@ -414,11 +414,10 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
         guard.drop_unmade(endpoints, table)
     guard.check_clock(endpoints, table, job.java_options)
     # Where several jobs write a table, Hudi wants each of its streams to be named.
-    named = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}
+    claimed = guard.claim_table(endpoints, table, path, settings().cores, job.replay)
     locked = options.shared(job.lock, table) if job.lock else {}
-    cluster = guard.bucket_options(endpoints, table, settings().cores)
-    cluster |= options.reachable(settings().spark_driver_ports)
-    return cluster | job.hudi | locked | named
+    reachable = options.reachable(settings().spark_driver_ports)
+    return claimed | reachable | job.hudi | locked
 
 
 def _failed(job: Job, progress_log: ProgressLog, query) -> int:
