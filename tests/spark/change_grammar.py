@@ -187,7 +187,8 @@ def _decimal(rng: Random, change: Change) -> None:
     odd = ("NAN", "NaN", "POSITIVE_INFINITY", "Infinity", "-inf", "", " 1", "1\n", "1_0", "1,5")
     odd += (rng.choice(OTHER_DIGITS)[:3], f"1{rng.choice(SPACES)}", "9" * 5000, *BAD_NUMBERS)
     column = _some(rng, "DECIMAL")
-    value = spelled(rng, rng.choice((text, text, text, rng.choice(odd))), 0.05)
+    bound = rng.choice(("9999999999", "10000000000")) + rng.choice(("", ".0", ".99"))
+    value = spelled(rng, rng.choice((text, text, bound, rng.choice(odd))), 0.05)
     change.image().put(column, value)
 
 
