@@ -18,19 +18,19 @@ AMOUNTS = (
 MOVED = tuple(f"internal.metrics.{what}." for what in ("input", "output", "shuffle"))
 
 
-def heartbeat_seconds(patience: float) -> float:
-    """How often to look at running tasks while a watchdog is patient: Spark's 10 s, or more often.
+def heartbeat(patience: float) -> dict[str, str]:
+    """The option that has running tasks report several times while a watchdog is patient.
 
     Args:
         patience: seconds without progress after which a query counts as hung.
     """
-    return min(10.0, patience / 5)
+    seconds = min(10.0, patience / 5)  # Spark's default is 10 s, too long for a short patience
+    return {"spark.executor.heartbeatInterval": f"{seconds * 1000:.0f}ms"}
 
 
-def heartbeat(patience: float) -> dict[str, str]:
-    """The option that has running tasks report so often."""
-    milliseconds = heartbeat_seconds(patience) * 1000
-    return {"spark.executor.heartbeatInterval": f"{milliseconds:.0f}ms"}
+def look_seconds(patience: float) -> float:
+    """How often to look at the tasks: a look later is a movement noticed later."""
+    return min(10.0, patience / 15)
 
 
 class Tasks:

@@ -27,7 +27,7 @@ from lab_env.errors import LabError
 from lab_env.jvm import explained, memory_use
 from lab_env.pipeline import changes, guard, landing, options, parsing, session, sinks
 from lab_env.pipeline.checkpoint import Batch, open_batch, still_open
-from lab_env.pipeline.tasks import Tasks, heartbeat, heartbeat_seconds
+from lab_env.pipeline.tasks import Tasks, heartbeat, look_seconds
 from lab_env.pipeline.topic import StartAgain, Topic, TopicWatch
 from lab_env.settings import Endpoints, settings
 from lab_env.shop.kafka_client import spark_options
@@ -336,7 +336,7 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
     while not stop.is_set() and any(query.isActive for query in queries):
         _note_progress(progress_log, queries)
         if time.monotonic() >= next_look:  # some hundred calls into the JVM
-            next_look = time.monotonic() + heartbeat_seconds(job.stall_seconds)
+            next_look = time.monotonic() + look_seconds(job.stall_seconds)
             for sink in tasks.went_on():
                 progress_log.went_on(sink)
         if source and source.error:
