@@ -11,7 +11,7 @@ from lab_env.shop.events import encode
 from lab_env.shop.kafka_client import confluent_options
 
 COPIES = 5  # of each message, spread over the partitions
-HOURS = 1  # of the shop's time between two events of many dates
+HOURS = 2  # of the shop's time between two events of many dates
 
 
 def send_odd_messages(group: Group) -> str:

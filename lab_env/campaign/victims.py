@@ -32,7 +32,7 @@ SERVICES = {"store": "minio", "broker": "kafka"}
 ALIGNED_SECONDS = 90.0  # the longest wait for a request of the wanted class
 FULL_SECONDS = 15.0  # how long the store has no room
 ERRORS = 3  # answers 503 in a row
-LONG_BATCH_PATIENCE = 10.0  # seconds
+LONG_BATCH_PATIENCE = 20.0  # seconds
 MORE_EVENTS = 200  # that a fault could lose
 GUARDS = ("Next step: put the right", "Next step: set the clock right")  # what the guard says
 CLOCK_BACK = "-Duser.timezone=America/New_York"  # five hours behind UTC, which all others have

@@ -138,8 +138,7 @@ def _claim(endpoints: Endpoints, job: argparse.Namespace, base: str, sink: str) 
     table, path = table_path(base, sink), checkpoint_path(base, sink)
     guard.drop_unmade(endpoints, table)
     guard.check_clock(endpoints, table, "")
-    identifier = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path)}
-    return guard.bucket_options(endpoints, table, job.cores) | identifier
+    return guard.claim_table(endpoints, table, path, job.cores)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

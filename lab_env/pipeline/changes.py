@@ -168,7 +168,7 @@ class LogOrder:
     """
 
     def __init__(self) -> None:
-        self.furthest = NOWHERE
+        self.furthest: dict = NOWHERE
 
     def check(self, batch: int, ends: dict) -> None:
         """Compare a batch with all before it.

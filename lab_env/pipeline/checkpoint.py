@@ -178,25 +178,29 @@ def batch_numbers(names: set[str], folder: str) -> set[int]:
 
 
 def offsets_in(file: bytes) -> dict[int, int]:
-    """The offsets in a file of a checkpoint: its last line is their JSON.
-
-    Args:
-        file: the content of `offsets/N` or `sources/0/0`.
-
-    Returns:
-        Partition to offset, of the only topic.
+    """`topic_offsets` of a file's content.
 
     Raises:
         LabError: the file is damaged, or the stream does not read one Kafka topic.
     """
     try:
-        last_line = file.decode().splitlines()[-1]
-        topics = json.loads(last_line[last_line.index("{") :])
-    except (ValueError, IndexError):
+        return topic_offsets(file.decode())
+    except ValueError:
         raise LabError(
-            f"A file of offsets in this checkpoint is damaged: {file[:60]!r}.",
-            "put back the checkpoint's last good copy.",
+            "A file of offsets in this checkpoint is damaged, or its stream does not read one Kafka"
+            f" topic: {file[:60]!r}.",
+            "put back the checkpoint's last good copy, if it is damaged.",
         ) from None
-    if len(topics) != 1 or not isinstance(next(iter(topics.values())), dict):
-        raise LabError("This stream does not read one Kafka topic.")
-    return {int(partition): offset for partition, offset in next(iter(topics.values())).items()}
+
+
+def topic_offsets(text: str) -> dict[int, int]:
+    """Partition to offset in a checkpoint's file `offsets/N` or `sources/0/0`.
+
+    Raises:
+        ValueError: its last line is not the JSON of one topic's offsets.
+    """
+    (last_line,) = text.splitlines()[-1:]
+    (offsets,) = json.loads(last_line[last_line.index("{") :]).values()
+    if not isinstance(offsets, dict):
+        raise ValueError(f"no offsets of a topic: {offsets!r}")
+    return {int(partition): offset for partition, offset in offsets.items()}

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from zoneinfo import ZoneInfo
 
 from lab_env import store
@@ -82,20 +83,6 @@ class Checkpoint:
     done: int = NONE
 
 
-def bucket_options(endpoints: Endpoints, table: str, cores: int) -> dict[str, str]:
-    """The options with a table's number of buckets.
-
-    A new table gets a bucket for each core, two at least; one that is there keeps what it has.
-
-    Args:
-        endpoints: where the store is.
-        table: its path, `s3a://...`.
-        cores: of all executors.
-    """
-    known = table_receipt(endpoints, table)
-    return options.buckets(known.buckets if known else max(options.DEFAULT_BUCKETS, cores))
-
-
 def table_receipt(endpoints: Endpoints, table: str, stream: str = "") -> Receipt | None:
     """The newest batch in a table's complete commits; None without a table or a streaming commit.
 
@@ -123,13 +110,15 @@ def newest_receipt(commits: Iterable[list[Receipt]], stream: str) -> Receipt | N
         commits: their receipts, the newest commit first; read no further than needed.
         stream: the id of its checkpoint; empty for any.
     """
-    others: dict[bool, Receipt] = {}
-    for receipts in commits:
-        for receipt in receipts:
-            if not stream or receipt.family == stream:
-                return receipt
-            others.setdefault(receipt.family == DEFAULT_IDENTIFIER, receipt)
-    return others.get(True, others.get(False))
+    nameless = other = None
+    for receipt in chain.from_iterable(commits):
+        if not stream or receipt.family == stream:
+            return receipt
+        if receipt.family == DEFAULT_IDENTIFIER:
+            nameless = nameless or receipt
+        else:
+            other = other or receipt
+    return nameless or other
 
 
 def _writes(endpoints: Endpoints, table: str) -> Iterator[Commit]:
@@ -168,7 +157,9 @@ def read_state(endpoints: Endpoints, path: str) -> Checkpoint:
     return Checkpoint(query.get("id", ""), planned, done)
 
 
-def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = False) -> str:
+def claim_table(
+    endpoints: Endpoints, table: str, path: str, cores: int, replay: bool = False
+) -> dict[str, str]:
     """Check that a checkpoint belongs to its table, and name the stream.
 
     A stream that has no checkpoint yet gets the file with its query's id, which Spark then keeps.
@@ -177,11 +168,13 @@ def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = Fals
         endpoints: where the store is.
         table: the Hudi table that the stream writes, `s3a://...`.
         path: its `checkpointLocation`.
+        cores: of all executors. A new table gets as many buckets, two at least; one that is there
+            keeps what it has.
         replay: let a stream whose checkpoint does not belong to the table write all that it reads,
             under a new identifier.
 
     Returns:
-        The identifier that the stream must write under.
+        Options of the sink: the stream's identifier, and the table's number of buckets.
 
     Raises:
         Refused: the checkpoint does not belong to the table, or its metadata table is damaged.
@@ -189,11 +182,12 @@ def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = Fals
     _check_metadata(endpoints, table)
     known = read_state(endpoints, path)
     state = known if known.id else replace(known, id=str(uuid.uuid4()))
-    receipt = table_receipt(endpoints, table, state.id)
+    receipt = table_receipt(endpoints, table, known.id)
     identifier = identify(state, receipt, table, path, replay)
     if not known.id:
         _write_id(endpoints, path, state.id)
-    return identifier
+    number = receipt.buckets if receipt else max(options.DEFAULT_BUCKETS, cores)
+    return options.buckets(number) | {IDENTIFIER: identifier}
 
 
 def identify(

@@ -120,7 +120,7 @@ class Writer:
         return told
 
     def progress(self) -> pd.DataFrame:
-        """The committed batches.
+        """The committed batches; of a writer that has run for long only the newer ones.
 
         Returns:
             One row per batch: sink, batch, started (UTC), rows, seconds, start_offsets and
@@ -130,12 +130,9 @@ class Writer:
         """
         columns = ["sink", "batch", "started", "rows", "seconds", "start_offsets", "end_offsets"]
         columns += ["unknown_events", "unknown_fields"]
-        with contextlib.suppress(FileNotFoundError):
-            lines = (self.folder / "progress.jsonl").read_text().splitlines()
-            rows = [json.loads(line) for line in lines if line.endswith("}")]
-            frame = pd.DataFrame(rows, columns=[*columns, "durations_ms"])
-            return frame.drop_duplicates(["sink", "batch"], keep="last", ignore_index=True)
-        return pd.DataFrame(columns=columns)
+        batches = process.noted_batches(self.folder / "progress.jsonl")
+        frame = pd.DataFrame(batches, columns=[*columns, "durations_ms"])
+        return frame.drop_duplicates(["sink", "batch"], keep="last", ignore_index=True)
 
     def committed(self, endpoints: Endpoints) -> dict[str, dict[int, int]]:
         """How far each sink has read, from its checkpoint in the object store.

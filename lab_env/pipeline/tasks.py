@@ -28,6 +28,11 @@ def heartbeat(patience: float) -> dict[str, str]:
     return {"spark.executor.heartbeatInterval": f"{seconds * 1000:.0f}ms"}
 
 
+def look_seconds(patience: float) -> float:
+    """How often to look at the tasks: a look later is a movement noticed later."""
+    return min(10.0, patience / 15)
+
+
 class Tasks:
     """The tasks of streaming queries, each of which has a scheduler pool of its own.
 

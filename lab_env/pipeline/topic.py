@@ -22,6 +22,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lab_env.pipeline import hadoop
+from lab_env.pipeline.checkpoint import topic_offsets
 from lab_env.pipeline.guard import ERASED_RETURN, REPLAY, Refused
 
 NOTE = "topic.json"  # in a checkpoint; Spark passes over it
@@ -261,9 +262,7 @@ def offsets_of(spark: SparkSession, path: str, folder: str) -> dict[int, int] | 
     number = hadoop.newest(spark, f"{path}/{folder}")
     if number == hadoop.NONE:
         return None
-    last_line = hadoop.read(spark, f"{path}/offsets/{number}").splitlines()[-1]
-    (offsets,) = json.loads(last_line).values()
-    return {int(partition): offset for partition, offset in offsets.items()}
+    return topic_offsets(hadoop.read(spark, f"{path}/offsets/{number}"))
 
 
 def check_id(topic: str, path: str, known: str, found: str) -> None:

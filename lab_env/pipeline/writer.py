@@ -27,7 +27,7 @@ from lab_env.errors import LabError
 from lab_env.jvm import explained, memory_use
 from lab_env.pipeline import changes, guard, landing, options, parsing, session, sinks
 from lab_env.pipeline.checkpoint import Batch, open_batch, still_open
-from lab_env.pipeline.tasks import Tasks, heartbeat
+from lab_env.pipeline.tasks import Tasks, heartbeat, look_seconds
 from lab_env.pipeline.topic import StartAgain, Topic, TopicWatch
 from lab_env.settings import Endpoints, settings
 from lab_env.shop.kafka_client import spark_options
@@ -39,6 +39,7 @@ STARTING = "the start"
 # Messages per batch and query. With the four queries and a backlog of 500,000 it took 252 processor
 # seconds, half as many 319, with the same memory (one run each, beside other work).
 MAX_OFFSETS = 100_000
+MOST_BYTES = 8_000_000  # of progress.jsonl: some 10,000 batches
 START_SECONDS = 180.0  # session, first tables and first batches, on a busy machine
 
 
@@ -119,8 +120,11 @@ class ProgressLog:
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
-        self._log_order = _log_order(folder / "progress.jsonl")
-        self._progress = (folder / "progress.jsonl").open("a", buffering=1)
+        self._path = folder / "progress.jsonl"
+        self._log_order = _log_order(self._path)
+        self._progress = self._path.open("a", buffering=1)
+        if self._progress.tell() and not self._path.read_bytes().endswith(b"\n"):
+            self._progress.write("\n")  # a crash has torn the last line
         self._state = folder / "state.json"
         self._newest: dict[str, tuple[int, str]] = {}
         self._heard = {STARTING: clock()}
@@ -182,9 +186,23 @@ class ProgressLog:
             self._left_open.pop(name, None)  # it is the first that a query does
             batch = _short(progress)
             self._progress.write(json.dumps(batch) + "\n")
+            if self._progress.tell() > MOST_BYTES:
+                self._drop_older_half()
             self._warn_of(batch)
             if name == "changes":
                 self._log_order.check(batch["batch"], batch.get(changes.LOG_ENDS, {}))
+
+    def _drop_older_half(self) -> None:
+        """Keep the newer lines, and the one with the furthest position in a database's log."""
+        lines = self._path.read_text().splitlines(keepends=True)
+        older, newer = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+        position = self._log_order.furthest["position"]
+        furthest = [line for line in older if position and position in line][-1:]
+        shorter = self._path.with_suffix(".new")
+        shorter.write_text("".join([*furthest, *newer]))
+        shorter.replace(self._path)
+        self._progress.close()
+        self._progress = self._path.open("a", buffering=1)
 
     def _warn_of(self, batch: dict) -> None:
         """Print one line, into the writer's log, when fields are dropped for the first time."""
@@ -254,15 +272,22 @@ def _short(progress: dict) -> dict:
     }
 
 
+def noted_batches(progress: Path) -> list[dict]:
+    """The batches in a writer's `progress.jsonl`, without a line that is torn or half written."""
+    batches = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in progress.read_text().splitlines():
+            with contextlib.suppress(ValueError):
+                batches.append(json.loads(line))
+    return batches
+
+
 def _log_order(progress: Path) -> changes.LogOrder:
     """Where the log of a database stood in the last run of a writer."""
     order = changes.LogOrder()
-    with contextlib.suppress(FileNotFoundError), progress.open() as lines:
-        for line in lines:
-            with contextlib.suppress(ValueError):  # of a line that a crash has torn
-                if '"sink": "changes"' in line:
-                    batch = json.loads(line)
-                    order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
+    for batch in noted_batches(progress):
+        if batch["sink"] == "changes":
+            order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
     return order
 
 
@@ -307,11 +332,13 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
     reading = source.says if source else ""
     ui = spark.sparkContext.uiWebUrl
     progress_log.running(job.sinks, job.stall_seconds, ui=ui, reading=reading)
-    tasks = Tasks(spark)
+    tasks, next_look = Tasks(spark), 0.0
     while not stop.is_set() and any(query.isActive for query in queries):
         _note_progress(progress_log, queries)
-        for sink in tasks.went_on():
-            progress_log.went_on(sink)
+        if time.monotonic() >= next_look:  # some hundred calls into the JVM
+            next_look = time.monotonic() + look_seconds(job.stall_seconds)
+            for sink in tasks.went_on():
+                progress_log.went_on(sink)
         if source and source.error:
             raise source.error
         failed = [query for query in queries if not query.isActive and query.exception()]
@@ -389,11 +416,10 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
         guard.drop_unmade(endpoints, table)
     guard.check_clock(endpoints, table, job.java_options)
     # Where several jobs write a table, Hudi wants each of its streams to be named.
-    named = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}
+    claimed = guard.claim_table(endpoints, table, path, settings().cores, job.replay)
     locked = options.shared(job.lock, table) if job.lock else {}
-    cluster = guard.bucket_options(endpoints, table, settings().cores)
-    cluster |= options.reachable(settings().spark_driver_ports)
-    return cluster | job.hudi | locked | named
+    reachable = options.reachable(settings().spark_driver_ports)
+    return claimed | reachable | job.hudi | locked
 
 
 def _failed(job: Job, progress_log: ProgressLog, query) -> int:

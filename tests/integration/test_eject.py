@@ -16,6 +16,7 @@ from importlib.metadata import distribution, version
 from pathlib import Path
 from threading import Thread
 
+import end_of_run
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -122,6 +123,7 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
         "SPARK_LOCAL_DIRS": str(tmp_path),  # a killed JVM leaves its copies of the jars
         "JAVA_TOOL_OPTIONS": " ".join(QUICK_COMPILER),  # of this test: its JVMs live for a minute
         "MAX_OFFSETS": "800",
+        end_of_run.VARIABLE: os.environ[end_of_run.VARIABLE],
     }
     for module in ("lab_env", "boto3", "pydantic"):
         found = python(project, "-c", f"import {module}", environment=environment)
