@@ -48,6 +48,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         # The lessons' kernel is that of this environment, whatever other kernels the user has.
         "JUPYTER_PREFER_ENV_PATH": "1",
         "JUPYTER_TOKEN": opened_by,
+        "PYTHONSTARTUP": str(SETTINGS / "startup.py"),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     }
     command = [
