@@ -58,6 +58,8 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         f"--ServerApp.port={port}",
         # Jupyter would hide the token in the address that it prints.
         "--ServerApp.log_level=WARN",
+        # Else each kernel warns in this terminal that what it sends could be read.
+        "--KernelManager.transport_encryption=auto",
         f"--ServerApp.root_dir={settings().work.parent}",
         f"--LabApp.default_url=/lab/tree/{notebook}",
         f"--LabApp.app_settings_dir={SETTINGS}",
