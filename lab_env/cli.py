@@ -133,10 +133,14 @@ def down(
 ) -> None:
     """Stop services, writers and live loads, but not JupyterLab."""
     from lab_env import services
+    from lab_env.jupyterlab.running import open_notebooks
     from lab_env.processes.state import home
 
     services.down(purge)
     out.print("Services, writers and live loads are stopped.")
+    if notebooks := open_notebooks():
+        out.print(escape(f"Still open, with a kernel each: {', '.join(notebooks)}."))
+        out.print("Their cells that need a service fail until: .venv/bin/lab up")
     if purge:
         out.print(escape(f"Removed from {home()}: {services.purged_contents()}."))
         for service in services.SERVICES.values():
