@@ -101,13 +101,7 @@ def differences(
 
 
 class _Rival:
-    """One process of writers.
-
-    Args:
-        number: from 0; the first creates the table.
-        table: its path.
-        environment: of the process.
-    """
+    """One process of writers."""
 
     def __init__(self, number: int, table: str, environment: dict[str, str]):
         self._name = f"campaign-rival-{number}"

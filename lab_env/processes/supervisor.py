@@ -170,15 +170,7 @@ def remove(name: str) -> None:
 
 
 def _command(done: str, method: str, name: str, *harmless: int, timeout: float = 20) -> None:
-    """Give a command about a program; without a supervisor there is nothing to do.
-
-    Args:
-        done: what the command does to the program, for the error.
-        method: of supervisord's API.
-        name: the program.
-        harmless: fault codes that are no failure of this command.
-        timeout: seconds to wait for the answer.
-    """
+    """Give a command about a program; without a supervisor there is nothing to do."""
     try:
         _call(method, name, timeout=timeout)
     except (FileNotFoundError, ConnectionRefusedError):
