@@ -207,7 +207,7 @@ def _check_bundle(cache):
     _report("bundle: checking its files")
     if damaged := damaged_files(cache):
         _fail(
-            f"The bundle in {cache} is damaged: {len(damaged)} files do not match its list.",
+            f"The bundle in {cache} is damaged: {len(damaged)} file(s) differ from its list.",
             "compare the archive's SHA-256 with the one lab bundle printed, unpack it again, "
             "then run: make setup",
             damaged[:8],

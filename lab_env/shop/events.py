@@ -48,8 +48,8 @@ REASONS = {
         "number"
     ),
     "truncated": "begins like a JSON object, but ends too early",
-    "too_deep": f"a value inside more than {MAX_DEPTH} objects and arrays, including the event itself",
-    "duplicate_key": "an object at any depth has two members with the same name, after resolving escapes",
+    "too_deep": f"a value inside more than {MAX_DEPTH} objects and arrays, the event included",
+    "duplicate_key": "an object at any depth has two members with one name, escapes resolved",
     "missing_key": "has no order_id",
     "null_key": "order_id is null or blank",
     "wrong_type": (
@@ -58,7 +58,7 @@ REASONS = {
         "more; its value counts: 1.25e1 and 12.500 are 12.50"
     ),
     "missing_field": "another field of the event is missing, null or blank",
-    "control_character": "an event_id, order_id, customer_id or product_id contains one (Unicode's Cc)",
+    "control_character": "an event_id, order_id, customer_id or product_id has one (Unicode's Cc)",
     "unknown_op": "op is not one of `OPS`",
     "unknown_status": "status is not one of `STATUSES`",
     "negative_amount": "the amount is less than zero (-0.0 is zero)",
@@ -73,8 +73,8 @@ REASONS = {
         "before 2020 or after the day of order_ts"
     ),
     "impossible_record_time": (
-        "Kafka's own timestamp of the record is not between 2020 and 2099, so the "
-        "event's times cannot be checked: a producer may have set it in seconds (Spark itself fails on "
+        "Kafka's own timestamp of the record is not between 2020 and 2099, so the event's "
+        "times cannot be checked: a producer may have set it in seconds (Spark itself fails on "
         "nanoseconds, which Kafka 4 refuses)"
     ),
 }
