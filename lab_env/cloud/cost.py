@@ -130,7 +130,7 @@ def table(stream: str = "msk", host: bool = True) -> list[tuple[str, str, str]]:
     """
     short, long = (bill(hours, stream, host) for hours in (AFTERNOON, MONTH))
     rows = [(a.part, _amount(a.usd), _amount(b.usd)) for a, b in zip(short, long, strict=True)]
-    return [*rows, ("Total", _amount(total(short)), _amount(total(long)))]
+    return [*rows, ("All of it", _amount(total(short)), _amount(total(long)))]
 
 
 def _amount(usd: float) -> str:

@@ -202,7 +202,7 @@ def test_the_page_shows_each_figure_and_what_is_inconclusive():
     assert all(rule[:40] in html for rule in report["rules"])
     assert "worthless.</p>" in page({"problems": ["point: 3 is not 4"]})
     grown = page({"problems": [], "growth": recorded.delivered("growth")})
-    assert grown.count("<svg") == 1 and "How cost grows" in grown
+    assert grown.count("<svg") == 1 and "Growth of cost" in grown
 
 
 def test_a_frame_has_a_row_for_each_metric_asked_for():
