@@ -1,7 +1,7 @@
 """The pictures of the README's first screen, drawn from recorded runs by the course's own code.
 
-An SVG that a code host shows is an image: no style sheet, font or script from outside reaches it.
-So each has its own background, in light and dark, and holds the drawing of the notebook as HTML.
+An SVG that a code host shows is an image: it cannot load a style sheet, font or script. So each has
+its own background, in light and dark, and contains the notebook's drawing as HTML.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from lab_env.xray.drawing import as_html
 
 FOLDER = REPOSITORY / "docs" / "images"
 TYPES = {"COPY_ON_WRITE": "Copy-on-Write", "MERGE_ON_READ": "Merge-on-Read"}
-# Of the X-ray only the timeline and the files; a first screen has no room for its lists.
+# Only the X-ray's timeline and files; a first screen has no room for its lists.
 FILES_ALONE = """
 .picture .xray { padding: 0; }
 .picture .xray .grid { margin: 0; }
@@ -32,12 +32,12 @@ class Picture:
     """One picture.
 
     Args:
-        name: its file's, without the ending.
-        alt: what it shows, for who does not see it; the README says the same.
+        name: of its file, without the extension.
+        alt: text for readers who cannot see it; the README has the same.
         caption: its first line.
-        source: where and when it was recorded.
+        source: place and time of the recording.
         width: pixels.
-        height: pixels; what is lower is cut.
+        height: pixels; anything lower is cut off.
         body: the drawing, as XHTML.
         style: CSS for this picture alone.
     """
@@ -53,12 +53,12 @@ class Picture:
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """Path of its file."""
         return FOLDER / f"{self.name}.svg"
 
     @property
     def svg(self) -> str:
-        """The content of its file."""
+        """Content of its file."""
         return render("publish/picture.svg.j2", **vars(self)) + "\n"
 
 
@@ -77,14 +77,14 @@ def pictures() -> list[Picture]:
 
 
 def xray(name: str, caption: str, table: Snapshot, source: str, width: int) -> Picture:
-    """The timeline and the files of a table."""
+    """Picture of a table's timeline and files."""
     files = ", ".join(_described(table, file) for file in table.files)
     alt = f"X-ray. {caption}. Its files: {files}."
     return Picture(name, alt, caption, source, width, 232, as_html(table), FILES_ALONE)
 
 
 def tour_chart() -> Picture:
-    """How fresh each sink was in the recorded tour, and what the ledger said."""
+    """Picture of each sink's freshness in the recorded tour, and the ledger's verdict."""
     tour = recorded_tour()
     caption = unescape(summarize(tour)).partition(": ")[2].replace("\n", " ")
     curves = "A curve per sink: the share of events visible, by seconds since sent"
@@ -95,7 +95,7 @@ def tour_chart() -> Picture:
 
 
 def exercise_card(source: str) -> Picture:
-    """A wrong answer of an exercise, and what its check says of the facts that it observed."""
+    """Picture of an exercise's wrong answer, and its check's message with the observed facts."""
 
     check = checks_of_lesson(LESSON)[EXERCISE]
 
@@ -119,7 +119,7 @@ def _described(table: Snapshot, file: DataFile) -> str:
 
 
 def drift() -> list[str]:
-    """The pictures whose file is missing or not what would be drawn now, by their name."""
+    """Names of the pictures whose file is missing or differs from the current drawing."""
     return [
         picture.name
         for picture in pictures()
@@ -128,7 +128,7 @@ def drift() -> list[str]:
 
 
 def draw_all() -> list[Path]:
-    """Write all pictures; returns their files."""
+    """Write all pictures; return their files."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     written = []
     for picture in pictures():

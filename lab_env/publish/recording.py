@@ -1,7 +1,7 @@
 """The recorded run behind the README's pictures: lesson 05 up to its first update.
 
-It keeps what `lab_env.hudi` reads of a table, and the facts that a check observed of a wrong
-answer. So today's drawing and today's check make the pictures, without services.
+It keeps the files that `lab_env.hudi` reads of a table, and the facts that a check observed of a
+wrong answer. So the current drawing and the current check make the pictures, without services.
 """
 
 import base64
@@ -33,10 +33,10 @@ MOMENTS = {"before": 'look("insert")', "after": 'look("update")'}
 
 
 class RecordedTable:
-    """A table's files as recorded: `lab_env.hudi.files.TableFiles` from a JSON object.
+    """Recorded files of a table: `lab_env.hudi.files.TableFiles` from a JSON object.
 
     Args:
-        record: as `record_table` returns it.
+        record: result of `record_table`.
     """
 
     def __init__(self, record: dict[str, Any]):
@@ -48,12 +48,12 @@ class RecordedTable:
         return self._record["sizes"]
 
     def read(self, key: str) -> bytes:
-        """The content of one of the files that the reader has read."""
+        """Content of a file that the reader has read."""
         return base64.b64decode(self._record["contents"][key])
 
 
 def record_table(files: TableFiles) -> dict[str, Any]:
-    """A table's listing, and the content of the files that `read_table` reads, for JSON."""
+    """Record a table's listing, and the content of the files that `read_table` reads, for JSON."""
     contents: dict[str, str] = {}
 
     class Watched:
@@ -72,12 +72,9 @@ def record_table(files: TableFiles) -> dict[str, Any]:
 
 
 def record(target: Path = RECORDING) -> Path:
-    """Run lesson 05 up to its update, in the lab, and keep what the pictures need.
+    """Run lesson 05 up to its update, in the lab, and write the file for the pictures.
 
-    The lesson's tables are made anew.
-
-    Args:
-        target: the file to write.
+    The lesson's tables are recreated.
 
     Returns:
         The file.
@@ -111,17 +108,17 @@ def recorded_run() -> dict[str, Any]:
 
 
 def recorded_table(moment: str, since: Snapshot | None = None) -> Snapshot:
-    """The table as it was `before` or `after` the update.
+    """The table `before` or `after` the update.
 
     Args:
         moment: one of `MOMENTS`.
-        since: an earlier snapshot; what is new since then is marked.
+        since: an earlier snapshot, to mark new files.
     """
     return read_table(RecordedTable(recorded_run()["tables"][moment]), since)
 
 
 def recorded_facts() -> TwoUpserts:
-    """What the check of exercise 05.1 observed of the exercise's first wrong answer."""
+    """Facts that the check of exercise 05.1 observed of the exercise's first wrong answer."""
     return TwoUpserts(**recorded_run()["facts"])
 
 
@@ -130,7 +127,7 @@ def _table_of(lab: Lab) -> dict[str, Any]:
 
 
 def _code_until(line: str) -> list[str]:
-    """The code cells of the worked lesson up to the one with that line."""
+    """Code cells of the worked lesson up to the one with that line."""
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     last = next(place for place, source in enumerate(code) if line in source)
