@@ -1,8 +1,8 @@
 """The worker process of one sink: `python -m lab_env.bench.worker SINK SPARK`.
 
-Each sink has its own process, which stays warm for all rounds, so its processor time is its own; so
-have `growth` and each table format. Each line of input is a task as a JSON object, each line of
-output its reply. The JVM's output goes to the log.
+Each sink has its own process, which stays warm for all rounds, so its processor time is its own;
+`growth` and each table format have one, too. Each line of input is a task as a JSON object, each
+line of output its reply. The JVM's output goes to the log.
 """
 
 import json

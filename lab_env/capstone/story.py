@@ -144,7 +144,7 @@ class Variant(ABC):
         return [event for event in events if event[self.entity] not in gone]
 
     def highest(self, field: str, events: Iterable[Event]) -> dict[tuple, Event]:
-        """Per key the event with the highest field, without deleted owners."""
+        """Event with the highest value of a field for each key, without deleted owners."""
         best: dict[tuple, Event] = {}
         for event in self.kept(events):
             key = self.key_of(event)

@@ -95,7 +95,7 @@ def pack_wheels(folder: Path, report_progress: Progress) -> Path:
         if (name, version) not in unpacked:
             raise LabError(
                 f"{name} {version} is not in {cache()}.",
-                "remove .venv, run: make setup   and then lab bundle again.",
+                "remove .venv, then run: make setup   (then lab bundle again)",
             )
         report_progress(f"wheels: {name}")
         wheel = _zip(unpacked[name, version], folder)

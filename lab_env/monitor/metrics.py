@@ -14,9 +14,9 @@ from lab_env.hudi.timeline import to_seconds
 METRICS = {
     "pipeline_watched": "Pipelines that the exporter watches.",
     "pipeline_up": "Whether this part of the pipeline could be read within the last 5 s.",
-    "pipeline_lag_messages": "Messages of the topic partition outside all committed batches.",
+    "pipeline_lag_messages": "Messages of the topic partition not yet in a committed batch.",
     "pipeline_expired_messages": "Messages that the topic dropped before they were read.",
-    "pipeline_oldest_unread_seconds": "Age of the oldest message outside all committed batches.",
+    "pipeline_oldest_unread_seconds": "Age of the oldest message not yet in a committed batch.",
     "pipeline_newest_message_seconds": "Age of the newest message in a committed batch.",
     "pipeline_clock_ahead_seconds": "How far the newest time read is ahead of this clock, or 0.",
     "pipeline_last_commit_seconds": "Time since the table's newest completed write of rows.",
@@ -57,7 +57,7 @@ class Position:
     """A query's reading position, from its checkpoint.
 
     Args:
-        offsets: topic partition to the offset of the first message outside all committed batches.
+        offsets: topic partition to the offset of the first message not yet in a committed batch.
         batch: number of the newest committed batch; None before the first.
     """
 

@@ -271,7 +271,7 @@ def drop_unmade(endpoints: Endpoints, table: str) -> None:
         table: its path, `s3a://...`.
     """
     prefix = store.key_of(table).rstrip("/") + "/"
-    if not any(store.list_objects(endpoints, prefix)):  # it passes over folders
+    if not any(store.list_objects(endpoints, prefix)):  # list_objects skips folder markers
         store.delete_prefix(endpoints, f"{prefix}.hoodie/", markers_only=True)
 
 

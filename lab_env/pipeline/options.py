@@ -174,7 +174,7 @@ DEMO_OPTIONS = {
     "hoodie.clean.automatic": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.upsert.shuffle.parallelism": "1",
-    # When a global index moves a row: by default 60 tasks in each of five steps.
+    # Tasks when a global index moves a row: Hudi's default is 60 in each of five steps.
     "hoodie.global.index.reconcile.parallelism": "1",
 }
 

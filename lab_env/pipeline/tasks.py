@@ -82,7 +82,7 @@ class Tasks:
             for task, (update, amount) in tasks.items():
                 if amount > self._of_tasks.get(task, 0):
                     moved.add((update._2(), update._3()))
-            # The driver, which has no tasks, sends heartbeats of its own.
+            # The driver, which has no tasks, sends its own heartbeats.
             if tasks:
                 self._of_tasks = {task: amount for task, (_, amount) in tasks.items()}
         return moved

@@ -130,10 +130,10 @@ def update_state(service: str, **values) -> None:
 
 
 def new_secret() -> str:
-    """Make a secret of 192 random bits, in characters that no renderer changes, so that a leak is
-    found.
+    """Make a secret of 192 random bits.
 
-    Markdown changes some of the URL-safe alphabet: two hyphens become a dash, for example.
+    It has only characters that no renderer changes, so that a search finds a leaked secret.
+    Markdown turns two hyphens into a dash, for example.
     """
     return token_hex(24)
 

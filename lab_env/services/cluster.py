@@ -168,7 +168,7 @@ class Cluster(Service):
     def missing_resources(self) -> str:
         """Report too little memory for it and its executors."""
         free = memory().available / 1e9
-        return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; {free:.1f} GB are"
+        return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; only {free:.1f} GB is"
 
     def diagnose(self) -> Iterator[Finding]:
         """Warn if there is too little memory for it."""

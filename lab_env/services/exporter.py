@@ -1,4 +1,4 @@
-"""The exporter measures the pipelines from outside, in a process of its own.
+"""The exporter measures the pipelines from outside, in its own process.
 
 A writer that is killed takes its own metrics with it. The exporter keeps running and reports how
 far behind the pipeline is.

@@ -145,7 +145,7 @@ class Prometheus(Service):
         free = shutil.disk_usage(cache()).free / 1e6
         if free >= needed:
             return ""
-        return f"{size_in_words(needed)} of disk must be free to build it; {free:.0f} MB are"
+        return f"{size_in_words(needed)} of disk must be free to build it; only {free:.0f} MB is"
 
     def clear(self, namespace: str) -> dict[str, int]:
         """Remove a lesson's rules, targets and series; an external server keeps its data."""

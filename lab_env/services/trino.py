@@ -131,7 +131,7 @@ class Trino(Service):
         """
         free = memory().available / 1e9
         if free < MEMORY:
-            return f"{MEMORY} GB of memory must be free; {free:.1f} GB are"
+            return f"{MEMORY} GB of memory must be free; only {free:.1f} GB is"
         return missing_disk(self.name)
 
     def links(self) -> dict[str, str]:

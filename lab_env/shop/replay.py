@@ -73,7 +73,7 @@ def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic:
         return
     done = max(place for place, send in enumerate(stream, 1) if send.send_id in earlier)
     anew = "`lab reset lab` clears it" if topic == default_topic() else "a new topic can take it"
-    go_on = f"; to go on after it: skip={done}, in the shell --skip {done}."
+    go_on = f"; to continue after it: skip={done}, in the shell --skip {done}."
     raise LabError(
         f"The topic {topic} already holds this part of the stream.",
         anew + (go_on if done < len(stream) else "."),

@@ -182,7 +182,7 @@ def _broker(lab: Lab) -> str:
 
 
 def _records(spark, lab: Lab, topic: str):
-    """Events sent, as a stream of more than one batch: the topic, or the landed files."""
+    """Read the load again, in several batches: from the topic, or from the landed files."""
     if settings().source == "kinesis":
         return landing.read_landing(spark, landing.landing_path(lab.base), maxFilesPerTrigger="5")
     limit = {"maxOffsetsPerTrigger": str(MINUTES_BATCH)}

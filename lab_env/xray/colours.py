@@ -5,7 +5,7 @@ Each colour's meaning is also given by a shape or a word.
 
 from lab_env.display.palette import AMBER, BLUE, GREY, PINK, SKY, VERMILION
 
-GREEN = "#00805E"  # the palette's, darkened: white text on it reads
+GREEN = "#00805E"  # the palette's, darkened so that white text is readable
 
 FILE = {"base": BLUE, "log": GREEN, "cdc": SKY}
 ACTION = {

@@ -268,8 +268,8 @@ def test_the_price_table_is_dated_and_complete():
     [
         ("get,", "got,", "must price each"),
         ("GB-month", "GB-day", "must be for GB-month"),
-        ("0.023", "cheap", "no price of storage"),
-        ("0.023", "nan", "no price of storage"),
+        ("0.023", "cheap", "not a valid price of storage"),
+        ("0.023", "nan", "not a valid price of storage"),
         ("us-east-1,2026-03", "us-east-1,", "no date or no source"),
     ],
 )

@@ -158,7 +158,7 @@ def test_without_promtool_the_next_step_is_to_start_prometheus(home, monkeypatch
 def test_no_disk_to_build_it_is_said_before_it_begins(home, monkeypatch):
     monkeypatch.setattr(prometheus, "_server", lambda: home / "nothing")
     monkeypatch.setattr(prometheus.shutil, "disk_usage", lambda path: SimpleNamespace(free=1e8))
-    assert "must be free to build it; 100 MB are" in Prometheus().missing_resources()
+    assert "must be free to build it; only 100 MB is" in Prometheus().missing_resources()
     monkeypatch.setattr(prometheus, "build_program", lambda *_: pytest.fail("it was built"))
     with pytest.raises(LabError, match="must be free to build it") as caught:
         Prometheus().fetch(lambda line: None)
