@@ -324,7 +324,7 @@ class _Run:
             "query KB": round(used.bucket.bytes_read / 1000),
         }
         if right and tuple(reply["answer"]) != right:
-            yield {"problem": f"the table answers {reply['answer']}, right is {right}"}
+            yield {"problem": f"the table answers {reply['answer']}, but {right} is right"}
         table = xray(self._bucket.endpoints, path)
         yield {
             "files": sum(len(part.files) for part in table.current),

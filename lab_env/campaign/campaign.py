@@ -200,7 +200,7 @@ def main(
     chosen = find_case(plan, case) if case else None
     if external := [s.title for s in services.SERVICES.values() if s.external and s.name in OWN]:
         raise LabError(
-            f"A campaign kills {' and '.join(external)}, but here they are not the lab's own.",
+            f"A campaign kills the lab's own servers; these are external: {', '.join(external)}.",
             "unset LAB_S3_ENDPOINT and LAB_KAFKA_BOOTSTRAP for the campaign.",
         )
     with exclusive(folder("campaign") / "lock"):

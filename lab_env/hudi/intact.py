@@ -105,7 +105,7 @@ def log_damage(content: bytes) -> str:
         (length,) = struct.unpack(">q", content[begin - LENGTH : begin])
         end = begin + length
         if length < LENGTH or end > len(content):
-            return f"block {number} should end at byte {end:,}, and the file has {len(content):,}"
+            return f"block {number} should end at byte {end:,}, but the file has {len(content):,}"
         (total,) = struct.unpack(">q", content[end - LENGTH : end])
         if total != length + len(MAGIC):
             return f"the two lengths of block {number} differ: {length:,} and {total:,}"
@@ -135,7 +135,7 @@ def _damage(
 ) -> Damage | None:
     written = recorded.get((file.partition, file.name))
     if written and written.size != file.size:
-        why = f"{file.size:,} bytes, and its commit recorded {written.size:,}"
+        why = f"{file.size:,} bytes, but its commit recorded {written.size:,}"
         return Damage(file.key, why)
     if file.kind == "log":
         why = log_damage(files.read(file.key))
@@ -165,4 +165,4 @@ def _missing(snapshot: Snapshot) -> Iterator[Damage]:
         for at, file in writes:
             if at >= newest and (file.partition, file.name) not in present:
                 key = f"{file.partition}/{file.name}" if file.partition else file.name
-                yield Damage(key, f"missing, and the commit {at} wrote it")
+                yield Damage(key, f"missing, but the commit {at} wrote it")

@@ -60,15 +60,15 @@ REASONS = {
     ),
     "not_an_envelope": "op and source are both absent or null",
     "other_table": (
-        "source.schema or source.table is there, not null, and not that of the expected table"
+        "source.schema or source.table is present, not null, and not that of the expected table"
     ),
     "truncate": "op is t: the table was emptied, and no row is named",
     "unknown_op": "op is not one of r (read by a snapshot), c, u, d",
     "no_log_position": (
         'source.sequence is not null, absent or a text like `["120","90"]` (the positions of the '
         "last commit and of the change itself, of up to 19 digits; each may be null; one space "
-        "after the comma is allowed); or it has no second position and source.lsn is no integer; "
-        "or one of them is not within 0 to 2^63 - 1"
+        "after the comma is allowed); or it has no second position and source.lsn is not an "
+        "integer; or one of them is not within 0 to 2^63 - 1"
     ),
     "no_row_image": "the image is not an object",
     "key_only": (
@@ -85,10 +85,9 @@ REASONS = {
         "of these as a member or as a name, at any depth, or a list of its bytes as integers"
     ),
     "wrong_type": (
-        "a value that is not null has not the form of its column, see `ORDERS` (an integer has no "
-        "point and no exponent); a DECIMAL(p,s) is "
-        "no decimal number (`129.90`, `1E+2`), or too large, or not a multiple of its last digit; "
-        "an INT or BIGINT is out of range"
+        "a value that is not null does not have the form of its column, see `ORDERS` (an integer "
+        "has no point and no exponent); a DECIMAL(p,s) is not a decimal number (`129.90`, `1E+2`), "
+        "or too large, or not a multiple of its last digit; an INT or BIGINT is out of range"
     ),
     "wrong_partition": "partition_date is not a day in the form `2026-11-21`: it names a folder",
     "impossible_timestamp": (

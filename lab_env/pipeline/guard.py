@@ -46,7 +46,7 @@ class Refused(LabError):
 
 @dataclass(frozen=True)
 class Receipt:
-    """Stream data in a table's newest streaming commit.
+    """Stream, batch and buckets recorded in a table's newest streaming commit.
 
     Args:
         identifier: of the stream.
@@ -69,7 +69,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Stream data in a checkpoint.
+    """Batch numbers and query id of a checkpoint.
 
     Args:
         id: of the query; empty if there is none yet.

@@ -204,7 +204,7 @@ class Writer:
                 )
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"The writer {self.name} did not get there in {seconds:.0f} s: {what}.",
+                    f"The writer {self.name} timed out after {seconds:.0f} s, before {what}.",
                     f"read its log: lab logs {self.name}",
                     supervisor.log_tail(self.name),
                 )

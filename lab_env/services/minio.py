@@ -176,7 +176,7 @@ def _ensure_bucket(client, create: bool) -> None:
         if error.response["Error"]["Code"] != "404":
             raise
         if not create:
-            # Buckets cost money, and their defaults may leave data public.
+            # A bucket costs money, and its owner decides its settings.
             raise NotReady(
                 f"it has no bucket {bucket}; create it there, or choose another"
             ) from None
