@@ -28,9 +28,7 @@ def fetch_archive(name: str, report_progress: Progress = print) -> None:
     if target.is_dir():
         return
     if missing := missing_disk(name):
-        raise LabError(
-            f"{name} cannot be fetched: {missing}.", "free some space, then run: make setup"
-        )
+        raise LabError(f"To fetch {name}, {missing}.", "free some space, then run: make setup")
     report_progress(f"{name}: {size_in_words(pin['megabytes'])} to fetch, once")
     partial = partial_folder(target.name)
     extension, coordinates = pin["extension"], pin["coordinates"]
