@@ -1,4 +1,4 @@
-"""Examines this machine and this lab, and says how to fix what is wrong."""
+"""Examine this machine and this lab, and say how to fix what is wrong."""
 
 import os
 import shutil
@@ -32,9 +32,9 @@ COMFORTABLE_DISK, LEAST_DISK = 5, 1  # gigabytes
 
 
 def run_checks() -> list[Finding]:
-    """Run every check; a check that cannot run is a finding itself.
+    """Run every check; a check that cannot run becomes a finding.
 
-    If the settings are invalid, nothing else can be examined, so that is the only finding.
+    Invalid settings are the only finding then: nothing else can be examined.
     """
     try:
         settings()
@@ -64,7 +64,7 @@ def run_checks() -> list[Finding]:
 
 
 def needs_setup() -> bool:
-    """Whether something is missing that `make setup` brings: a quick look, without checksums."""
+    """Quick look, without checksums: True if something is missing that `make setup` brings."""
     checks = {"packages": _packages, "java": _java, "jars": _jars, "minio": _minio}
     found = _findings(checks)
     return any("make setup" in finding.fix for finding in found)
@@ -138,12 +138,14 @@ def _foreign_variables() -> Iterator[Finding]:
 
 def _proxy() -> Iterator[Finding]:
     if found := proxies():
-        fact = f"{', '.join(found)}: not used for the servers of this machine"
+        fact = f"{', '.join(found)}: not used for the servers on this machine"
         yield Finding("environment", "ok", fact)
 
 
 def _java_libraries() -> Iterator[Finding]:
-    """A Java loads the libraries of Snappy, Zstandard and RocksDB from a temporary folder."""
+    """Check that Java can load the libraries of Snappy, Zstandard and RocksDB from a temporary
+    folder.
+    """
     if not is_noexec(JAVA_TEMPORARY):
         return
     if not is_noexec(home()):
@@ -172,7 +174,7 @@ def _jars() -> Iterator[Finding]:
 
 def _minio() -> Iterator[Finding]:
     if not SERVICES["minio"].external and find_minio() is None:
-        yield Finding("minio", "fail", "There is no MinIO program yet.", "run: make setup")
+        yield Finding("minio", "fail", "MinIO is not installed.", "run: make setup")
 
 
 def _checksums() -> Iterator[Finding]:
@@ -253,7 +255,7 @@ def _services() -> Iterator[Finding]:
 
 
 def _exhausted() -> Iterator[Finding]:
-    """JVMs that ran out of something: the exceptions that follow name anything but the cause."""
+    """Find JVMs that ran out of a resource: the exceptions that follow do not name the cause."""
     for log in sorted(folder("logs").glob("*.log")):
         if found := exhaustion_in(log):
             fact = f"{log.stem}: {found.cause} (in {log})"
@@ -261,7 +263,7 @@ def _exhausted() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    """The settings that differ from their defaults; secret ones show as asterisks."""
+    """List settings that differ from their defaults; secrets show as asterisks."""
     chosen = settings().model_fields_set
     shown = [f"LAB_{name.upper()}={getattr(settings(), name)}" for name in sorted(chosen)]
     yield Finding("settings", "ok", ", ".join(shown) or "all have their defaults")

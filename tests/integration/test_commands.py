@@ -122,7 +122,7 @@ def test_a_reset_clears_the_topic_the_ledger_and_the_load_s_logs_and_no_other_to
 )
 def test_a_name_that_no_topic_can_have_is_said_to_be_so(services, command, name):
     said = refuse(instance_of_this_run(), command, "--topic", name)
-    assert f"No Kafka topic can be called {name!r}." in said and "lab logs" not in said
+    assert f"{name!r} is not a valid name of a Kafka topic." in said and "lab logs" not in said
 
 
 def test_logs_shows_the_last_lines_of_a_running_service(services):

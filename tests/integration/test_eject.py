@@ -166,5 +166,5 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
     ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"), reset=True)
     with running(project, environment | {"TRIGGER_SECONDS": "0"}, third) as job:
         assert job.wait(allowed(180)) == 1
-    assert "was deleted and made again" in third.read_text()
+    assert "was deleted and recreated" in third.read_text()
     assert "Next step: start a pipeline in a new folder" in third.read_text()

@@ -287,7 +287,7 @@ def test_a_stream_reads_neither_aborted_messages_nor_erases_too_early_nor_anothe
     delete_topic(kafka, topic)
     ensure_topic(kafka, topic, partitions=6)
     wait_until(lambda: writer.state()["state"] == "failed")
-    assert "deleted and made again" in writer.state()["error"]
+    assert "deleted and recreated" in writer.state()["error"]
 
 
 def send(lab: Lab, op: str, orders: range, transaction: str = "", partition: int = -1) -> None:

@@ -65,7 +65,7 @@ def test_the_heap_that_the_lab_is_set_to_goes_along(home, monkeypatch):
 
 def test_a_definition_comes_with_its_comment_and_a_misspelt_one_is_an_error():
     text = definitions(options, "LOCK_RETRIES", "COW")
-    assert text.startswith("COW = ORDERS | {") and "# How often a writer that loses" in text
+    assert text.startswith("COW = ORDERS | {") and "# Number of times a losing writer" in text
     with pytest.raises(KeyError, match="COWS"):
         definitions(options, "COWS")
 

@@ -232,7 +232,7 @@ def test_another_topic_of_the_same_name_is_refused_at_the_start_and_while_it_run
     with pytest.raises(Refused) as at_start:
         watch_of(world, monkeypatch)
     for refused in (looked(watch), at_start.value):
-        assert "deleted and made again" in refused.what and "id-1" in refused.what
+        assert "deleted and recreated" in refused.what and "id-1" in refused.what
         assert "LAB_REPLAY_STREAM=true" in refused.next_step
         assert "An erased order then comes back" in refused.next_step
     world.id = ""  # a broker that gives no ids
