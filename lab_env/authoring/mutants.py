@@ -221,7 +221,7 @@ def statement_dropped(node: ast.AST) -> Replacements:
     """A statement less; of a loop also only its first turn, of a return its value."""
     kept = ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass
     if isinstance(node, ast.Return):
-        if node.value is not None:
+        if node.value is not None and getattr(node.value, "value", ...) is not None:
             yield _with(node, value=None), f"without {_short(node)}"
     elif isinstance(node, ast.stmt) and not isinstance(node, kept):
         yield None, f"without {_short(node)}"
