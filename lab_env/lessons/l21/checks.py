@@ -231,7 +231,8 @@ def cores_for_a_load(lab, cores_for):
         said = _cores(cores_for(*astuple(load)))
         here = (
             f"{load.rate:,.0f} rows/s, a = {load.a:g} s, b = {load.b * 1000:g} ms, events at most "
-            f"{load.freshness:g} s old, {load.partitions} partitions: you say {'None' if said == math.inf else said}."
+            f"{load.freshness:g} s old, {load.partitions} partitions: you say "
+            f"{'None' if said == math.inf else said}."
         )
         expect(
             load.exact < math.inf or said == math.inf,
@@ -286,7 +287,7 @@ def _loads(rng: random.Random) -> list[Load]:
     for cores in (1, 2, 4, 8, 16):
         a = 2.0 ** rng.randint(-2, 2)
         rate = 2 ** rng.randint(9, 12)
-        for partitions in (cores - 1, cores, cores + 5):  # half of the interval is left for rows
+        for partitions in (cores + 5, cores, cores - 1):  # half of the interval is left for rows
             loads.append(Load(rate, a, cores / rate / 2, 4 * a, partitions))
     loads.append(Load(1_000, 2.0, 0.001, 4.0, 8))  # nothing is left
     return [load for load in loads if load.partitions]
