@@ -182,7 +182,6 @@ CASES = (
     ((2.0, 2.1, 2.2), (1.0, 1.1, 1.2), ""),
     ((5, 5, 5), (5, 5, 5), "All rounds gave the same figure."),
     ((5, 5, 6), (5, 5, 5), "The medians are the same, the rounds are not."),
-    ((1, 1, 2), (2, 3, 3), "The highest round of the first equals the lowest of the second."),
     (
         (1.0, 1.1, 2.1),
         (2.0, 2.1, 2.2),
@@ -205,6 +204,7 @@ CASES = (
         "The medians are farther apart than either varies, but a round of the first lies below one "
         "of the second.",
     ),
+    ((1, 1, 2), (2, 3, 3), "The highest round of the first equals the lowest of the second."),
 )
 
 
