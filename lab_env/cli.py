@@ -709,6 +709,25 @@ def author_enter(
         raise LabError("\n".join(failed), "run: lab author run, with the number of the lesson")
 
 
+@author.command("mutants")
+def author_mutants(
+    chosen: Annotated[str, typer.Argument(help="a lesson or an exercise, for example 05.1")],
+) -> None:
+    """Change an exercise's reference answer in one place at a time, and list what still passes."""
+    from lab_env import services
+    from lab_env.authoring.mutation import keep, try_all
+
+    with _progress() as say:
+        services.up(progress=say)
+        trials = try_all(chosen, say)
+    keep(trials)
+    for name, trial in trials.items():
+        counts = f"{trial.refused} refused, {trial.crashed} crashed"
+        out.print(f"{name}  {trial.tried} mutants: {counts}, {len(trial.survived)} passed")
+        for change in trial.survived:
+            out.print(escape(f"      {change}"))
+
+
 @author.command("stats")
 def author_stats() -> None:
     """How much of each lesson the learner writes: uses of Spark, Hudi, Kafka and SQL."""
