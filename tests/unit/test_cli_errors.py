@@ -67,6 +67,10 @@ def test_a_mistake_gets_one_sentence_and_a_next_step(
     assert left_running(tmp_path / "lab") == []
 
 
+def test_a_mistyped_command_gets_one_suggestion(lab_command):
+    assert lab_command("statsu").stderr.count("Did you mean 'status'?") == 1
+
+
 def test_a_home_that_is_a_file_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     done = lab("status", home=tmp_path / "file")
