@@ -1,7 +1,8 @@
-"""Every command has a plain help page that fits a terminal of 80 columns."""
+"""Every command, and make, has a help page that fits a terminal of 80 columns."""
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 
 import click
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from lab_env.cli import PANELS, app
 from lab_env.services import SERVICES
+from lab_env.settings import REPOSITORY
 
 ROOT = get_command(app)
 
@@ -64,3 +66,12 @@ def test_a_help_page_fits_explains_each_parameter_and_has_an_example_that_parses
 def test_the_help_of_up_names_every_service():
     page = "\n".join(help_page("lab up"))
     assert [name for name in SERVICES if name not in page] == []
+
+
+def test_make_help_lists_every_target_in_one_column():
+    shown = subprocess.check_output(["make", "help"], cwd=REPOSITORY, text=True).splitlines()
+    rows = [re.match(r"make ([a-z]+) +(?=[a-z])", line) for line in shown[:-1]]
+    targets = re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert rows[0][1] == "lab" and {row[1] for row in rows} == set(targets)
+    assert len({row.end() for row in rows}) == 1 and max(map(len, shown)) <= 80
+    assert ".venv/bin/lab --help" in shown[-1]
