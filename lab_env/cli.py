@@ -54,7 +54,7 @@ app = _commands(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # Into a file or a pipe, a table is as wide as its content.
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 1000)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 author = _commands(
@@ -233,17 +233,32 @@ def doctor() -> None:
 
     When something is wrong, ask here first. The status is 1 if something must be fixed.
     """
-    from lab_env.room.command import tell_verdict
+    from rich.table import Table
+
+    from lab_env.room.command import tell_verdict, verdict_of
     from lab_env.services.doctor import run_checks
 
-    marks = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
+    marks = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
     findings = run_checks()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for finding in findings:
-        out.print(f"{marks[finding.verdict]}  {finding.subject:<12} {escape(finding.fact)}")
+        table.add_row(marks[finding.verdict], finding.subject, escape(finding.fact))
         if finding.fix:
-            out.print(f"      {'':<12} [bold]{escape(finding.fix)}[/]")
+            table.add_row("", "", f"[bold]{escape(finding.fix)}[/]")
+    out.print(table)
+    worst, subjects = verdict_of(findings)
+    about = escape(", ".join(subjects))
+    sentences = {
+        "ok": "[green]All good.[/]",
+        "warn": f"[yellow]The lab works. Look at: {about}.[/]",
+        "fail": f"[red]To fix: {about}.[/]",
+    }
+    out.print(sentences[worst])
     tell_verdict(findings)
-    if any(finding.verdict == "fail" for finding in findings):
+    if worst == "fail":
         raise typer.Exit(1)
 
 

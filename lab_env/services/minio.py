@@ -49,7 +49,7 @@ class MinIO(Service):
         """MinIO on its folder."""
         found = find_minio()
         if found is None:
-            raise LabError("There is no MinIO program yet.", "run: make setup")
+            raise LabError("MinIO is not installed.", "run: make setup")
         keys = secrets()
         # Paths are relative to the working folder: MinIO interprets braces and dots in a path.
         return Program(
@@ -153,17 +153,19 @@ class MinIO(Service):
             yield Finding(self.name, "warn", fact, "nothing, or update it, or remove it from PATH")
         found = find_minio()
         if found is None:
-            yield Finding(self.name, "fail", "there is no MinIO program", "run: make setup")
+            yield Finding(self.name, "fail", "MinIO is not installed", "run: make setup")
             return
         answer = subprocess.run([found.path, "--version"], capture_output=True, text=True)
         if answer.returncode:
             fact, fix = f"{found.path} does not run", "remove it, then run: make setup"
             yield Finding(self.name, "fail", fact, fix)
             return
-        built = found.origin == "set-up"
-        first_line = "".join(answer.stdout.splitlines()[:1])
-        version = versions()["go"][self.name]["version"] if built else first_line
-        yield Finding(self.name, "ok", f"{version} from {found.origin} ({found.path})")
+        if found.origin == "set-up":
+            fact = f"{versions()['go'][self.name]['version']} from set-up"
+        else:
+            first_line = "".join(answer.stdout.splitlines()[:1])
+            fact = f"{first_line} from {found.origin} ({found.path})"
+        yield Finding(self.name, "ok", fact)
 
 
 def _ensure_bucket(client, create: bool) -> None:

@@ -69,7 +69,9 @@ def test_the_help_of_up_names_every_service():
 
 
 def test_make_help_lists_every_target_in_one_column():
-    shown = subprocess.check_output(["make", "help"], cwd=REPOSITORY, text=True).splitlines()
+    shown = subprocess.check_output(
+        ["make", "--no-print-directory", "help"], cwd=REPOSITORY, text=True
+    ).splitlines()
     rows = [re.match(r"make ([a-z]+) +(?=[a-z])", line) for line in shown[:-1]]
     targets = re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
     assert rows[0][1] == "lab" and {row[1] for row in rows} == set(targets)
