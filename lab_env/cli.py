@@ -1046,19 +1046,19 @@ def _status_table(rows):
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("service", "state", "address", "pid", "up", "restarts", "memory"):
+    for title in ("service", "state", "address", "pid", "up", "memory"):
         table.add_column(title, no_wrap=title != "state")
     for row in rows:
         colour = {"ready": "green", "external": "green", "running": "green"}.get(
             row.state, "yellow"
         )
+        again = f", {row.restarts} restarts" if row.pid and row.restarts else ""
         table.add_row(
             row.name,
-            f"[{colour}]{escape(row.state)}[/]",
+            f"[{colour}]{escape(row.state)}{again}[/]",
             row.address,
             str(row.pid or ""),
             f"{row.uptime:.0f} s" if row.pid else "",
-            str(row.restarts) if row.pid else "",
             f"{row.memory_mb:.0f} MB" if row.pid else "",
         )
     return table
