@@ -80,7 +80,7 @@ def test_one_wrong_setting_is_said_once_and_nothing_else(tmp_path):
     assert done.returncode == 1
     assert done.stdout.count("FAIL") == 1
     assert done.stdout.count("LAB_KAFKA_PORT='99999' is not allowed") == 1
-    assert "a number from 1024 to 65535" in done.stdout
+    assert "a whole number from 1024 to 65535" in done.stdout
     assert "ok" not in done.stdout
 
 
