@@ -132,8 +132,8 @@ class TopicWatch(threading.Thread):
             self._id, self._seen = topic.describe()
         except Py4JJavaError as error:
             raise Refused(
-                f"Kafka cannot describe the topic {topic.name}: {_cause(error)}",
-                "check that the topic is there and that its broker answers.",
+                f"Kafka does not know the topic {topic.name}: {_cause(error)}",
+                "create the topic, or check the broker's address.",
             ) from None
         self._notes = {path: self._noted(path) for path in checkpoints}
         self._write_notes()

@@ -160,10 +160,12 @@ class MinIO(Service):
             fact, fix = f"{found.path} does not run", "remove it, then run: make setup"
             yield Finding(self.name, "fail", fact, fix)
             return
-        built = found.origin == "set-up"
-        first_line = "".join(answer.stdout.splitlines()[:1])
-        version = versions()["go"][self.name]["version"] if built else first_line
-        yield Finding(self.name, "ok", f"{version} from {found.origin} ({found.path})")
+        if found.origin == "set-up":
+            fact = f"{versions()['go'][self.name]['version']} from set-up"
+        else:
+            first_line = "".join(answer.stdout.splitlines()[:1])
+            fact = f"{first_line} from {found.origin} ({found.path})"
+        yield Finding(self.name, "ok", fact)
 
 
 def _ensure_bucket(client, create: bool) -> None:

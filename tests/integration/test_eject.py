@@ -91,11 +91,16 @@ def running(project: Path, environment: dict[str, str], log: Path) -> Iterator[s
             process.wait()
 
 
+def batches(log: Path) -> list[dict]:
+    """The lines that the job prints for its batches."""
+    lines = log.read_text().splitlines()
+    return [json.loads(line) for line in lines if line.startswith('{"sink"')]
+
+
 def rows_read(log: Path) -> dict[str, int]:
     """How many messages each query has read, by the job's own lines."""
-    lines = [line for line in log.read_text().splitlines() if line.startswith('{"sink"')]
-    found = [json.loads(line) for line in lines]
-    return {s: sum(o["rows"] for o in found if o["sink"] == s) for s in ("cow", "mor", "dead")}
+    found = batches(log)
+    return {s: sum(o["rows_read"] for o in found if o["sink"] == s) for s in ("cow", "mor", "dead")}
 
 
 def dead_letters(lab: Lab) -> pd.DataFrame:
@@ -156,6 +161,8 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
     ledger = lab.ledger()
     verdict = ledger.reconcile_dead(dead)
     assert verdict.ok and verdict.rows, str(verdict)
+    written = sum(line.get("dead_letters", 0) for line in batches(second))
+    assert 0 < written <= len(dead) < rows_read(second)["dead"], second.read_text()[-3000:]
     for sink in ("cow", "mor"):
         table = read_rows(lab.endpoints, lab.path(FOLDERS[sink]))
         verdict = ledger.reconcile_table(table, sink)
@@ -168,3 +175,4 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
         assert job.wait(allowed(180)) == 1
     assert "was deleted and recreated" in third.read_text()
     assert "Next step: start a pipeline in a new folder" in third.read_text()
+    assert len(third.read_text().splitlines()) < 6  # Spark's log does not bury the sentence

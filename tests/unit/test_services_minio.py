@@ -81,7 +81,7 @@ def test_a_minio_on_path_that_does_not_serve_is_not_used_and_the_doctor_says_why
     warning, used = minio.MinIO().diagnose()
     assert (warning.verdict, used.verdict) == ("warn", "ok")
     assert f"{own}, found on PATH, is not used: it exits immediately" in warning.fact
-    assert f"from set-up ({built})" in used.fact
+    assert "from set-up" in used.fact
 
 
 def test_a_minio_on_path_is_tried_once_until_it_changes(built, works, tmp_path):

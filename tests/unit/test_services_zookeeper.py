@@ -93,7 +93,7 @@ def test_an_external_one_is_asked_and_not_started(server, monkeypatch):
     settings.cache_clear()
     with pytest.raises(LabError) as error:
         settings()
-    assert "no host:port" in error.value.what and "2181" in error.value.next_step
+    assert "not host:port" in error.value.what and "2181" in error.value.next_step
 
 
 class Tree:
