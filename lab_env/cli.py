@@ -744,10 +744,11 @@ def leave_room() -> None:
 
 @author.command("build", epilog="Example: lab author build")
 def author_build() -> None:
-    """Make each lesson's notebooks and exercises from its source."""
+    """Make the notebooks, the exercises and the pages of commands and settings."""
+    from lab_env import reference
     from lab_env.authoring.build import COURSE, build
 
-    changed = build()
+    changed = [*build(), *reference.write()]
     for path in changed:
         out.print(escape(str(path.relative_to(COURSE.root))))
     if not changed:
@@ -756,13 +757,14 @@ def author_build() -> None:
 
 @author.command("check", epilog="Example: lab author check")
 def author_check() -> None:
-    """Check the sources against the rules, and the notebooks for drift."""
+    """Check the sources against the rules, and all made files for drift."""
+    from lab_env import reference
     from lab_env.authoring.build import drift
 
-    found = drift()
+    found = drift() + [f"{name} is not current" for name in reference.drift()]
     if found:
         raise LabError("\n".join(found), "run: lab author build")
-    out.print("Every lesson keeps the template; every notebook is what its source makes.")
+    out.print("Every lesson keeps the template; every made file is current.")
 
 
 @author.command("new", epilog="Example: lab author new 23 my_lesson")
