@@ -522,7 +522,9 @@ def demo(
 
 @app.command(epilog="Example: lab goto 06.2")
 def goto(
-    section: Annotated[str, typer.Argument(help="for example 06.2; 06 lists those of lesson 06")],
+    section: Annotated[
+        str, typer.Argument(help="an exercise (06.2) or a section (06b); 06 lists both")
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="restart a kernel without asking")] = False,
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
@@ -533,14 +535,10 @@ def goto(
     """
     from lab_env.course import sections
 
-    if "." not in section:
+    if len(section) <= 2:
         out.print(_section_table(section))
         return
-    chosen = sections.section(section)
-    for other in sections.sections(chosen.lesson):
-        if other != chosen and section in other.exercises:
-            out.print(f"Exercise {section} is in section {other.name}: lab goto {other.name}")
-    _enter(chosen, yes, browser)
+    _enter(sections.section(section), yes, browser)
 
 
 def _section_table(lesson: str):
@@ -549,12 +547,13 @@ def _section_table(lesson: str):
     from lab_env.course import sections
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("section", "", "exercises", "ready after"):
+    known, recorded = sections.sections(lesson), sections.recorded_seconds()
+    measured = any(found.name in recorded for found in known)
+    for title in ("section", "", "exercises", *["ready after"] * measured):
         table.add_column(title)
-    recorded = sections.recorded_seconds()
-    for found in sections.sections(lesson):
-        ready = f"{recorded[found.name]:.0f} s" if found.name in recorded else "not measured"
-        table.add_row(found.name, escape(found.title), ", ".join(found.exercises), ready)
+    for found in known:
+        ready = [f"{recorded[found.name]:.0f} s"] if found.name in recorded else []
+        table.add_row(found.code, escape(found.title), ", ".join(found.exercises), *ready)
     return table
 
 
@@ -568,7 +567,7 @@ def _enter(section, yes: bool, browser: bool) -> None:
 
     server = running_jupyterlab()
     if not yes and (lost := entry.at_stake(section, server)):
-        _ask(f"{lost} Go on?", f"to go on: lab goto {section.name} --yes")
+        _ask(f"{lost} Go on?", f"to go on: lab goto {section.code} --yes")
     with _progress() as say:
         services.up(progress=say)
         if server:
@@ -579,7 +578,7 @@ def _enter(section, yes: bool, browser: bool) -> None:
             with started_jupyterlab(entry.page_of(section)) as server:
                 entered = entry.enter(section, server, say)
     ran = f"{entered.cells} cells above it ran in {entered.seconds:.0f} s."
-    out.print(escape(f"{section.name} {section.title}: {ran}"))
+    out.print(escape(f"{section.code} {section.title}: {ran}"))
     if not entered.outputs_shown:
         out.print("Your copy is as it was; the exercises above took their reference answers.")
     print(f"Ready: {entered.address}", flush=True)
