@@ -510,6 +510,12 @@ def break_even(runs):
     return (wide["mor", "compaction bytes"] / saved).rename("commits").reset_index()
 
 
+# %% equivalent="20.3"
+# SQL cow > mor → cow >= mor: Spark divides by zero to NULL
+# SQL MAX(median) → MIN(median): one row is left
+# SQL MAX(median) → MIN(median) (again): one row is left
+# SQL MAX(median) → MIN(median) (again) (again): one row is left
+
 # %% [markdown]
 # **Predict:** the table becomes 16 times as large, the changes stay the same. For which of the two
 # types does a commit write more than twice as many bytes?

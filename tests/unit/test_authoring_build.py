@@ -161,7 +161,7 @@ def test_an_answer_in_the_learners_notebook_is_refused(tree):
 
 def test_an_exercise_without_a_check_is_refused(tree):
     module = tree.room("77") / "checks.py"
-    module.write_text(module.read_text().replace('@check_of("77.2")', '@check_of("77.4")'))
+    module.write_text(module.read_text().replace('@check("77.2")', '@check("77.4")'))
     with pytest.raises(LabError) as refused:
         build(tree)
     assert "Exercise 77.2 has no check" in refused.value.what

@@ -164,11 +164,21 @@ def made_up_runs(rng: Random) -> dict[tuple[str, int], tuple[int, int, int]]:
 
 
 def as_recorded(runs: dict[tuple[str, int], tuple[int, int, int]]) -> list[tuple]:
-    """Made-up runs as rows of `RECORDED`, as `lab bench growth` has them, with other metrics."""
+    """Made-up runs as rows of `RECORDED`, as `lab bench growth` has them.
+
+    Other types and metrics stand before and after those that count, with larger numbers.
+    """
     rows = []
     for (index, factor), (cow, mor, compaction) in runs.items():
-        for kind, written, compacted in (("mor", mor, compaction), ("cow", cow, 0)):
-            metrics = {"bytes written": written, "compaction bytes": compacted, "commit s": 2}
+        other = 10 * compaction
+        for kind, written, compacted in (
+            ("avro", other, other), ("cow", cow, 0), ("json", other, other),
+            ("mor", mor, compaction), ("text", other, other),
+        ):  # fmt: skip
+            metrics = {
+                "arrow bytes": other, "bytes written": written, "commit bytes": other,
+                "compaction bytes": compacted, "total bytes": other,
+            }  # fmt: skip
             rows += [
                 (kind, index, factor, metric, float(value), 0.9 * value, 1.1 * value, 4)
                 for metric, value in metrics.items()
