@@ -739,10 +739,11 @@ def author_record(
 
 @author.command("formats")
 def author_formats() -> None:
-    """Write docs/formats.md from the recorded comparison of the table formats."""
+    """Write docs/formats.md and its charts from the recorded comparison of the table formats."""
     from lab_env.bench.format_page import write_page
 
-    out.print(escape(str(write_page())))
+    for path in write_page():
+        out.print(escape(str(path)))
 
 
 @author.command("pictures")
