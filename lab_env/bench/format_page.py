@@ -323,11 +323,11 @@ def _score(run: dict) -> str:
     found = Counter(FORMATS[CONTENDERS[claim.table].format] for claim in claims(run))
     if not found:
         return "No format is first in any comparison."
-    ranked = sorted(FORMATS.values(), key=lambda title: -found[title])
-    firsts = ", ".join(f"{title} in {found[title]}" for title in ranked)
+    first, *others = sorted(FORMATS.values(), key=lambda title: -found[title])
+    behind = " and ".join(f"{title} in {found[title]}" for title in others)
     return (
-        f"Of {found.total() + len(undecided(run))} comparisons with both other formats, {firsts}"
-        f" came first; {len(undecided(run))} are {INCONCLUSIVE}."
+        f"{first} came first in {found[first]} of {found.total() + len(undecided(run))} comparisons"
+        f" with both other formats, {behind}; {len(undecided(run))} are {INCONCLUSIVE}."
     )
 
 
