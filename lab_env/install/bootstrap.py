@@ -198,7 +198,7 @@ def wheels_folder(cache):
 
 
 def bundle_mismatch(cache):
-    """Why the packages of an unpacked bundle cannot be used here; empty if they can, or without one."""
+    """Why an unpacked bundle's packages cannot be used here; empty if they can or there is none."""
     if not (cache / MANIFEST).exists() or wheels_folder(cache).is_dir():
         return ""
     listed = json.loads((cache / MANIFEST).read_text())

@@ -60,7 +60,8 @@ def make_bundle(target: Path, report_progress: Progress) -> str:
             clear_partial()
     return (
         f"{target}: {target.stat().st_size / 1e6:.0f} MB, for seats like this one:"
-        f" {sys.platform} {platform.machine()}, Python {sys.version_info[0]}.{sys.version_info[1]}, the same commit.\n"
+        f" {sys.platform} {platform.machine()},"
+        f" Python {sys.version_info[0]}.{sys.version_info[1]}, the same commit.\n"
         f"SHA-256: {file_sha256(target)}\n"
         "On each machine, with a copy of this repository:\n"
         "  sha256sum " + target.name + "   (it must print the SHA-256 above)\n"
