@@ -4,7 +4,8 @@ Each lesson's `exercises.json` is generated and committed; nobody edits it by ha
 """
 
 import difflib
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -40,6 +41,7 @@ class Exercise:
         hints: to be shown one after another.
         wrong: plausible wrong answers.
         right: code of other right answers, in another style.
+        equivalent: mutants of the solution that mean the same, and why.
     """
 
     id: str
@@ -50,6 +52,7 @@ class Exercise:
     hints: tuple[str, ...]
     wrong: tuple[WrongAnswer, ...]
     right: tuple[str, ...] = ()
+    equivalent: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,9 @@ def exercise(exercise_id: str, folder: Path = REGISTRY) -> Exercise:
         LabError: there is none; the text names the nearest ids.
     """
     known = {item.id: item for entry in lessons(folder).values() for item in entry.exercises}
+    exercise_id = str(exercise_id).strip()
+    if re.fullmatch(r"\d\.\d", exercise_id):  # 4.2 for 04.2
+        exercise_id = f"0{exercise_id}"
     if exercise_id in known:
         return known[exercise_id]
     same_lesson = [name for name in known if name[:3] == str(exercise_id)[:3]]

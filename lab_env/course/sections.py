@@ -1,12 +1,14 @@
-"""The sections of a lesson: their numbers, and what has to run before one can begin with it.
+"""The sections of a lesson: their names, and what has to run before one can begin with it.
 
-Section S of lesson NN is `NN.S`: the S-th heading between Start and Key points.
+`NN.E` is an exercise, so a section has a letter: `07b` is the second heading between Start and Key
+points. `lab goto` takes both.
 """
 
 import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 
 import nbformat
 
@@ -45,8 +47,13 @@ class Section:
 
     @property
     def name(self) -> str:
-        """For example `06.2`."""
+        """The key of its recorded seconds, for example `06.2`."""
         return f"{self.lesson}.{self.number}"
+
+    @property
+    def code(self) -> str:
+        """The name in `lab goto`, for example `06b`."""
+        return f"{self.lesson}{ascii_lowercase[self.number - 1]}"
 
     def cells_above(self, notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
         """The code cells that make the state in which the section begins.
@@ -96,23 +103,24 @@ def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
 
 
 def section(name: str, lessons: Path = LESSONS) -> Section:
-    """A section by its name.
+    """The section with this code, or with this exercise.
 
     Args:
-        name: for example `06.2`.
+        name: for example `06b`, or `06.2` for the section of exercise 06.2.
         lessons: folder of the lessons.
 
     Raises:
         LabError: there is no such lesson or section; the next step lists the lesson's own.
     """
-    lesson, _, number = name.partition(".")
+    lesson = name[:2]
     known = sections(lesson, lessons)
     for found in known:
-        if str(found.number) == number:
+        if name == found.code or name in found.exercises:
             return found
+    choices = [choice for found in known for choice in (found.code, *found.exercises)]
     raise LabError(
-        f"Lesson {lesson} has no section {name!r}.",
-        f"choose from: {', '.join(found.name for found in known)}   (lab goto {lesson} lists them)",
+        f"Lesson {lesson} has no section or exercise {name!r}.",
+        f"choose from: {', '.join(choices)}   (lab goto {lesson} lists them)",
     )
 
 

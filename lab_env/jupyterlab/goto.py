@@ -81,7 +81,7 @@ def enter(
             for number, cell in enumerate(cells, 1):
                 seconds = time.monotonic() - began
                 done = f"cell {number} of {len(cells)}, {seconds:.0f} s"
-                report_progress(f"{section.name}: {done}")
+                report_progress(f"{section.code}: {done}")
                 run_cell(client, cell, CELL_TIMEOUT_S)
     except (KeyboardInterrupt, LabError):
         with suppress(OSError):  # else the kernel would go on without anybody watching

@@ -22,7 +22,7 @@ from lab_env.settings import settings
 
 pytestmark = pytest.mark.services
 
-MOR, KAFKA, LOCUST = section("06.2"), section("03.2"), section("01.2")
+MOR, KAFKA, LOCUST = section("06b"), section("03b"), section("01b")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def instance(services, tmp_path_factory) -> Instance:
 @pytest.fixture(scope="module")
 def server(instance) -> Iterator[RunningJupyterLab]:
     """The JupyterLab that the first `lab goto` starts, because none runs."""
-    command = instance.begin("goto", MOR.name, "--no-browser")
+    command = instance.begin("goto", MOR.code, "--no-browser")
     said = []
     try:
         for line in command.stdout:
@@ -108,12 +108,12 @@ def test_a_copy_with_answers_stays_as_it_is_and_is_asked_about(instance, server,
     copy = copies.take(copies.name_of(KAFKA.lesson))
     copy.write_text(copy.read_text().replace("# YOUR CODE", "# MY CODE", 1))
     mine = copy.read_bytes()
-    refused = instance.lab("goto", KAFKA.name, "--no-browser")
+    refused = instance.lab("goto", KAFKA.code, "--no-browser")
     assert refused.returncode == 1
     assert "You have begun lesson 03" in refused.stderr
-    assert "lab goto 03.2 --yes" in refused.stderr
+    assert "lab goto 03b --yes" in refused.stderr
     assert server.kernel_of("work/03_stream_ingestion.ipynb") is None
-    done = instance.lab("goto", KAFKA.name, "--no-browser", "--yes")
+    done = instance.lab("goto", KAFKA.code, "--no-browser", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Your copy is as it was" in done.stdout
     assert copy.read_bytes() == mine
@@ -125,11 +125,11 @@ def test_a_kernel_that_runs_is_started_anew_after_a_question(instance, server, o
     first = instance.lab("goto", "01.1", "--no-browser")
     assert first.returncode == 0, first.stdout + first.stderr
     kernel = server.kernel_of(page)
-    asked = instance.lab("goto", LOCUST.name, "--no-browser")
+    asked = instance.lab("goto", LOCUST.code, "--no-browser")
     assert asked.returncode == 1 and "The kernel of lesson 01 runs" in asked.stderr
     with kernel_client(kernel) as client:
         run_cell(client, nbformat.v4.new_code_cell("mine = 1"), 60)
-        assert instance.lab("goto", LOCUST.name, "--no-browser", "--yes").returncode == 0
+        assert instance.lab("goto", LOCUST.code, "--no-browser", "--yes").returncode == 0
     assert server.kernel_of(page) == kernel
     with kernel_client(kernel) as client:
         run_cell(client, nbformat.v4.new_code_cell("assert 'mine' not in globals()"), 60)

@@ -43,14 +43,14 @@ def test_sections_are_numbered_and_have_each_exercise_once(lesson):
 def test_the_state_is_made_without_proofs():
     notebook = notebook_of("06")
     proofs = [cell.source for cell in notebook.cells if "with lab.proof(" in cell.source]
-    above = [cell.source for cell in section("06.4").cells_above(notebook)]
+    above = [cell.source for cell in section("06d").cells_above(notebook)]
     assert proofs and set(above).isdisjoint(proofs)
 
 
 def test_what_is_no_section_is_refused_with_those_there_are():
-    with pytest.raises(LabError, match=r"no section '06\.9'") as refused:
+    with pytest.raises(LabError, match=r"no section or exercise '06\.9'") as refused:
         section("06.9")
-    assert "06.1, 06.2, 06.3, 06.4" in refused.value.next_step
+    assert "06a, 06.1, 06b, 06.2, 06c" in refused.value.next_step
     with pytest.raises(LabError, match="no lesson '66'"):
         section("66.1")
 
@@ -66,5 +66,19 @@ def test_recorded_seconds_are_those_of_sections_that_there_are():
 
 def test_lab_goto_lists_the_sections_of_a_lesson_with_their_exercises(lab_command):
     listed = lab_command("goto", "07").stdout
-    assert re.search(r"07\.2 +Sized while writing +(\d+ s|not measured)", listed)
-    assert re.search(r"07\.3 +Clustering.* 07\.2, 07\.3 ", listed)
+    assert re.search(r"07b +Sized while writing", listed)
+    assert re.search(r"07c +Clustering.* 07\.2, 07\.3", listed)
+
+
+def test_seconds_are_listed_only_where_they_were_measured(lab_command):
+    recorded = recorded_seconds()
+    unmeasured = next(n for n in LESSONS if not any(name.startswith(n) for name in recorded))
+    assert re.search(r"06a .* \d+ s", lab_command("goto", "06").stdout)
+    listed = lab_command("goto", unmeasured).stdout
+    assert "ready after" not in listed and "not measured" not in listed
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_an_exercise_leads_to_its_own_section(lesson):
+    for found in sections(lesson):
+        assert all(section(name) == found for name in (found.code, *found.exercises))
