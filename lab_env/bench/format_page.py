@@ -413,10 +413,9 @@ def _method(run: dict) -> str:
         " the table's new state.",
         "Tables take turns, and the three formats take turns in beginning a round. Each kind of"
         " table was warmed up with each query.",
-        "Processor time is that of the process that writes and reads, with its JVM, without the"
-        " store.",
-        "[Lesson 20](../notebooks/20_json_vs_cow_vs_mor.ipynb) teaches the rule by which two tables"
-        " differ.",
+        "Processor time covers the process that writes and reads, and its JVM, but not the store.",
+        "[Lesson 20](../notebooks/20_json_vs_cow_vs_mor.ipynb) teaches the rule that decides"
+        " whether two tables differ.",
     )
     return "\n".join(f"- {point}" for point in points)
 
@@ -455,8 +454,8 @@ def _growth(run: dict) -> str:
         rows.append((contender.title, *cells))
     heads = [_title(run, measure) for measure in measures]
     return (
-        f"How many times the figure at {_orders(run, first)} orders the same work costs at"
-        f" {last / first:g} times the orders. The larger tables are also some commits older.\n\n"
+        f"Each cell is the figure at {_orders(run, last)} orders divided by that at"
+        f" {_orders(run, first)}. The larger tables are also some commits older.\n\n"
     ) + _table(("table", *heads), rows)
 
 

@@ -960,7 +960,7 @@ assert formats["problems"] == [] and times_ahead.max() < len(ASKED)
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 5 minutes. Ask before the table: "what would you have to know before you show
-# this to your architect?" Its *What this test does not show* answers.
+# this to your architect?" The section *What this test does not show* answers that.
 
 # %% [markdown]
 # ## How fresh, and for how much?
