@@ -402,9 +402,9 @@ def _method(run: dict) -> str:
         f" {100 * NEW:.0f} % new orders, all of the last day.",
         f"The run of {run['made'][:10]} took {run['minutes']:g} minutes on {machine['cores']} cores"
         f" with {machine['memory_gb']} GB; all tables are on the lab's MinIO through S3A.",
-        f"A round is {size['commits']} commits of {size['small']:,} events, averaged; a query for the"
-        f" changes of the last of them; a commit of {size['large']:,}; and two queries. Tables that merge on read are then compacted and"
-        " queried again.",
+        f"A round is {size['commits']} commits of {size['small']:,} events, averaged; a query for"
+        f" the changes of the last of them; a commit of {size['large']:,}; and two queries. Tables"
+        " that merge on read are then compacted and queried again.",
         "Each query of each round was compared with a plain-Python oracle. At the end of each size,"
         " so was every row of every table, in all columns except the time of sending.",
         f"Figures are medians of {_rounds(run)}, with the lowest and the highest in brackets.",
