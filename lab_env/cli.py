@@ -743,7 +743,7 @@ def leave_room() -> None:
 
 @author.command("build", epilog="Example: lab author build")
 def author_build() -> None:
-    """Make the notebooks, the exercises and the pages of commands and settings."""
+    """Make the notebooks, exercises and reference pages."""
     from lab_env import reference
     from lab_env.authoring.build import COURSE, build
 
