@@ -64,7 +64,7 @@ author = _commands(
 )
 app.add_typer(author, name="author")
 cloud = _commands(
-    help="Run the course on AWS: template, cost, settings, end.\n\n"
+    help="Run the course on AWS: template, cost, settings, deletion.\n\n"
     "Nothing else in the course needs an AWS account. See docs/cloud.md.",
     epilog="Example: lab cloud cost --stream kinesis",
     no_args_is_help=True,
@@ -87,7 +87,7 @@ StackName = Annotated[str, typer.Argument(help="name of the CloudFormation stack
 Since = Annotated[float | None, typer.Option(hidden=True)]
 Before = Annotated[int | None, typer.Option(hidden=True)]
 Region = Annotated[
-    str | None, typer.Option(help="AWS region; else AWS_REGION or the AWS profile decides")
+    str | None, typer.Option(help="AWS region; by default from AWS_REGION or the AWS profile")
 ]
 
 
@@ -113,7 +113,7 @@ def _explained(error: Exception) -> LabError:
 
 @app.callback(invoke_without_command=True)
 def overview(context: typer.Context) -> None:
-    """The streaming lakehouse lab. Alone it shows what runs, and the next step."""
+    """The lakehouse lab. `lab` alone shows what is running, and the next step."""
     from lab_env.processes.environment import adapt
 
     with suppress(LabError):  # `lab doctor` reports settings that are wrong
@@ -141,7 +141,7 @@ def overview(context: typer.Context) -> None:
 
 @app.command(epilog="Example: lab setup")
 def setup(since: Since = None, before: Before = None) -> None:
-    """Fetch and build what the lab runs on; a cache keeps it."""
+    """Fetch and build what the lab needs, into a cache."""
     from lab_env.setup import set_up
 
     with _progress() as say:
@@ -160,7 +160,7 @@ def up(names: Names = None) -> None:
     - `trino`: Trino; its first start fetches 0.8 GB
     - `postgres`: PostgreSQL; its first start fetches 25 MB
     - `connect`: Kafka Connect with Debezium; its first start fetches 17 MB
-    - `zookeeper`: the lock that several writers of a table share
+    - `zookeeper`: the lock server for several writers of one table
     - `cluster`: a Spark master and two workers of one core
     - `prometheus`: alert rules and a live page; its first start builds it
     - `exporter`: the metrics of the pipelines, for Prometheus
@@ -179,7 +179,7 @@ def down(
         bool, typer.Option("--purge", help="also remove all tables, topics, logs and progress")
     ] = False,
 ) -> None:
-    """Stop services, writers and live loads; JupyterLab goes on."""
+    """Stop services, writers and live loads, but not JupyterLab."""
     from lab_env import services
     from lab_env.jupyterlab.running import open_notebooks
     from lab_env.processes.state import home
@@ -200,18 +200,20 @@ def down(
 def status(
     seconds: Annotated[
         float | None,
-        typer.Argument(min=0.5, max=3600, help="with --watch: seconds between two looks; else 2"),
+        typer.Argument(
+            min=0.5, max=3600, help="with --watch: seconds between refreshes; default 2"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="refresh until Ctrl-C, with the pipelines")
     ] = False,
 ) -> None:
-    """Show what runs, and where.
+    """Show what is running, and where.
 
-    `--watch` refreshes until Ctrl-C and adds for each pipeline: its unread messages, the age of the
-    oldest of them (look at that first), the age of the newest message read, of the last commit and
-    of the oldest pending instant, and the most log files in one file group.
+    `--watch` refreshes until Ctrl-C and adds for each pipeline: its unread messages, and the age of
+    the oldest (look at that first); the ages of the newest message read, of the last commit and of
+    the oldest pending instant; and the most log files in one file group.
     """
     from lab_env import services
 
@@ -235,7 +237,7 @@ def status(
 def doctor() -> None:
     """Check the machine and the lab; say how to fix each problem.
 
-    When something is wrong, ask here first. The status is 1 if something must be fixed.
+    When something is wrong, run this first. Its exit status is 1 if something must be fixed.
     """
     from rich.table import Table
 
@@ -291,8 +293,9 @@ def reset(
 ) -> None:
     """Start a lesson over, with a fresh notebook and no tables.
 
-    Its topics and ledgers go, too. It asks before it discards your work. `tour`, `bench` and
-    `campaign` remove what these commands wrote, `lab` what `lab load` and `lab replay` sent.
+    Its topics and ledgers are deleted too. The command asks before it discards your work. `tour`,
+    `bench` and `campaign` remove what these commands wrote, `lab` what `lab load` and `lab replay`
+    sent.
     """
     from lab_env.course import copies
     from lab_env.lab import (
@@ -337,8 +340,9 @@ def tour(
 ) -> None:
     """Run the whole pipeline on live load; prove nothing is lost.
 
-    Three sinks at once, every query type, revenue per minute against a batch query, then the
-    reconciliation with the ledger. The report is `.lab/tour/index.html`.
+    It fills three sinks at the same time, runs every query type, compares the revenue per minute
+    with a batch query, and checks every event against the ledger. The report is
+    `.lab/tour/index.html`.
     """
     from lab_env.tour import tour as measured
 
@@ -357,8 +361,9 @@ def bench(
 ) -> None:
     """Measure this machine, the pipeline and its tables.
 
-    Without names it runs all parts but two. `tuning` turns five knobs, one at a time; `formats`
-    writes one stream into Hudi, Delta Lake and Iceberg. The report is `.lab/bench/index.html`.
+    Without names it runs all parts but two: `tuning` changes five settings, one at a time;
+    `formats` writes one stream into Hudi, Delta Lake and Iceberg. The report is
+    `.lab/bench/index.html`.
     """
     from lab_env.bench import command
 
@@ -369,15 +374,17 @@ def bench(
 def campaign(
     seed: Annotated[int, typer.Option(help="the same seed gives the same faults")] = 17,
     size: Annotated[str, typer.Option(help="small (minutes) or full (two hours)")] = "small",
-    minutes: Annotated[float | None, typer.Option(min=1, help="start no fault after them")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="continue an earlier one")] = False,
-    case: Annotated[str | None, typer.Option(help="run only this fault, such as 042")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=1, help="start no new fault after this many")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="continue an earlier campaign")] = False,
+    case: Annotated[str | None, typer.Option(help="run only this fault, for example 042")] = None,
     times: Annotated[int, typer.Option(min=1, help="how often to run it")] = 1,
 ) -> None:
-    """Damage a running pipeline; after each fault check its tables.
+    """Damage a running pipeline, then check its tables.
 
-    Each fault kills, stops or damages something, some at a chosen request. Then the tables must
-    hold what the ledger says. The full campaign has 143 faults and takes about two hours. The
+    A fault kills, stops or damages something, in some cases at a certain request. Then the tables
+    must agree with the ledger. The full campaign has 147 faults and takes about two hours. The
     report is in `.lab/campaign/`.
     """
     from lab_env.campaign import campaign as faults
@@ -408,11 +415,13 @@ def load(
 @app.command(epilog="Example: lab replay -n 1000 --rate 100")
 def replay(
     topic: Topic,
-    n: Annotated[int | None, typer.Option("-n", min=1, help="how many; else all")] = None,
-    rate: Annotated[
-        int | None, typer.Option(min=1, help="events per second; else no limit")
+    n: Annotated[
+        int | None, typer.Option("-n", min=1, help="how many events; all by default")
     ] = None,
-    skip: Annotated[int, typer.Option(min=0, help="leave out the first so many")] = 0,
+    rate: Annotated[
+        int | None, typer.Option(min=1, help="events per second; no limit by default")
+    ] = None,
+    skip: Annotated[int, typer.Option(min=0, help="how many events to skip at the start")] = 0,
 ) -> None:
     """Send the recorded orders.
 
@@ -441,8 +450,8 @@ def jupyter(
 ) -> None:
     """Open JupyterLab on the first lesson, and start the services.
 
-    Set-up, if it is needed, goes on meanwhile. If a JupyterLab of this lab runs already, it opens
-    that one.
+    If set-up is needed, it runs in the meantime. If this lab already runs a JupyterLab, the command
+    opens that one.
     """
     from lab_env import services
     from lab_env.course import copies
@@ -489,11 +498,11 @@ def jupyter(
 
 @app.command(epilog="Example: lab demo snapshot")
 def demo(
-    name: Annotated[str, typer.Argument(help="of the demo")],
+    name: Annotated[str, typer.Argument(help="name of the demo")],
     slides: Annotated[bool, typer.Option(help="make slides instead, in one HTML file")] = False,
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
-    """Open a five-minute demo, its table written and Spark warm.
+    """Open a five-minute demo, with its table written and Spark warm.
 
     The demos: `snapshot`, `read-optimised`, `time-travel`, `incremental`, `cdc`.
     """
@@ -523,12 +532,12 @@ def demo(
 @app.command(epilog="Example: lab goto 06.2")
 def goto(
     section: Annotated[
-        str, typer.Argument(help="an exercise (06.2) or a section (06b); 06 lists both")
+        str, typer.Argument(help="exercise (06.2) or section (06b); 06 alone lists both")
     ],
     yes: Annotated[bool, typer.Option("--yes", help="restart a kernel without asking")] = False,
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
-    """Enter a section of a lesson, with everything above it ready.
+    """Open a section of a lesson, with everything above it ready.
 
     The cells above it run in a fresh kernel, with reference answers: tables, topics and variables
     are as if you had worked through them. Your copy keeps what you wrote.
@@ -615,7 +624,7 @@ def progress() -> None:
 @app.command(epilog="Example: lab certificate fraud")
 def certificate(
     variant: Annotated[
-        str, typer.Argument(help="iot, fraud or clickstream; the newest if none is named")
+        str, typer.Argument(help="iot, fraud or clickstream; the newest by default")
     ] = "",
 ) -> None:
     """Write the certificate of your newest passed capstone exam.
@@ -643,10 +652,10 @@ def eject(
 ) -> None:
     """Write the pipeline as a PySpark project of its own.
 
-    Two Hudi tables and the dead letters, to keep and to deploy. The project needs nothing of this
-    lab: only Java 17, Python, Kafka, an S3 store and the connectors.
+    The project writes two Hudi tables and the dead letters, and is yours to keep and deploy. It
+    does not need this lab, only Java 17, Python, Kafka, an S3 store and the connectors.
 
-    `eval "$(lab eject --env)"` sets it to this lab's servers, with their keys.
+    `eval "$(lab eject --env)"` points it at this lab's servers, with their keys.
     """
     from lab_env.eject import project
 
@@ -690,15 +699,15 @@ def site(
 @room.callback(invoke_without_command=True)
 def open_room(
     context: typer.Context,
-    bind: Annotated[str, typer.Option(help="address to listen on; else LAB_BIND")] = "",
+    bind: Annotated[str, typer.Option(help="address to listen on; LAB_BIND by default")] = "",
     new_code: Annotated[
         bool, typer.Option("--new-code", help="make a new code and page address")
     ] = False,
 ) -> None:
-    """Show on one page where the seats of a class are stuck.
+    """Show on a web page where the seats of a class are stuck.
 
-    A seat takes part only after `lab room join`, and sends no answers. For seats on other machines
-    listen on 0.0.0.0. See docs/instructors.md.
+    A seat takes part only after `lab room join`, and sends no answers. To reach seats on other
+    machines, listen on 0.0.0.0. See docs/instructors.md.
     """
     if context.invoked_subcommand:
         return
@@ -716,11 +725,11 @@ def open_room(
 def join_room(
     address: Annotated[str, typer.Argument(help="from the instructor: http://HOST:PORT")],
     code: Annotated[str, typer.Argument(help="the room's code")],
-    name: Annotated[str, typer.Option(help="your name on the page; else a number")] = "",
+    name: Annotated[str, typer.Option(help="your name on the page; a number by default")] = "",
 ) -> None:
     """Report to a room: exercise, attempts, outcome; no answers.
 
-    It prints what was sent. Each check of an exercise then sends the same fields, filled in.
+    It prints what was sent. Each check of an exercise then sends the same fields with values.
     """
     from lab_env.room.command import join
     from lab_env.services.doctor import run_checks
@@ -756,7 +765,7 @@ def author_build() -> None:
 
 @author.command("check", epilog="Example: lab author check")
 def author_check() -> None:
-    """Check the sources against the rules, and all made files for drift."""
+    """Check the sources' rules, and that made files are current."""
     from lab_env import reference
     from lab_env.authoring.build import drift
 
@@ -771,7 +780,7 @@ def author_new(
     number: Annotated[str, typer.Argument(help="two digits")],
     slug: Annotated[str, typer.Argument(help="for example cow_and_mor")],
 ) -> None:
-    """Create a lesson: a source and checks that pass every rule."""
+    """Create a lesson: a source and checks that follow every rule."""
     from lab_env.authoring.build import COURSE, build
     from lab_env.authoring.new import new_lesson
 
@@ -781,7 +790,7 @@ def author_new(
 
 @author.command("run", epilog="Example: lab author run 05")
 def author_run(number: Annotated[str, typer.Argument(help="two digits")]) -> None:
-    """Build, then run both notebooks of a lesson as CI does."""
+    """Build, then run both notebooks of a lesson the way CI does."""
     from lab_env.authoring.run import run
 
     raise typer.Exit(run(number))
@@ -790,7 +799,7 @@ def author_run(number: Annotated[str, typer.Argument(help="two digits")]) -> Non
 @author.command("enter", epilog="Example: lab author enter 05 06")
 def author_enter(
     numbers: Annotated[list[str] | None, typer.Argument(help="lessons, two digits each")] = None,
-    every: Annotated[bool, typer.Option("--all", help="all lessons; half an hour")] = False,
+    every: Annotated[bool, typer.Option("--all", help="all lessons; takes half an hour")] = False,
 ) -> None:
     """Enter every section in a fresh kernel and record the seconds.
 
@@ -825,9 +834,9 @@ def author_enter(
 def author_mutants(
     chosen: Annotated[str, typer.Argument(help="a lesson or an exercise, for example 05.1")],
 ) -> None:
-    """Try small mistakes of an exercise's answer on its check.
+    """Try an exercise's check on small mistakes in its answer.
 
-    Each changes the reference answer in one place; those that the check lets pass are listed.
+    Each mistake changes the reference answer in one place. The command lists those that pass.
     """
     from lab_env import services
     from lab_env.authoring.mutation import keep, try_all
@@ -847,7 +856,7 @@ def author_mutants(
 def author_stats() -> None:
     """Show how much of each lesson the learner writes.
 
-    Counted are the uses of Spark, Hudi, Kafka and SQL.
+    It counts the uses of Spark, Hudi, Kafka and SQL.
     """
     from rich.table import Table
 
@@ -870,7 +879,7 @@ def author_stats() -> None:
 def author_record(
     part: Annotated[str, typer.Argument(help="a part of lab bench, such as growth")],
 ) -> None:
-    """Run a part of lab bench in full; that run comes with the course."""
+    """Run a part of lab bench in full, to ship it with the course."""
     from lab_env.bench import command, recorded
 
     if command.main([part], full=True, console=out):
@@ -880,7 +889,7 @@ def author_record(
 
 @author.command("formats", epilog="Example: lab author formats")
 def author_formats() -> None:
-    """Write docs/formats.md and its charts from the recording."""
+    """Write docs/formats.md and its charts from the recorded run."""
     from lab_env.bench.format_page import write_page
 
     for path in write_page():
@@ -890,7 +899,7 @@ def author_formats() -> None:
 @author.command("pictures", epilog="Example: lab author pictures")
 def author_pictures(
     record: Annotated[
-        bool, typer.Option("--record", help="first run lesson 05 again, up to its update")
+        bool, typer.Option("--record", help="first run lesson 05 up to its update")
     ] = False,
 ) -> None:
     """Draw the README's pictures from the recorded runs."""
@@ -918,7 +927,7 @@ def cloud_cost(
         bool, typer.Option("--markdown", help="print the table of docs/cloud.md")
     ] = False,
 ) -> None:
-    """Show what a stack costs in an afternoon, and if forgotten."""
+    """Show what a stack costs for an afternoon and for a month."""
     from rich.table import Table
 
     from lab_env.cloud import cost
@@ -958,10 +967,10 @@ def cloud_job(
     topic: Topic,
     region: Region = None,
     minutes: Annotated[
-        int, typer.Option(min=5, max=10_080, help="cancel the job after them")
+        int, typer.Option(min=5, max=10_080, help="cancel the job after this many")
     ] = 240,
 ) -> None:
-    """Print the request that starts the writer on EMR; start nothing."""
+    """Print the request that would start the writer on EMR."""
     from lab_env.cloud.job import job_request, source_of
     from lab_env.cloud.stack import Account, aws_errors
 
@@ -981,7 +990,7 @@ def cloud_down(
         str, typer.Option(metavar="BUCKET", help="also delete the bucket and all tables in it")
     ] = "",
 ) -> None:
-    """Delete a stack; its bucket stays unless you type its name."""
+    """Delete a stack; keep its bucket unless you type its name."""
     from lab_env.cloud import teardown
     from lab_env.cloud.stack import Account, aws_errors
 

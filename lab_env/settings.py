@@ -71,38 +71,40 @@ class Settings(BaseSettings):
 
     # Folders
     home: Path = Field(
-        REPOSITORY / ".lab", description="what this lab keeps: tables, topics, logs, the ledger"
+        REPOSITORY / ".lab", description="data of this lab: tables, topics, logs, the ledger"
     )
     cache: Path = Field(
         default_factory=default_cache,
-        description="what set-up fetched and built; all clones share it",
+        description="what set-up fetched and built, shared by all clones",
     )
     work: Path = Field(
         REPOSITORY / "work",
-        description="your copies of the lessons; JupyterLab opens the folder above",
+        description="your copies of the lessons; JupyterLab opens its parent folder",
     )
 
     # Ports: if one is taken, the lab uses a free one; `lab status` shows it
     minio_port: Port = Field(9000, description="S3 API of MinIO")
     minio_console_port: Port = Field(9001, description="web console of MinIO")
     kafka_port: Port = Field(9092, description="Kafka broker")
-    kafka_controller_port: Port = Field(9093, description="controller of Kafka")
+    kafka_controller_port: Port = Field(9093, description="Kafka controller")
     kinesis_port: Port = Field(4568, description="emulated Kinesis")
     metastore_port: Port = Field(9083, description="Hive Metastore")
     trino_port: Port = Field(8080, description="Trino")
     postgres_port: Port = Field(5432, description="PostgreSQL")
-    connect_port: Port = Field(8083, description="Kafka Connect: REST")
+    connect_port: Port = Field(8083, description="REST interface of Kafka Connect")
     zookeeper_port: Port = Field(2181, description="ZooKeeper")
     cluster_port: Port = Field(7077, description="master of the Spark cluster")
-    cluster_ui_port: Port = Field(8180, description="its web page")
+    cluster_ui_port: Port = Field(8180, description="web page of the Spark cluster")
     cluster_worker_1_port: Port = Field(8181, description="web page of the first worker")
     cluster_worker_2_port: Port = Field(8182, description="web page of the second worker")
     prometheus_port: Port = Field(9090, description="Prometheus")
-    exporter_port: Port = Field(9464, description="exporter: metrics of the pipelines")
+    exporter_port: Port = Field(9464, description="exporter of pipeline metrics")
     jupyter_port: Port = Field(8888, description="JupyterLab")
-    spark_ui_port: Port = Field(4040, description="Spark's page of a lesson's session")
-    locust_port: Port = Field(8089, description="Locust's page")
-    room_port: Port = Field(8790, description="page of `lab room`, which takes no other port")
+    spark_ui_port: Port = Field(4040, description="web page of a lesson's Spark session")
+    locust_port: Port = Field(8089, description="web page of Locust")
+    room_port: Port = Field(
+        8790, description="web page of `lab room`, which fails if this port is taken"
+    )
 
     # Who can reach the lab
     bind: str = Field(
@@ -112,7 +114,7 @@ class Settings(BaseSettings):
     )
     public_url: str = Field(
         default_factory=codespace_url,
-        description="URL by which a browser reaches a port of this machine through a proxy",
+        description="URL at which a browser reaches a port of this machine through a proxy",
         examples=["https://{port}.example.org"],
     )
 
@@ -122,14 +124,14 @@ class Settings(BaseSettings):
         description="S3 endpoint to use instead of MinIO",
         examples=["https://s3.example.org:9000"],
     )
-    s3_access_key: SecretStr = Field(SecretStr(""), description="its access key")
-    s3_secret_key: SecretStr = Field(SecretStr(""), description="its secret key")
+    s3_access_key: SecretStr = Field(SecretStr(""), description="access key of that endpoint")
+    s3_secret_key: SecretStr = Field(SecretStr(""), description="secret key of that endpoint")
     s3_session_token: SecretStr = Field(
-        SecretStr(""), description="its session token, with temporary keys"
+        SecretStr(""), description="session token, if the keys are temporary"
     )
     s3_region: str = Field("us-east-1", description="region of the bucket")
     s3_bucket: str = Field(
-        "lakehouse", description="bucket of all tables and checkpoints", examples=["lakehouse"]
+        "lakehouse", description="bucket for all tables and checkpoints", examples=["lakehouse"]
     )
     kafka_bootstrap: str = Field(
         "",
@@ -137,7 +139,7 @@ class Settings(BaseSettings):
         examples=["broker-1:9092,broker-2:9092"],
     )
     kafka_security: Path | None = Field(
-        None, description="Java properties file with which clients sign in there"
+        None, description="Java properties file with the login settings of Kafka clients"
     )
     kinesis_endpoint: str = Field(
         "",
@@ -146,7 +148,7 @@ class Settings(BaseSettings):
     )
     namespace: str = Field(
         "",
-        description="your prefix for tables and topics where learners share a store",
+        description="prefix of your tables and topics, if learners share a store",
         examples=["alice"],
     )
     metastore_uri: str = Field(
@@ -170,25 +172,30 @@ class Settings(BaseSettings):
 
     # Set-up
     minio_binary: Path | None = Field(
-        None, description="program of MinIO, or of a fork, to use instead of building it"
+        None, description="program of MinIO or a fork of it, to use instead of building one"
     )
-    fetch_python: bool = Field(False, description="fetch a Python without asking if none fits")
+    fetch_python: bool = Field(
+        False, description="if no installed Python fits, fetch one without asking"
+    )
     ivy_settings: Path | None = Field(None, description="Ivy settings file, for a mirror")
 
     # Spark
-    spark_master: str = Field("local[2]", description="master of sessions and writers")
+    spark_master: str = Field("local[2]", description="Spark master for sessions and writers")
     spark_memory: str = Field(
-        "1g", pattern=r"^\d+[mg]$", description="heap of a driver", examples=["700m", "1g"]
+        "1g", pattern=r"^\d+[mg]$", description="heap of each driver", examples=["700m", "1g"]
     )
     spark_executor_memory: str = Field(
         "700m",
         pattern=r"^\d+[mg]$",
-        description="heap of an executor on a cluster",
+        description="heap of each executor on a cluster",
         examples=["700m", "4g"],
     )
-    spark_executor_cores: int = Field(1, ge=1, le=64, description="cores of an executor")
+    spark_executor_cores: int = Field(1, ge=1, le=64, description="cores of each executor")
     spark_cores: int = Field(
-        2, ge=1, le=4096, description="cores of a cluster that a session takes, over all executors"
+        2,
+        ge=1,
+        le=4096,
+        description="most cores that a session takes from a cluster, over all executors",
     )
     spark_python: str = Field(
         "",
@@ -197,7 +204,7 @@ class Settings(BaseSettings):
     )
     spark_driver_host: str = Field(
         "",
-        description="host by which a cluster's executors reach the driver",
+        description="host name or address at which a cluster's executors reach the driver",
         examples=["10.0.0.5", "laptop.example.org"],
     )
     spark_driver_ports: int = Field(
@@ -217,23 +224,23 @@ class Settings(BaseSettings):
         600,
         ge=1,
         le=3600,
-        description="seconds between two times that Kafka Connect stores its offsets",
+        description="seconds between saves of Kafka Connect's offsets",
     )
 
     # The course
     error_cards: bool = Field(True, description="explain known errors below their traceback")
-    strict: bool = Field(False, description="raise if an exercise or a proof does not pass, for CI")
+    strict: bool = Field(False, description="for CI: raise if an exercise or a proof does not pass")
     progress: Path | None = Field(
-        None, description="file of your progress instead of `LAB_HOME`/progress.json"
+        None, description="file for your progress, instead of `LAB_HOME`/progress.json"
     )
     outcomes: Path | None = Field(
-        None, description="file to which each check and proof appends a line, for CI"
+        None, description="for CI: file to which each check and proof appends a line"
     )
 
     # The broker
     source: Literal["kafka", "kinesis"] = Field(
         "kafka",
-        description="broker of `lab load`, `replay`, `ledger` and `tour`: `kafka` or `kinesis`",
+        description="broker for `lab load`, `replay`, `ledger` and `tour`: `kafka` or `kinesis`",
     )
 
     # Live load
@@ -244,13 +251,13 @@ class Settings(BaseSettings):
     cancel_share: float = Field(0.03, ge=0, le=1, description="share of cancel events")
     erase_share: float = Field(0.01, ge=0, le=1, description="share of erase events")
     lateness_seconds: float = Field(
-        5.0, gt=0, le=3600, description="no event arrives later than this"
+        5.0, gt=0, le=3600, description="most seconds from an event's time to its arrival"
     )
     send_timeout_seconds: float = Field(
         30.0,
         gt=0,
         le=600,
-        description="after this, a send without an acknowledgement counts as unknown",
+        description="seconds until a send without an acknowledgement counts as unknown",
     )
 
     # The pipeline's writer
@@ -259,13 +266,13 @@ class Settings(BaseSettings):
         65.0,
         gt=0,
         le=86400,
-        description="seconds by which an event may be late and still count for its minute",
+        description="seconds that an event may be late and still count for its minute",
     )
     lock: Literal["none", "zookeeper"] = Field(
-        "none", description="`zookeeper`: other jobs may write its tables, too"
+        "none", description="`zookeeper` lets other jobs write the same tables"
     )
     replay_stream: bool = Field(
-        False, description="read the whole topic again if the checkpoint is not the table's"
+        False, description="read the whole topic again if the checkpoint belongs to another table"
     )
 
     @property

@@ -127,20 +127,22 @@ CODEC = "zstd"
 
 HUDI_GUIDE = (
     Advice(
-        "an index by the key's hash, which needs no look-up", f"{HUDI_DOCS}/indexes", options.INDEX
+        "a bucket index: the key's hash gives the file, so no look-up is needed",
+        f"{HUDI_DOCS}/indexes",
+        options.INDEX,
     ),
     Advice(
-        "no column statistics, which serve data skipping only",
+        "no column statistics, which are only used for data skipping",
         f"{HUDI_DOCS}/metadata_indexing",
         options.METADATA,
     ),
     # Without it each query would open every bucket (lesson 08).
     Advice(
-        "readers know the index, so a query for a key opens one bucket per partition",
+        "readers use the index, so a query for a key opens one bucket per partition",
         f"{HUDI_DOCS}/configurations#hoodiebucketindexquerypruning",
         read=options.INDEX | {"hoodie.bucket.index.hash.field": "order_id"},
     ),
-    Advice("cleaning after each fifth commit", f"{HUDI_DOCS}/cleaning", options.CLEANING),
+    Advice("cleaning after every fifth commit", f"{HUDI_DOCS}/cleaning", options.CLEANING),
     # The pipeline keeps it, because lesson 05 shows it.
     Advice(
         "no bloom filter in the files, which this index does not read",
@@ -148,16 +150,16 @@ HUDI_GUIDE = (
         {"hoodie.parquet.bloom.filter.enabled": "false"},
     ),
     Advice(
-        f"the codec {CODEC}, Iceberg's default",
+        f"compression with {CODEC}, Iceberg's default",
         f"{HUDI_DOCS}/configurations#hoodieparquetcompressioncodec",
         {"hoodie.parquet.compression.codec": CODEC},
     ),
 )
-NAMED_PARTITIONS = "MERGE names the partitions that it changes"
+NAMED_PARTITIONS = "a MERGE condition that lists the partitions in the batch"
 DELTA_GUIDE = (
     Advice(NAMED_PARTITIONS, f"{DELTA_DOCS}/delta-update/#performance-tuning"),
     Advice(
-        "optimized writes: a shuffle that makes larger files per partition replaces MERGE's own",
+        "optimized writes: a shuffle into larger files per partition, in place of MERGE's own",
         f"{DELTA_DOCS}/optimizations-oss/#optimized-write",
         {"delta.autoOptimize.optimizeWrite": "true"},
     ),
@@ -168,7 +170,7 @@ DELTA_GUIDE = (
     ),
     # Delta 3.3 ignores a codec in the table's properties (delta-io/delta 3313 and 6803).
     Advice(
-        f"the codec {CODEC}, Iceberg's default",
+        f"compression with {CODEC}, Iceberg's default",
         "https://spark.apache.org/docs/3.5.7/sql-data-sources-parquet.html#configuration",
         session={"spark.sql.parquet.compression.codec": CODEC},
     ),

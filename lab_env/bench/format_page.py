@@ -301,19 +301,20 @@ def _head(run: dict) -> str:
         (
             "<!-- Made by `lab author formats`; `lab author record formats` measures anew. -->",
             "# Hudi, Delta Lake and Iceberg on one stream",
-            f"One recorded stream of orders was written into {len(CONTENDERS)} tables with"
+            f"We wrote one recorded stream of orders into {len(CONTENDERS)} tables, with"
             f" {formats} and PySpark {run['machine']['pyspark']}. Each format has a table that"
-            " copies files at a change and one that merges on read, each with its defaults and"
-            f" tuned. All {run['rows_compared']:,} rows read back at the end were right."
+            " copies files on a change and one that merges on read, each with default and with"
+            f" tuned options. All {run['rows_compared']:,} rows read back at the end were right."
             f" {_score(run)}",
             "**Do not choose a format by this page.** The tables are small, the store is on the"
-            " same machine, there is one writer, and the JVMs run only their quick compiler (C1);"
-            " hours with the full compiler may give other ratios. Take from it what to measure on"
-            " your own stream.",
+            " same machine, there is one writer, and the JVMs use only their quick compiler (C1)."
+            " Hours with the full compiler may give other ratios. Use this page to decide what to"
+            " measure on your own stream.",
             pictures,
-            f"*Bars show the median of {_rounds(run)}, lines the lowest and the highest.*",
-            f"{_reservations(run)}Measure your machine with `.venv/bin/lab bench formats` (small)"
-            " or `--full`. The first call fetches the other formats' jars, about 55 MB.",
+            f"*Bars show the median of {_rounds(run)}; lines run from the lowest to the highest.*",
+            f"{_reservations(run)}To measure on your own machine, run `.venv/bin/lab bench formats`"
+            " (small), or add `--full`. The first run fetches the other formats' jars, about 55"
+            " MB.",
         )
     )
 
@@ -343,7 +344,7 @@ def _reservations(run: dict) -> str:
     if load > QUIET_LOAD:
         notes += (
             f"The machine was busy: its load was {load:g} before the lab's services started. Times"
-            " may be noisier than on an idle one.\n\n"
+            " may be noisier than on an idle machine.\n\n"
         )
     if run["size"] == {name: full[name] for name in run["size"]} | {
         "factors": list(full["factors"])
@@ -378,9 +379,10 @@ def _first_places(run: dict) -> str:
     heads = ("measure", *(f"{_orders(run, factor)} orders" for factor in factors))
     return (
         "A table is first if all its rounds are better than every round of both other formats, and"
-        " the medians differ by more than either varies. The brackets have the best table of the"
-        f" other formats. *{NOBODY}* means {INCONCLUSIVE}, not equal. There are few rounds and many"
-        " pairs, so treat a narrow difference as a hint.\n\n"
+        " the medians differ by more than the rounds of either table do. The brackets show the best"
+        f" table of the other formats. *{NOBODY}* means that the result is {INCONCLUSIVE}, not that"
+        " the tables are equal. With few rounds and many comparisons, treat a narrow difference as"
+        " a hint.\n\n"
     ) + _table(heads, rows)
 
 
@@ -398,20 +400,20 @@ def _method(run: dict) -> str:
     size, machine = run["size"], run["machine"]
     points = (
         f"The stream has {100 * (1 - NEW - ERASED):.0f} % updates and {100 * ERASED:.0f} %"
-        " erasures, both of orders of the last two of four days, and"
-        f" {100 * NEW:.0f} % new orders, all of the last day.",
+        " erasures, both of orders from the last two of four days, and"
+        f" {100 * NEW:.0f} % new orders, all from the last day.",
         f"The run of {run['made'][:10]} took {run['minutes']:g} minutes on {machine['cores']} cores"
         f" with {machine['memory_gb']} GB; all tables are on the lab's MinIO through S3A.",
         f"A round is {size['commits']} commits of {size['small']:,} events, averaged; a query for"
-        f" the changes of the last of them; a commit of {size['large']:,}; and two queries. Tables"
+        f" the changes of the last one; a commit of {size['large']:,}; and two queries. Tables"
         " that merge on read are then compacted and queried again.",
-        "Each query of each round was compared with a plain-Python oracle. At the end of each size,"
-        " so was every row of every table, in all columns except the time of sending.",
+        "We compared each query of each round with an oracle in plain Python, and at the end of"
+        " each size every row of every table, in all columns except the time of sending.",
         f"Figures are medians of {_rounds(run)}, with the lowest and the highest in brackets.",
         "The query for one order always runs first after a commit or a compaction, so it also loads"
         " the table's new state.",
-        "Tables take turns, and the three formats take turns in beginning a round. Each kind of"
-        " table was warmed up with each query.",
+        "Tables take turns, and each format in turn goes first in a round. Each kind of table was"
+        " warmed up with each query.",
         "Processor time covers the process that writes and reads, and its JVM, but not the store.",
         "[Lesson 20](../notebooks/20_json_vs_cow_vs_mor.ipynb) teaches the rule that decides"
         " whether two tables differ.",
@@ -464,14 +466,14 @@ def _options(run: dict) -> str:
         " [Hudi](https://hudi.apache.org/docs/quick-start-guide),"
         " [Delta Lake](https://docs.delta.io/quick-start/),"
         " [Iceberg](https://iceberg.apache.org/docs/1.10.1/spark-getting-started/). All have two"
-        " shuffle partitions, and Delta's table state has two partitions instead of 50"
+        " shuffle partitions, and Delta computes its table state in two partitions instead of 50"
         " (`spark.databricks.delta.snapshotPartitions`, an internal setting made for large"
         " clusters).",
-        "Hudi is written with its own upsert. The others are written with MERGE on partition and"
-        " key, after the newest event of each order was selected, as the guides of"
+        "Hudi writes with its own upsert. The others write with MERGE on partition and key, after"
+        " selecting the newest event of each order, as the guides of"
         " [Delta](https://docs.delta.io/delta-update/#write-change-data-into-a-delta-table) and"
         " [Iceberg](https://iceberg.apache.org/docs/1.10.1/spark-writes/#merge-into) advise. Every"
-        " table refuses an event that is older than its row, but the stream has none. To merge on"
+        " table ignores an event that is older than its row, but the stream has none. To merge on"
         " read, Hudi has a table type, Delta"
         " [deletion vectors](https://docs.delta.io/delta-deletion-vectors/) and Iceberg"
         " [write modes](https://iceberg.apache.org/docs/1.10.1/configuration/#write-properties)."
@@ -494,31 +496,31 @@ def _options(run: dict) -> str:
                     values or "–",
                 )
             )
-    parts.append(_table(("format", "tuned", "properties"), rows))
+    parts.append(_table(("format", "tuning step", "properties"), rows))
     parts.append(
-        f"Tuned tables all write {CODEC}, Iceberg's default; by default Hudi writes gzip and Delta"
-        " Spark's snappy. Delta 3.3 has no table property for the codec, so the session sets it."
-        " MERGE receives the partitions that a batch changes; a job that does not know them must"
-        " read its batch once more, which was not measured.",
+        f"All tuned tables use the codec {CODEC}, Iceberg's default. By default Hudi uses gzip, and"
+        " Delta uses Spark's default, snappy. Delta 3.3 has no table property for the codec, so the"
+        " session sets it. The MERGE condition gets the partitions that a batch changes; a job that"
+        " does not know them must read its batch once more, which we did not measure.",
     )
     parts.append(
-        "**Compaction.** Hudi's Merge-on-Read runs `run_compaction`; its own compaction after each"
-        " fifth commit is off, because no other table compacts while it writes. Delta runs"
+        "**Compaction.** Hudi's Merge-on-Read runs `run_compaction`; its automatic compaction after"
+        " every fifth commit is off, because no other table compacts while it writes. Delta runs"
         f" `OPTIMIZE`, which may leave deletion vectors: {_optimized(run)}. Iceberg runs"
         " `rewrite_data_files` with `min-input-files=2` and `delete-file-threshold=1`, so that it"
-        " merges everything that waits, and with `remove-dangling-deletes=true`, which removes the"
+        " leaves nothing to merge, and with `remove-dangling-deletes=true`, which removes the"
         " delete files in one more commit."
     )
     parts.append(
-        "**Changes.** Hudi answers with its incremental query. Iceberg copy-on-write answers from"
-        " its table `changes`, without the rows that were only copied; the"
+        "**Changes.** For Hudi we run its incremental query. For Iceberg copy-on-write we read its"
+        " table `changes`, without the rows that were only copied; the"
         f" [changelog view]({ICEBERG_DOCS}/spark-procedures/#create_changelog_view) compares whole"
         " rows and takes longer. Iceberg cannot read `changes` where a commit wrote delete files,"
         " so its default merge-on-read table has no figure. The tuned one has format version 3 with"
         " [row lineage](https://iceberg.apache.org/spec/#row-lineage): the query selects the rows"
         " whose `_last_updated_sequence_number` is that of the commit. Delta writes its change feed"
-        f" with each commit, so {CONTENDERS[FEED].title}, has a second table with a feed, which"
-        " takes the same small commits."
+        f" with each commit, so *{CONTENDERS[FEED].title}* has a second table with a feed, which"
+        " gets the same small commits."
     )
     return "\n\n".join(parts)
 
@@ -542,20 +544,21 @@ def _everywhere(contender: Contender, advice) -> bool:
 
 def _limits(run: dict) -> str:
     size, largest = run["size"], _orders(run, run["size"]["factors"][-1])
-    return f"""- **Size.** {largest} orders are a few megabytes, in four partitions. Where readers
-  merge, a commit's fixed cost dominates. Nothing follows for a terabyte on fifty executors.
+    return f"""- **Size.** {largest} orders are a few megabytes, in four partitions. In tables
+  that merge on read, a commit's fixed cost dominates. Nothing follows for a terabyte on fifty
+  executors.
 - **Distance.** A cloud store answers more slowly, so a format that sends more requests may lose
   more there.
-- **Concurrency.** There is one writer: no conflict, no lock, no compaction while the stream runs.
-  Shared tables need Hudi's lock provider, Delta's DynamoDB log store or a catalogue for Iceberg
-  that commits atomically; Iceberg here has a Hadoop catalogue and S3A.
-- **A cold reader.** The process that wrote also reads, with Iceberg's catalogue and Delta's log in
-  its cache. A reader elsewhere first has to load the table.
-- **Maintenance.** Hudi alone cleans while it writes. VACUUM and expiring snapshots were not
-  measured.
+- **Concurrency.** One writer means no conflicts and no locks, and nothing compacts while the stream
+  runs. With several writers, Hudi needs a lock provider, Delta its DynamoDB log store, and Iceberg
+  a catalogue that commits atomically; here Iceberg has a Hadoop catalogue and S3A.
+- **A cold reader.** The process that writes also reads, with Iceberg's catalogue and Delta's log in
+  its cache. A reader in another process first has to load the table.
+- **Maintenance.** Only Hudi cleans while it writes. We did not measure Delta's VACUUM or expiring
+  Iceberg's snapshots.
 - **Periodic work.** Delta writes a checkpoint with every tenth version, and Hudi compacts its
   metadata table after every tenth commit. A round of {size["commits"]} commits may or may not
-  contain it, so part of the spread is not noise.
+  contain such a step, so part of the spread is not noise.
 - **Growing tables.** Each round adds rows and commits, which makes some verdicts *{INCONCLUSIVE}*.
 - **Bytes.** Default codecs differ, Hudi's logs are Avro, and each of its rows has five more
   columns. By default each of its base files carries a bloom filter for 60,000 keys, which its
@@ -563,16 +566,18 @@ def _limits(run: dict) -> str:
 - **Deletes among the changes.** Delta's feed and Iceberg's `changes` contain them. Hudi's
   incremental query and Iceberg's row lineage do not; Hudi's
   [CDC query](../notebooks/12_change_feed.ipynb) does, and was not measured.
-- **Other versions and engines.** Spark 3.5 keeps Delta at 3.3. How well Trino, Flink or DuckDB read
-  a table may matter more than these figures.
-- **Our bias.** This course teaches Hudi. We chose its index, statistics and cleaning by measuring
-  (`lab_env/pipeline/options.py`), all other options from documentation.
+- **Other versions and engines.** Spark 3.5 keeps Delta at 3.3. How well Trino, Flink or DuckDB
+  reads a table may matter more than these figures.
+- **Our bias.** This course teaches Hudi. We measured to choose its index, statistics and cleaning
+  (`lab_env/pipeline/options.py`), and took all other options from documentation.
 - **Not tried:** [liquid clustering](https://docs.delta.io/delta-clustering/) in Delta, S3FileIO in
-  Iceberg. If you know a better option, change `lab_env/bench/contenders.py` and run it again.
+  Iceberg. If you know a better option, change `lab_env/bench/contenders.py` and run the benchmark
+  again.
 - **Tried and left out:** Parquet in Hudi's logs (fewer bytes, more requests before compaction);
-  Iceberg's `write.merge.distribution-mode=none` (cheaper for small tables, dearer for larger ones;
-  with format version 3 it made a table that {run["versions"]["iceberg"]} could not read); format
-  version 3 for Iceberg copy-on-write (changes read sooner, commits write slightly more)."""
+  Iceberg's `write.merge.distribution-mode=none` (cheaper for small tables, more expensive for
+  larger ones; with format version 3 it made a table that {run["versions"]["iceberg"]} could not
+  read); format version 3 for Iceberg copy-on-write (reading changes is faster,
+  commits write slightly more)."""
 
 
 def text_table(run: dict) -> str:
