@@ -157,7 +157,7 @@ class Lab:
             properties: for example `spark.metrics.namespace`; they win. A session that runs already
                 is returned as it is.
         """
-        if self._session is None:
+        if self._session is None or self._session.sparkContext._jsc is None:  # or was stopped
             java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
             extra = {"spark.driver.extraJavaOptions": java_options}
             if "metastore" in self.needs:

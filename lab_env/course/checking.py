@@ -133,19 +133,18 @@ def _is_stub(function: FunctionType) -> bool:
 
 
 def mistake(error: BaseException, answer: Any = None) -> str:
-    """A learner's exception as one or two sentences, with the line of the learner's own code.
+    """A learner's exception, and the line of the learner's own code as a block of a card.
 
     Args:
         error: what was raised.
         answer: what was given to the check.
 
     Returns:
-        For example "KeyError: 'amount'. It was raised in line 2 of `total`: `rows['amount']`".
+        For example "KeyError: 'amount'. This line of `total` raised it:" and the line.
     """
     kind, said = type(error).__name__, _root_message(error)
     text = f"{kind}: {said}" if said else kind
-    line = _own_line(error.__traceback__, answer)
-    return f"{text.rstrip('.')}.{line}"
+    return text.rstrip(".;") + "." + _own_line(error.__traceback__, answer)
 
 
 def _root_message(error: BaseException) -> str:
@@ -156,6 +155,7 @@ def _root_message(error: BaseException) -> str:
         causes = [lines[1].removeprefix(": ")]
     message = (causes or lines or [""])[-1 if causes else 0]
     message = re.sub(r"^(?:[a-z]\w*\.)+([A-Z]\w*)", r"\1", message)  # java.io.IOException
+    message = re.sub(r"\.?; line \d+ pos \d+;?$", ".", message)  # of Spark's plan
     return message if len(message) <= 300 else message[:297] + "..."
 
 
@@ -165,11 +165,10 @@ def _own_line(trace: TracebackType | None, answer: Any) -> str:
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_filename == own_file or trace.tb_frame.f_globals.get("__name__") == "__main__":
-            found = (code.co_name, trace.tb_lineno, code.co_firstlineno, code.co_filename)
+            found = (code.co_name, linecache.getline(code.co_filename, trace.tb_lineno).strip())
         trace = trace.tb_next
     if found is None:
         return ""
-    name, line, first, file = found
-    text = linecache.getline(file, line).strip()
-    where = f" It was raised in line {line - first + 1} of `{name}`"
-    return f"{where}: `{text}`" if text else f"{where}."
+    name, line = found
+    function = "" if name.startswith("<") else f" of `{name}`"
+    return f" This line{function} raised it:\n\n```\n{line}\n```" if line else ""

@@ -45,10 +45,11 @@ class Exercises:
         Raises:
             LabError: no such exercise; or, under LAB_STRICT, the exercise is not passed.
         """
+        exercise_id = registry.exercise(exercise_id, self.folder).id
         try:
             outcome = self.judge(exercise_id, answer)
         except LabError:
-            SEAT.trouble(registry.exercise(exercise_id, self.folder).id)
+            SEAT.trouble(exercise_id)
             raise
         if outcome.passed:
             self.solved.add(exercise_id)
@@ -65,7 +66,8 @@ class Exercises:
         Args:
             exercise_id: for example `04.1`.
         """
-        hints = registry.exercise(exercise_id, self.folder).hints
+        exercise = registry.exercise(exercise_id, self.folder)
+        exercise_id, hints = exercise.id, exercise.hints
         number = progress.next_hint(exercise_id, len(hints))
         title = f"Exercise {exercise_id}: hint {number + 1} of {len(hints)}"
         return Card(title, hints[number])
@@ -77,6 +79,7 @@ class Exercises:
             exercise_id: for example `04.1`.
         """
         exercise = registry.exercise(exercise_id, self.folder)
+        exercise_id = exercise.id
         if not progress.attempted(exercise_id):
             return Card(
                 f"Exercise {exercise_id}: the solution waits for your first attempt",
@@ -92,6 +95,7 @@ class Exercises:
             namespace: the notebook's variables; the answer's names are set in it.
         """
         exercise = registry.exercise(exercise_id, self.folder)
+        exercise_id = exercise.id
         if exercise_id in self.solved:
             return Card(f"Exercise {exercise_id}: your own answer is used", tone=True)
         run_cell(exercise.solution, f"<reference answer of {exercise_id}>", namespace)

@@ -1,4 +1,4 @@
-"""Known errors: what the troubleshooting page says of an exception, as a card below its traceback.
+"""Known errors: what the troubleshooting page says of an exception, as a card.
 
 The page is the one place for causes and fixes. A section whose error can be recognised has, below
 its heading, a comment with a regular expression of its text: `<!-- error: ... -->`. The card has
@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from functools import cache
 from traceback import walk_tb
 
+from lab_env.course.checking import mistake
 from lab_env.display.card import card
+from lab_env.errors import LabError
 from lab_env.settings import REPOSITORY, settings
 
 GUIDE = REPOSITORY / "docs" / "troubleshooting.md"
 SECTION = re.compile(
     r"^### (?P<heading>.+)\n+<!-- error: (?P<pattern>.+) -->\n+(?P<advice>.+(?:\n.+)*)", re.M
 )
+TRACEBACK = "`%tb` in a cell of its own shows the traceback."
 MARKDOWN_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 
@@ -80,34 +83,52 @@ def _texts(error: BaseException | None) -> Iterator[str]:
         error = cause if isinstance(cause, BaseException) else None
 
 
+def _module_of_type(error: BaseException) -> str:
+    return type(error).__module__
+
+
 def _module(error: BaseException) -> str:
     """The module that raised an exception; empty if it was not raised."""
     frames = list(walk_tb(error.__traceback__))
     return frames[-1][0].f_globals.get("__name__", "") if frames else ""
 
 
-def as_card(known: KnownError) -> str:
-    """A known error as HTML."""
+def card_of(error: BaseException) -> str:
+    """A card for an error that has a plain cause, as HTML; empty for all others."""
+    if isinstance(error, LabError):
+        step = f"Next step: {error.next_step}" if error.next_step else ""
+        return card(error.what, False, note=step, code=error.log.rstrip())
+    known = explain(error)
+    if known is None and not _module_of_type(error).startswith("pyspark.errors"):
+        return ""
+    said = f"{mistake(error)}\n\n{TRACEBACK}"
+    if known is None:
+        return card("Spark refuses this", False, note=said)
     title = f"Known: {known.heading.replace('`', '')}"
-    return card(title, "warn", note=known.advice, link=known.address)
+    return card(title, "warn", note=f"{known.advice}\n\n{said}", link=known.address)
 
 
 def explain_errors() -> None:
-    """From now on, show a card below the traceback of a known error, where a notebook is there.
+    """From now on, show a card in place of such an error's traceback, where a notebook is there.
 
-    Calling it again changes nothing; `LAB_ERROR_CARDS=false` switches it off.
+    `%tb` shows the traceback. Calling it again changes nothing; `LAB_ERROR_CARDS=false` switches
+    it off.
     """
     ipython = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
-    if not shell or not settings().error_cards:
+    if shell and settings().error_cards:
+        shell.set_custom_exc((Exception,), _show)
+
+
+def _show(shell, kind, error, trace, tb_offset=None) -> None:
+    """Show an error of a cell, as IPython's handler for exceptions."""
+    html = card_of(error)
+    if not html:
+        shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)
         return
-    if _show_card not in shell.events.callbacks["post_run_cell"]:
-        shell.events.register("post_run_cell", _show_card)
+    from IPython.display import HTML, display
 
-
-def _show_card(result) -> None:
-    """Show the card of a cell's exception; `result` is IPython's `ExecutionResult`."""
-    if result.error_in_exec and (known := explain(result.error_in_exec)):
-        from IPython.display import HTML, display
-
-        display(HTML(as_card(known)))
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace  # what %tb shows
+    # What a client gets that waits for the cell, as nbclient does.
+    shell._last_traceback = shell.InteractiveTB.structured_traceback(kind, error, trace)
+    display(HTML(html))

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from lab_env.display.card import card
+from lab_env.display.card import card, plain
 from lab_env.settings import settings
 
 Kind = Literal["passed", "not yet", "not attempted", "error in your code"]
@@ -30,7 +30,8 @@ class Card:
     code: str = ""
 
     def __repr__(self) -> str:
-        return "\n\n".join(part for part in (self.title, self.text, self.code) if part)
+        parts = (self.title, plain(self.text), self.code)
+        return "\n\n".join(part for part in parts if part)
 
     def _repr_html_(self) -> str:
         return card(self.title, self.tone, note=self.text, code=self.code)
@@ -63,7 +64,8 @@ class Outcome:
         return f"Exercise {self.exercise}: {self.kind}"
 
     def __repr__(self) -> str:
-        return "\n".join(part for part in (self.title, self.text, self.next_step) if part)
+        parts = (self.title, plain(self.text), self.next_step)
+        return "\n".join(part for part in parts if part)
 
     def _repr_html_(self) -> str:
         note = "\n\n".join(part for part in (self.text, self.next_step) if part)

@@ -4,6 +4,7 @@ Each lesson's `exercises.json` is generated and committed; nobody edits it by ha
 """
 
 import difflib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,6 +110,9 @@ def exercise(exercise_id: str, folder: Path = REGISTRY) -> Exercise:
         LabError: there is none; the text names the nearest ids.
     """
     known = {item.id: item for entry in lessons(folder).values() for item in entry.exercises}
+    exercise_id = str(exercise_id).strip()
+    if re.fullmatch(r"\d\.\d", exercise_id):  # 4.2 for 04.2
+        exercise_id = f"0{exercise_id}"
     if exercise_id in known:
         return known[exercise_id]
     same_lesson = [name for name in known if name[:3] == str(exercise_id)[:3]]

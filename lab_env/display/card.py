@@ -2,6 +2,7 @@
 
 import re
 from html import escape
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -18,6 +19,10 @@ COLOURS = {
     "warn": "var(--jp-warn-color1, #e08600)",
 }
 
+PRE = "margin:6px 0 0;background:none;color:inherit"
+_BLOCK = re.compile(r"```\n(.*)\n```", re.S)
+_PARAGRAPH = re.compile(r"```\n.*?\n```|(?:(?!\n\n|```\n).)+", re.S)
+
 
 def card(
     title: str,
@@ -33,8 +38,8 @@ def card(
         title: the first line.
         ok: True draws it green, False red, "warn" amber, None neutral.
         table: numbers to show; the index is the first column.
-        note: a last text, in which an empty line separates paragraphs; it may contain `code` and
-            **bold**.
+        note: a last text, in which an empty line separates paragraphs. It may contain `code`, and
+            code in a block of its own between two lines of three backticks.
         link: an address to show below it.
         code: program text to show unchanged.
     """
@@ -43,10 +48,15 @@ def card(
         title=title,
         colour=COLOURS[ok],
         table="" if table is None else html.frame_table(table),
-        paragraphs=[_inline(part) for part in note.split("\n\n") if part],
+        paragraphs=[_paragraph(part) for part in _PARAGRAPH.findall(note)],
         code=code,
         link=link,
     )
+
+
+def plain(note: str) -> str:
+    """A card's text for a terminal: blocks of code are indented."""
+    return re.sub(r"```\n(.*?)\n```", lambda found: indent(found[1], "    "), note, flags=re.S)
 
 
 def styled(frame: pd.DataFrame, formats: str | dict[str, str] | None = None) -> "Styler":
@@ -64,6 +74,8 @@ def styled(frame: pd.DataFrame, formats: str | dict[str, str] | None = None) -> 
     return styler
 
 
-def _inline(text: str) -> str:
-    text = re.sub(r"`([^`]+)`", r"<code style='color:inherit'>\1</code>", escape(text))
-    return re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", text)
+def _paragraph(text: str) -> str:
+    """One paragraph as HTML; code comes out as it went in."""
+    if block := _BLOCK.fullmatch(text):
+        return f"<pre style='{PRE}'>{escape(block[1])}</pre>"
+    return re.sub(r"`([^`]+)`", r"<code style='color:inherit'>\1</code>", escape(text))

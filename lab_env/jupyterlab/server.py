@@ -48,6 +48,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         # The lessons' kernel is that of this environment, whatever other kernels the user has.
         "JUPYTER_PREFER_ENV_PATH": "1",
         "JUPYTER_TOKEN": opened_by,
+        "PYTHONSTARTUP": str(SETTINGS / "startup.py"),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     }
     command = [
@@ -57,6 +58,8 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         f"--ServerApp.port={port}",
         # Jupyter would hide the token in the address that it prints.
         "--ServerApp.log_level=WARN",
+        # Else each kernel warns in this terminal that what it sends could be read.
+        "--KernelManager.transport_encryption=auto",
         f"--ServerApp.root_dir={settings().work.parent}",
         f"--LabApp.default_url=/lab/tree/{notebook}",
         f"--LabApp.app_settings_dir={SETTINGS}",

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
-from lab_env.course.known_errors import explain
+from lab_env.course.known_errors import card_of, explain
 
 TABLE = {
     "hoodie.table.name": "orders",
@@ -60,6 +60,9 @@ class Mistakes:
 
     def leave_the_record_key_empty(self) -> None:
         self.write(self.spark.createDataFrame([(None, 1, 1.0)], ROWS))
+
+    def misspell_the_record_key(self) -> None:
+        self.write(self.orders(1), hoodie__datasource__write__recordkey__field="ordr_id")
 
     def ask_for_changes_of_a_table_without_them(self) -> None:
         self.write(self.orders(1))
@@ -186,6 +189,7 @@ SECTION = {
     "misspell_a_format": "Failed to find data source",
     "change_the_record_key": "`HoodieException: Config conflict",
     "leave_the_record_key_empty": "`HoodieKeyException",
+    "misspell_the_record_key": "`HoodieKeyException",
     "ask_for_changes_of_a_table_without_them": "`It isn't a CDC hudi table",
     "add_a_column_that_is_never_null": "`SchemaBackwardsCompatibilityException",
     "leave_out_a_column": "`MissingSchemaFieldException",
@@ -223,9 +227,12 @@ def test_a_mistake_is_explained_by_its_section(spark, tmp_path, mistake):
         "name_no_topic",
     ],
 )
-def test_nothing_is_said_of_a_mistake_that_the_page_does_not_have(spark, tmp_path, mistake):
+def test_the_page_has_nothing_of_other_mistakes_and_sparks_own_words_are_a_card(
+    spark, tmp_path, mistake
+):
     with pytest.raises((PySparkException, Py4JJavaError)) as raised:
         getattr(Mistakes(spark, tmp_path), mistake)()
+    assert bool(card_of(raised.value)) == isinstance(raised.value, PySparkException)
     stack = getattr(raised.value, "stackTrace", str(raised.value))  # which is searched, too
     assert "at org.apache.spark" in stack
     assert explain(raised.value) is None

@@ -154,7 +154,7 @@ def test_the_learners_own_exception_becomes_a_card_that_names_its_line(exercises
     outcome = exercises.check("77.1", wrong_key)
     assert outcome.kind == "error in your code"
     assert "KeyError: 'amuont'" in outcome.text
-    assert 'in line 3 of `wrong_key`: `return rows["amuont"]`' in outcome.text
+    assert 'This line of `wrong_key` raised it:\n\n```\nreturn rows["amuont"]\n```' in outcome.text
     assert "Traceback" not in repr(outcome) and "exercises.py" not in repr(outcome)
 
 

@@ -6,7 +6,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from lab_env.course import known_errors
-from lab_env.course.known_errors import GUIDE, as_card, explain
+from lab_env.course.known_errors import GUIDE, card_of, explain
 from lab_env.settings import settings
 
 
@@ -29,8 +29,7 @@ def test_a_cause_is_found_behind_the_exception_that_a_cell_raised():
 
 
 def test_a_card_has_cause_and_fix_as_text_and_leads_to_its_section():
-    known = explain(KeyError("Hoodie table not found in path <script>"))
-    html = as_card(known)
+    html = card_of(KeyError("Hoodie table not found in path <script>"))
     assert "<script>" not in html and "There is no Hudi table" in html
     assert "docs/troubleshooting.md#tablenotfoundexception-hoodie-table-not-found-in-path" in html
 
@@ -45,6 +44,7 @@ def refused() -> ConnectionRefusedError:
 # Spark's own: tests/spark/test_known_errors.py.
 UNRELATED = [
     NameError("name 'orders' is not defined"),
+    NameError("name 'labels' is not defined"),
     SyntaxError("invalid syntax"),
     KeyError("order_id"),
     TypeError("'ellipsis' object is not callable"),
@@ -75,22 +75,41 @@ def shell(monkeypatch):
         "IPython.display.display", lambda item: shown.append(getattr(item, "data", item))
     )
     yield shell, shown
-    while known_errors._show_card in shell.events.callbacks["post_run_cell"]:
-        shell.events.unregister("post_run_cell", known_errors._show_card)
     InteractiveShell.clear_instance()
     settings.cache_clear()
 
 
-def test_a_cell_that_fails_shows_one_card_and_one_that_does_not_shows_none(shell, capsys):
+def test_a_known_error_is_a_card_without_its_traceback_and_others_stay_as_they_are(shell, capsys):
     shell, shown = shell
     known_errors.explain_errors()
     known_errors.explain_errors()
-    shell.run_cell("raise RuntimeError('Hoodie table not found in path s3a://b/t')")
+    shell.run_cell("a = 1\nraise RuntimeError('Hoodie table not found in path s3a://b/t')")
     assert len(shown) == 1 and "Known: TableNotFoundException" in shown[0]
-    shell.run_cell("1 / 0")
+    assert "raise RuntimeError(" in shown[0]  # the learner's own line
+    assert capsys.readouterr().out == ""
+    assert "Traceback" in "".join(shell._last_traceback)
+    shell.run_line_magic("tb", "")
+    assert "Hoodie table not found" in capsys.readouterr().out
+    result = shell.run_cell("1 / 0")
     shell.run_cell("1 + 1")
-    assert len(shown) == 1
-    assert "Hoodie table not found" in capsys.readouterr().out  # the traceback stays
+    assert len(shown) == 1 and isinstance(result.error_in_exec, ZeroDivisionError)
+    assert "ZeroDivisionError" in capsys.readouterr().out
+
+
+def test_an_error_of_the_lab_is_a_card_with_its_next_step(shell, capsys):
+    shell, shown = shell
+    known_errors.explain_errors()
+    shell.run_cell(
+        "from lab_env.errors import LabError; raise LabError('No store.', 'run: lab up')"
+    )
+    [html] = shown
+    assert "No store." in html and "Next step: run: lab up" in html
+    assert capsys.readouterr().out == ""
+
+
+def test_a_name_that_a_restart_took_is_explained():
+    assert explain(NameError("name 'lab' is not defined")).heading.startswith("`name 'lab'")
+    assert explain(NameError("name 'spark' is not defined"))
 
 
 def test_a_setting_switches_the_cards_off(shell, monkeypatch):
