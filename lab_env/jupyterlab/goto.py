@@ -73,6 +73,7 @@ def enter(
     name, page = copies.name_of(section.lesson), page_of(section)
     kept = copies.was_worked_on(name) or server.kernel_of(page) is not None
     notebook = notebook_of(section.lesson)
+    notebook.metadata.update(copies.KERNEL)
     cells = section.cells_above(notebook)
     copy = settings().work / name if kept else copies.take(name)
     kernel = server.fresh_kernel(page)
