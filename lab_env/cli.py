@@ -424,39 +424,39 @@ def demo(
 
 @app.command()
 def goto(
-    section: Annotated[str, typer.Argument(help="for example 06.2; 06 lists those of lesson 06")],
+    place: Annotated[
+        str, typer.Argument(help="an exercise, 06.2; a section, 06b; or 06, which lists both")
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="start a kernel anew without asking")] = False,
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
-    """Enter a section of a lesson, with its tables, topics and variables ready.
+    """Enter a lesson at an exercise or a section, with its tables, topics and variables ready.
 
     The cells above it run in a fresh kernel, with reference answers. Your copy keeps what you
     wrote.
     """
     from lab_env.course import sections
 
-    if "." not in section:
-        out.print(_section_table(section))
+    if len(place) > 2:
+        _enter(sections.section(place), yes, browser)
         return
-    chosen = sections.section(section)
-    for other in sections.sections(chosen.lesson):
-        if other != chosen and section in other.exercises:
-            out.print(f"Exercise {section} is in section {other.name}: lab goto {other.name}")
-    _enter(chosen, yes, browser)
+    found = sections.sections(place)
+    recorded = sections.recorded_seconds()
+    out.print(_section_table(found, recorded))
+    if any(section.name in recorded for section in found):
+        out.print("Times are those of a quiet machine with two cores.")
 
 
-def _section_table(lesson: str):
+def _section_table(found: list, recorded: dict[str, float]):
     from rich.table import Table
-
-    from lab_env.course import sections
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("section", "", "exercises", "ready after"):
         table.add_column(title)
-    recorded = sections.recorded_seconds()
-    for found in sections.sections(lesson):
-        ready = f"{recorded[found.name]:.0f} s" if found.name in recorded else "not measured"
-        table.add_row(found.name, escape(found.title), ", ".join(found.exercises), ready)
+    for section in found:
+        seconds = recorded.get(section.name)
+        ready = f"about {seconds:.0f} s" if seconds else ""
+        table.add_row(section.name, escape(section.title), ", ".join(section.exercises), ready)
     return table
 
 
@@ -481,7 +481,8 @@ def _enter(section, yes: bool, browser: bool) -> None:
             with started_jupyterlab(entry.page_of(section)) as server:
                 entered = entry.enter(section, server, say)
     ran = f"{entered.cells} cells above it ran in {entered.seconds:.0f} s."
-    out.print(escape(f"{section.name} {section.title}: {ran}"))
+    title = section.title if "." in section.name else f"{section.name} {section.title}"
+    out.print(escape(f"{title}: {ran}"))
     if not entered.outputs_shown:
         out.print("Your copy is as it was; the exercises above took their reference answers.")
     print(f"Ready: {entered.address}", flush=True)

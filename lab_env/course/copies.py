@@ -141,7 +141,7 @@ def _note(work: Path, name: str, digest: str) -> None:
 
 
 def _digests(path: Path) -> set[str]:
-    """The digest of a notebook's cells, and that of the whole file, which earlier versions noted."""
+    """The digests of a notebook's cells and of the whole file, which earlier versions noted."""
     content = path.read_bytes()
     try:
         cells = json.dumps(json.loads(content)["cells"]).encode()

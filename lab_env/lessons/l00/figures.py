@@ -24,7 +24,7 @@ def draw_board(board: pd.DataFrame) -> str:
         board: `revenue` in euros, by status (the index).
 
     Returns:
-        An `<svg>` element: one bar per status in the order of an order's life, the amount beside it.
+        An `<svg>` element: a bar per status in the order of an order's life, with its amount.
     """
     life = [status for status in STATUSES if status in board.index]
     revenue = board["revenue"].reindex(life[::-1])  # Matplotlib draws the last bar on top
