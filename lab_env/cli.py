@@ -1,4 +1,4 @@
-"""The `lab` command; every subcommand delegates to the room that does the work.
+"""The `lab` command; every subcommand delegates to the package that does the work.
 
 Heavy imports happen inside the commands, so that `lab status` answers at once.
 """
@@ -9,50 +9,85 @@ import sys
 import traceback
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from lab_env.errors import LabError
 from lab_env.shop import RATE, USERS, default_topic
 
-app = typer.Typer(
+# `lab --help` lists the commands in these panels, in this order.
+PANELS = {
+    "Every day": ("jupyter", "goto", "progress", "reset", "up", "down", "status", "doctor"),
+    "The whole pipeline": ("tour", "load", "replay", "ledger", "bench", "campaign"),
+    "Now and then": ("setup", "logs", "eject", "certificate", "cloud"),
+    "For instructors": ("demo", "room", "bundle"),
+    "For authors": ("author", "site"),
+}
+
+
+class Panels(TyperGroup):
+    """The commands of `lab` in the panels of its help."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        found, self.commands = self.commands, {}
+        for panel, names in PANELS.items():
+            for name in names:
+                self.commands[name] = found.pop(name)
+                self.commands[name].rich_help_panel = panel
+        assert not found, f"PANELS lacks {', '.join(found)}"
+
+
+# Click itself suggests a command for a mistyped one; Typer would repeat it.
+_commands = partial(typer.Typer, rich_markup_mode="markdown", suggest_commands=False)
+app = _commands(
+    cls=Panels,
+    epilog="Example: lab jupyter",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # Into a file or a pipe, a table is as wide as its content.
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 1000)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-author = typer.Typer(help="For those who write lessons.", no_args_is_help=True)
+author = _commands(
+    help="Write lessons: create, build, check, run. See CONTRIBUTING.md.",
+    epilog="Example: lab author run 05",
+    no_args_is_help=True,
+)
 app.add_typer(author, name="author")
-cloud = typer.Typer(
-    help="The course on AWS: its template, settings, cost, end. See docs/cloud.md.",
+cloud = _commands(
+    help="Run the course on AWS: template, cost, settings, end.\n\n"
+    "Nothing else in the course needs an AWS account. See docs/cloud.md.",
+    epilog="Example: lab cloud cost --stream kinesis",
     no_args_is_help=True,
 )
 app.add_typer(cloud, name="cloud")
-room = typer.Typer(help="Where the seats of a course are stuck. See docs/instructors.md.")
+room = _commands(epilog="Example: lab room --bind 0.0.0.0")
 app.add_typer(room, name="room")
 
-Names = Annotated[
-    list[str] | None, typer.Argument(help="services to start; by default minio and kafka")
-]
+Names = Annotated[list[str] | None, typer.Argument(help="services to start")]
 Topic = Annotated[
     str,
     typer.Option(
-        help="topic, or stream of Kinesis", default_factory=default_topic, show_default="lab.orders"
+        help="Kafka topic, or Kinesis stream",
+        default_factory=default_topic,
+        show_default="lab.orders",
     ),
 ]
 StackName = Annotated[str, typer.Argument(help="name of the CloudFormation stack")]
-# What bootstrap.py tells: when set-up began, and how large the cache was then.
+# Passed by bootstrap.py: when set-up began, and how large the cache was then.
 Since = Annotated[float | None, typer.Option(hidden=True)]
 Before = Annotated[int | None, typer.Option(hidden=True)]
 Region = Annotated[
-    str | None, typer.Option(help="AWS region; by default AWS_REGION, or that of the AWS profile")
+    str | None, typer.Option(help="AWS region; else AWS_REGION or the AWS profile decides")
 ]
 
 
@@ -78,7 +113,7 @@ def _explained(error: Exception) -> LabError:
 
 @app.callback(invoke_without_command=True)
 def overview(context: typer.Context) -> None:
-    """The streaming lakehouse lab: its services, live load, tour and benchmark."""
+    """The streaming lakehouse lab. Alone it shows what runs, and the next step."""
     from lab_env.processes.environment import adapt
 
     with suppress(LabError):  # `lab doctor` reports settings that are wrong
@@ -104,9 +139,9 @@ def overview(context: typer.Context) -> None:
     out.print(f"All commands: {typed('--help')}")
 
 
-@app.command()
+@app.command(epilog="Example: lab setup")
 def setup(since: Since = None, before: Before = None) -> None:
-    """Fetch and build everything that the lab runs on; later runs find it in the cache."""
+    """Fetch and build what the lab runs on; a cache keeps it."""
     from lab_env.setup import set_up
 
     with _progress() as say:
@@ -114,9 +149,22 @@ def setup(since: Since = None, before: Before = None) -> None:
     out.print(escape(done))
 
 
-@app.command()
+@app.command(epilog="Example: lab up trino")
 def up(names: Names = None) -> None:
-    """Start services and wait until they are ready."""
+    """Start services and wait until they are ready.
+
+    Without names it starts `minio` and `kafka`. The others:
+
+    - `kinesis`: an emulated Kinesis
+    - `metastore`: the Hive Metastore
+    - `trino`: Trino; its first start fetches 0.8 GB
+    - `postgres`: PostgreSQL; its first start fetches 25 MB
+    - `connect`: Kafka Connect with Debezium; its first start fetches 17 MB
+    - `zookeeper`: the lock that several writers of a table share
+    - `cluster`: a Spark master and two workers of one core
+    - `prometheus`: alert rules and a live page; its first start builds it
+    - `exporter`: the metrics of the pipelines, for Prometheus
+    """
     from lab_env import services
 
     with _progress() as say:
@@ -125,18 +173,22 @@ def up(names: Names = None) -> None:
     _warn()
 
 
-@app.command()
+@app.command(epilog="Example: lab down")
 def down(
     purge: Annotated[
-        bool, typer.Option(help="also remove all tables, topics, logs and progress")
+        bool, typer.Option("--purge", help="also remove all tables, topics, logs and progress")
     ] = False,
 ) -> None:
-    """Stop services, writers and live loads, but not JupyterLab."""
+    """Stop services, writers and live loads; JupyterLab goes on."""
     from lab_env import services
+    from lab_env.jupyterlab.running import open_notebooks
     from lab_env.processes.state import home
 
     services.down(purge)
     out.print("Services, writers and live loads are stopped.")
+    if notebooks := open_notebooks():
+        out.print(escape(f"Still open, with a kernel each: {', '.join(notebooks)}."))
+        out.print("Their cells that need a service fail until: .venv/bin/lab up")
     if purge:
         out.print(escape(f"Removed from {home()}: {services.purged_contents()}."))
         for service in services.SERVICES.values():
@@ -144,18 +196,23 @@ def down(
                 out.print(escape(f"{service.title} at {service.address()} keeps what it has."))
 
 
-@app.command()
+@app.command(epilog="Example: lab status --watch 5")
 def status(
     seconds: Annotated[
         float | None,
-        typer.Argument(min=0.5, max=3600, help="with --watch: between two looks; 2 if not given"),
+        typer.Argument(min=0.5, max=3600, help="with --watch: seconds between two looks; else 2"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="look again and again, at the pipelines too")
+        bool, typer.Option("--watch", help="refresh until Ctrl-C, with the pipelines")
     ] = False,
 ) -> None:
-    """Show what is running, and where; with --watch also how far behind each pipeline is."""
+    """Show what runs, and where.
+
+    `--watch` refreshes until Ctrl-C and adds for each pipeline: its unread messages, the age of the
+    oldest of them (look at that first), the age of the newest message read, of the last commit and
+    of the oldest pending instant, and the most log files in one file group.
+    """
     from lab_env import services
 
     if as_json and watch:
@@ -174,29 +231,47 @@ def status(
         _print_status(rows)
 
 
-@app.command()
+@app.command(epilog="Example: lab doctor")
 def doctor() -> None:
-    """Check this machine and the lab, and say how to fix what is wrong."""
-    from lab_env.room.command import tell_verdict
+    """Check the machine and the lab; say how to fix each problem.
+
+    When something is wrong, ask here first. The status is 1 if something must be fixed.
+    """
+    from rich.table import Table
+
+    from lab_env.room.command import tell_verdict, verdict_of
     from lab_env.services.doctor import run_checks
 
-    marks = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
+    marks = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
     findings = run_checks()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for finding in findings:
-        out.print(f"{marks[finding.verdict]}  {finding.subject:<12} {escape(finding.fact)}")
+        table.add_row(marks[finding.verdict], finding.subject, escape(finding.fact))
         if finding.fix:
-            out.print(f"      {'':<12} [bold]{escape(finding.fix)}[/]")
+            table.add_row("", "", f"[bold]{escape(finding.fix)}[/]")
+    out.print(table)
+    worst, subjects = verdict_of(findings)
+    about = escape(", ".join(subjects))
+    sentences = {
+        "ok": "[green]All good.[/]",
+        "warn": f"[yellow]The lab works. Look at: {about}.[/]",
+        "fail": f"[red]To fix: {about}.[/]",
+    }
+    out.print(sentences[worst])
     tell_verdict(findings)
-    if any(finding.verdict == "fail" for finding in findings):
+    if worst == "fail":
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog="Example: lab logs kafka -n 200")
 def logs(
-    name: Annotated[str, typer.Argument(help="a service or writer, as in lab status")],
+    name: Annotated[str, typer.Argument(help="a name from lab status")],
     lines: Annotated[int, typer.Option("-n", min=1, help="how many lines")] = 50,
 ) -> None:
-    """Show the last lines of a service's log."""
+    """Show the last lines of a service's or writer's log."""
     from lab_env.processes import supervisor
     from lab_env.processes.state import folder
 
@@ -209,16 +284,15 @@ def logs(
     print(supervisor.log_tail(name, lines))
 
 
-@app.command()
+@app.command(epilog="Example: lab reset 05")
 def reset(
-    lesson: Annotated[
-        str, typer.Argument(help="its number, for example 05; or tour, bench, campaign or lab")
-    ],
+    lesson: Annotated[str, typer.Argument(help="a lesson's number; or tour, bench, campaign, lab")],
     yes: Annotated[bool, typer.Option("--yes", help="discard answers without asking")] = False,
 ) -> None:
-    """Start a lesson over: remove its tables, topics and ledgers, and make a fresh copy.
+    """Start a lesson over, with a fresh notebook and no tables.
 
-    tour, bench and campaign remove what these commands wrote, lab what load and replay sent.
+    Its topics and ledgers go, too. It asks before it discards your work. `tour`, `bench` and
+    `campaign` remove what these commands wrote, `lab` what `lab load` and `lab replay` sent.
     """
     from lab_env.course import copies
     from lab_env.lab import (
@@ -256,59 +330,74 @@ def _ask(question: str, next_step: str) -> None:
     typer.confirm(question, abort=True)
 
 
-@app.command()
+@app.command(epilog="Example: lab tour --seconds 30")
 def tour(
     seconds: Annotated[int, typer.Option(min=5, max=3600, help="seconds of live load")] = 60,
-    rate: Annotated[int, typer.Option(min=1, max=100_000, help="events a second")] = 500,
+    rate: Annotated[int, typer.Option(min=1, max=100_000, help="events per second")] = 500,
 ) -> None:
-    """Run the whole pipeline on live load and prove that nothing was lost."""
+    """Run the whole pipeline on live load; prove nothing is lost.
+
+    Three sinks at once, every query type, revenue per minute against a batch query, then the
+    reconciliation with the ledger. The report is `.lab/tour/index.html`.
+    """
     from lab_env.tour import tour as measured
 
     raise typer.Exit(measured.main(seconds=seconds, rate=rate) or 0)
 
 
-@app.command()
+@app.command(epilog="Example: lab bench growth")
 def bench(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="set-up, start-up, load, tour, backlog, sinks, growth (without a name all these);"
-            " tuning, formats"
+            help="set-up, start-up, load, tour, backlog, sinks, growth, tuning, formats"
         ),
     ] = None,
-    full: Annotated[bool, typer.Option(help="larger data, more repetitions")] = False,
+    full: Annotated[bool, typer.Option("--full", help="more data, more repetitions")] = False,
 ) -> None:
-    """Measure this machine; JSON files, COW and MOR on one stream; and how cost grows."""
+    """Measure this machine, the pipeline and its tables.
+
+    Without names it runs all parts but two. `tuning` turns five knobs, one at a time; `formats`
+    writes one stream into Hudi, Delta Lake and Iceberg. The report is `.lab/bench/index.html`.
+    """
     from lab_env.bench import command
 
     raise typer.Exit(command.main(parts, full, out))
 
 
-@app.command()
+@app.command(epilog="Example: lab campaign --size full --resume")
 def campaign(
     seed: Annotated[int, typer.Option(help="the same seed gives the same faults")] = 17,
     size: Annotated[str, typer.Option(help="small (minutes) or full (two hours)")] = "small",
-    minutes: Annotated[float | None, typer.Option(min=1, help="begin no fault after that")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with an earlier one")] = False,
-    case: Annotated[str | None, typer.Option(help="run one fault alone, for example 042")] = None,
+    minutes: Annotated[float | None, typer.Option(min=1, help="start no fault after them")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="continue an earlier one")] = False,
+    case: Annotated[str | None, typer.Option(help="run only this fault, such as 042")] = None,
     times: Annotated[int, typer.Option(min=1, help="how often to run it")] = 1,
 ) -> None:
-    """Kill, stop and damage a running pipeline, and hold its tables against the ledger."""
+    """Damage a running pipeline; after each fault check its tables.
+
+    Each fault kills, stops or damages something, some at a chosen request. Then the tables must
+    hold what the ledger says. The full campaign has 143 faults and takes about two hours. The
+    report is in `.lab/campaign/`.
+    """
     from lab_env.campaign import campaign as faults
 
     raise typer.Exit(faults.main(seed, size, minutes, resume, case, times, out))
 
 
-@app.command()
+@app.command(epilog="Example: lab load --rate 1000 --seconds 30")
 def load(
     topic: Topic,
-    rate: Annotated[int, typer.Option(min=1, help="events a second")] = RATE,
+    rate: Annotated[int, typer.Option(min=1, help="events per second")] = RATE,
     users: Annotated[int, typer.Option(min=1, help="Locust users")] = USERS,
-    seconds: Annotated[int, typer.Option(min=1, help="how long")] = 60,
+    seconds: Annotated[int, typer.Option(min=1, help="duration")] = 60,
     processes: Annotated[int, typer.Option(min=1, help="Locust processes")] = 1,
-    web: Annotated[bool, typer.Option(help="with Locust's web page")] = False,
+    web: Annotated[bool, typer.Option("--web", help="also open Locust's web page")] = False,
 ) -> None:
-    """Send live orders with Locust, to Kafka or to what LAB_SOURCE names."""
+    """Send live orders with Locust.
+
+    They go to Kafka, or to what `LAB_SOURCE` names.
+    """
     from lab_env import services
     from lab_env.processes.environment import mark
     from lab_env.shop import command as shop
@@ -316,38 +405,44 @@ def load(
     shop.load(services.endpoints(), topic, rate, users, seconds, processes, web, mark())
 
 
-@app.command()
+@app.command(epilog="Example: lab replay -n 1000 --rate 100")
 def replay(
     topic: Topic,
-    n: Annotated[int | None, typer.Option("-n", min=1, help="how many; all when not given")] = None,
-    rate: Annotated[int | None, typer.Option(min=1, help="events a second; unlimited")] = None,
-    skip: Annotated[int, typer.Option(min=0, help="leave out this many at the beginning")] = 0,
+    n: Annotated[int | None, typer.Option("-n", min=1, help="how many; else all")] = None,
+    rate: Annotated[
+        int | None, typer.Option(min=1, help="events per second; else no limit")
+    ] = None,
+    skip: Annotated[int, typer.Option(min=0, help="leave out the first so many")] = 0,
 ) -> None:
-    """Send the recorded stream of orders, to Kafka or to what LAB_SOURCE names."""
+    """Send the recorded orders.
+
+    They go to Kafka, or to what `LAB_SOURCE` names.
+    """
     from lab_env import services
     from lab_env.shop import command as shop
 
     shop.replay(services.endpoints(), topic, n, rate, skip)
 
 
-@app.command()
+@app.command(epilog="Example: lab ledger --topic lab.orders")
 def ledger(topic: Topic) -> None:
-    """Show what the broker acknowledged, by kind."""
+    """Show what the broker acknowledged, by kind of event."""
     from lab_env import services
     from lab_env.shop import command as shop
 
     shop.ledger(services.endpoints(), topic)
 
 
-@app.command()
+@app.command(epilog="Example: lab jupyter --no-browser")
 def jupyter(
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
     since: Since = None,
     before: Before = None,
 ) -> None:
-    """Open JupyterLab on the first lesson; set-up goes on meanwhile, then the services start.
+    """Open JupyterLab on the first lesson, and start the services.
 
-    If one runs already, open that one.
+    Set-up, if it is needed, goes on meanwhile. If a JupyterLab of this lab runs already, it opens
+    that one.
     """
     from lab_env import services
     from lab_env.course import copies
@@ -392,13 +487,16 @@ def jupyter(
     raise typer.Exit(status)
 
 
-@app.command()
+@app.command(epilog="Example: lab demo snapshot")
 def demo(
-    name: Annotated[str, typer.Argument(help="snapshot, time-travel and so on")],
+    name: Annotated[str, typer.Argument(help="of the demo")],
     slides: Annotated[bool, typer.Option(help="make slides instead, in one HTML file")] = False,
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
-    """Prepare a five-minute demo, and open it with its table written and Spark warm."""
+    """Open a five-minute demo, its table written and Spark warm.
+
+    The demos: `snapshot`, `read-optimised`, `time-travel`, `incremental`, `cdc`.
+    """
     from lab_env import services
     from lab_env.jupyterlab.server import ENDING
     from lab_env.processes.system import has_display, open_browser
@@ -422,26 +520,25 @@ def demo(
     raise typer.Exit(shown.jupyterlab.wait())
 
 
-@app.command()
+@app.command(epilog="Example: lab goto 06.2")
 def goto(
     place: Annotated[
-        str, typer.Argument(help="an exercise, 06.2; a section, 06b; or 06, which lists both")
+        str, typer.Argument(help="an exercise (06.2) or a section (06b); 06 lists both")
     ],
-    yes: Annotated[bool, typer.Option("--yes", help="start a kernel anew without asking")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="restart a kernel without asking")] = False,
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
-    """Enter a lesson at an exercise or a section, with its tables, topics and variables ready.
+    """Enter a lesson at an exercise or a section, with everything above it ready.
 
-    The cells above it run in a fresh kernel, with reference answers. Your copy keeps what you
-    wrote.
+    The cells above it run in a fresh kernel, with reference answers: tables, topics and variables
+    are as if you had worked through them. Your copy keeps what you wrote.
     """
     from lab_env.course import sections
 
     if len(place) > 2:
         _enter(sections.section(place), yes, browser)
         return
-    found = sections.sections(place)
-    recorded = sections.recorded_seconds()
+    found, recorded = sections.sections(place), sections.recorded_seconds()
     out.print(_section_table(found, recorded))
     if any(section.name in recorded for section in found):
         out.print("Times are those of a quiet machine with two cores.")
@@ -451,12 +548,13 @@ def _section_table(found: list, recorded: dict[str, float]):
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("section", "", "exercises", "ready after"):
+    measured = any(section.name in recorded for section in found)
+    for title in ("section", "", "exercises", *["ready after"] * measured):
         table.add_column(title)
     for section in found:
         seconds = recorded.get(section.name)
-        ready = f"about {seconds:.0f} s" if seconds else ""
-        table.add_row(section.name, escape(section.title), ", ".join(section.exercises), ready)
+        ready = [f"about {seconds:.0f} s"] if seconds else []
+        table.add_row(section.name, escape(section.title), ", ".join(section.exercises), *ready)
     return table
 
 
@@ -470,7 +568,7 @@ def _enter(section, yes: bool, browser: bool) -> None:
 
     server = running_jupyterlab()
     if not yes and (lost := entry.at_stake(section, server)):
-        _ask(f"{lost} Go on?", f"to go on: lab goto {section.name} --yes")
+        _ask(f"{lost} Go on?", f"to go on: lab goto {section.code} --yes")
     with _progress() as say:
         services.up(progress=say)
         if server:
@@ -493,11 +591,11 @@ def _enter(section, yes: bool, browser: bool) -> None:
         raise typer.Exit(server.wait())
 
 
-@app.command()
+@app.command(epilog="Example: lab bundle course.tar")
 def bundle(
     target: Annotated[str, typer.Argument(help="the archive")] = "streaming-lakehouse-bundle.tar",
 ) -> None:
-    """Pack everything that set-up fetched into one archive, for machines without a network."""
+    """Pack what set-up fetched, for machines without a network."""
     from lab_env.install.bundle import make_bundle
     from lab_env.setup import set_up
 
@@ -507,22 +605,25 @@ def bundle(
     out.print(escape(made))
 
 
-@app.command()
+@app.command(epilog="Example: lab progress")
 def progress() -> None:
-    """Show your progress over the whole course."""
+    """Show which exercises you have passed."""
     from lab_env.course import progress as kept
     from lab_env.course.registry import lessons
 
     out.print(escape(repr(kept.CourseProgress(lessons(), kept.read()))))
 
 
-@app.command()
+@app.command(epilog="Example: lab certificate fraud")
 def certificate(
     variant: Annotated[
-        str, typer.Argument(help="iot, fraud or clickstream; by default the newest")
+        str, typer.Argument(help="iot, fraud or clickstream; the newest if none is named")
     ] = "",
 ) -> None:
-    """Write the certificate of the capstone's newest passed exam: one page, no network."""
+    """Write the certificate of your newest passed capstone exam.
+
+    It is one page in `.lab/capstone/` and needs no network.
+    """
     from lab_env.capstone import certificate as page
     from lab_env.capstone.exam import variant_named
 
@@ -533,18 +634,21 @@ def certificate(
     out.print(escape(f"{record.variant}, seed {record.seed}, taken {record.taken}"))
 
 
-@app.command()
+@app.command(epilog="Example: lab eject ../my-pipeline")
 def eject(
     directory: Annotated[
         str, typer.Argument(metavar="DIR", help="new folder for the project", show_default=False)
     ] = "",
     env: Annotated[
-        bool, typer.Option("--env", help="instead print the settings to run it on this lab")
+        bool, typer.Option("--env", help="print the settings for this lab's servers instead")
     ] = False,
 ) -> None:
-    """Write the pipeline as a plain PySpark project that needs nothing of this lab.
+    """Write the pipeline as a PySpark project of its own.
 
-    --env prints where this lab's servers are, with their keys: eval "$(lab eject --env)".
+    Two Hudi tables and the dead letters, to keep and to deploy. The project needs nothing of this
+    lab: only Java 17, Python, Kafka, an S3 store and the connectors.
+
+    `eval "$(lab eject --env)"` sets it to this lab's servers, with their keys.
     """
     from lab_env.eject import project
 
@@ -567,13 +671,16 @@ def eject(
         print(line)
 
 
-@app.command()
+@app.command(epilog="Example: lab site --partial")
 def site(
     partial: Annotated[
-        bool, typer.Option("--partial", help="also when notebooks were not executed")
+        bool, typer.Option("--partial", help="leave out notebooks that were not executed")
     ] = False,
 ) -> None:
-    """Build the course's web pages from the notebooks that the tests have executed."""
+    """Build the course's web pages from executed notebooks.
+
+    `make test` executes them. The front page is `build/site/index.html` and needs no server.
+    """
     from lab_env.publish.site.build import build_site
 
     built = build_site(partial=partial)
@@ -585,14 +692,16 @@ def site(
 @room.callback(invoke_without_command=True)
 def open_room(
     context: typer.Context,
-    bind: Annotated[
-        str, typer.Option(help="IPv4 address; 0.0.0.0 lets other machines in; by default LAB_BIND")
-    ] = "",
+    bind: Annotated[str, typer.Option(help="address to listen on; else LAB_BIND")] = "",
     new_code: Annotated[
-        bool, typer.Option("--new-code", help="the old code and page are no longer valid")
+        bool, typer.Option("--new-code", help="make a new code and page address")
     ] = False,
 ) -> None:
-    """Open a room on this machine: a page that shows where the seats that join it are stuck."""
+    """Show on one page where the seats of a class are stuck.
+
+    A seat takes part only after `lab room join`, and sends no answers. For seats on other machines
+    listen on 0.0.0.0. See docs/instructors.md.
+    """
     if context.invoked_subcommand:
         return
     from lab_env.room.command import open_room
@@ -605,13 +714,16 @@ def open_room(
     )
 
 
-@room.command("join")
+@room.command("join", epilog="Example: lab room join http://192.168.1.7:8790 abcd-2345 --name Ada")
 def join_room(
-    address: Annotated[str, typer.Argument(help="as the instructor shows it: http://HOST:PORT")],
-    code: Annotated[str, typer.Argument(help="of the room")],
-    name: Annotated[str, typer.Option(help="what the page calls you; by default a number")] = "",
+    address: Annotated[str, typer.Argument(help="from the instructor: http://HOST:PORT")],
+    code: Annotated[str, typer.Argument(help="the room's code")],
+    name: Annotated[str, typer.Option(help="your name on the page; else a number")] = "",
 ) -> None:
-    """Report to a room from now on: exercise, attempts, outcome; no answers. See what is sent."""
+    """Report to a room: exercise, attempts, outcome; no answers.
+
+    It prints what was sent. Each check of an exercise then sends the same fields, filled in.
+    """
     from lab_env.room.command import join
     from lab_env.services.doctor import run_checks
 
@@ -623,43 +735,45 @@ def join_room(
     )
 
 
-@room.command("leave")
+@room.command("leave", epilog="Example: lab room leave")
 def leave_room() -> None:
-    """Report nothing any more."""
+    """Stop reporting to the room."""
     from lab_env.room.command import leave
 
     out.print("You have left the room." if leave() else "You are in no room.")
 
 
-@author.command("build")
+@author.command("build", epilog="Example: lab author build")
 def author_build() -> None:
-    """Make both notebooks of every lesson, and its exercises, from the sources."""
+    """Make the notebooks, the exercises and the pages of commands and settings."""
+    from lab_env import reference
     from lab_env.authoring.build import COURSE, build
 
-    changed = build()
+    changed = [*build(), *reference.write()]
     for path in changed:
         out.print(escape(str(path.relative_to(COURSE.root))))
     if not changed:
         out.print("Nothing changed.")
 
 
-@author.command("check")
+@author.command("check", epilog="Example: lab author check")
 def author_check() -> None:
-    """Check every lesson against the template, and the notebooks against their sources."""
+    """Check the sources against the rules, and all made files for drift."""
+    from lab_env import reference
     from lab_env.authoring.build import drift
 
-    found = drift()
+    found = drift() + [f"{name} is not current" for name in reference.drift()]
     if found:
         raise LabError("\n".join(found), "run: lab author build")
-    out.print("Every lesson keeps the template; every notebook is what its source makes.")
+    out.print("Every lesson keeps the template; every made file is current.")
 
 
-@author.command("new")
+@author.command("new", epilog="Example: lab author new 23 my_lesson")
 def author_new(
     number: Annotated[str, typer.Argument(help="two digits")],
     slug: Annotated[str, typer.Argument(help="for example cow_and_mor")],
 ) -> None:
-    """Create a new lesson: a source and checks that pass every rule as they are."""
+    """Create a lesson: a source and checks that pass every rule."""
     from lab_env.authoring.build import COURSE, build
     from lab_env.authoring.new import new_lesson
 
@@ -667,7 +781,7 @@ def author_new(
         out.print(escape(str(path.relative_to(COURSE.root))))
 
 
-@author.command("run")
+@author.command("run", epilog="Example: lab author run 05")
 def author_run(number: Annotated[str, typer.Argument(help="two digits")]) -> None:
     """Build, then run both notebooks of a lesson as CI does."""
     from lab_env.authoring.run import run
@@ -675,12 +789,15 @@ def author_run(number: Annotated[str, typer.Argument(help="two digits")]) -> Non
     raise typer.Exit(run(number))
 
 
-@author.command("enter")
+@author.command("enter", epilog="Example: lab author enter 05 06")
 def author_enter(
     numbers: Annotated[list[str] | None, typer.Argument(help="lessons, two digits each")] = None,
-    every: Annotated[bool, typer.Option("--all", help="all lessons: half an hour")] = False,
+    every: Annotated[bool, typer.Option("--all", help="all lessons; half an hour")] = False,
 ) -> None:
-    """Enter every section of lessons in a fresh kernel, and record the seconds that it takes."""
+    """Enter every section in a fresh kernel and record the seconds.
+
+    The seconds go to `data/entry_seconds.json`.
+    """
     from lab_env import services
     from lab_env.authoring.entry import enter_all, record
     from lab_env.course.sections import ENTRY_LIMIT_S
@@ -706,9 +823,34 @@ def author_enter(
         raise LabError("\n".join(failed), "run: lab author run, with the number of the lesson")
 
 
-@author.command("stats")
+@author.command("mutants", epilog="Example: lab author mutants 05.1")
+def author_mutants(
+    chosen: Annotated[str, typer.Argument(help="a lesson or an exercise, for example 05.1")],
+) -> None:
+    """Try small mistakes of an exercise's answer on its check.
+
+    Each changes the reference answer in one place; those that the check lets pass are listed.
+    """
+    from lab_env import services
+    from lab_env.authoring.mutation import keep, try_all
+
+    with _progress() as say:
+        services.up(progress=say)
+        trials = try_all(chosen, say)
+    keep(trials)
+    for name, trial in trials.items():
+        counts = f"{trial.refused} refused, {trial.crashed} crashed"
+        out.print(f"{name}  {trial.tried} mutants: {counts}, {len(trial.survived)} passed")
+        for change in trial.survived:
+            out.print(escape(f"      {change}"))
+
+
+@author.command("stats", epilog="Example: lab author stats")
 def author_stats() -> None:
-    """How much of each lesson the learner writes: uses of Spark, Hudi, Kafka and SQL."""
+    """Show how much of each lesson the learner writes.
+
+    Counted are the uses of Spark, Hudi, Kafka and SQL.
+    """
     from rich.table import Table
 
     from lab_env.authoring.stats import course_stats
@@ -726,11 +868,11 @@ def author_stats() -> None:
     out.print(f"The learner writes {learner} of {uses} uses, {learner / uses:.0%}.")
 
 
-@author.command("record")
+@author.command("record", epilog="Example: lab author record growth")
 def author_record(
-    part: Annotated[str, typer.Argument(help="of lab bench, for example growth")],
+    part: Annotated[str, typer.Argument(help="a part of lab bench, such as growth")],
 ) -> None:
-    """Run a part of the benchmark in full, alone, and have the run come with the course."""
+    """Run a part of lab bench in full; that run comes with the course."""
     from lab_env.bench import command, recorded
 
     if command.main([part], full=True, console=out):
@@ -738,18 +880,18 @@ def author_record(
     out.print(escape(str(recorded.deliver(part))))
 
 
-@author.command("formats")
+@author.command("formats", epilog="Example: lab author formats")
 def author_formats() -> None:
-    """Write docs/formats.md from the recorded comparison of the table formats."""
+    """Write docs/formats.md from the recorded comparison."""
     from lab_env.bench.format_page import write_page
 
     out.print(escape(str(write_page())))
 
 
-@author.command("pictures")
+@author.command("pictures", epilog="Example: lab author pictures")
 def author_pictures(
     record: Annotated[
-        bool, typer.Option("--record", help="first run lesson 05 anew, up to its update")
+        bool, typer.Option("--record", help="first run lesson 05 again, up to its update")
     ] = False,
 ) -> None:
     """Draw the README's pictures from the recorded runs."""
@@ -761,7 +903,7 @@ def author_pictures(
         out.print(escape(str(path)))
 
 
-@cloud.command("template")
+@cloud.command("template", epilog="Example: lab cloud template")
 def cloud_template() -> None:
     """Print the path of the CloudFormation template."""
     from lab_env.cloud import TEMPLATE
@@ -769,15 +911,15 @@ def cloud_template() -> None:
     print(TEMPLATE)
 
 
-@cloud.command("cost")
+@cloud.command("cost", epilog="Example: lab cloud cost --stream kinesis")
 def cloud_cost(
     stream: Annotated[str, typer.Option(help="none, kinesis or msk")] = "msk",
-    host: Annotated[bool, typer.Option(help="with the notebook host")] = True,
+    host: Annotated[bool, typer.Option(help="include the notebook host")] = True,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="as docs/cloud.md has it")
+        bool, typer.Option("--markdown", help="print the table of docs/cloud.md")
     ] = False,
 ) -> None:
-    """Show what a stack costs in an afternoon, and in a month in which it was forgotten."""
+    """Show what a stack costs in an afternoon, and if forgotten."""
     from rich.table import Table
 
     from lab_env.cloud import cost
@@ -797,9 +939,12 @@ def cloud_cost(
     out.print("Prices, their dates and sources: data/prices.csv")
 
 
-@cloud.command("env")
+@cloud.command("env", epilog="Example: lab cloud env lake")
 def cloud_env(name: StackName, region: Region = None) -> None:
-    """Print the settings for a stack, for a shell: eval "$(lab cloud env STACK)"."""
+    """Print a stack's settings, for a shell.
+
+    To set them: `eval "$(lab cloud env STACK)"`.
+    """
     from lab_env.cloud.environment import shell_lines
     from lab_env.cloud.stack import Account, aws_errors
 
@@ -808,14 +953,16 @@ def cloud_env(name: StackName, region: Region = None) -> None:
     print("\n".join(shell_lines(stack)))
 
 
-@cloud.command("job")
+@cloud.command("job", epilog="Example: lab cloud job lake --minutes 60")
 def cloud_job(
     name: StackName,
     topic: Topic,
     region: Region = None,
-    minutes: Annotated[int, typer.Option(min=5, max=10_080, help="cancel it after these")] = 240,
+    minutes: Annotated[
+        int, typer.Option(min=5, max=10_080, help="cancel the job after them")
+    ] = 240,
 ) -> None:
-    """Print the request that starts the writer on EMR Serverless; it starts nothing."""
+    """Print the request that starts the writer on EMR; start nothing."""
     from lab_env.cloud.job import job_request, source_of
     from lab_env.cloud.stack import Account, aws_errors
 
@@ -826,16 +973,16 @@ def cloud_job(
     print(json.dumps(request, indent=2))
 
 
-@cloud.command("down")
+@cloud.command("down", epilog="Example: lab cloud down lake")
 def cloud_down(
     name: StackName,
     region: Region = None,
-    yes: Annotated[bool, typer.Option("--yes", help="take it apart without asking")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="delete it without asking")] = False,
     delete_data: Annotated[
-        str, typer.Option(metavar="BUCKET", help="also delete this bucket with all tables in it")
+        str, typer.Option(metavar="BUCKET", help="also delete the bucket and all tables in it")
     ] = "",
 ) -> None:
-    """Take a stack apart; its bucket stays unless you type the bucket's name."""
+    """Delete a stack; its bucket stays unless you type its name."""
     from lab_env.cloud import teardown
     from lab_env.cloud.stack import Account, aws_errors
 
@@ -928,19 +1075,19 @@ def _status_table(rows):
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("service", "state", "address", "pid", "up", "restarts", "memory"):
+    for title in ("service", "state", "address", "pid", "up", "memory"):
         table.add_column(title, no_wrap=title != "state")
     for row in rows:
         colour = {"ready": "green", "external": "green", "running": "green"}.get(
             row.state, "yellow"
         )
+        again = f", {row.restarts} restarts" if row.pid and row.restarts else ""
         table.add_row(
             row.name,
-            f"[{colour}]{escape(row.state)}[/]",
+            f"[{colour}]{escape(row.state)}{again}[/]",
             row.address,
             str(row.pid or ""),
             f"{row.uptime:.0f} s" if row.pid else "",
-            str(row.restarts) if row.pid else "",
             f"{row.memory_mb:.0f} MB" if row.pid else "",
         )
     return table

@@ -1,4 +1,4 @@
-"""Java virtual machines: options that belong together, memory in use, and what one ran out of.
+"""Java virtual machines: options that belong together, memory use, and exhausted resources.
 
 Plain Python without the lab, because everything that starts a JVM needs it.
 """
@@ -26,18 +26,18 @@ START_MARK = "=== started"
 
 @dataclass(frozen=True)
 class Exhaustion:
-    """What a JVM ran out of.
+    """A resource that a JVM ran out of.
 
     Args:
         cause: a clause that names it.
-        next_step: what to change.
+        next_step: the change to make.
     """
 
     cause: str
     next_step: str
 
 
-# What a JVM prints when it runs out of something, and what that means. The first match in a log is
+# A JVM's messages when it runs out of a resource, and their meaning. The first match in a log is
 # the cause; the exceptions after it are consequences.
 EXHAUSTED = {
     r"CodeCache is full|Out of space in CodeCache": Exhaustion(
@@ -60,12 +60,12 @@ EXHAUSTED = {
 
 
 def start_mark() -> str:
-    """The line that separates a program's runs in its log."""
+    """Line that separates a program's runs in its log."""
     return f"{START_MARK} {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}"
 
 
 def exhaustion_in(log: Path) -> Exhaustion | None:
-    """The first thing that a JVM ran out of in the newest run of its log; None if nothing.
+    """First resource that a JVM ran out of in the newest run of its log; None if there is none.
 
     Args:
         log: its output, runs separated by `start_mark()`; it need not exist.
@@ -84,7 +84,7 @@ def exhaustion_in(log: Path) -> Exhaustion | None:
 
 
 def explained(error: object, log: Path) -> str:
-    """An error's text, preceded by what the JVM ran out of if the error or its log says so."""
+    """Text of an error, preceded by the exhausted resource if the error or its log names one."""
     found = _exhaustion(str(error)) or exhaustion_in(log)
     return f"{found.cause}: {found.next_step} Reported as: {error}" if found else str(error)
 
@@ -98,7 +98,7 @@ def _exhaustion(text: str) -> Exhaustion | None:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """How much of one kind of memory a JVM uses, in bytes; a limit of 0 means no limit."""
+    """One kind of memory used by a JVM, in bytes; a limit of 0 means no limit."""
 
     used: int
     limit: int
@@ -110,7 +110,7 @@ class MemoryUse:
 
 
 def memory_use(jvm) -> dict[str, MemoryUse]:
-    """The memory that a JVM uses after a full garbage collection, as its `MemoryPoolMXBean`s say.
+    """Memory that a JVM uses after a full garbage collection, from its `MemoryPoolMXBean`s.
 
     Args:
         jvm: a Py4J view of it, for example `spark.sparkContext._jvm`.

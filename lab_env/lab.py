@@ -40,6 +40,13 @@ from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
 from lab_env.xray import StoredTable, XRay, xray
 
+# Somebody waits for a notebook, so a store that is down is an error after seconds. Writers wait.
+# (Hudi asks ten times for a table's properties, and S3A retries each time.)
+IMPATIENT = {
+    "spark.hadoop.fs.s3a.attempts.maximum": "2",
+    "spark.hadoop.fs.s3a.retry.limit": "1",
+}
+
 # Namespaces other than lessons: the tour, the benchmark, the fault campaign, and `lab load` and
 # `lab replay` (`lab`).
 OTHER_NAMESPACES = ("tour", "bench", "campaign", "lab")
@@ -159,7 +166,7 @@ class Lab:
         """
         if self._session is None or self._session.sparkContext._jsc is None:  # or was stopped
             java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
-            extra = {"spark.driver.extraJavaOptions": java_options}
+            extra = {"spark.driver.extraJavaOptions": java_options, **IMPATIENT}
             if "metastore" in self.needs:
                 extra |= session.metastore_conf(self.address("metastore"))
             self._session = session.build_session(
@@ -258,6 +265,7 @@ class Lab:
             source: `kafka`, or `kinesis` for the stream of that name.
             options: rate (events/s), users, seconds, processes and more, see `Load`.
         """
+        services.require_reachable(self.endpoints)
         topic = topic or self.topic("orders")
         return Load(
             self.endpoints.broker(source),
@@ -269,11 +277,13 @@ class Lab:
 
     def replay(self, topic: str | None = None, source: str = "kafka", **options):
         """Send the recorded stream to a topic or stream; see `lab_env.shop.replay.replay`."""
+        services.require_reachable(self.endpoints)
         topic = topic or self.topic("orders")
         return replay(self.endpoints.broker(source), topic, ledger_directory(topic), **options)
 
     def ledger(self, topic: str | None = None) -> Ledger:
         """The ledger of the events that the broker acknowledged on a topic."""
+        services.require_reachable(self.endpoints)
         return Ledger(ledger_directory(topic or self.topic("orders")))
 
     def writer(self, name: str = "pipeline") -> Writer:
@@ -313,6 +323,7 @@ class Lab:
 
     def files(self, path: str) -> list[store.StoredObject]:
         """Every object below a path of the object store, listed without Spark."""
+        services.require_reachable(self.endpoints)
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
     def xray(self, path: str, since: XRay | None = None, check: bool = False) -> XRay:
@@ -321,6 +332,7 @@ class Lab:
         With `check`, damaged files are, too. Its `commit()` has what a write recorded: operation,
         records, bytes, files, schema, batch.
         """
+        services.require_reachable(self.endpoints)
         return xray(self.endpoints, path, since, check)
 
     def damaged_files(self, path: str) -> list[Damage]:
@@ -332,6 +344,7 @@ class Lab:
 
     def check(self, exercise_id: str, answer) -> Outcome:
         """Judge an answer; the outcome is shown as a card."""
+        services.require_reachable(self.endpoints)
         return self.exercises.check(exercise_id, answer)
 
     def hint(self, exercise_id: str) -> Card:

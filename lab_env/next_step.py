@@ -25,11 +25,11 @@ def next_step(
     Args:
         services: what `services.status()` found.
         progress: of the course.
-        needs_setup: whether something is missing that set-up brings.
+        needs_setup: whether something that set-up fetches or builds is missing.
         jupyterlab: the one that runs, if any.
     """
     if needs_setup:
-        return "make setup; not everything that it brings is here"
+        return "make setup; something that it fetches or builds is missing"
     unwell = [service.name for service in services if service.state not in WELL]
     if servers := [name for name in unwell if name in SERVICES]:
         return f"{typed('doctor')} says what is wrong with {', '.join(servers)}"

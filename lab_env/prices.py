@@ -12,19 +12,19 @@ PRICES = REPOSITORY / "data" / "prices.csv"
 
 
 def read_prices(items: Mapping[str, str], path: Path = PRICES) -> dict[str, float]:
-    """The prices of some items.
+    """Read the prices of some items.
 
     Args:
-        items: the unit of each item that is needed, for example `{"storage": "GB-month"}`.
+        items: unit of each item, for example `{"storage": "GB-month"}`.
         path: a CSV file with item, unit, usd, region, as_of, confirmed and source. `confirmed` is
-            yes if the page named as source was read and states this price.
+        yes if somebody read the page named as source and it states this price.
 
     Returns:
         US dollars by item.
 
     Raises:
         LabError: an item is missing or repeated, or has another unit, no date, no source or no
-            price.
+        price.
     """
     with path.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row.get("item") in items]
@@ -35,7 +35,7 @@ def read_prices(items: Mapping[str, str], path: Path = PRICES) -> dict[str, floa
 
 
 def _price(row: dict[str, str], unit: str, fix: str) -> float:
-    """The price in a row, once it is known to be one."""
+    """Validate the price in a row."""
     if row["unit"] != unit:
         raise LabError(f"The price of {row['item']} must be for {unit}.", fix)
     if not (row["as_of"] and row["source"]):
@@ -45,5 +45,5 @@ def _price(row: dict[str, str], unit: str, fix: str) -> float:
     except ValueError:
         price = math.nan
     if not 0 <= price < math.inf:
-        raise LabError(f"{row['usd']!r} is no price of {row['item']}.", fix)
+        raise LabError(f"{row['usd']!r} is not a valid price of {row['item']}.", fix)
     return price

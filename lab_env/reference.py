@@ -1,6 +1,6 @@
 """Makes docs/commands.md from the commands' own help, and docs/settings.md from the settings.
 
-Run `.venv/bin/python -m lab_env.reference` after a change of a help text or a setting.
+`lab author build` writes them, and `lab author check` compares them.
 """
 
 import inspect
@@ -38,13 +38,21 @@ def pages() -> dict[Path, str]:
     }
 
 
+def write() -> list[Path]:
+    """Write the pages; returns those that changed."""
+    changed = [path for path, text in pages().items() if _differs(path, text)]
+    for path in changed:
+        path.write_text(pages()[path], encoding="utf-8")
+    return changed
+
+
 def drift() -> list[str]:
     """The names of the pages that are not what would be made now."""
-    return [
-        path.name
-        for path, text in pages().items()
-        if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
+    return [path.name for path, text in pages().items() if _differs(path, text)]
+
+
+def _differs(path: Path, text: str) -> bool:
+    return not path.exists() or path.read_text(encoding="utf-8") != text
 
 
 def _panels(lab) -> Iterator[str]:
@@ -123,9 +131,3 @@ def _default(value: Any) -> str:
     if value in (None, "") or isinstance(value, SecretStr):
         return "not set"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
-
-
-if __name__ == "__main__":
-    for page, content in pages().items():
-        page.write_text(content, encoding="utf-8")
-        print(page.relative_to(REPOSITORY))

@@ -341,33 +341,40 @@ class Settings(BaseSettings):
     def _make_absolute(cls, path: Path | None) -> Path | None:
         try:
             return path and path.expanduser().resolve()
-        except RuntimeError as error:
-            raise ValueError(str(error).rstrip(".")) from None
+        except RuntimeError:
+            raise ValueError("that user has no home folder") from None
 
     @field_validator("bind")
     @classmethod
     def _check_address(cls, address: str) -> str:
-        return str(IPv4Address(address))
+        try:
+            return str(IPv4Address(address))
+        except ValueError:
+            raise ValueError("it is not an IPv4 address") from None
 
     @field_validator("s3_endpoint", "kinesis_endpoint", "prometheus_url")
     @classmethod
     def _check_url(cls, url: str) -> str:
-        parts = urlsplit(url.rstrip("/"))
         if not url:
             return url
+        try:
+            parts = urlsplit(url.rstrip("/"))
+            usable = parts.port != 0 and not re.search(r"\s", url)
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ValueError("its host or port is wrong")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("it is no URL with http:// or https:// and a host")
+            raise ValueError("it needs http:// or https://, then a host")
         if parts.path or parts.query or parts.fragment or parts.username:
-            raise ValueError("it has more than a host and a port")
-        if parts.port == 0 or re.search(r"\s", url):
-            raise ValueError("the host or port is invalid")
+            raise ValueError("it may have a host and a port, and nothing more")
         return parts.geturl()
 
     @field_validator("public_url")
     @classmethod
     def _check_public_url(cls, url: str) -> str:
         if url and url.count("{port}") != 1:
-            raise ValueError("it must have {port} once, where the port's number belongs")
+            raise ValueError("it needs {port} once, in place of the port number")
         return cls._check_url(url.replace("{port}", "1")) and url.rstrip("/")
 
     @field_validator("s3_bucket")
@@ -381,7 +388,9 @@ class Settings(BaseSettings):
     @classmethod
     def _check_namespace(cls, name: str) -> str:
         if name and not re.fullmatch(r"[a-z][a-z0-9]{0,19}", name):
-            raise ValueError("a namespace has up to 20 characters: a-z, then 0-9, too")
+            raise ValueError(
+                "a namespace has up to 20 characters, a-z and 0-9, and begins with a letter"
+            )
         if name in TAKEN:
             raise ValueError(f"the course itself uses {', '.join(TAKEN)}")
         return name
@@ -393,7 +402,7 @@ class Settings(BaseSettings):
         for server in found:
             port = re.fullmatch(r"(?:[\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})", server)
             if not port or not 1 <= int(port[1]) <= 65535:
-                raise ValueError(f"{server!r} is no host:port")
+                raise ValueError(f"{server!r} is not host:port")
         return ",".join(found)
 
     @field_validator("metastore_uri")
@@ -401,7 +410,7 @@ class Settings(BaseSettings):
     def _check_metastore(cls, uri: str) -> str:
         found = re.fullmatch(r"thrift://[\w.-]+:(\d{1,5})", uri)
         if uri and not (found and 1 <= int(found[1]) <= 65535):
-            raise ValueError("it is no thrift://host:port")
+            raise ValueError("it is not thrift://host:port")
         return uri
 
     @model_validator(mode="after")
@@ -410,7 +419,7 @@ class Settings(BaseSettings):
         if taken > 1:
             raise ValueError(
                 "LAB_UPDATE_SHARE, LAB_CANCEL_SHARE and LAB_ERASE_SHARE"
-                f" are {taken:.2f} together, more than all events"
+                f" add up to {taken:.2f}, more than 1"
             )
         return self
 
@@ -489,8 +498,8 @@ def _unset(variable: str) -> str:
 
 
 def _error(found: ErrorDetails) -> LabError:
-    """The error for the first of pydantic's findings."""
-    why = found["msg"].removeprefix("Value error, ")
+    """The first of pydantic's findings in the lab's words: of its own words none is kept."""
+    why = found["msg"].removeprefix("Value error, ") if found["type"] == "value_error" else ""
     if not found["loc"]:
         return LabError(f"{why}.", "set one of them lower, or unset it.")
     field = str(found["loc"][0])
@@ -498,7 +507,7 @@ def _error(found: ErrorDetails) -> LabError:
     secret = Settings.model_fields[field].annotation is SecretStr
     value = "" if secret else f"={os.environ.get(variable)!r}"
     return LabError(
-        f"{variable}{value} is not allowed: {why}.",
+        f"{variable}{value} is not allowed{why and ': '}{why}.",
         f"set {variable} to {_allowed(field)}, or unset it.",
     )
 
@@ -506,12 +515,13 @@ def _error(found: ErrorDetails) -> LabError:
 def _allowed(field: str) -> str:
     """A description of the values that a setting accepts."""
     rules = Settings.model_json_schema()["properties"][field]
+    number = "a whole number" if rules.get("type") == "integer" else "a number"
     if "enum" in rules:
         return " or ".join(rules["enum"])
     if "minimum" in rules:
-        return f"a number from {rules['minimum']} to {rules['maximum']}"
+        return f"{number} from {rules['minimum']} to {rules['maximum']}"
     if "exclusiveMinimum" in rules:
-        return f"a number above {rules['exclusiveMinimum']}, at most {rules['maximum']}"
+        return f"{number} above {rules['exclusiveMinimum']}, at most {rules['maximum']}"
     if rules.get("type") == "boolean":
         return "true or false"
     return f"something like {rules['examples'][0]}" if "examples" in rules else "a path"

@@ -1,4 +1,4 @@
-"""The object store as the lab itself uses it: list, read, copy, delete; without Spark."""
+"""The object store for the lab itself: list, read, copy, delete; without Spark."""
 
 import os
 from collections.abc import Iterator
@@ -32,19 +32,13 @@ class StoredObject:
 def s3_client(
     endpoint: str, access_key: str, secret_key: str, region: str, session_token: str = ""
 ):
-    """A boto3 client that gives up quickly when the store does not answer.
+    """Make a boto3 S3 client that gives up quickly when the store does not answer.
 
     Clients are thread-safe and slow to make, so they are cached.
 
     Args:
-        endpoint: its URL.
-        access_key: access key; without one, boto3 looks for the machine's own.
-        secret_key: secret key.
-        region: region name.
+        access_key: without one, boto3 looks for the machine's own.
         session_token: of temporary keys.
-
-    Returns:
-        A boto3 S3 client.
     """
     return boto3.client(
         "s3",
@@ -64,7 +58,7 @@ def s3_client(
 
 
 def client(endpoints: Endpoints):
-    """The client of the lab's object store."""
+    """Client of the lab's object store."""
     return s3_client(
         endpoints.s3_endpoint,
         endpoints.s3_access_key,
@@ -75,13 +69,13 @@ def client(endpoints: Endpoints):
 
 
 def export_environment(endpoints: Endpoints) -> None:
-    """Set the variables by which libraries in this process find the store without being told.
+    """Set the environment variables by which libraries in this process find the store.
 
-    hudi-rs 0.5 hands its storage options to the table, not to the table's metadata table. Without
-    these variables it looks for that one at Amazon, gives up, and lists folders instead.
+    hudi-rs 0.5 passes its storage options to the table, but not to the table's metadata table.
+    Without these variables it looks for that one at Amazon, gives up, and lists folders instead.
 
     Args:
-        endpoints: where the store is, and its keys; without keys the machine's own count.
+        endpoints: address and keys of the store; without keys the machine's own count.
     """
     os.environ["AWS_ENDPOINT"] = endpoints.s3_endpoint
     os.environ["AWS_REGION"] = endpoints.s3_region
@@ -106,19 +100,15 @@ def keys_as_variables(endpoints: Endpoints) -> dict[str, str]:
 
 
 def key_of(path: str) -> str:
-    """The key (or prefix) inside the bucket of an `s3a://bucket/key` path."""
+    """Key (or prefix) inside the bucket of an `s3a://bucket/key` path."""
     return path.split("://", 1)[1].split("/", 1)[1]
 
 
 def list_objects(endpoints: Endpoints, prefix: str) -> Iterator[StoredObject]:
-    """Every object below a prefix, folder markers left out.
+    """Yield every object below a prefix in the order of keys, without folder markers.
 
     Args:
-        endpoints: where the store is.
         prefix: for example `tour/orders_cow/`.
-
-    Yields:
-        The objects, in the order of their keys.
     """
     pages = client(endpoints).get_paginator("list_objects_v2")
     for page in pages.paginate(Bucket=endpoints.bucket, Prefix=prefix):
@@ -128,20 +118,12 @@ def list_objects(endpoints: Endpoints, prefix: str) -> Iterator[StoredObject]:
 
 
 def read(endpoints: Endpoints, key: str) -> bytes:
-    """The content of one object.
-
-    Args:
-        endpoints: where the store is.
-        key: its full key.
-
-    Returns:
-        Its bytes.
-    """
+    """Content of one object."""
     return client(endpoints).get_object(Bucket=endpoints.bucket, Key=key)["Body"].read()
 
 
 def delete(endpoints: Endpoints, key: str) -> None:
-    """Delete an object; nothing happens if there is none."""
+    """Delete an object, if it exists."""
     client(endpoints).delete_object(Bucket=endpoints.bucket, Key=key)
 
 
@@ -149,12 +131,11 @@ def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
     """Copy every object below a prefix to another prefix.
 
     Args:
-        endpoints: where the store is.
-        source: what to copy; must end with `/`.
-        target: where to; must end with `/`.
+        source: must end with `/`.
+        target: must end with `/`.
 
     Returns:
-        How many objects were copied.
+        Number of objects copied.
     """
     if not (source.endswith("/") and target.endswith("/")):
         raise ValueError(f"prefixes to copy must end with a slash: {source!r}, {target!r}")
@@ -173,12 +154,11 @@ def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False)
     """Delete every object below a prefix.
 
     Args:
-        endpoints: where the store is.
         prefix: must end with `/`, so that a sibling with a longer name is spared.
-        markers_only: spare every object that is no folder marker.
+        markers_only: delete only folder markers.
 
     Returns:
-        How many objects were deleted, folder markers included.
+        Number of objects deleted, folder markers included.
     """
     if not prefix.endswith("/"):
         raise ValueError(f"a prefix to delete must end with a slash: {prefix!r}")
@@ -198,7 +178,6 @@ class StoredTable:
     """A table's files in the lab's object store, as `lab_env.hudi.files.TableFiles`.
 
     Args:
-        endpoints: where the store is.
         path: for example `s3a://lakehouse/lesson-05/orders`.
     """
 
@@ -213,7 +192,7 @@ class StoredTable:
         return {entry.key.removeprefix(self._prefix): entry.size for entry in objects}
 
     def read(self, key: str) -> bytes:
-        """The content of one object."""
+        """Content of one object."""
         try:
             return read(self._endpoints, self._prefix + key)
         except ClientError as error:

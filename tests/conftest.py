@@ -5,10 +5,13 @@ The folder's name has a space in it on purpose. At the end nothing of this lab m
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+import end_of_run
 import pytest
 from own_lab import lab_environment
 
@@ -45,8 +48,15 @@ def pytest_configure(config: pytest.Config) -> None:
             del os.environ[name]
     config.lab_parent = Path(tempfile.mkdtemp(prefix="lab-tests-"))
     os.environ.update(lab_environment(config.lab_parent / "a lab"))
+    os.environ[end_of_run.VARIABLE] = str(config.lab_parent)
     settings.cache_clear()
     adapt()
+    # It notices the end of this process by the end of the pipe, which no other process holds.
+    config.end_of_run = subprocess.Popen(
+        [sys.executable, end_of_run.__file__, str(config.lab_parent)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def pytest_sessionfinish() -> None:

@@ -14,6 +14,7 @@ from lab_env.authoring.demo_rules import FOLDER as DEMOS
 from lab_env.authoring.demo_rules import demo_sources, problems_of_demo, slide_type
 from lab_env.authoring.problems import refuse
 from lab_env.authoring.source import (
+    EQUIVALENT,
     EXPECT,
     Cell,
     Lesson,
@@ -235,6 +236,12 @@ def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
             if (found := EXPECT.match(text))
         ),
         right=tuple(other.text.strip() for other in lesson.cells if other.right == cell.exercise),
+        equivalent={
+            change: why
+            for other in lesson.cells
+            if other.equivalent == cell.exercise
+            for change, why in EQUIVALENT.findall(other.text)
+        },
     )
 
 

@@ -20,10 +20,14 @@ SOURCES = REPOSITORY / "solutions" / "src"
 FILE_NAME = re.compile(r"(?P<number>\d\d)_[a-z0-9_]+")
 EXERCISE_ID = re.compile(r"\d\d\.\d")
 EXERCISE_HEADING = re.compile(r"^### Exercise (?P<id>\S+) · (?P<title>.+)$", re.MULTILINE)
-OPTIONS = {"exercise", "hint", "right", "wrong", "proof", "tags", "name", "lines_to_next_cell"}
+OPTIONS = {
+    "exercise", "hint", "right", "wrong", "equivalent", "proof", "tags", "name",
+    "lines_to_next_cell",
+}  # fmt: skip
 TEACHES_ASSERT = "teaches-assert"
 TAGS = ("instructor", TEACHES_ASSERT)
 EXPECT = re.compile(r"^# expect: (?P<message>\S.*)\n")
+EQUIVALENT = re.compile(r"^# (.+?): (\S.*)$", re.MULTILINE)  # a mutant: why it is the same
 _CELL = re.compile(r"^# %%(\s|$)")
 
 
@@ -69,6 +73,11 @@ class Cell:
         return self.options.get("right", "")
 
     @property
+    def equivalent(self) -> str:
+        """The exercise whose mutants it declares to mean the same as the solution, if any."""
+        return self.options.get("equivalent", "")
+
+    @property
     def proof(self) -> str:
         """The claim that its assertions establish, if any."""
         return self.options.get("proof", "")
@@ -81,7 +90,7 @@ class Cell:
     @property
     def shown(self) -> bool:
         """Whether the notebooks have it."""
-        return not (self.hint or self.right or self.wrong)
+        return not (self.hint or self.right or self.wrong or self.equivalent)
 
     @cached_property
     def versions(self) -> Versions:

@@ -221,7 +221,7 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
                 cell.line, f"A cell before it needs the heading '### Exercise {name} · Title'."
             )
     for cell in cells:
-        target = cell.hint or cell.right or cell.wrong
+        target = cell.hint or cell.right or cell.wrong or cell.equivalent
         if target and target not in counts:
             yield lesson.problem(cell.line, f"There is no exercise {target} in this lesson.")
         if (cell.hint and cell.kind != "markdown") or (

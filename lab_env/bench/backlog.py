@@ -1,7 +1,7 @@
-"""How many rows per second each table takes when it catches up on a backlog.
+"""Rows per second that each table ingests when it catches up on a backlog.
 
 The tables are compared with files, and the options of the course's pipeline with Hudi's defaults.
-The only query is the one that proves the answer.
+The only query checks the answer.
 """
 
 from dataclasses import replace
@@ -16,12 +16,12 @@ from lab_env.pipeline import options, session
 
 TABLES = ("cow", "mor")
 GOALS = {"cow": 0.3, "mor": 0.5}  # of the files' rows/s
-QUICK_START = 2.0  # times its rows/s
+QUICK_START = 2.0  # times the rows/s of Hudi's defaults
 RATE = "ingest rows/s"
 FILE_GROUPS = f"file groups, {BEFORE_TABLE_SERVICES}"
 
 PIPELINE, QUICK, PARQUET = "the pipeline's options", "quick-start options", "Parquet logs"
-# Options on top of the pipeline's, and the sinks that are measured with them.
+# Options added to the pipeline's, and the sinks that are measured with them.
 WAYS = {
     PIPELINE: ({}, SINKS),
     QUICK: (options.QUICK_START, TABLES),
@@ -30,14 +30,14 @@ WAYS = {
 
 
 def backlog_config(full: bool) -> RunConfig:
-    """A small run that shows that all works, or one to draw conclusions from."""
+    """A small run that shows that everything works, or one to draw conclusions from."""
     config = RunConfig(
         (
             Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),
-            # An index that looks keys up has to look into each file group that a batch touches.
+            # An index with look-ups must read each file group that a batch touches.
             Scenario(20, UNIFORM, load=320_000, batch=40_000, batches=2, days=32),
         ),
-        rounds=3,  # so that each way takes each place once
+        rounds=3,  # a multiple of the ways, so that each takes each place equally often
         warm=0,
         queries={BEFORE_TABLE_SERVICES: ("aggregate",)},
     )
@@ -65,8 +65,8 @@ def catch_up(
         LabError: a sink failed.
     """
     if config.warm_up:
-        # On batches of this size a JVM keeps becoming faster for a minute.
-        report_progress("a quarter of it that does not count ...")
+        # With batches of this size a JVM keeps speeding up for a minute.
+        report_progress("warm-up with a quarter of it, not counted ...")
         first = config.scenarios[0]
         quarter = replace(first, batch=first.batch // 4)
         bench.measure(replace(config, rounds=1, scenarios=(quarter,)), _quiet)
@@ -84,7 +84,7 @@ def catch_up(
 def _measure(
     bench: Bench, config: RunConfig, report_progress: Progress
 ) -> list[dict[str, Figures]]:
-    """The figures of each way in each round of one scenario."""
+    """Figures of each way in each round of one scenario."""
     found = []
     for number in range(config.rounds):
         title = _title(*config.scenarios)
@@ -107,7 +107,7 @@ def _title(scenario: Scenario) -> str:
 
 
 def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Comparison]:
-    """What the rounds of one scenario say; each round has the figures of each way."""
+    """Comparisons for one scenario, from the figures of each round and way."""
 
     def of(sink: str, way: str, metric: str) -> list[float]:
         return [figures[way].of(scenario.name, sink, metric)[0] for figures in found]
@@ -121,7 +121,7 @@ def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Co
     def compare(
         this: tuple[str, str], other: tuple[str, str], goal: float | None = None
     ) -> Comparison:
-        """A sink and how it is written, against another."""
+        """Compare a sink and its options with another."""
         return Comparison.of(
             f"backlog of {_title(scenario)}",
             title(*this),

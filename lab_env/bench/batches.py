@@ -1,8 +1,8 @@
-"""The batches of a streaming query, taken from Spark's progress reports."""
+"""Batches of a streaming query, from Spark's progress reports."""
 
 
 def batches_of(query) -> list[dict]:
-    """The batches of a query that wrote something: their rows, seconds and end offsets."""
+    """Batches of a query that wrote something: rows, seconds and end offsets."""
     return [
         {
             "batch": report["batchId"],

@@ -1,4 +1,4 @@
-"""`lab bench`: runs the parts of the benchmark and writes the report."""
+"""`lab bench`: run the parts of the benchmark and write the report."""
 
 import json
 import os
@@ -37,9 +37,9 @@ PARTS = {
     "sinks": "JSON, COW and MOR on one stream",
     "growth": "how cost grows with the table",
     "tuning": "tuning knobs, one at a time",
-    "formats": "Hudi beside Delta Lake and Iceberg",
+    "formats": "Hudi, Delta Lake and Iceberg compared",
 }
-# Lesson 19 shows the one, the page docs/formats.md the other, which fetches jars of its own.
+# Lesson 19 uses the first, docs/formats.md the second, which fetches additional jars.
 ONLY_BY_NAME = {"tuning", "formats"}
 
 
@@ -49,11 +49,10 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
     Args:
         parts: keys of `PARTS`; by default all but those of `ONLY_BY_NAME`.
         full: larger data and more repetitions.
-        console: receives tables and progress.
 
     Returns:
-        0; 1 if a sink gave wrong answers, which make all figures worthless. A missed goal is shown,
-        but is no error.
+        0; 1 if a sink gave wrong answers, which make all figures worthless. A missed goal is shown
+        but is not an error.
 
     Raises:
         LabError: a part is unknown, or another benchmark is running.
@@ -68,7 +67,7 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
     console = console or Console()
     target = folder("bench")
     load = os.getloadavg()[0]  # before this lab adds to it
-    # Two at once would share buckets, topics and processor time.
+    # Two would share buckets, topics and processor time.
     with exclusive(target / "lock", on_wait=_refuse):
         for stale in ("report.json", "index.html"):  # an aborted run must not leave an older report
             (target / stale).unlink(missing_ok=True)
@@ -90,8 +89,7 @@ class Run:
 
     Args:
         full: larger data and more repetitions.
-        console: receives tables and progress.
-        target: the folder of the page.
+        target: folder of the page.
         load: of the machine before the services were started.
     """
 
@@ -103,7 +101,7 @@ class Run:
         self._report: dict = {"machine": [], "problems": []}
 
     def all(self, parts: list[str]) -> dict:
-        """Measure some of `PARTS`, in that order; returns the report."""
+        """Measure some of `PARTS`, in that order; return the report."""
         measures = {
             "set-up": lambda: self._compare([machine.set_up(self._repeat)]),
             "start-up": lambda: self._compare(machine.session_start(self._repeat)),
@@ -176,7 +174,7 @@ class Run:
         self._compare(growth.commit_times(found))
 
     def _tuning(self) -> None:
-        # Apart, so that a small run does not remove what a full one has measured so far.
+        # Separate, so that a small run does not remove a full one's results.
         runs = self._target / ("tuning" if self._full else "tuning-small")
         found = tuning.tune(tuning.tuning_config(self._full), runs, self._print_progress)
         self._report["tuning"] = found
@@ -196,6 +194,8 @@ class Run:
         if found["complete"]:
             self._keep("formats", found)
         else:
-            self._report["problems"].append("Hudi beside its peers: time was over too soon.")
+            self._report["problems"].append(
+                "Comparison of table formats: out of time before a round was complete."
+            )
         self._compare(format_page.commit_time(found))
         self._console.print(format_page.text_table(found), markup=False)

@@ -1,4 +1,4 @@
-"""How much `lab bench` measures: scenarios, rounds, queries, rates."""
+"""Size of the measurements of `lab bench`: scenarios, rounds, queries, rates."""
 
 from dataclasses import dataclass, field
 
@@ -9,20 +9,20 @@ SINKS = ("json", "cow", "mor")
 BEFORE_TABLE_SERVICES, AFTER_TABLE_SERVICES = "fresh", "tidy"
 ALL_QUERIES = {
     BEFORE_TABLE_SERVICES: ("point", "range", "aggregate", "incremental", "time travel"),
-    # Table services remove history, which no reader of the newest state needs.
+    # Table services remove history, which readers of the newest state do not need.
     AFTER_TABLE_SERVICES: ("point", "range", "aggregate"),
 }
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How freshness is measured; without rates it is not.
+    """Measurement of freshness; none without rates.
 
     Args:
         rates: events/s.
-        seconds: how long events are sent at each rate.
+        seconds: duration of sending at each rate.
         trigger: seconds between the starts of two batches.
-        rounds: how often each rate is measured.
+        rounds: measurements per rate.
     """
 
     rates: tuple[int, ...] = ()
@@ -33,18 +33,18 @@ class Pace:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How much is measured.
+    """Size of a comparison of the sinks.
 
     Args:
         scenarios: the streams.
-        rounds: how often each sink takes each stream.
-        warm: how often a query is repeated.
-        pace: how freshness is measured.
+        rounds: runs of each sink on each stream.
+        warm: repetitions of a query.
+        pace: measurement of freshness.
         queries: queries before (`BEFORE_TABLE_SERVICES`) and after (`AFTER_TABLE_SERVICES`) the
-            table services, which are skipped without the latter.
+        table services, which are skipped without the latter.
         java_options: of all three sinks' JVMs.
         spark: further properties of their sessions.
-        extra_options: Hudi options on top of the pipeline's, for both tables.
+        extra_options: Hudi options added to the pipeline's, for both tables.
         warm_up: whether the processes first take a small stream that is not measured.
     """
 
@@ -60,7 +60,7 @@ class RunConfig:
 
 
 def sinks_config(full: bool) -> RunConfig:
-    """The comparison of the sinks: a small run that shows that all works, or a full one."""
+    """Comparison of the sinks: a small run that shows that everything works, or a full one."""
     kinds = [(0, UNIFORM), (20, UNIFORM), (20, ZIPF), (80, UNIFORM), (80, ZIPF)]
     if full:
         return RunConfig(
@@ -78,8 +78,8 @@ def sinks_config(full: bool) -> RunConfig:
             BEFORE_TABLE_SERVICES: ALL_QUERIES[BEFORE_TABLE_SERVICES],
             AFTER_TABLE_SERVICES: ("aggregate",),
         },
-        # As in a lesson: the quick compiler, because each JVM lives for a minute. Nor is anything
-        # warmed up: counts do not need it, and times of so few rows say little anyway.
+        # As in a lesson: the quick compiler, because each JVM lives for a minute. There is no
+        # warm-up: counts do not need it, and times of so few rows say little anyway.
         java_options=session.LESSON_JAVA_OPTIONS,
         spark=session.SHORT_LIFE,
         warm_up=False,

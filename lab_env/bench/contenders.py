@@ -1,8 +1,8 @@
 """The tables that `lab bench formats` compares: three formats, each by default and tuned.
 
-By default a table has what its format's quick start asks for. Tuned, it has options that the
-format's documentation offers for small upserts; the link stands beside each. Hudi's
-are those of the pipeline, and what the pipeline leaves alone for the sake of the lessons.
+A default table follows its format's quick start. A tuned one has options that the format's
+documentation offers for small upserts, each with its link. Hudi's are those of the pipeline, and
+those that the pipeline leaves alone for the sake of the lessons.
 """
 
 from dataclasses import dataclass, field
@@ -19,21 +19,21 @@ DELTA_DOCS = "https://docs.delta.io"
 ICEBERG_DOCS = "https://iceberg.apache.org/docs/1.10.1"
 
 CATALOG = "compared"  # Iceberg's catalogue of the tables
-FEED = "delta-dv-tuned"  # whose sister keeps a change data feed; one, for the sake of time
+FEED = "delta-dv-tuned"  # has a twin with a change data feed; only this one, to save time
 
-# The jars beside those of every session of the lab, as sets in versions.toml.
+# Jar sets of versions.toml, in addition to those of every session of the lab.
 JARS = {DELTA: "delta", ICEBERG: "iceberg"}
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A step of tuning.
+    """One step of tuning.
 
     Args:
         what: the step, for people.
-        guide: the page that documents it.
-        table: properties of the table that carry it out, for Hudi options of each write.
-        session: properties of the session, where the format has none of the table for it.
+        guide: page that documents it.
+        table: properties of the table; for Hudi, options of each write.
+        session: properties of the session, where the format has no table property for it.
         read: options of each reader of the table's state.
     """
 
@@ -45,7 +45,7 @@ class Advice:
 
     @property
     def all_options(self) -> dict[str, str]:
-        """All properties that carry it out."""
+        """All properties of this step."""
         return self.table | self.session | self.read
 
 
@@ -54,12 +54,12 @@ class Contender:
     """A table of one format with one set of options.
 
     Args:
-        key: its short name, also that of the table.
+        key: short name, also that of the table.
         format: one of `FORMATS`.
         kind: `COW` or `MOR`: whether a small change rewrites files or is merged by readers.
         title: for people.
-        table: properties of the table, for Hudi options of each write.
-        advice: the steps of tuning; none by default.
+        table: properties of the table; for Hudi, options of each write.
+        advice: steps of tuning; none by default.
         name_partitions: whether MERGE names the partitions that it changes.
     """
 
@@ -73,17 +73,17 @@ class Contender:
 
     @property
     def tuned(self) -> bool:
-        """Whether it has more than its format's defaults."""
+        """True if it has more than its format's defaults."""
         return bool(self.advice)
 
     @property
     def default_key(self) -> str:
-        """The same table with the format's defaults."""
+        """Key of the same table with the format's defaults."""
         return self.key.removesuffix("-tuned")
 
     @property
     def all_options(self) -> dict[str, str]:
-        """The properties of the table, with those of the advice."""
+        """Properties of the table, including those of the advice."""
         merged = dict(self.table)
         for advice in self.advice:
             merged |= advice.table
@@ -91,7 +91,7 @@ class Contender:
 
     @property
     def session(self) -> dict[str, str]:
-        """Properties of the session while this table is written and read."""
+        """Properties of the session that writes and reads this table."""
         return {key: value for advice in self.advice for key, value in advice.session.items()}
 
     @property
@@ -101,26 +101,28 @@ class Contender:
 
     @property
     def changes_table(self) -> dict[str, str]:
-        """What a table needs from its creation so that its changes can be read.
+        """Table properties that must be set at creation to read changes later.
 
-        It makes each commit dearer, so a sister table has it. Empty if any table will do.
+        They make each commit more expensive, so a twin table has them. Empty if every table can do
+        it.
         """
         return {"delta.enableChangeDataFeed": "true"} if self.key == FEED else {}
 
     @property
     def row_lineage(self) -> bool:
-        """Whether each row of an Iceberg table says which commit changed it last."""
+        """True if each row of an Iceberg table names the commit that changed it last."""
         return self.all_options.get("format-version") == "3"
 
     @property
     def tells_changes(self) -> bool:
-        """Whether a reader can ask for the rows that one commit changed."""
+        """True if a reader can query the rows that one commit changed."""
         if self.format == DELTA:
             return bool(self.changes_table)
         return (self.format, self.kind) != (ICEBERG, MOR) or self.row_lineage
 
 
-# Defaults stay: gzip in Hudi, snappy in Delta. Tuned, all have Iceberg's default.
+# Default tables keep their default codecs: gzip in Hudi, snappy in Delta. Tuned, all have
+# Iceberg's.
 CODEC = "zstd"
 
 HUDI_GUIDE = (
@@ -132,7 +134,7 @@ HUDI_GUIDE = (
         f"{HUDI_DOCS}/metadata_indexing",
         options.METADATA,
     ),
-    # By default each query would open every bucket (lesson 08).
+    # Without it each query would open every bucket (lesson 08).
     Advice(
         "readers are told of the index, so that a query for a key opens one bucket per partition",
         f"{HUDI_DOCS}/configurations#hoodiebucketindexquerypruning",
@@ -164,7 +166,7 @@ DELTA_GUIDE = (
         f"{DELTA_DOCS}/optimizations-oss/#data-skipping",
         {"delta.dataSkippingStatsColumns": "order_id"},
     ),
-    # Delta 3.3 ignores a codec among the table's properties (delta-io/delta 3313 and 6803).
+    # Delta 3.3 ignores a codec in the table's properties (delta-io/delta 3313 and 6803).
     Advice(
         f"the codec {CODEC}, as Iceberg's tables have it",
         "https://spark.apache.org/docs/3.5.7/sql-data-sources-parquet.html#configuration",
@@ -172,7 +174,7 @@ DELTA_GUIDE = (
     ),
 )
 ICEBERG_GUIDE = (
-    # Not in its guide; the change says that Iceberg pushes down such a condition of MERGE.
+    # Not in its guide; the change shows that Iceberg pushes down such a MERGE condition.
     Advice(NAMED_PARTITIONS, "https://github.com/apache/iceberg/pull/4023"),
     Advice(
         "column statistics of the key only",
@@ -195,7 +197,7 @@ _HUDI_COW = _HUDI | {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
 _HUDI_MOR = (
     _HUDI
     | {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
-    | options.COMPACTION_OFF  # compaction is measured apart, for all formats
+    | options.COMPACTION_OFF  # compaction is measured separately, for all formats
 )
 _DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 _MERGE_ON_READ = {
@@ -211,7 +213,7 @@ def _pair(
     table: dict[str, str],
     advice: tuple[Advice, ...],
 ) -> tuple[Contender, Contender]:
-    """A table by default, and tuned."""
+    """Make a default table and a tuned one."""
     return (
         Contender(key, format, kind, title, table),
         Contender(
@@ -240,7 +242,7 @@ CONTENDERS = {
 
 
 def options_of_all() -> dict[str, dict[str, str]]:
-    """What each table is written and read with, by contender."""
+    """Write and read options by contender."""
     return {
         key: contender.all_options | contender.session | contender.read
         for key, contender in CONTENDERS.items()
@@ -248,7 +250,7 @@ def options_of_all() -> dict[str, dict[str, str]]:
 
 
 def session_properties(format: str, jars: list[str], warehouse: str) -> dict[str, str]:
-    """What a session needs beside the lab's, which is Hudi's, to work with a format.
+    """Session properties for a format, in addition to the lab's, which are Hudi's.
 
     Args:
         format: one of `FORMATS`.
@@ -268,8 +270,8 @@ def session_properties(format: str, jars: list[str], warehouse: str) -> dict[str
             "spark.kryo.registrator": "",
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             f"{catalog}.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            # Each commit puts the table's state together with this many tasks; the default of 50 is
-            # for large clusters. Here all formats have as many shuffle partitions.
+            # Each commit computes the table's state with this many tasks; the default of 50 suits
+            # large clusters. Here all formats have the same number of shuffle partitions.
             "spark.databricks.delta.snapshotPartitions": shuffles["spark.sql.shuffle.partitions"],
         }
     return {

@@ -1,8 +1,8 @@
-"""What the measured run would cost in a cloud: requests, storage and processor time.
+"""Cost of the measured run in a cloud: requests, storage and processor time.
 
-Nothing is extrapolated. The bill covers the run that was measured: its batches, its table services,
-one month of what it stores, and queries of its table. The prices are in `data/prices.csv`, each
-with date and source; edit them there.
+Nothing is extrapolated. The bill covers the measured run: its batches, its table services, one
+month of storage, and queries of its table. The prices are in `data/prices.csv`, each with date and
+source; edit them there.
 """
 
 from collections.abc import Sequence
@@ -32,11 +32,11 @@ MOST_QUERIES = 1_000_000  # end of the chart
 
 @dataclass(frozen=True)
 class Bill:
-    """What one sink costs, in US dollars.
+    """Cost of one sink in US dollars.
 
     Args:
-        write: the batches and the table services of one run.
-        storage: one month of what the run stored, half fresh and half tidy.
+        write: batches and table services of one run.
+        storage: one month of the run's data, half fresh and half tidy.
         query: one query of the fresh table.
     """
 
@@ -45,28 +45,28 @@ class Bill:
     query: float
 
     def total(self, queries: float) -> float:
-        """The whole run with this number of queries."""
+        """Cost of the whole run with this number of queries."""
         return self.write + self.storage + self.query * queries
 
 
 def read_prices(path: Path = PRICES) -> dict[str, float]:
-    """The prices of what this bill counts; see `lab_env.prices.read_prices`."""
+    """Prices of this bill's items; see `lab_env.prices.read_prices`."""
     return price_file.read_prices(ITEMS, path)
 
 
 def price_table(path: Path = PRICES) -> pd.DataFrame:
-    """These prices with region, date and source, one row per item."""
+    """Table of these prices with region, date and source, one row per item."""
     table = pd.read_csv(path, dtype=str, index_col="item")
     return table.loc[list(ITEMS)].rename(columns={"usd": "US dollars", "as_of": "as of"})
 
 
 def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bill:
-    """What a sink costs.
+    """Compute the cost of a sink.
 
     Args:
         figures: its figures in one scenario, by metric.
-        query: the query, for example `aggregate`.
-        prices: what `read_prices` returned.
+        query: for example `aggregate`.
+        prices: result of `read_prices`.
     """
     hour = prices["vcpu"] + GB_PER_VCPU * prices["memory"]
 
@@ -94,7 +94,7 @@ def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bil
 
 
 def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | None:
-    """The number of queries per run from which the first is cheaper.
+    """Number of queries per run from which the first sink is cheaper.
 
     Args:
         expensive_to_write: usually a table.
@@ -112,10 +112,10 @@ def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | No
 
 @dataclass(frozen=True)
 class Crossing:
-    """The number of queries per run from which a table is cheaper than the files, over the rounds.
+    """Number of queries per run from which a table is cheaper than the files, over the rounds.
 
     Args:
-        rounds: the result of `break_even` in each round.
+        rounds: `break_even` of each round.
         at: the median if the rounds agree on a number, else None.
         text: the same in words.
     """
@@ -144,12 +144,12 @@ class Crossing:
 
 
 def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | None = None) -> dict:
-    """The bills of all scenarios of a report.
+    """Compute the bills of all scenarios of a report.
 
     Args:
-        report: what `summary` returned.
-        query: the query, for example `aggregate`.
-        prices: what `read_prices` returned; by default it is read.
+        report: result of `summary`.
+        query: for example `aggregate`.
+        prices: result of `read_prices`; by default it is read.
 
     Returns:
         For each scenario `bills` by sink, from the medians, and the `crossings` of each table with
@@ -186,11 +186,11 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
 
 
 def cost_chart(bills: dict[str, Bill], title: str, crossings: dict[str, Crossing]) -> str:
-    """Cost over queries per run as SVG text, one line per sink; a dot marks each crossing.
+    """Chart of cost over queries per run as SVG, one line per sink; a dot marks each crossing.
 
     Args:
         bills: by sink.
-        title: what the chart shows.
+        title: of the chart.
         crossings: by table; those on which the rounds agree are marked.
     """
     figure, axes = new_chart(title, "queries per run", "US cents per run")

@@ -1,7 +1,7 @@
-"""The tasks of the workers `hudi`, `delta` and `iceberg`: the same changes into tables of a format.
+"""Tasks of the workers `hudi`, `delta` and `iceberg`: the same changes in tables of each format.
 
 Each format is written as its own guide says: Hudi by an upsert, which keeps the newest event of an
-order, the others by MERGE after the newest event of each order was chosen.
+order, the others by MERGE after selecting the newest event of each order.
 """
 
 import time
@@ -33,11 +33,9 @@ class Table(ABC):
     """A table of one contender.
 
     Args:
-        spark: the session.
         contender: format and options.
         base: folder of all tables, `s3a://...`.
-        name: of the table.
-        extra: properties of the table beside the contender's.
+        extra: table properties in addition to the contender's.
     """
 
     def __init__(
@@ -58,15 +56,15 @@ class Table(ABC):
 
     @abstractmethod
     def read(self) -> DataFrame:
-        """The newest state, one row per order."""
+        """Newest state, one row per order."""
 
     @abstractmethod
     def start_of_changes(self) -> str:
-        """What tells a reader of changes to begin with the newest commit."""
+        """Start position for a reader of the newest commit's changes."""
 
     @abstractmethod
     def changed(self, start: str) -> DataFrame:
-        """The rows that the commits since a start left in the table."""
+        """Rows changed by the commits since a start, in their newest version."""
 
     @abstractmethod
     def compact(self) -> None:
@@ -74,7 +72,7 @@ class Table(ABC):
 
 
 class HudiTable(Table):
-    """Written by Hudi's own upsert; its incremental query needs nothing kept."""
+    """Written by Hudi's own upsert; its incremental query needs no preparation."""
 
     def append(self, orders: DataFrame) -> None:
         self._write(orders, "insert")
@@ -96,7 +94,7 @@ class HudiTable(Table):
         instants = filter(None, map(parse_timeline_key, keys))
         writes = {"commit", "deltacommit"}
         before, _ = sorted(i.completed for i in instants if i.completed and i.action in writes)[-2:]
-        return before  # which the reader leaves out
+        return before  # excluded by the reader
 
     def changed(self, start: str) -> DataFrame:
         return (
@@ -117,7 +115,7 @@ class MergedTable(Table):
     @property
     @abstractmethod
     def target(self) -> str:
-        """The table's name in SQL."""
+        """Name of the table in SQL."""
 
     def upsert(self, events: DataFrame, days: list[str]) -> None:
         newest(events).createOrReplaceTempView("changes")
@@ -184,14 +182,13 @@ class IcebergTable(MergedTable):
             (newest_commit,) = log.agg(F.max("latest_sequence_number")).collect()[0]
             return str(newest_commit - 1)
         history = self.spark.table(f"{self.target}.history").orderBy(F.desc("made_current_at"))
-        return str(history.limit(1).collect()[0]["parent_id"])  # which the reader leaves out
+        return str(history.limit(1).collect()[0]["parent_id"])  # excluded by the reader
 
     def changed(self, start: str) -> DataFrame:
         if self.contender.row_lineage:
             return self.read().where(F.col("_last_updated_sequence_number") > int(start))
-        # The view that create_changelog_view makes compares whole rows. An event has one id, so the
-        # needed columns tell as well which rows a commit wrote anew, and which it only copied:
-        # 0.5 of the view's time, with 320,000 orders.
+        # create_changelog_view compares whole rows. An event has one id, so these columns suffice
+        # to tell rewritten rows from copied ones, in half the view's time with 320,000 orders.
         changes = self.spark.read.option("start-snapshot-id", start).table(f"{self.target}.changes")
         written = F.when(F.col("_change_type") == "INSERT", 1).otherwise(-1)
         versions = changes.groupBy("order_id", "event_id", "amount")
@@ -210,11 +207,7 @@ TABLES = {HUDI: HudiTable, DELTA: DeltaTable, ICEBERG: IcebergTable}
 
 
 class FormatTables:
-    """Tables of one format; each method is a task.
-
-    Args:
-        spark: the session.
-    """
+    """Tables of one format; each method is a task."""
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
@@ -228,8 +221,7 @@ class FormatTables:
         Args:
             contender: a key of `CONTENDERS`.
             base: folder of all tables, `s3a://...`.
-            name: of the table.
-            extra: properties of the table beside the contender's.
+            extra: table properties in addition to the contender's.
         """
         chosen = CONTENDERS[contender]
         if name not in self.tables:
@@ -243,14 +235,14 @@ class FormatTables:
         return {}
 
     def append(self, file: str) -> dict:
-        """Add the new orders of a file; returns `seconds`."""
+        """Add the new orders of a file; return `seconds`."""
         return self._timed(lambda: self.table.append(self._events(file)))
 
     def upsert(self, batches: list[tuple[str, list[str]]]) -> dict:
-        """Apply each batch in a commit of its own; returns `seconds` of them all.
+        """Apply each batch in its own commit; return the total `seconds`.
 
         Args:
-            batches: the file of each, and the partitions that its events change.
+            batches: file of each, and the partitions that its events change.
         """
 
         def commit() -> None:
@@ -260,14 +252,14 @@ class FormatTables:
         return self._timed(commit)
 
     def compact(self) -> dict:
-        """Merge changes and small files; returns `seconds`."""
+        """Merge changes and small files; return `seconds`."""
         return self._timed(self.table.compact)
 
     def run_query(self, query: str, order: str = "") -> dict:
-        """Open the table and ask.
+        """Open the table and run a query.
 
         Args:
-            query: `point`, `aggregate`, or `changes`: what the newest commit left.
+            query: `point`, `aggregate`, or `changes`: rows of the newest commit.
             order: the order of a point query.
 
         Returns:
@@ -286,7 +278,7 @@ class FormatTables:
         return self._timed(ask) | {"answer": found}
 
     def write_rows(self, file: str) -> dict:
-        """Write all rows of the table to a file, one line each, to be compared with the oracle."""
+        """Write all rows of the table to a file, one per line, for comparison with the oracle."""
         rows = self.table.read().withColumn("order_ts", F.date_format("order_ts", TIME))
         lines = rows.select(F.concat_ws("|", *(F.col(column) for column in COLUMNS))).collect()
         Path(file).write_text("\n".join(line[0] for line in lines))

@@ -1,8 +1,8 @@
-"""Hudi beside Delta Lake and Iceberg: one recorded stream of upserts and deletes into each.
+"""Compare Hudi, Delta Lake and Iceberg on one recorded stream of upserts and deletes.
 
-Each format has a process and a bucket of its own. The tables take turns: while one is measured,
-the others rest, and each round begins with another format. No figure is reported unless every table
-has exactly the rows that a plain-Python oracle has.
+Each format has its own process and bucket. The tables take turns: while one is measured, the others
+rest, and each round begins with another format. No figure is reported unless every table has
+exactly the rows of a plain-Python oracle.
 """
 
 import os
@@ -38,22 +38,22 @@ from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.probes.verdict import Spread
 
 BEFORE, AFTER = "before compaction", "after compaction"
-QUERIES = ("point", "aggregate")  # asked before and after compaction
+QUERIES = ("point", "aggregate")  # queried before and after compaction
 
 
 @dataclass(frozen=True)
 class FormatsConfig:
-    """How much is measured.
+    """Size of the comparison.
 
     Args:
         orders: number of orders in a table at its first size.
         factors: the sizes of a table, as multiples of the first.
         small: events of a small commit.
-        commits: small commits of a round. Five have one cleaning of Hudi, tuned. Ten would have one
-            of Delta's checkpoints and of the compactions of Hudi's metadata table in each round,
-            not in every other one, and take ten minutes more.
+        commits: small commits of a round. Five include one cleaning of tuned Hudi. Ten would
+        include one of Delta's checkpoints and one compaction of Hudi's metadata table in each
+        round, not in every other one, and take ten minutes more.
         large: events of a large commit.
-        rounds: how often each table is measured at each size.
+        rounds: measurements of each table at each size.
         minutes: no round begins after that.
         contenders: keys of `CONTENDERS`.
         warm_up: whether each process first writes small tables that are not measured.
@@ -70,20 +70,20 @@ class FormatsConfig:
     minutes: float = 18
     contenders: tuple[str, ...] = tuple(CONTENDERS)
     warm_up: bool = True
-    # The quick compiler: it has little left to compile after the warm-up, so rounds are alike.
+    # The quick compiler has little left to compile after the warm-up, so rounds are alike.
     java_options: str = session.LESSON_JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
 
 
-# Each format, both kinds, by default and tuned, all ways to read changes. Of Delta one table: its
-# commits take the most processor time in so short a life.
+# Each format, both kinds, by default and tuned, all ways to read changes. Only one Delta table: its
+# commits take the most processor time in so short a run.
 SMALL_CONTENDERS = (
     "hudi-cow", "hudi-mor-tuned", "delta-dv-tuned", "iceberg-cow", "iceberg-mor-tuned"
 )  # fmt: skip
 
 
 def formats_config(full: bool) -> FormatsConfig:
-    """A small run that shows that all works, or one to draw conclusions from."""
+    """A small run that shows that everything works, or one to draw conclusions from."""
     if full:
         return FormatsConfig(20_000, (1, 16), small=1_000, commits=5, large=10_000, rounds=3)
     return FormatsConfig(
@@ -108,20 +108,17 @@ def compare_formats(
     """Write the stream into every table and measure.
 
     Args:
-        config: how much is measured.
-        folder: gets the stream's batches; what is in it is removed.
-        report_progress: receives lines of progress.
-        load: of the machine before the lab's services were started; by default that of now.
+        folder: gets the stream's batches; its content is removed.
+        load: of the machine before the lab's services were started; by default the current one.
 
     Returns:
-        `made`, `machine` (also its load), `versions` of the formats, `options`, `size`,
-        `complete` (whether every round was measured), `problems` (wrong answers) and
-        `rows`: contender, factor, metric, its `values` by round and their spread; no rows if there
-        are problems.
+        `made`, `machine` (also its load), `versions` of the formats, `options`, `size`, `complete`
+        (whether every round was measured), `problems` (wrong answers) and `rows`: contender,
+        factor, metric, its `values` by round and their spread; no rows if there are problems.
 
     Raises:
         LabError: the jars cannot be fetched, a write or a query failed, or the store returns no
-            metrics.
+        metrics.
     """
     load = os.getloadavg()[0] if load is None else load
     for jars in JARS.values():
@@ -169,11 +166,11 @@ class _Run:
             self._workers[name] = worker
             cleanup.callback(worker.stop)
         for worker in self._workers.values():
-            cleanup.callback(worker.ask_to_exit)  # called first, so that all end at the same time
+            cleanup.callback(worker.ask_to_exit)  # started first, so that all run together
         with ThreadPoolExecutor(len(chosen)) as pool:
             list(pool.map(WorkerClient.wait, self._workers.values()))
         if self._config.warm_up:
-            self._report_progress("small tables that do not count ...")
+            self._report_progress("small tables, not counted ...")
             first, change = self._stream_of_warm_up()
             self._each(lambda contender: self._warm_up(contender, first, change))
         self._meters = {name: Meter(worker) for name, worker in self._workers.items()}
@@ -185,7 +182,7 @@ class _Run:
         return stream.grow(200), stream.change(200)
 
     def _each(self, task: Callable[[Contender], None]) -> None:
-        """Do something with each table that is not measured: the formats need not take turns."""
+        """Run a task on each table without measuring; formats need not take turns."""
 
         def one_format(name: str) -> None:
             for contender in self._contenders:
@@ -232,7 +229,7 @@ class _Run:
                     self._stream.change(self._config.small) for _ in range(self._config.commits)
                 ]
                 large = self._stream.change(self._config.large)
-                # With three rounds each table is once among the first, the middle and the last.
+                # In three rounds each table is once among the first, the middle and the last.
                 first = number * len(self._contenders) // self._config.rounds
                 for contender in rotated(first, tuple(self._contenders)):
                     self._round(contender, factor, small, large)
@@ -257,7 +254,7 @@ class _Run:
         worker = self._workers[contender.format]
         self._begin(contender)
         worker.call("append", file=str(batch.file))
-        # Inserts may lie in log files: theirs are not the changes' to pay.
+        # Inserts may be in log files: the changes must not pay for theirs.
         worker.call("compact")
         if contender.changes_table:
             self._begin_sister(contender)
@@ -287,8 +284,8 @@ class _Run:
             })  # fmt: skip
             if tuple(reply["answer"]) != batch.answers[query]:
                 self._problems.append(
-                    f"{contender.title}, {factor}x, {label}: {reply['answer']} where"
-                    f" {list(batch.answers[query])} is right"
+                    f"{contender.title}, {factor}x, {label}: {reply['answer']}, but "
+                    f"{list(batch.answers[query])} is right"
                 )
 
         note(**_costs("commit", *commit(*small), len(small)))
@@ -303,14 +300,14 @@ class _Run:
         note(**{"rows/s": large.events / seconds, "large commit: CPU s": used.cpu_seconds})
         for query in QUERIES:
             run_query(query, large, BEFORE)
-        if contender.kind == MOR:  # where each change rewrites files, no table has any to merge
+        if contender.kind == MOR:  # tables that rewrite files on each change have nothing to merge
             reply, used = meter.call("compact")
             note(**_costs("compaction", reply["seconds"], used))
             for query in QUERIES:
                 run_query(query, large, AFTER)
 
     def _compare_rows(self, contender: Contender, right: set[str]) -> None:
-        """Hold the rows of a table against the oracle's."""
+        """Compare the rows of a table with the oracle's."""
         file = self._folder / f"rows-{contender.key}"
         self._begin(contender)
         self._workers[contender.format].call("write_rows", file=str(file))
@@ -343,7 +340,7 @@ class _Run:
 
 
 def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> dict[str, float]:
-    """The costs of a task, on average if it was done several times."""
+    """Costs of a task, averaged over its repetitions."""
     bucket = used.bucket
     costs = {
         "s": seconds,
@@ -355,7 +352,7 @@ def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> d
 
 
 def format_versions() -> dict[str, str]:
-    """The version of each format, from the pins of its jars."""
+    """Version of each format, from its pinned jars."""
     sets = {name: JARS.get(name, "spark") for name in FORMATS}
     return {
         name: coordinates.split(":")[2]

@@ -1,6 +1,6 @@
-"""How cost grows with the table: the same change while a table becomes 4 and 16 times as large.
+"""Growth of cost with the table: the same change while a table becomes 4 and 16 times as large.
 
-Both table types are measured in turn under two kinds of index. At each size a table takes several
+Both table types are measured in turn with two kinds of index. At each size a table takes several
 changes of fixed size and is queried after each.
 """
 
@@ -21,7 +21,7 @@ from lab_env.probes.bucket_usage import MeteredBucket
 from lab_env.probes.verdict import Spread
 
 FACTORS = (1, 4, 16)
-COMMIT_GOAL = 1.5  # seconds for a commit of 1,000 rows, when all is warm
+COMMIT_GOAL = 1.5  # seconds for a commit of 1,000 rows, once warm
 WARM_UP = 6  # changes of each table until the JVM has compiled the hot code
 BUCKETS = tuple((kind, "bucket") for kind in TYPES)  # the index of the pipeline's tables
 VARIANTS = tuple((kind, index) for index in INDEXES for kind in TYPES)
@@ -35,13 +35,13 @@ PANELS = (
 
 @dataclass(frozen=True)
 class GrowthConfig:
-    """How much is measured.
+    """Size of the measurement.
 
     Args:
         orders: number of orders in a table at its first size.
         changes: number of orders that a commit updates.
         rounds: number of such commits per table and size.
-        commits: number of such commits in a row to small tables, for the time of one.
+        commits: number of consecutive commits to small tables, for the time of one.
         factors: the sizes of a table, as multiples of the first.
         java_options: of the JVM.
         spark: further properties of its session.
@@ -57,7 +57,7 @@ class GrowthConfig:
 
 
 def growth_config(full: bool) -> GrowthConfig:
-    """A small run that shows that all works, or one to draw conclusions from."""
+    """A small run that shows that everything works, or one to draw conclusions from."""
     if full:
         return GrowthConfig(20_000, 1_000, rounds=4, commits=12)
     return GrowthConfig(
@@ -102,7 +102,7 @@ class _Run:
 
     def all(self, report_progress: Progress) -> dict:
         if self._config.rounds > 1:
-            report_progress("a first round that does not count ...")
+            report_progress("warm-up round, not counted ...")
             for variant in VARIANTS:
                 self._begin(variant, "warm")
                 self._worker.call("grow", first=0, end=100)
@@ -117,7 +117,7 @@ class _Run:
             for variant in VARIANTS:
                 self._begin(variant)
                 self._worker.call("grow", first=size, end=grown)
-                # With the bucket index new orders go to logs: theirs are not the changes' to pay.
+                # With the bucket index new orders go to logs: the changes must not pay for theirs.
                 self._worker.call("compact")
             size = grown
             for number in range(self._config.rounds):
@@ -144,7 +144,7 @@ class _Run:
         }
 
     def _commits(self, report_progress: Progress) -> dict[str, list[float]]:
-        """Seconds of commits in a row, in which the table is cleaned again and again."""
+        """Seconds of consecutive commits, with cleaning after each."""
         rows, size = self._config.changes, self._config.orders
         report_progress(f"{size:,} orders: {self._config.commits} commits of {rows:,} rows")
         found: dict[str, list[float]] = {kind: [] for kind in TYPES}
@@ -186,11 +186,11 @@ class _Run:
         )  # fmt: skip
 
     def _ask(self, variant: tuple[str, str], size: int, version: int) -> tuple[float, float]:
-        """Seconds to sum up all orders and one; a wrong answer is a problem of the run."""
+        """Seconds to sum all orders, or to find one; a wrong answer is a problem of the run."""
         everything, one = self._worker.call("run_query"), self._worker.call("run_query", order=0)
         answer = (everything["answer"][0], one["answer"][1])
         if answer != (size, version):  # each commit changes order 0
-            self._problems.append(f"{variant} at {size:,} orders answers {answer}")
+            self._problems.append(f"{variant} with {size:,} orders gives a wrong answer: {answer}")
         return everything["seconds"], one["seconds"]
 
     def _compact(self, variant: tuple[str, str], factor: int) -> None:
@@ -208,7 +208,7 @@ class _Run:
 
 
 def commit_times(run: dict) -> list[Comparison]:
-    """The time of a small commit to a small table of each type, compared with the goal."""
+    """Compare the time of a small commit to a small table of each type with the goal."""
     changes, orders = run["size"]["changes"], run["size"]["orders"]
     return [
         Comparison.with_goal(
@@ -225,7 +225,7 @@ def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:
     """A metric's spreads by the size of the table, smallest first.
 
     Args:
-        run: what `grow` or `recorded.shown` returned.
+        run: result of `grow` or `recorded.shown`.
         kind: `cow` or `mor`.
         index: `bucket` or `bloom`.
         metric: for example `bytes written`.
@@ -236,10 +236,10 @@ def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:
 
 
 def growth_chart(run: dict) -> str:
-    """Commit time, bytes written and query time over the size of the table, one panel each.
+    """Chart of commit time, bytes written and query time over table size, one panel each.
 
     Args:
-        run: what `grow` or `recorded.shown` returned.
+        run: result of `grow` or `recorded.shown`.
 
     Returns:
         SVG text: one line per table type and index; thin lines go from the lowest to the highest
@@ -272,7 +272,7 @@ def growth_chart(run: dict) -> str:
 
 
 def caption_of(run: dict) -> str:
-    """When, where and how a run was measured, in one sentence."""
+    """One sentence with the date, machine and size of a run."""
     size = run["size"]
     return (
         f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} changed orders"

@@ -1,4 +1,4 @@
-"""The tasks of the worker `growth`: the same change on tables of growing size."""
+"""Tasks of the worker `growth`: the same change on tables of growing size."""
 
 import time
 
@@ -14,11 +14,7 @@ TYPES = {"cow": options.COW, "mor": options.MOR}
 
 
 class GrowingTables:
-    """Tables of both types under two kinds of index; each method is a task.
-
-    Args:
-        spark: the session.
-    """
+    """Tables of both types with two kinds of index; each method is a task."""
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
@@ -27,7 +23,6 @@ class GrowingTables:
         """Choose the table of the next tasks.
 
         Args:
-            path: of the table.
             kind: `cow` or `mor`.
             index: one of `INDEXES`.
         """
@@ -42,7 +37,7 @@ class GrowingTables:
         return self._write(self._orders(self.spark.range(first, end), 0), "insert")
 
     def change(self, rows: int, size: int, version: int) -> dict:
-        """Update `rows` orders spread over the table and its partitions; returns `seconds`."""
+        """Update `rows` orders spread over the table and its partitions; return `seconds`."""
         spread = self.spark.range(rows).selectExpr(f"id * {size} div {rows} + id % 2 AS id")
         return self._write(self._orders(spread, version), "upsert")
 
@@ -53,7 +48,7 @@ class GrowingTables:
         return {}
 
     def run_query(self, order: int | None = None) -> dict:
-        """Open the table and sum up one order or all; returns `seconds` and the `answer`."""
+        """Open the table and sum one order or all; return `seconds` and the `answer`."""
         began = time.monotonic()
         table = self.spark.read.format("hudi").load(self.path)
         if order is not None:

@@ -1,7 +1,7 @@
 """Freshness at fixed rates: the age of an event when a reader can first see it.
 
-The interval ends when the commit that holds the event completes. The source articles end it at the
-commit's requested time, which each row carries; at that time nobody can read the row yet.
+The interval ends when the commit that contains the event completes. The source articles end it at
+the commit's requested time, which each row carries; at that time nobody can read the row yet.
 """
 
 import time
@@ -26,23 +26,21 @@ FIRST = 50  # events that create the table before the clock starts
 
 
 def events(pace: Pace, rate: int) -> list[Send]:
-    """What is sent at a rate: the first orders, then events of which one in five is an update."""
+    """Events for a rate: the first orders, then events of which one in five is an update."""
     changes = max(10, round(rate * pace.seconds))
     stream = record(Scenario(20, UNIFORM, FIRST, changes, 1))
     return stream.load + stream.changes
 
 
 class Follower:
-    """A sink that follows a topic and has created its table from the first events.
+    """Sink that follows a topic and has created its table from the first events.
 
-    Several can be created at once: no clock runs yet, and starting a stream into a new table is
+    Several can be created together: no clock runs yet, and starting a stream into a new table is
     mostly waiting. While a sink waits for its turn, it polls the broker once per trigger.
 
     Args:
-        lab: the lab with the broker.
         worker: the sink's worker, after `begin`.
         topic: an empty topic for this sink alone.
-        sends: what to send.
         trigger: seconds between the starts of two batches.
     """
 
@@ -78,7 +76,7 @@ class Follower:
 
 
 def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]) -> dict:
-    """The figures of one run.
+    """Figures of one run.
 
     Args:
         sent: the ledger's acknowledged sends.

@@ -1,4 +1,4 @@
-"""Measures this machine: set-up, start-up and load, as ratios within one run.
+"""Measure this machine: set-up, start-up and load, as ratios within one run.
 
 A single figure says little on a shared machine. So each row compares two ways to do the same work,
 interleaved and repeated, by the median ratio and its range.
@@ -32,14 +32,14 @@ class Comparison:
     """Two ways to do the same work, measured in turn.
 
     Args:
-        part: the part of the benchmark.
-        what: the way that is measured.
-        against: the way that it is compared with.
-        unit: unit of the two figures.
-        figure: median of the way that is measured.
+        part: part of the benchmark.
+        what: the measured way.
+        against: the way for comparison.
+        unit: of the two figures.
+        figure: median of the measured way.
         baseline: median of the other.
         ratios: figure divided by baseline, pair by pair.
-        goal: the desired ratio in words; empty without a goal.
+        goal: desired ratio in words; empty without a goal.
         met: whether the median ratio meets the goal; None without a goal.
     """
 
@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """The median ratio."""
+        """Median ratio."""
         return statistics.median(self.ratios)
 
     @classmethod
@@ -68,13 +68,13 @@ class Comparison:
         pairs: list[tuple[float, float]],
         goal: tuple[str, Callable[[float], bool]] | None = None,
     ) -> "Comparison":
-        """The comparison of pairs of figures, each pair measured one after the other.
+        """Compare pairs of figures, each pair measured one after the other.
 
         Args:
-            part: the part of the benchmark.
-            what: the way that is measured.
-            against: the way that it is compared with.
-            unit: unit of the figures.
+            part: part of the benchmark.
+            what: the measured way.
+            against: the way for comparison.
+            unit: of the figures.
             pairs: one figure of each way.
             goal: the goal in words, and its test on the median ratio.
         """
@@ -93,7 +93,7 @@ class Comparison:
 
     @classmethod
     def with_goal(cls, part: str, what: str, times: list[float], goal: float) -> "Comparison":
-        """Compare times in seconds with the time that they should not exceed."""
+        """Compare times in seconds with the maximum time."""
         pairs = [(time, goal) for time in times]
         small_enough = ("1 or less", lambda ratio: ratio <= 1)
         return cls.of(part, what, f"the goal, {goal:g} s", "s", pairs, small_enough)
@@ -110,10 +110,10 @@ def compare(
     """Measure two ways in turn, A B A B.
 
     Args:
-        part: the part of the benchmark.
+        part: part of the benchmark.
         what: name and measurement of the first way.
         against: name and measurement of the second.
-        unit: unit of what the measurements return.
+        unit: of the measured values.
         repeat: number of pairs.
         goal: the goal in words, and its test on the median ratio.
     """
@@ -130,7 +130,7 @@ def _seconds(argv: list[str], **environment: str) -> float:
 
 
 def set_up(repeat: int) -> Comparison:
-    """A set-up with nothing to do, compared with an empty Python; `repeat` pairs."""
+    """Compare a set-up with nothing to do to an empty Python; `repeat` pairs."""
     lab = [sys.executable, "-m", "lab_env.cli", "setup"]
     return compare(
         "set-up",
@@ -159,7 +159,7 @@ spark.stop()
 
 
 def session_start(repeat: int) -> list[Comparison]:
-    """A lesson's session, compared with one that copies its jars and lacks all that makes it quick.
+    """Compare a lesson's session with one that copies its jars and lacks all speed-ups.
 
     Args:
         repeat: number of pairs.
@@ -201,7 +201,7 @@ def session_start(repeat: int) -> list[Comparison]:
 
 
 def load_ceiling(seconds: float) -> Comparison:
-    """One process of the load generator, compared with a plain loop; `seconds` in all for each."""
+    """Compare one process of the load generator with a plain loop; `seconds` in all for each."""
     return Comparison.of(
         "load",
         "Locust user, one process",
@@ -213,7 +213,7 @@ def load_ceiling(seconds: float) -> Comparison:
 
 
 def table(measured: list[Comparison]) -> Table:
-    """The comparisons as a table for the terminal."""
+    """Comparisons as a table for the terminal."""
     table = Table(
         title=f"This machine, {os.cpu_count()} cores: medians and ratios of one run",
         title_justify="left",

@@ -1,4 +1,4 @@
-"""Meters one task of a worker: time, processor time of the worker and of MinIO, requests, bytes."""
+"""Meter one task of a worker: time, processor time of the worker and of MinIO, requests, bytes."""
 
 import time
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from lab_env.processes import supervisor
 
 @dataclass(frozen=True)
 class ResourceUsage:
-    """What a task used; or, as a reading, what was used since the start of the processes."""
+    """Resources used by a task, or since the start of the processes."""
 
     seconds: float
     cpu_seconds: float
@@ -34,13 +34,13 @@ class Meter:
         self._minio = supervisor.processes_of("minio")[0]
 
     def call(self, task: str, **arguments) -> tuple[dict, ResourceUsage]:
-        """Have a task done; returns the worker's reply and what the task used."""
+        """Run a task; return the worker's reply and the resources used."""
         before = self.read()
         reply = self._worker.call(task, **arguments)
         return reply, self.read() - before
 
     def read(self) -> ResourceUsage:
-        """What has been used since the start of the processes."""
+        """Resources used since the start of the processes."""
         return ResourceUsage(
             time.monotonic(),
             self._worker.cpu_seconds(),

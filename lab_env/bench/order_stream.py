@@ -1,7 +1,7 @@
 """The recorded stream of `lab bench formats`, with deletes, and the plain-Python oracle.
 
-The oracle knows no Spark: it applies the events one by one to a dictionary. What it holds is what
-every table must hold.
+The oracle applies the events one by one to a dictionary, without Spark. Every table must end with
+the same content.
 """
 
 import json
@@ -12,22 +12,27 @@ from random import Random
 from lab_env.bench.stream import Writer
 from lab_env.shop.events import FIELDS
 
-DAYS = ("2026-01-03", "2026-01-04", "2026-01-05", "2026-01-06")  # of creation: the partitions
-RECENT = DAYS[-2:]  # the days whose orders still change
+DAYS = (
+    "2026-01-03",
+    "2026-01-04",
+    "2026-01-05",
+    "2026-01-06",
+)  # days of creation, the table partitions
+RECENT = DAYS[-2:]  # days whose orders still change
 NEW, ERASED = 0.3, 0.1  # shares of the changes; the others are updates
 COLUMNS = tuple(field for field in FIELDS if field != "sent_at")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Events that are one commit.
+    """Events of one commit.
 
     Args:
         file: their lines of JSON.
-        events: how many.
+        events: their number.
         point: an order that the table has after them.
-        answers: the right answers after them, by query: `point`, `aggregate` (rows, and the sum of
-            their cents) and `changes` (the orders that they left, and the sum of their cents).
+        answers: right answers after them, by query: `point`, `aggregate` (rows, and the sum of
+        their cents) and `changes` (the changed orders, and the sum of their cents).
         days: the partitions that they change.
     """
 
@@ -53,14 +58,14 @@ class OrderStream:
         self.rows: dict[str, dict] = {}
 
     def grow(self, orders: int) -> Batch:
-        """New orders, on each of the days in turn."""
+        """Batch of new orders, on each of the days in turn."""
         sends = [self._writer.create() for _ in range(orders)]
         newest = self._writer.newest
         self._recent += [s.order_id for s in sends if newest[s.order_id][2] in RECENT]
         return self._batch([send.value for send in sends])
 
     def change(self, events: int) -> Batch:
-        """Updates and erasures of recent orders, and new orders."""
+        """Batch of updates and erasures of recent orders, and new orders."""
         return self._batch([self._change() for _ in range(events)])
 
     def _change(self) -> bytes:
@@ -98,14 +103,14 @@ class OrderStream:
 
 
 def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
-    """Apply events to rows in place: the newest event of an order is its row, an erasure removes.
+    """Apply events to rows in place: an order's newest event is its row, an erasure removes it.
 
     Args:
         rows: by order.
         lines: the events as JSON, in the order of their times.
 
     Returns:
-        The orders that they touched, each with its partition.
+        The changed orders, each with its partition.
     """
     touched = {}
     for line in lines:
@@ -125,13 +130,13 @@ def summed(rows: list[dict]) -> tuple[int, int]:
 
 
 def as_lines(rows: dict[str, dict]) -> set[str]:
-    """The rows as text, to compare with those of a table."""
+    """Rows as text, for comparison with those of a table."""
     texts = [row | {"amount": f"{row['amount']:.2f}"} for row in rows.values()]
     return {"|".join(text[column] for column in COLUMNS) for text in texts}
 
 
 def difference(title: str, found: list[str], right: set[str]) -> str:
-    """What is wrong with the rows of a table, in one sentence; empty if they are the right ones.
+    """Describe the difference between a table's rows and the right ones; empty if there is none.
 
     Args:
         title: of the table.

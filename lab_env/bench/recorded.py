@@ -1,4 +1,4 @@
-"""Recorded full runs: the last one of this lab, or else the one that comes with the course."""
+"""Recorded full runs: the last one of this lab, else the one that comes with the course."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from lab_env.shop.model import DATA
 
 
 def keep(part: str, found: dict) -> None:
-    """Keep a full run of this lab, to be shown from now on.
+    """Keep a full run of this lab as its recorded run.
 
     Args:
         part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
@@ -31,7 +31,7 @@ def shown(part: str) -> dict:
 
 
 def deliver(part: str) -> Path:
-    """Have this lab's last full run come with the course; returns the file.
+    """Make this lab's last full run the one that comes with the course; return the file.
 
     Args:
         part: as in `keep`.

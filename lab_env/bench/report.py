@@ -46,11 +46,11 @@ CHARTS = (
 
 
 def page(report: dict) -> str:
-    """The page as an HTML document without scripts, for light and dark.
+    """Render the page as an HTML document without scripts, for light and dark.
 
     Args:
-        report: `problems` of a run, and the results that it has: `sinks`, as `summary` returned it,
-            and `growth`, as `growth.grow` returned it.
+        report: `problems` of a run, and its results: `sinks`, from `summary`, and `growth`, from
+        `growth.grow`.
     """
     sinks, grown = report.get("sinks"), report.get("growth")
     return render(
@@ -62,7 +62,7 @@ def page(report: dict) -> str:
 
 
 def _sinks(report: dict) -> dict:
-    """What the template shows of the comparison of the sinks."""
+    """Template values for the comparison of the sinks."""
     known = [row["metric"] for row in report["metrics"]]
     titles = {name: facts["title"] for name, facts in report["size"]["scenarios"].items()}
     drawn = [
@@ -89,7 +89,7 @@ def _sinks(report: dict) -> dict:
 
 
 def _cheaper(costs: dict, titles: dict[str, str]) -> pd.DataFrame:
-    """From how many queries each table is cheaper than the files, one row per scenario."""
+    """Number of queries from which each table is cheaper than the files, one row per scenario."""
     rows = {
         titles[name]: {NAMES[sink]: found.text for sink, found in facts["crossings"].items()}
         for name, facts in costs.items()
@@ -119,13 +119,13 @@ def _freshness(report: dict) -> dict | None:
 
 
 def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) -> str:
-    """One chart as SVG text: one panel per metric, one group per scenario, one bar per sink.
+    """One chart as SVG: one panel per metric, one group per scenario, one bar per sink.
 
     Args:
-        report: what `summary` returned.
-        title: what the chart shows.
+        report: result of `summary`.
+        title: of the chart.
         metrics: names of metrics of one unit, by the title of their panel.
-        scale: the divisor of the figures, for example 1e6 for MB.
+        scale: divisor of the figures, for example 1e6 for MB.
     """
     scenarios = report["size"]["scenarios"]
     spreads = {(row["scenario"], row["metric"]): row["sinks"] for row in report["metrics"]}
@@ -151,10 +151,10 @@ def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) ->
 
 
 def freshness_chart(report: dict) -> str:
-    """Seconds from sent to visible over the rate as SVG text; dotted: to the requested time.
+    """Chart of seconds from sent to visible over the rate; dotted: to the requested time.
 
     Args:
-        report: what `summary` returned, with freshness measured.
+        report: result of `summary`, with freshness measured.
     """
     figure, axes = new_chart(
         "Event sent to commit completed", "events/s", "seconds, median and p95"
@@ -185,9 +185,8 @@ def frame(report: dict, scenario: str, metrics: list[str]) -> pd.DataFrame:
     """Some metrics as text: one row per metric, with the spread of each sink and the verdicts.
 
     Args:
-        report: what `summary` returned.
+        report: result of `summary`.
         scenario: name of one of its scenarios.
-        metrics: names of metrics.
     """
     rows = {row["metric"]: row for row in report["metrics"] if row["scenario"] == scenario}
     cells = {
@@ -199,10 +198,10 @@ def frame(report: dict, scenario: str, metrics: list[str]) -> pd.DataFrame:
 
 
 def text_table(report: dict) -> Table:
-    """The headlines for the terminal.
+    """Headline figures for the terminal.
 
     Args:
-        report: what `summary` returned.
+        report: result of `summary`.
     """
     terminal = Table(
         title=f"Median (lowest to highest) of {report['size']['rounds']} rounds",

@@ -1,4 +1,4 @@
-"""What the rounds measured: every figure of every round, and wrong answers."""
+"""Measurements of the rounds: every figure of every round, and wrong answers."""
 
 from dataclasses import dataclass, field
 
@@ -11,11 +11,10 @@ class Figures:
     """All figures of a run.
 
     Args:
-        config: what was measured.
-        sinks: of which sinks.
+        sinks: measured sinks.
         rows: one row per figure: scenario, sink, round, metric, value.
         freshness: results of `latency.Follower.measure` with their rate, sink and round.
-        problems: what makes the figures worthless, for example sinks that answer differently.
+        problems: reasons why the figures are worthless, for example sinks that answer differently.
         cpu_seconds: of each sink's process from start to end, including the warm-up.
     """
 
@@ -33,20 +32,20 @@ class Figures:
             self.rows.append(row | {"metric": metric, "value": value})
 
     def of(self, scenario: str, sink: str, metric: str) -> list[float]:
-        """A metric's figures over the rounds."""
+        """Figures of a metric over the rounds."""
         wanted = {"scenario": scenario, "sink": sink, "metric": metric}
         return [row["value"] for row in self.rows if wanted.items() <= row.items()]
 
     def metrics(self) -> list[str]:
-        """The names of all metrics, in the order of measuring."""
+        """Names of all metrics, in the order of measuring."""
         return list(dict.fromkeys(row["metric"] for row in self.rows))
 
 
 def wrong_answers(stream: Stream, answers: dict[str, dict[str, list[int]]]) -> list[str]:
-    """Where answers differ from the stream, or from sink to sink.
+    """Differences between the answers and the stream, or between sinks.
 
     Args:
-        stream: what was sent.
+        stream: the events sent.
         answers: for each sink its answer to each query: rows, and the sum of their cents.
 
     Returns:

@@ -1,7 +1,7 @@
-"""Runs the three sinks on one stream in turn, several rounds, and collects every figure.
+"""Run the three sinks on one stream in turn, several rounds, and collect every figure.
 
-Each sink has its own process and bucket, and only one sink works while it is measured, so all that
-is counted belongs to it. Each round begins with another sink.
+Each sink has its own process and bucket, and only one sink works while it is measured, so
+everything counted belongs to it. Each round begins with another sink.
 """
 
 import statistics
@@ -32,11 +32,10 @@ PARTITIONS = 2
 class Bench:
     """The three workers and their buckets; a context manager, or call `close`.
 
-    A lab has one at a time: a second one would take over its buckets and topics.
+    A lab has only one: a second one would take over its buckets and topics.
 
     Args:
-        config: the queries of the warm-up, and the options of the JVMs.
-        report_progress: receives lines of progress.
+        config: queries of the warm-up, and options of the JVMs.
 
     Raises:
         LabError: a sink failed, or the store returns no metrics.
@@ -102,12 +101,12 @@ class Bench:
         for sink, bucket in buckets.items():
             workers[sink] = WorkerClient(sink, bucket, config.java_options, config.spark)
             self._cleanup.callback(workers[sink].stop)
-        for worker in workers.values():  # called first, so that all end at the same time
+        for worker in workers.values():  # started first, so that all run together
             self._cleanup.callback(worker.ask_to_exit)
         with ThreadPoolExecutor(len(SINKS)) as pool:
             list(pool.map(WorkerClient.wait, workers.values()))
             if config.warm_up:
-                report_progress("a first round that does not count ...")
+                report_progress("warm-up round, not counted ...")
                 self._warm_up(workers, config, pool)
         return workers
 
@@ -134,12 +133,7 @@ class Bench:
 
 
 def rotated(number: int, ways: tuple) -> tuple:
-    """The order of some ways in a round: each round begins with the next way.
-
-    Args:
-        number: of the round.
-        ways: in the order of round 0.
-    """
+    """Rotate the ways, so that each round begins with the next one."""
     first = number % len(ways)
     return ways[first:] + ways[:first]
 
@@ -162,7 +156,7 @@ def _round(
         worker.call("begin", base=base, extra_options=figures.config.extra_options)
         worker.call("ingest", topic=topic, batch=2 * scenario.load)
 
-    # All at once: the load is not measured, and starting a stream into a new table is mostly
+    # All together: the load is not measured, and starting a stream into a new table is mostly
     # waiting.
     with ThreadPoolExecutor(len(workers)) as pool:
         list(pool.map(load, workers.values()))
@@ -239,8 +233,8 @@ def _measure(
                 metrics[f"{query}, {state}: warm s"] = statistics.median(reply["warm"])
         return metrics
 
-    # Spark divides the limit by the number of partitions and rounds down: the remainder would
-    # become a batch of its own.
+    # Spark divides the limit by the number of topic partitions and rounds down: the remainder would
+    # become a separate batch.
     reply, ingest = meter.call("ingest", topic=topic, batch=scenario.batch + PARTITIONS)
     rows = sum(batch["rows"] for batch in reply["batches"])
     seconds = sum(batch["seconds"] for batch in reply["batches"])
@@ -293,7 +287,7 @@ def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
 
 
 def _with_key(query: str, stream: Stream) -> str:
-    """The query as a worker takes it: a point query with its key."""
+    """Format a query for a worker: a point query with its key."""
     return f"point:{stream.hot_order}" if query == "point" else query
 
 
@@ -312,4 +306,4 @@ def send(lab: Lab, topic: str, sends: list) -> None:
     sender.send_all(sends)
     sender.close()
     if sender.lost:
-        raise LabError(f"{sender.lost} sends were not acknowledged.", "look at `lab status`.")
+        raise LabError(f"{sender.lost} sends were not acknowledged.", "run: lab status")

@@ -1,7 +1,7 @@
 """The three sinks of the benchmark: how each is written, maintained and queried.
 
-JSON files have the same duties as the tables. A query returns the newest state of each order, a
-question about some batches reads those batches only, and the files have a compaction of their own.
+JSON files must do the same as the tables. A query returns the newest state of each order, a query
+of some batches reads only those batches, and the files have their own compaction.
 """
 
 import json
@@ -29,10 +29,9 @@ class Sink(ABC):
     """One sink in one round.
 
     Args:
-        spark: the session.
         name: `json`, `cow` or `mor`.
         base: folder of this round, `s3a://...`.
-        extra_options: Hudi options on top of the pipeline's.
+        extra_options: Hudi options added to the pipeline's.
     """
 
     def __init__(self, spark: SparkSession, name: str, base: str, extra_options: dict[str, str]):
@@ -41,29 +40,29 @@ class Sink(ABC):
 
     @abstractmethod
     def writer(self, parsed: DataFrame) -> DataStreamWriter:
-        """The streaming write of the finished pipeline."""
+        """Streaming write of the finished pipeline."""
 
     @abstractmethod
     def table(self) -> DataFrame:
-        """The newest state, one row per order."""
+        """Newest state, one row per order."""
 
     @abstractmethod
     def changed_since(self, batch: int) -> DataFrame:
-        """The newest state of the orders that changed after a batch."""
+        """Newest state of the orders that changed after a batch."""
 
     @abstractmethod
     def as_of(self, batch: int) -> DataFrame:
-        """The state after a batch, one row per order."""
+        """State after a batch, one row per order."""
 
     @abstractmethod
     def run_table_services(self) -> None:
-        """Compact what is slow to read; remove what no reader of the newest state needs."""
+        """Compact the table; remove history, which readers of the newest state do not need."""
 
     def run_query(self, query: str, table: DataFrame) -> DataFrame:
         """Apply a query to an open table.
 
         Args:
-            query: `point:<order_id>`, `range` or `aggregate`; others sum up the whole table.
+            query: `point:<order_id>`, `range` or `aggregate`; others sum the whole table.
             table: one row per order.
 
         Returns:
@@ -79,7 +78,7 @@ class Sink(ABC):
         return table.agg(F.count("*").alias("rows"), cents.alias("cents"))
 
     def _store(self, place):
-        """The file system of a Hadoop path."""
+        """File system of a Hadoop path."""
         return place.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
 
@@ -90,7 +89,7 @@ class JsonFiles(Sink):
         return WRITERS["json"](parsed, self.path).option("compression", options.CODEC)
 
     def table(self) -> DataFrame:
-        if self._exists(self._tidied):  # by the table services: one line per order is left
+        if self._exists(self._tidied):  # of the table services, which leave one line per order
             return self._read(self._tidied)
         return newest(self._read(self.path))
 
@@ -118,7 +117,7 @@ class JsonFiles(Sink):
         return self.spark.read.schema(SCHEMA).option("basePath", base).json(list(paths))
 
     def _files(self, wanted) -> list[str]:
-        """The files of some batches; the sink's own log has one entry per batch."""
+        """Files of some batches; the sink's own log has one entry per batch."""
         endpoints = endpoints_of_environment()
         paths = []
         for entry in store.list_objects(endpoints, f"{store.key_of(self.path)}/_spark_metadata/"):
@@ -185,16 +184,14 @@ SINKS = {"json": JsonFiles, "cow": HudiTable, "mor": HudiTable}
 
 
 def as_text(table_options: dict[str, str]) -> str:
-    """Options in the form that Hudi's procedures take."""
+    """Format options for Hudi's procedures."""
     return ",".join(f"{key}={value}" for key, value in table_options.items())
 
 
 def compact(spark: SparkSession, path: str, jobs: str) -> None:
-    """Compact a Merge-on-Read table, however few commits wait.
+    """Compact a Merge-on-Read table, even after a single commit.
 
     Args:
-        spark: the session.
-        path: of the table.
         jobs: options of the job, from `as_text`.
     """
     spark.sql(
@@ -204,6 +201,6 @@ def compact(spark: SparkSession, path: str, jobs: str) -> None:
 
 
 def newest(events: DataFrame) -> DataFrame:
-    """The last event of each order, by its time."""
+    """Last event of each order, by its time."""
     by_time = Window.partitionBy("order_id").orderBy(F.desc("order_ts"))
     return events.withColumn("place", F.row_number().over(by_time)).where("place = 1").drop("place")

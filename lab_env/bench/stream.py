@@ -23,16 +23,16 @@ RANGE = (20_000, 40_000)  # cents: the amounts of the range query
 
 @dataclass(frozen=True)
 class Scenario:
-    """The properties of a stream.
+    """Properties of a stream.
 
     Args:
         update_percent: share of the changes that are updates, 0 to 100; the others are new orders.
-        keys: which orders are updated: `uniform`, or `zipf`, where the n-th gets 1/n of the
-            first's.
+        keys: distribution of updates: `uniform`, or `zipf`, where the n-th order gets 1/n of the
+        first's.
         load: orders in the table before the changes.
         batch: events per batch of changes.
         batches: number of batches of changes.
-        days: how many days of creation the orders have, one per table partition.
+        days: number of days of creation, one per table partition.
     """
 
     update_percent: int
@@ -44,26 +44,29 @@ class Scenario:
 
     def __post_init__(self):
         if not 0 <= self.update_percent <= 100:
-            raise LabError(f"The share of updates is {self.update_percent}.", "use 0 to 100.")
+            raise LabError(
+                f"The share of updates is {self.update_percent}, not between 0 and 100.",
+                "choose a share from 0 to 100.",
+            )
         if self.keys not in (UNIFORM, ZIPF):
             raise LabError(f"There are no {self.keys!r} keys.", f"use {UNIFORM} or {ZIPF}.")
         # From ten batches on, Spark's file sink compacts its log, and `sink_writes` reads single
         # entries.
         if min(self.load, self.batch) < 10 or not 1 <= self.batches <= 8:
             raise LabError(
-                "A scenario needs ten orders, ten events a batch, and one to eight batches.",
+                "A scenario needs ten orders, ten events per batch, and one to eight batches.",
                 "change load, batch or batches.",
             )
 
     @property
     def name(self) -> str:
-        """For example `80-zipf`, or with other than two days `80-zipf-32d`."""
+        """Name, for example `80-zipf`, or with other than two days `80-zipf-32d`."""
         days = "" if self.days == 2 else f"-{self.days}d"
         return f"{self.update_percent}-{self.keys}{days}"
 
     @property
     def title(self) -> str:
-        """In words, for example `80 % updates, zipf keys`."""
+        """Title, for example `80 % updates, zipf keys`."""
         if not self.update_percent:
             return "no updates"
         return f"{self.update_percent} % updates, {self.keys} keys"
@@ -71,7 +74,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Stream:
-    """The sends of a scenario and the table that they must result in.
+    """Sends of a scenario, and the table that must result.
 
     Args:
         load: creates the orders.
@@ -90,11 +93,11 @@ class Stream:
 
     @property
     def hot_order(self) -> str:
-        """An order of the load; with Zipf keys the one that is updated most."""
+        """An order of the load; with Zipf keys the most updated one."""
         return self.load[0].order_id
 
     def answers(self) -> dict[str, tuple[int, int]]:
-        """The right answers of point, range and aggregate queries: rows, and the sum of cents."""
+        """Right answers of point, range and aggregate queries: rows, and the sum of cents."""
         rows = self.newest.values()
         low, high = RANGE
         found = [cents for _, cents, day in rows if day == LAST_DAY and low <= cents <= high]
@@ -122,7 +125,7 @@ def record(scenario: Scenario, seed: int = 20) -> Stream:
 
 
 def last_days(number: int) -> tuple[str, ...]:
-    """That many days of creation, the last of them `LAST_DAY`."""
+    """Days of creation, the last of them `LAST_DAY`."""
     last = date.fromisoformat(LAST_DAY)
     return tuple((last - timedelta(days=ago)).isoformat() for ago in reversed(range(number)))
 
@@ -138,7 +141,6 @@ class Writer:
     """Writes events one millisecond apart, and remembers the newest event of each order.
 
     Args:
-        rng: source of chance.
         days: of creation, one per table partition; the clock begins at noon of the last.
     """
 
@@ -150,18 +152,18 @@ class Writer:
         self.newest: dict[str, tuple[str, int, str]] = {}
 
     def create(self, day: str = "") -> Send:
-        """The event of a new order, created on a day of its own or, by default, on each in turn."""
+        """Event of a new order, created on the given day or, by default, on each in turn."""
         number, self._orders = self._orders, self._orders + 1
         day = day or self._days[number % len(self._days)]
         return self._send("create", f"o-{number:07d}", day, STEPS[0])
 
     def update(self, order_id: str) -> Send:
-        """The next event of an order."""
+        """Next event of an order."""
         status = STEPS[1 + int(self._rng.random() * (len(STEPS) - 1))]
         return self._send("update", order_id, self.newest[order_id][2], status)
 
     def erase(self, order_id: str) -> Send:
-        """The last event of an order."""
+        """Last event of an order."""
         send = self._send("erase", order_id, self.newest[order_id][2], "erased")
         del self.newest[order_id]
         return send

@@ -1,4 +1,4 @@
-"""Summarizes the figures of all rounds: medians, ranges and verdicts."""
+"""Summarize the figures of all rounds: medians, ranges and verdicts."""
 
 import importlib.metadata
 import os
@@ -14,7 +14,7 @@ PAIRS = (("cow", "json"), ("mor", "json"), ("mor", "cow"))
 
 RULES = (
     "One recorded stream per scenario: the same bytes for every sink and every round, from one"
-    " Kafka topic with two partitions. Batches hold the same messages in every sink.",
+    " Kafka topic with two topic partitions. Batches contain the same messages in every sink.",
     "The sinks take turns: while one is measured, the others rest. Each round begins with"
     " another sink. Each sink has its own process and bucket, on the same cores, with the same"
     " memory and Spark settings.",
@@ -22,7 +22,7 @@ RULES = (
     " compressed, as by default. Both tables use the options of the course's pipeline:"
     " a bucket index with two buckets per partition, the file listing in the metadata table, and"
     " no column statistics. Each base file carries a bloom filter of some 430 KB, a default that"
-    " this index does not use and that is heavy in small tables.",
+    " this index does not use and that makes small tables larger.",
     "JSON returns the newest state of each order by a window over all lines. Incremental and"
     " time-travel queries read only the batches that they need, as listed in the sink's own log."
     " Its compaction rewrites the newest lines and deletes the rest.",
@@ -43,7 +43,7 @@ RULES = (
 
 
 def summary(figures: Figures) -> dict:
-    """The report as plain data.
+    """Build the report as plain data.
 
     Returns:
         `machine`, `rules`, `size`, `problems`; `figures`: every one; `metrics`: for each scenario
@@ -86,7 +86,7 @@ def machine_facts() -> dict[str, object]:
 
 
 def _freshness(figures: Figures, rate: int, sink: str) -> dict:
-    """The spread of one sink's freshness at one rate; None where nothing was measured."""
+    """Spread of one sink's freshness at one rate; None where nothing was measured."""
     rounds = [row for row in figures.freshness if (row["rate"], row["sink"]) == (rate, sink)]
     found = {"rate": rate, "sink": sink}
     for name in ("p50", "p95", "requested p50", "rows/s"):
@@ -117,7 +117,7 @@ def _ratio(figure: float, baseline: float) -> float | None:
 
 
 def summarize(pair: str, found: dict) -> str:
-    """A verdict as a phrase, for example `cow against json: 2.1 times, higher`.
+    """Verdict as a phrase, for example `cow against json: 2.1 times, higher`.
 
     Args:
         pair: for example `cow against json`.

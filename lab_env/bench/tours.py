@@ -1,6 +1,6 @@
-"""How fresh the tables are in the tour, and whether they keep up with its load.
+"""Freshness of the tables in the tour, and whether they keep up with its load.
 
-Each tour sends the same load into all sinks at once, and reconciles every event with the ledger.
+Each tour sends the same load into all sinks, and reconciles every event with the ledger.
 """
 
 import io
@@ -20,7 +20,7 @@ from lab_env.tour import tour
 from lab_env.tour.tour import RATE, SECONDS, TABLES
 
 GOALS = {"p50": 7.5, "p95": 10.0}  # s from sent to visible
-# A lag that grows steadily makes the second half three times as old; one that does not, as old.
+# A steadily growing lag makes the second half three times as old; a constant lag, equally old.
 KEEPS_UP = 1.5
 
 
@@ -29,7 +29,6 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
 
     Args:
         number: of tours.
-        report_progress: receives lines of progress.
 
     Returns:
         `made`, `cores`, `rate` (events/s), `load_seconds`, `problems`, and `tours`: of each the
@@ -66,10 +65,10 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
 
 
 def comparisons(run: dict) -> list[Comparison]:
-    """Each table's freshness against the goals, and late events against early ones.
+    """Compare each table's freshness with the goals, and late events with early ones.
 
     Args:
-        run: what `run_tours` returned.
+        run: result of `run_tours`.
     """
     found = []
     for sink in TABLES:

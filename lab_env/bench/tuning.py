@@ -1,7 +1,7 @@
-"""Tuning knobs, one at a time, on the same stream: what each costs and saves.
+"""Tuning knobs, one at a time, on the same stream: their costs and savings.
 
-One process runs all settings in turn, round after round, so that a machine that gets busier meets
-all of them. Each run is kept as a file at once; a fault in one loses no other.
+One process runs all settings in turn, round after round, so that a change in the machine's load
+affects all of them. Each run is saved immediately, so a failed run loses no other.
 """
 
 import json
@@ -37,8 +37,11 @@ from lab_env.shop.topics import ensure_topic
 from lab_env.xray import xray
 
 UPDATES = 50  # percent of the changes
-QUIET_S, QUIET_LIMIT_S = 1.5, 60  # a compaction beside the stream has ended: no request for so long
-SPARE_S = 0.5  # the last event of a live run is sent so long before the last batch begins
+QUIET_S, QUIET_LIMIT_S = (
+    1.5,
+    60,
+)  # an async compaction has ended once there is no request for so long
+SPARE_S = 0.5  # the last event of a live run is sent this long before the last batch begins
 
 DELTAS = "hoodie.compact.inline.max.delta.commits"
 TASKS = "hoodie.upsert.shuffle.parallelism"
@@ -53,14 +56,13 @@ SMALL_FILES = "hoodie.parquet.small.file.limit"
 
 @dataclass(frozen=True)
 class Setting:
-    """What one run uses.
+    """Settings of one run.
 
     Args:
-        name: of the setting.
         kind: `cow` or `mor`.
         table: all Hudi options of the table.
         interval: seconds between two commits of a live stream; 0 reads a backlog in batches.
-        compacts_beside: whether compaction runs beside the stream, and may go on after its end.
+        compacts_beside: whether compaction is async, and may continue after the stream's end.
     """
 
     name: str
@@ -85,7 +87,7 @@ SETTINGS = {
         Setting("every 8 s", "mor", NO_COMPACTION, interval=8),
     )
 }
-# By knob: the two settings that are compared, and what the knob is turned from and to.
+# By knob: the two settings to compare, and the knob's value in each.
 KNOBS = {
     "shuffle tasks": ("plain", "eight tasks", "2 → 8"),
     "buckets": ("plain", "eight buckets", "2 → 8"),
@@ -104,21 +106,21 @@ METRICS = (
     "query requests",
     "visible after s",
 )
-# Counts of the same setting differ by less than this from round to round; times do not tell.
+# Counts of the same setting differ by less than this between rounds; times differ by more.
 COUNTS, COUNT_NOISE = ("requests", "MB written", "files", "query requests"), 0.05
 
 
 @dataclass(frozen=True)
 class TuningConfig:
-    """How much is measured.
+    """Size of the measurement.
 
     Args:
         batch: events per batch of a backlog.
         batches: number of its batches.
         rate: events/s of a live stream.
-        seconds: how long it lasts; a multiple of each interval.
-        rounds: how often each setting is measured.
-        minutes: no run begins after that; the next call of `tune` goes on.
+        seconds: its duration; a multiple of each interval.
+        rounds: measurements of each setting.
+        minutes: no run begins after that; the next call of `tune` continues.
         java_options: of the JVM.
     """
 
@@ -128,26 +130,24 @@ class TuningConfig:
     seconds: int
     rounds: int
     minutes: float = 6.2
-    # The quick compiler: after the warm-up it has little left to compile, so that the rounds are
-    # alike within minutes.
+    # The quick compiler has little left to compile after the warm-up, so that the rounds are alike
+    # within minutes.
     java_options: str = session.LESSON_JAVA_OPTIONS
 
 
 def tuning_config(full: bool) -> TuningConfig:
-    """A small run that shows that all works, or one to draw conclusions from."""
+    """A small run that shows that everything works, or one to draw conclusions from."""
     if full:
         return TuningConfig(batch=800, batches=5, rate=100, seconds=16, rounds=3)
     return TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=1)
 
 
 def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) -> dict:
-    """Measure all settings in rounds; a run that ended early is continued.
+    """Measure all settings in rounds; an interrupted measurement is continued.
 
     Args:
-        config: how much is measured.
         folder: gets one JSON file per run. The runs of a complete measurement, or of another
-            `config`, are removed first.
-        report_progress: receives lines of progress.
+        `config`, are removed first.
 
     Returns:
         `complete` (whether every run is there), `made`, `cores`, `size`, `problems` (wrong answers,
@@ -168,7 +168,7 @@ def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) 
 
 
 def collected(config: TuningConfig, folder: Path) -> dict:
-    """The report of `tune`, from the files of its runs; also of one that was aborted."""
+    """Build the report of `tune` from the files of its runs, even after an abort."""
     runs = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
     problems = [
         f"round {run['round']}, {run['setting']}: {run['problem']}"
@@ -192,7 +192,7 @@ def _size(config: TuningConfig) -> dict[str, int]:
 
 
 class _Run:
-    """The worker, its bucket and the topic of the backlog."""
+    """Worker, bucket and backlog topic of a measurement."""
 
     def __init__(self, config: TuningConfig, folder: Path, report_progress: Progress):
         self._config, self._folder, self._report_progress = config, folder, report_progress
@@ -229,7 +229,7 @@ class _Run:
         self._meter = Meter(self._worker)
 
     def all(self) -> None:
-        """Warm up, then measure; a run that fails is reported and kept as such."""
+        """Warm up, then measure; a failed run is reported and kept as such."""
         if self._config.rounds > 1:
             for name in WARM_UP:
                 self._one(SETTINGS[name], 0)
@@ -240,18 +240,18 @@ class _Run:
                     continue
                 if time.monotonic() - self._began > 60 * self._config.minutes:
                     minutes = f"{self._config.minutes:g} minutes are over"
-                    self._report_progress(f"{minutes}; the same command goes on from here")
+                    self._report_progress(f"{minutes}; run the same command to continue")
                     return
                 found = self._one(setting, number)
                 file.write_text(json.dumps(found))
 
     def _one(self, setting: Setting, number: int) -> dict:
-        """One run; if it failed, with a `problem`, and what it had measured until then."""
+        """Do one run; a failed one has a `problem`, and the values measured until then."""
         found = {"setting": setting.name, "round": number}
         try:
             for part in self._live(setting) if setting.interval else self._backlog(setting):
                 found |= part
-        except Exception as error:  # one failed run must not cost the others
+        except Exception as error:  # one failed run must not lose the others
             found |= {"problem": f"{type(error).__name__}: {error}"}
             self._worker.stop()
             self._start_worker()
@@ -263,16 +263,16 @@ class _Run:
         return found
 
     def _begin(self, setting: Setting) -> str:
-        """Give the worker a new table; returns its path."""
+        """Give the worker a new table; return its path."""
         base = f"s3a://{self._bucket.name}/bench/{time.time_ns()}"
         self._worker.call("begin", base=base, kind=setting.kind, table_options=setting.table)
         return table_path(base, setting.kind)
 
     def _backlog(self, setting: Setting) -> Iterator[dict]:
-        """Read the backlog in batches; yields what was measured."""
+        """Read the backlog in batches; yield measurements."""
         path = self._begin(setting)
         before = self._meter.read()
-        # Spark divides the limit by the number of partitions and rounds down.
+        # Spark divides the limit by the number of topic partitions and rounds down.
         self._worker.call(
             "follow", topic=self._topic, trigger=0, batch=self._config.batch + PARTITIONS
         )
@@ -317,14 +317,14 @@ class _Run:
         yield from self._asked(path)
 
     def _asked(self, path: str, right: tuple[int, int] | None = None) -> Iterator[dict]:
-        """Query the table, and look at its files; yields what that needed and found."""
+        """Query the table and look at its files; yield measurements."""
         reply, used = self._meter.call("run_query")
         yield {
             "query requests": used.bucket.gets + used.bucket.lists,
             "query KB": round(used.bucket.bytes_read / 1000),
         }
         if right and tuple(reply["answer"]) != right:
-            yield {"problem": f"the table answers {reply['answer']}, right is {right}"}
+            yield {"problem": f"the table answers {reply['answer']}, but {right} is right"}
         table = xray(self._bucket.endpoints, path)
         yield {
             "files": sum(len(part.files) for part in table.current),
@@ -337,7 +337,7 @@ class _Run:
     def _wait_until_quiet(self) -> None:
         """Wait until the store has had no request for QUIET_S seconds.
 
-        MinIO's counters cost the bucket no request, which a look at the timeline would.
+        MinIO's counters cost no request to the bucket; reading the timeline would.
         """
         deadline = time.monotonic() + QUIET_LIMIT_S
         last, since = self._bucket.usage(), time.monotonic()
@@ -348,17 +348,19 @@ class _Run:
 
 
 def _wait_for_next(seconds: float) -> None:
-    """Wait for the next full multiple of some seconds, at which Spark begins a batch, and a bit."""
+    """Wait for the next multiple of this many seconds, when Spark begins a batch, and a bit
+    longer.
+    """
     time.sleep(seconds - time.time() % seconds + 0.2)
 
 
 def _figures(batches: list[dict], used: ResourceUsage) -> dict:
-    """What a stream cost.
+    """Costs of a stream.
 
     Returns:
-        `events`, `batches`, `batch s` (average of all but the first, which creates the table),
-        `CPU s` and `store CPU s`, `requests` to the store and those of them that write (`puts`),
-        `MB written`.
+        `events`, `batches`, `batch s` (average of all but the first, which creates the table), `CPU
+        s` and `store CPU s`, `requests` to the store and those of them that write (`puts`), `MB
+        written`.
     """
     later = batches[1:]
     bucket = used.bucket
@@ -375,15 +377,15 @@ def _figures(batches: list[dict], used: ResourceUsage) -> dict:
 
 
 def compared(run: dict) -> pd.DataFrame:
-    """What turning each knob did: medians, their ratio, and whether the rounds are apart.
+    """Effect of each knob: medians, their ratio, and whether the rounds are apart.
 
     Args:
-        run: what `tune` or `recorded.shown` returned.
+        run: result of `tune` or `recorded.shown`.
 
     Returns:
         By knob and metric: `from` and `to` (medians), `ratio`, `verdict` (of `to` against `from`:
         lower, higher, equal or inconclusive) and `rounds`. One round is enough for counts that
-        differ by more than `COUNT_NOISE`, and for no time.
+        differ by more than `COUNT_NOISE`, but never for times.
     """
     by_setting: dict[str, dict[int, dict]] = {}
     for row in run["runs"]:
@@ -408,10 +410,10 @@ def compared(run: dict) -> pd.DataFrame:
 
 
 def knobs_chart(run: dict) -> str:
-    """What turning each knob did to each metric: the ratio of the medians, on a logarithmic scale.
+    """Chart of each knob's effect on each metric: ratio of the medians, on a log scale.
 
     Args:
-        run: what `tune` or `recorded.shown` returned.
+        run: result of `tune` or `recorded.shown`.
 
     Returns:
         SVG text: a full dot where the rounds lie apart, an empty one where they do not.

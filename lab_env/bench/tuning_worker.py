@@ -1,4 +1,4 @@
-"""The tasks of the worker `tuning`: one stream into a Hudi table with the options of a setting."""
+"""Tasks of the worker `tuning`: one stream into a Hudi table with the options of a setting."""
 
 import time
 
@@ -14,11 +14,7 @@ TIMEOUT_S = 90
 
 
 class TunedStream:
-    """A stream from a topic into a table; each method is a task.
-
-    Args:
-        spark: the session.
-    """
+    """A stream from a topic into a table; each method is a task."""
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
@@ -37,12 +33,11 @@ class TunedStream:
         return {}
 
     def follow(self, topic: str, trigger: float, batch: int = 0) -> dict:
-        """Start to write what the topic has and gets.
+        """Start to write the topic's messages, present and future.
 
         Args:
-            topic: the topic.
-            trigger: seconds between the starts of two batches; 0 begins each at once.
-            batch: most messages per batch; 0 takes all there are.
+            trigger: seconds between the starts of two batches; 0 begins each immediately.
+            batch: maximum messages per batch; 0 for no limit.
         """
         limits = {"maxOffsetsPerTrigger": str(batch)} if batch else {}
         kafka = self.endpoints.kafka_bootstrap
@@ -58,7 +53,7 @@ class TunedStream:
         return {}
 
     def settle(self) -> dict:
-        """Wait until all messages that the topic has now are committed.
+        """Wait until all current messages of the topic are committed.
 
         `processAllAvailable` would also wait for the next trigger, which finds nothing.
 
@@ -79,19 +74,19 @@ class TunedStream:
         return {}
 
     def stop_following(self) -> dict:
-        """Stop writing; returns the `batches`."""
+        """Stop writing; return the `batches`."""
         self.query.stop()
         return {"batches": batches_of(self.query)}
 
     def run_query(self) -> dict:
-        """Open the table and sum it up; returns the `answer`: rows, and the sum of their cents."""
+        """Open and sum the table; return the `answer`: rows, and the sum of their cents."""
         table = self.spark.read.format("hudi").load(self.path)
         found = table.selectExpr("count(*)", "cast(sum(amount) * 100 AS long)").collect()[0]
         return {"answer": list(found)}
 
 
 def reached(report: dict | None) -> dict[int, int]:
-    """The end offsets by partition that a progress report names; empty if it names none."""
+    """End offsets by topic partition in a progress report; empty if it has none."""
     if not report or not report["sources"][0]["endOffset"]:
         return {}
     (offsets,) = report["sources"][0]["endOffset"].values()

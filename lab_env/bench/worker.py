@@ -1,8 +1,8 @@
 """The worker process of one sink: `python -m lab_env.bench.worker SINK SPARK`.
 
-Each sink has its own process, which stays warm for all rounds, so its processor time is its own; so
-does `growth`, whose tables grow, and each table format. Each line of input is a task as a JSON
-object, each line of output its reply. What the JVM prints goes to the log.
+Each sink has its own process, which stays warm for all rounds, so its processor time is its own;
+`growth` and each table format have one, too. Each line of input is a task as a JSON object, each
+line of output its reply. The JVM's output goes to the log.
 """
 
 import json
@@ -27,10 +27,9 @@ SPARK = {"spark.ui.enabled": "false"}
 
 
 class SinkWorker:
-    """The tasks of one sink; each method is one, and returns its reply.
+    """Tasks of one sink; each method is one, and returns its reply.
 
     Args:
-        spark: the session.
         name: `json`, `cow` or `mor`.
     """
 
@@ -41,7 +40,7 @@ class SinkWorker:
         self.query: StreamingQuery  # since `follow`
 
     def begin(self, base: str, extra_options: dict[str, str]) -> dict:
-        """Begin a round in a new folder, with Hudi options on top of the pipeline's."""
+        """Begin a round in a new folder, with Hudi options added to the pipeline's."""
         self.sink = SINKS[self.name](self.spark, self.name, base, extra_options)
         return {}
 
@@ -49,8 +48,7 @@ class SinkWorker:
         """Write the messages of the topic that are not yet written.
 
         Args:
-            topic: the topic.
-            batch: most messages per batch.
+            batch: maximum messages per batch.
 
         Returns:
             `batches`, as in `batches_of`.
@@ -60,7 +58,7 @@ class SinkWorker:
         return {"batches": batches_of(query)}
 
     def follow(self, topic: str, trigger: float) -> dict:
-        """Start to write what arrives in the topic, one batch per `trigger` seconds."""
+        """Start to write messages as they arrive in the topic, one batch per `trigger` seconds."""
         self.query = self._start(topic, {"processingTime": f"{trigger} seconds"})
         return {}
 
@@ -70,7 +68,7 @@ class SinkWorker:
         return {}
 
     def stop_following(self) -> dict:
-        """Settle, then stop writing; returns the `batches`."""
+        """Settle, then stop writing; return the `batches`."""
         self.settle()
         self.query.stop()
         return {"batches": batches_of(self.query)}
@@ -95,8 +93,8 @@ class SinkWorker:
 
         Args:
             query: as in `Sink.run_query`, or `incremental` or `time travel`.
-            batch: the batch since which, or as of which, these two ask.
-            warm: how often to repeat it.
+            batch: start of an incremental query, or state of a time-travel query.
+            warm: number of repetitions.
 
         Returns:
             `cold`: seconds of the first run; `warm`: seconds of the others; `answer`.
@@ -120,7 +118,7 @@ class SinkWorker:
 
 
 def main(name: str, spark: str) -> None:
-    """Do the tasks until the input ends.
+    """Serve tasks until stdin closes.
 
     Args:
         name: a sink, `growth`, `tuning` or a table format.

@@ -1,4 +1,4 @@
-"""Starts a worker, the process of one sink, and calls it."""
+"""Start a worker, the process of one sink, and call it."""
 
 import contextlib
 import json
@@ -22,7 +22,6 @@ class WorkerClient:
     """A worker process and its JVM; see `worker`.
 
     Args:
-        sink: its sink.
         bucket: the sink's bucket.
         java_options: of its JVM.
         spark: further properties of its session.
@@ -60,7 +59,7 @@ class WorkerClient:
         self._tree = process_tree(self._process.pid)
 
     def call(self, task: str, **arguments) -> dict:
-        """Have the worker do a task; returns its reply.
+        """Run a task in the worker; return its reply.
 
         Raises:
             LabError: the task failed, or the worker has ended.
@@ -82,7 +81,7 @@ class WorkerClient:
             self._process.stdin.close()
 
     def stop(self) -> None:
-        """End the worker, and wait until its JVM has ended, which is a moment later."""
+        """End the worker, and wait for its JVM, which ends a moment later."""
         self.ask_to_exit()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(15)

@@ -1,7 +1,7 @@
-"""Runs a campaign: group by group, one result per case, and a page at the end.
+"""Run a campaign: group by group, one result per case, and a page at the end.
 
-A campaign may be ended at any time: what has run is kept, `resume` goes on, and what has not run is
-*not run*. A group whose tables a fault has spoiled goes on with new ones.
+A campaign may be ended at any time: results are kept, `resume` continues, and the remaining cases
+are *not run*. A group whose tables a fault has spoiled continues with new ones.
 """
 
 import time
@@ -37,7 +37,6 @@ class Campaign:
     Args:
         seed: of the plan.
         size: `small` or `full`; `planted` for its own test.
-        say: receives progress.
     """
 
     def __init__(self, seed: int, size: str, say: Say):
@@ -47,10 +46,10 @@ class Campaign:
         self.lab: Lab | None = None
 
     def run(self, minutes: float | None = None) -> None:
-        """Run the cases that have not run.
+        """Run the remaining cases.
 
         Args:
-            minutes: begin no case after that; None for no limit.
+            minutes: start no case after that; None for no limit.
         """
         deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
         todo = self.records.open_cases(self.plan)
@@ -60,11 +59,11 @@ class Campaign:
                 return
 
     def run_case(self, case: Case, times: int = 1) -> list[Result]:
-        """Run one case on tables of its own, several times; its earlier result is replaced.
+        """Run one case several times on its own tables; its earlier result is replaced.
 
         Args:
             case: of the plan, or the campaign's own test.
-            times: how often; the first result that is not as expected is kept.
+            times: number of runs; the first unexpected result is kept.
         """
         results = []
         for _ in range(times):
@@ -77,7 +76,7 @@ class Campaign:
         return results
 
     def _run_group(self, number: int, cases: list[Case], deadline: float) -> list[Result]:
-        """Run cases on one pair of tables; after a failure the others get new ones."""
+        """Run cases on one pair of tables; after a failure the rest get new ones."""
         results: list[Result] = []
         while len(results) < len(cases) and time.monotonic() < deadline:
             attempt = self._free_attempt(number)
@@ -89,7 +88,7 @@ class Campaign:
         return f"{self.seed}-{self.size}-g{number:02d}-{attempt}"
 
     def _free_attempt(self, number: int) -> int:
-        """The next tables of a group; those of lost records are not used again."""
+        """Next attempt of a group; tables without results are not reused."""
         attempt = self.records.attempt(number)
         prefix = f"{namespace_of(NAMESPACE)}."
         while ledger_directory(prefix + self._label(number, attempt)).exists():
@@ -130,7 +129,7 @@ class Campaign:
         return results
 
     def _cross_check(self, group: Group, results: list[Result]) -> dict:
-        """Read the group's tables by Spark too, and plant losses that the judge must report."""
+        """Read the group's tables with Spark too, and plant losses that the judge must report."""
         facts: dict = {"spark": {}, "judge": {}}
         if self.size == PLANTED:
             return facts  # the ledger has the loss, not the tables
@@ -166,7 +165,7 @@ class Campaign:
             self.lab.spark.stop()
 
     def problems(self) -> list[str]:
-        """What is not as expected, in sentences; empty if all that has run is."""
+        """Sentences about everything unexpected; empty if all results are as expected."""
         return report.problems(self.plan, self.records.results(), self.records.groups())
 
 
@@ -184,14 +183,13 @@ def main(
     Args:
         seed: of the plan.
         size: `small` or `full`.
-        minutes: begin no case after that.
-        resume: go on where an earlier campaign with this plan ended.
-        case: run this case alone, for example `042`.
-        times: how often to run it.
-        console: receives the progress.
+        minutes: start no case after that.
+        resume: continue an earlier campaign with this plan.
+        case: run only this case, for example `042`.
+        times: number of runs of that case.
 
     Returns:
-        0 only if everything that has run is as expected.
+        0 only if all results are as expected.
     """
     console = console or Console()
 
@@ -202,8 +200,8 @@ def main(
     chosen = find_case(plan, case) if case else None
     if external := [s.title for s in services.SERVICES.values() if s.external and s.name in OWN]:
         raise LabError(
-            f"This lab does not run {' and '.join(external)}, and a campaign kills both.",
-            "unset LAB_S3_ENDPOINT and LAB_KAFKA_BOOTSTRAP for it.",
+            f"A campaign kills the lab's own servers; these are external: {', '.join(external)}.",
+            "unset LAB_S3_ENDPOINT and LAB_KAFKA_BOOTSTRAP for the campaign.",
         )
     with exclusive(folder("campaign") / "lock"):
         services.up(progress=say)
@@ -236,7 +234,7 @@ def _write_page(campaign: Campaign) -> None:
 
 
 def _finish(campaign: Campaign, console: Console) -> int:
-    """Print what came of it; returns the exit status."""
+    """Print the results; return the exit status."""
     problems = campaign.problems()
     for row in report.summary(campaign.plan, campaign.records.results()):
         console.print(escape(report.in_words(row)))

@@ -1,4 +1,4 @@
-"""Copies of a group's tables and checkpoints, which a case may damage, and what readers see."""
+"""Copies of a group's tables and checkpoints for damage, and how readers see them."""
 
 import contextlib
 import time
@@ -21,16 +21,16 @@ from lab_env.settings import Endpoints
 from lab_env.xray import StoredTable, xray
 
 CUT_BYTES = 40
-OLDER_BATCHES = 2  # that an older copy of a checkpoint lacks
+OLDER_BATCHES = 2  # missing from an older copy of a checkpoint
 LOG_WAITS = 8
 
 
 class Clone:
-    """A copy of a group's tables and checkpoints with a writer of its own, on the same topic.
+    """A copy of a group's tables and checkpoints with its own writer, on the same topic.
 
     Args:
-        group: its writer does not run.
-        case: what it is for.
+        group: its writer must not run.
+        case: names the copy.
     """
 
     def __init__(self, group: Group, case: Case):
@@ -43,13 +43,13 @@ class Clone:
                 store.copy_prefix(group.endpoints, f"{source}/", f"{target}/")
 
     def newest_offsets(self, sink: str) -> str:
-        """The key of the newest planned batch of a sink."""
+        """Key of a sink's newest planned batch."""
         path = checkpoint_path(self.base, sink)
         newest = read_state(self.group.endpoints, path).planned
         return f"{store.key_of(path)}/offsets/{newest}"
 
     def delete(self, key: str) -> str:
-        """Delete an object, and its checksum beside it if there is one; returns the key."""
+        """Delete an object and its checksum file, if there is one; return the key."""
         store.delete(self.group.endpoints, key)
         return key
 
@@ -57,7 +57,7 @@ class Clone:
         """Let a writer catch up on the copy.
 
         Returns:
-            The error with which it ended; empty if it caught up.
+            The error that ended it; empty if it caught up.
 
         Raises:
             Stuck: it did neither in time.
@@ -80,9 +80,9 @@ class Clone:
             supervisor.remove(self.writer.name)
 
     def judge(self) -> list[Judgement]:
-        """What its tables show, compared with all that was sent; an error counts as nothing shown.
+        """Compare its tables with everything sent.
 
-        A reader that fails is no silent answer, so it is left out.
+        A reader's error is not a silent wrong answer, so it is left out.
         """
         judged = []
         for sink in SINKS:
@@ -94,13 +94,13 @@ class Clone:
         return judged
 
     def wrong_up_to_its_batch(self) -> bool:
-        """Whether a table shows something else than its newest batch says."""
+        """True if a table differs from its newest batch."""
         wrong = []
         for sink in SINKS:
             try:
                 ledger = self.group.feeder.ledger
                 wrong.append(not judge_table(self.group.endpoints, self.base, sink, ledger).ok)
-            except Exception:  # loud
+            except Exception:  # an error, so not silent
                 continue
         return any(wrong)
 
@@ -113,7 +113,7 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
         case: log_cut, footer_cut, instant_cut or instant_gone.
 
     Returns:
-        The path of the copy, and the key of what was damaged, below it.
+        The path of the copy, and the key of the damaged file below it.
     """
     source = table_path(group.base, case.sink)
     for _ in range(LOG_WAITS):
@@ -125,7 +125,7 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
         key = _victim(group, case, target)
         if key:
             break
-        group.feeder.send(100)  # the newest slices have no log: compaction has just run
+        group.feeder.send(100)  # the newest slices have no log: they have just been compacted
         group.recover()
     else:
         raise RuntimeError(f"{source} has no file to damage")
@@ -140,7 +140,7 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
 
 
 def read_damaged(group: Group, table: str, sink: str) -> dict[str, str]:
-    """What hudi-rs and the project's checks make of a damaged table.
+    """Read a damaged table with hudi-rs and the project's checks.
 
     Returns:
         By reader `right`, `wrong: ...` or `error: ...`, by check `found: ...` or `nothing found`.
@@ -159,12 +159,11 @@ def read_damaged(group: Group, table: str, sink: str) -> dict[str, str]:
 
 
 def verdict_of(group: Group, read, sink: str) -> str:
-    """What a reader makes of a table that should hold all that was sent.
+    """Judge one reader's view of a table that should contain everything sent.
 
     Args:
-        group: whose ledger counts.
-        read: gives the rows, as pandas.
-        sink: which table.
+        group: owner of the ledger.
+        read: returns the rows, as pandas.
     """
     try:
         rows: pd.DataFrame = read()
@@ -176,14 +175,14 @@ def verdict_of(group: Group, read, sink: str) -> str:
 
 
 def why(error: Exception) -> str:
-    """An error in one line: of a Java stack trace the last cause, which says what is wrong."""
+    """Shorten an error to one line: for a Java stack trace its last cause."""
     lines = str(error).splitlines() or [""]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes[-1] if causes else f"{type(error).__name__}: {lines[0]}")[:300]
 
 
 def table_receipt_or_none(endpoints: Endpoints, table: str):
-    """The newest batch of a table whose newest commit may be unreadable."""
+    """Newest batch of a table whose newest commit may be unreadable."""
     try:
         return table_receipt(endpoints, table)
     except Exception:
@@ -191,7 +190,7 @@ def table_receipt_or_none(endpoints: Endpoints, table: str):
 
 
 def older_checkpoint(clone: Clone, case: Case) -> str:
-    """Take the newest batches out of a copied checkpoint, as a backup of it would lack them."""
+    """Remove the newest batches from a copied checkpoint, as in an older backup."""
     path = checkpoint_path(clone.base, case.sink)
     newest = read_state(clone.group.endpoints, path).planned
     for number in range(newest - OLDER_BATCHES + 1, newest + 1):
@@ -201,14 +200,14 @@ def older_checkpoint(clone: Clone, case: Case) -> str:
 
 
 def cut(endpoints: Endpoints, key: str, keep: int) -> str:
-    """Keep the first bytes of an object only; returns the key."""
+    """Keep only the first bytes of an object; return the key."""
     content = store.read(endpoints, key)
     store.client(endpoints).put_object(Bucket=endpoints.bucket, Key=key, Body=content[:keep])
     return key
 
 
 def _victim(group: Group, case: Case, table: str) -> str:
-    """The key of the file to damage, below the table; empty if there is none."""
+    """Key of the file to damage, below the table; empty if there is none."""
     picture = xray(group.endpoints, table)
     if case.fault in ("instant_cut", "instant_gone"):
         newest = max(picture.completed_writes.values(), key=lambda write: write.completed)

@@ -1,4 +1,4 @@
-"""Sends the shop's events at a steady rate while faults happen, and keeps the ledger of them."""
+"""Send the shop's events at a steady rate during faults, and keep their ledger."""
 
 import itertools
 import threading
@@ -16,11 +16,10 @@ SETTLE_SECONDS = 50.0  # longer than the timeout of a send
 
 
 class Feeder:
-    """A thread that sends; the events depend on seed and name alone, not on when they are sent.
+    """A sending thread; the events depend on seed and name only, not on when they are sent.
 
     Args:
         bootstrap: `host:port` of the broker.
-        topic: where to.
         ledger: folder of the topic's ledger.
         seed: of the events.
         name: part of every id.
@@ -39,14 +38,14 @@ class Feeder:
         self.error: Exception | None = None
 
     def resume(self) -> None:
-        """Send from now on; does nothing if it already does."""
+        """Start or continue sending."""
         if self._thread is None:
             self._stop.clear()
             self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
             self._thread.start()
 
     def pause(self) -> None:
-        """Send nothing more, and wait until the fate of each send is known or its time is over.
+        """Stop sending, and wait until each send's fate is known or its timeout is over.
 
         Raises:
             RuntimeError: the thread failed.
@@ -59,7 +58,7 @@ class Feeder:
             raise RuntimeError("the feeder failed") from self.error
 
     def send(self, n: int) -> None:
-        """Send n events at once, while it is paused, and wait for their acknowledgements."""
+        """While paused, send n events immediately and wait for their acknowledgements."""
         sender = self._sender()
         try:
             sender.send_all(list(itertools.islice(self._events, n)))
@@ -67,10 +66,10 @@ class Feeder:
             sender.close()
 
     def settle(self, seconds: float = SETTLE_SECONDS) -> None:
-        """Ask the topic about sends of unknown fate, until none is left.
+        """Look up sends of unknown fate in the topic, until none is left.
 
         Args:
-            seconds: the longest wait; a send may arrive until its timeout is over.
+            seconds: maximum wait; a send may arrive until its timeout is over.
         """
         deadline = time.monotonic() + seconds
         while (self.ledger.frame()["state"] == "unknown").any():
@@ -88,7 +87,7 @@ class Feeder:
             while not self._stop.wait(1 / BURSTS_PER_SECOND):
                 sender.send_all(list(itertools.islice(self._events, self._burst)))
                 sender.poll()
-        except Exception as error:  # raised by `pause`, in the campaign's own thread
+        except Exception as error:  # re-raised by `pause`, in the campaign's own thread
             self.error = error
         finally:
             sender.close()

@@ -1,4 +1,4 @@
-"""A running pipeline of its own that a group of faults is done to: topic, tables, gate, writer."""
+"""A pipeline for a group of faults: topic, tables, gate, writer."""
 
 import contextlib
 import subprocess
@@ -34,15 +34,15 @@ NAMESPACE = "campaign"
 RATE = 100  # events per second
 FIRST_EVENTS = 300
 TRIGGER_SECONDS = 3.0
-# Table services come often, so that the faults hit them: in the pipeline they run after each fifth
-# commit, and cleaning begins when a table has more than ten.
+# Frequent table services, so that faults hit them: the pipeline itself runs them after every fifth
+# commit, and cleans tables with more than ten commits.
 HUDI = {
     "hoodie.compact.inline.max.delta.commits": "3",
     "hoodie.clean.trigger.max.commits": "3",
     "hoodie.clean.commits.retained": "2",
 }
-RECOVERY_SECONDS = 240.0  # the longest wait for a pipeline to catch up
-RESTARTS = 4  # as a supervisor would: a writer that fails is started again
+RECOVERY_SECONDS = 240.0  # maximum wait for a pipeline to catch up
+RESTARTS = 4  # as a supervisor would, a failed writer is restarted
 STALL_SECONDS = 60.0
 
 
@@ -52,11 +52,11 @@ class Stuck(Exception):
 
 @dataclass(frozen=True)
 class Recovery:
-    """How a pipeline came back.
+    """Recovery of a pipeline.
 
     Args:
-        seconds: until all that had been sent by the end of the fault was committed.
-        restarts: how often the writer had to be started.
+        seconds: until everything sent by the end of the fault was committed.
+        restarts: number of writer starts needed.
     """
 
     seconds: float
@@ -64,13 +64,11 @@ class Recovery:
 
 
 class Group:
-    """The pipeline of a group.
+    """Pipeline of a group.
 
     Args:
-        endpoints: the running services.
         label: part of all its names, for example `17-small-g01-1`.
         seed: of its events.
-        say: receives progress.
     """
 
     def __init__(
@@ -102,7 +100,7 @@ class Group:
         self.writer.start(through_gate, self.topic, self.base, **self.job())
 
     def job(self) -> dict:
-        """What a writer of the campaign is told beside its topic and its folder."""
+        """Settings of the campaign's writers, in addition to topic and folder."""
         return {
             "short": True,
             "spark": SHORT_LIFE,
@@ -113,13 +111,13 @@ class Group:
         }
 
     def ensure_running(self) -> None:
-        """Start the writer if it does not run, and let it commit all that was sent."""
+        """Start the writer if it does not run, and let it commit everything sent."""
         if self.writer.state()["state"] not in ("starting", "running"):
             self.start_writer()
         self.writer.wait_caught_up(self.endpoints, self.ends(), RECOVERY_SECONDS)
 
     def kill_writer(self) -> None:
-        """Kill Python and JVM (SIGKILL); what the gate holds for them never reaches the store."""
+        """Kill Python and JVM (SIGKILL); requests held by the gate never reach the store."""
         family = self._family or self.writer.processes()
         self.count(family)
         kill_processes(family)
@@ -136,17 +134,17 @@ class Group:
         self.writer.stop()
 
     def ends(self) -> dict[int, int]:
-        """The topic's end offsets, by partition."""
+        """End offsets by topic partition."""
         return topic_end_offsets(self.endpoints.kafka_bootstrap, self.topic)
 
     def recover(self, start: bool = False) -> Recovery:
-        """Wait until all that has been sent by now is committed; start a failed writer again.
+        """Wait until everything sent so far is committed; restart a failed writer.
 
         Args:
             start: whether the writer is dead and has to be started first.
 
         Raises:
-            Stuck: it has not caught up in time, or fails again and again.
+            Stuck: it has not caught up in time, or fails repeatedly.
         """
         began, ends, restarts = time.monotonic(), self.ends(), int(start)
         if start:
@@ -164,7 +162,7 @@ class Group:
             restarts += 1
 
     def rest(self) -> None:
-        """Send nothing more, and wait until all that was sent is committed or known to be lost.
+        """Stop sending, and wait until everything sent is committed or known to be lost.
 
         Raises:
             Stuck: it has not caught up in time.
@@ -174,10 +172,10 @@ class Group:
         self.recover()
 
     def judge(self, whole: bool = False) -> list[Judgement]:
-        """Compare both tables with the ledger, by hudi-rs.
+        """Compare both tables with the ledger, using hudi-rs.
 
         Args:
-            whole: whether they must hold all that was sent.
+            whole: whether they must hold everything sent.
         """
         return [
             judge_table(self.endpoints, self.base, sink, self.feeder.ledger, whole)
@@ -185,7 +183,7 @@ class Group:
         ]
 
     def receipts(self) -> dict[str, str]:
-        """How far each sink is, by what checkpoint and table say."""
+        """Progress of each sink, from checkpoint and table."""
         return {sink: self._receipt(sink) for sink in SINKS}
 
     def _receipt(self, sink: str) -> str:
@@ -194,7 +192,7 @@ class Group:
         return state_in_words(state, receipt.batch if receipt else -1)
 
     def evidence(self, rule: Rule | None = None) -> dict:
-        """What a failure report shows: requests, checkpoints, timelines and the writer's log."""
+        """Evidence for a failure report: requests, checkpoints, timelines and the writer's log."""
         listings = {}
         for sink in SINKS:
             folder = f"{store.key_of(table_path(self.base, sink))}/.hoodie/timeline/"
@@ -217,14 +215,14 @@ class Group:
         }
 
     def _xray(self, sink: str) -> str:
-        """The picture of a table as it is now, as HTML; why there is none, if there is none."""
+        """X-ray of a table's current state as HTML, or the reason why there is none."""
         try:
             return as_html(xray(self.endpoints, table_path(self.base, sink)))
-        except Exception as error:  # a damaged table is a reason to look, not to fail
+        except Exception as error:  # a damaged table deserves a look, it is no failure here
             return f"<p>{escape(str(error))}</p>"
 
     def thread_dump(self) -> str:
-        """The threads of the writer's JVM; those that its watchdog noted if it has ended."""
+        """Threads of the writer's JVM; if it has ended, those that its watchdog dumped."""
         with contextlib.suppress(OSError, ValueError, psutil.Error, subprocess.TimeoutExpired):
             jstack = [java.java_home() / "bin" / "jstack", str(self.jvm().pid)]
             done = subprocess.run(jstack, capture_output=True, text=True, timeout=10, check=False)
@@ -234,11 +232,11 @@ class Group:
         return dump.read_text()[:20_000] if dump.exists() else ""
 
     def jvm(self) -> psutil.Process:
-        """The JVM of its writer."""
+        """JVM of the writer."""
         return jvm_of(self.writer)
 
     def end(self) -> float:
-        """Stop everything; the tables stay. Returns the processor seconds of its writers."""
+        """Stop everything but keep the tables. Return the writers' processor seconds."""
         try:
             self.feeder.pause()
         finally:
@@ -249,7 +247,7 @@ class Group:
         return self.processor_seconds
 
     def count(self, processes: list[psutil.Process]) -> None:
-        """Add up what its processes have used: a killed one cannot be asked any more."""
+        """Add up the use of its processes now: after a kill it cannot be read."""
         for process in processes:
             try:
                 times = process.cpu_times()
@@ -259,11 +257,11 @@ class Group:
 
 
 def state_in_words(state: Checkpoint, in_table: int) -> str:
-    """Which receipt of the newest batch is the last one.
+    """Describe how far the newest batch got.
 
     Args:
         state: of the checkpoint.
-        in_table: the newest batch in the table's complete commits; -1 for none.
+        in_table: newest batch in the table's complete commits; -1 for none.
     """
     if state.planned > state.done:
         if in_table == state.planned:

@@ -1,4 +1,4 @@
-"""Faults of what is sent, and of the topic that it is sent to; the servers all run well."""
+"""Faults of the input: odd messages, and the topic itself; all servers run well."""
 
 from collections.abc import Iterable
 
@@ -10,19 +10,19 @@ from lab_env.faults.messages import MOMENT, odd_messages
 from lab_env.shop.events import encode
 from lab_env.shop.kafka_client import confluent_options
 
-COPIES = 5  # of each message, spread over the partitions
-HOURS = 1  # of the shop's time between two events of many dates
+COPIES = 5  # per message, spread over the topic's partitions
+HOURS = 2  # of the shop's time between two events of many dates
 
 
 def send_odd_messages(group: Group) -> str:
-    """Send messages that other parsers take, change or never finish; returns how many."""
+    """Send messages that other parsers accept, change or hang on; return their number."""
     odd = odd_messages(f"{group.label}-odd")
     _send(Producer(confluent_options(group.endpoints.kafka_bootstrap)), group.topic, odd.values())
     return f"{len(odd) * COPIES} messages of {len(odd)} kinds"
 
 
 def abort_transaction(group: Group) -> str:
-    """Send new orders in a transaction that is then aborted; returns how many."""
+    """Send new orders in a transaction and abort it; return their number."""
     address = confluent_options(group.endpoints.kafka_bootstrap)
     producer = Producer(address | {"transactional.id": group.label})
     producer.init_transactions()
@@ -42,6 +42,6 @@ def _send(producer: Producer, topic: str, values: Iterable[bytes]) -> None:
 
 
 def many_dates(group: Group) -> Feeder:
-    """A feeder for a group whose events are of another date after a few: many files of a table."""
+    """Feeder whose event dates change every few events: a table with many files."""
     kafka, rate = group.endpoints.kafka_bootstrap, 1 / 3600 / HOURS
     return Feeder(kafka, group.topic, group.feeder.ledger.directory, 1, group.label, rate)

@@ -1,8 +1,7 @@
-"""Compares a table with the ledger while its writer is dead or at rest, without Spark.
+"""Compare a table with the ledger while its writer is dead or at rest, without Spark.
 
-The newest commit of a table says which batch it holds, and the checkpoint where that batch ends. So
-even in the middle of a stream it is known which messages the table must show: all below those
-offsets, and no other.
+The newest commit of a table names its batch, and the checkpoint where that batch ends. So even in
+the middle of a stream the expected messages are known: exactly those below these offsets.
 """
 
 import time
@@ -22,25 +21,24 @@ from lab_env.shop.ledger import Ledger
 
 KEYS = ("order_id", "event_id", "order_ts")
 META = ("_hoodie_commit_time", "_hoodie_file_name")
-# The promise is zero of each: `ghost` is an erased order that is there again.
+# All must be zero; `ghost` is an erased order that has returned.
 CATEGORIES = ("missing", "duplicate", "stale", "altered", "ghost", "unexpected")
 TRIES = 5
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a table shows, compared with the ledger.
+    """Comparison of a table with the ledger.
 
     Args:
-        sink: which table.
-        reader: who read it, for example `hudi-rs`.
-        batch: the newest batch in the table; None if it is to hold all that was sent.
-        rows: rows of the table.
+        reader: for example `hudi-rs`.
+        batch: newest batch in the table; None if it must hold everything sent.
+        rows: of the table.
         expected: rows that it should have.
-        wrong: category to number, without those that are 0.
+        wrong: category to number, without zeros.
         examples: category to up to five keys.
-        biographies: up to five wrong keys, and what is known about each.
-        seconds: that the reading took.
+        biographies: known facts about up to five wrong keys.
+        seconds: duration of the reading.
     """
 
     sink: str
@@ -55,7 +53,7 @@ class Judgement:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is missing, doubled, stale or back from an erase."""
+        """True if nothing is missing, doubled, stale or back from an erase."""
         return not self.wrong
 
     def __str__(self) -> str:
@@ -65,10 +63,9 @@ class Judgement:
 
 
 def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
-    """The rows of a table's latest state, by hudi-rs; sets this process's variables of the store.
+    """Read a table's latest state with hudi-rs; sets this process's store variables.
 
     Args:
-        endpoints: where the store is.
         table: its path, `s3a://...`.
     """
     store.export_environment(endpoints)
@@ -80,11 +77,12 @@ def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
 
 
 def sends_below(sends: pd.DataFrame, ends: dict[int, int] | None) -> pd.DataFrame:
-    """The part of a ledger's frame that a table must show.
+    """Select the part of a ledger's frame that a table must show.
 
     Args:
         sends: the ledger's frame.
-        ends: partition to the offset after the last message that counts; None for all messages.
+        ends: topic partition to the offset after the last message that counts; None for all
+        messages.
 
     Returns:
         Acknowledged sends below the offsets, and those of unknown fate, whose orders are not
@@ -109,11 +107,10 @@ def judge_rows(
 
     Args:
         sends: see `sends_below`.
-        rows: order_id, event_id, order_ts, and Hudi's columns for the biographies if there are any.
-        sink: which table.
-        reader: who read them.
-        batch: the newest batch in the table.
-        seconds: that the reading took.
+        rows: order_id, event_id, order_ts, and optionally Hudi's columns for the biographies.
+        reader: for example `hudi-rs`.
+        batch: newest batch in the table.
+        seconds: duration of the reading.
     """
     found = reconcile.table(sends, rows[list(KEYS)], sink)
     wrong = {name: n for name in CATEGORIES if (n := getattr(found, name))}
@@ -126,7 +123,7 @@ def judge_rows(
 
 
 def biography(order: str, sends: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
-    """What is known about an order: its events with their offsets, and the rows that show it.
+    """Known facts about an order: its events with their offsets, and the rows that show it.
 
     Args:
         order: its id.
@@ -147,14 +144,13 @@ def biography(order: str, sends: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
 def judge_table(
     endpoints: Endpoints, base: str, sink: str, ledger: Ledger, whole: bool = False
 ) -> Judgement:
-    """Read a table by hudi-rs and compare it with what it must hold now.
+    """Read a table with hudi-rs and compare it with its expected content.
 
     Args:
-        endpoints: where the store is.
         base: folder of the tables and checkpoints.
         sink: `cow` or `mor`.
         ledger: of the topic.
-        whole: whether it must hold all that was sent, however far its newest batch goes.
+        whole: whether it must hold everything sent, regardless of its newest batch.
 
     Raises:
         TimeoutError: the table changed during each reading.
@@ -182,14 +178,14 @@ def judge_table(
 
 
 def planted_losses(sends: pd.DataFrame, rows: pd.DataFrame) -> dict[str, bool]:
-    """Whether the judge reports losses that are planted in true rows: its own test.
+    """Self-test: plant losses in correct rows, and see that the judge reports each.
 
     Args:
         sends: a ledger's frame that the rows agree with.
         rows: of the table, at least two.
 
     Returns:
-        For each planted fault whether it was reported, in its category, and as nothing else.
+        By planted fault, whether it was reported in its category and nowhere else.
     """
     first, second = rows.iloc[[0]], rows.iloc[[1]]
     planted = {

@@ -1,4 +1,4 @@
-"""What a campaign does: a pure function of seed and size, so that every case can be run again."""
+"""The cases of a campaign: a pure function of seed and size, so that every case can be repeated."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from typing import Literal, TypeVar
 from lab_env.errors import LabError
 
 Item = TypeVar("Item")
-GROUP = 10  # faults on one pair of tables
+GROUP = 10  # faults per pair of tables
 SIZES = ("small", "full")
 KILLS, UNALIGNED = 100, 30
 SINKS = ("cow", "mor")
-# Where a kill can hit: a class of requests, before or after the store took the request.
+# Possible targets of a kill: a class of requests, before or after the store took the request.
 POINTS = (
     *("offsets", "requested", "inflight", "marker", "data", "metadata", "instant", "commits"),
     *("compaction", "clean", "rollback"),
@@ -21,7 +21,7 @@ POINTS = (
 ONLY_MOR = ("compaction",)
 MANY_PER_BATCH = ("data", "marker", "metadata")
 LOST_ANSWERS = ("offsets", "data", "metadata", "instant", "commits")
-# What is sent, and the topic that it is sent to. Last, so that earlier cases keep their numbers.
+# Faults of the input, last, so that earlier cases keep their numbers.
 INPUTS = ("odd_messages", "transaction_aborted", "topic_made_anew", "long_batch")
 PLANTED = "planted"  # the campaign's own test: a loss that it must report
 
@@ -34,11 +34,11 @@ class Case:
         id: three digits, or `planted`.
         group: counted from 1; the cases of a group share their tables.
         fault: its class, a heading of `verdicts.toml`.
-        point: the class of requests that it hits; empty if it hits at no chosen request.
+        point: class of requests that it hits; empty if it hits at no chosen request.
         when: `before` or `after` the store took the request; empty without a point.
-        sink: the table that it hits; empty if it hits both.
-        k: the how-manieth request of that class, from 1.
-        seconds: how long an outage lasts, or after how long an unaligned kill comes.
+        sink: the table that it hits; empty for both.
+        k: position of the request within its class, from 1.
+        seconds: duration of an outage, or delay of an unaligned kill.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def where(self) -> str:
-        """Where it hits, in words."""
+        """Describe its target."""
         if self.point:
             number = f" {self.k}" if self.k > 1 else ""
             which = f"{self.point}{number}{', ' + self.sink if self.sink else ''}"
@@ -62,11 +62,11 @@ class Case:
 
 
 def make_plan(seed: int, size: str) -> tuple[Case, ...]:
-    """The cases of a campaign, in the order in which they run.
+    """Make the cases of a campaign, in the order in which they run.
 
-    First comes one of each class of faults, so that a campaign that is cut off has seen each. The
-    others are dealt from the classes in turn. Nothing is random afterwards: what a case does is all
-    in its fields.
+    One case of each class comes first, so that an interrupted campaign has covered each. The others
+    are dealt from the classes in turn. Nothing is random afterwards: a case's fields fully define
+    it.
 
     Args:
         seed: the same seed gives the same plan.
@@ -86,10 +86,9 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
 
 
 def find_case(plan: Iterable[Case], wanted: str) -> Case:
-    """The case of a number, or the campaign's own test.
+    """Find a case by number, or the campaign's own test.
 
     Args:
-        plan: of the campaign.
         wanted: for example `042`, or `planted`.
 
     Raises:
@@ -176,12 +175,12 @@ def _kill_points() -> list[tuple[str, str, str]]:
 
 
 def _k(point: str, random: Random) -> int:
-    """Of a class with several requests a batch, not always the first."""
+    """Position within a class that has several requests per batch, not always the first."""
     return 1 + int(random.random() * 3) if point in MANY_PER_BATCH else 1
 
 
 def _one_of_each_first(faults: list[dict]) -> list[dict]:
-    """Begin with one case of each class, and of each point of a kill."""
+    """Put one case of each class, and of each point of a kill, first."""
     first: dict[tuple[str, str], dict] = {}
     rest = []
     for fault in faults:
@@ -207,7 +206,7 @@ def _in_turn(classes: Iterable[list[dict]]) -> list[dict]:
 
 
 def _shuffled(items: list[Item], random: Random) -> list[Item]:
-    """Shuffled by `random()` alone, which gives the same numbers in every version of Python."""
+    """Shuffle with `random()` alone, which is the same in every version of Python."""
     drawn = sorted((random.random(), place) for place in range(len(items)))
     return [items[place] for _, place in drawn]
 

@@ -1,4 +1,4 @@
-"""A finished campaign as one small file: the one that comes with the course, for lesson 17."""
+"""A finished campaign in one small file: the one that comes with the course, for lesson 17."""
 
 import gzip
 import json
@@ -19,13 +19,13 @@ FILE = "campaign.json.gz"
 
 @dataclass(frozen=True)
 class Recorded:
-    """A campaign that has run.
+    """A recorded run of a campaign.
 
     Args:
         seed: of its plan.
         size: of its plan.
         began_at: s since 1970.
-        results: by the cases' numbers, without the evidence of those that were as expected.
+        results: by case number, with evidence only for unexpected ones.
     """
 
     seed: int
@@ -34,7 +34,7 @@ class Recorded:
     results: dict[str, Result]
 
     def rows(self) -> list[Row]:
-        """The counts of each class of faults, as on the page of a campaign."""
+        """Counts of each class of faults, as on a campaign's page."""
         return summary(make_plan(self.seed, self.size), self.results)
 
     def table(self) -> pd.DataFrame:
@@ -65,7 +65,7 @@ class Recorded:
         }
 
     def recovery(self) -> str:
-        """A chart of the seconds to recover, as SVG."""
+        """Chart of the seconds to recover, as SVG."""
         return recovery_chart(list(self.results.values()))
 
 
@@ -75,7 +75,7 @@ def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
     Args:
         seed: of its plan.
         size: of its plan.
-        results: by the cases' numbers.
+        results: by case number.
         file: `....json.gz`.
     """
     short = [asdict(replace(r, evidence={} if r.ok else r.evidence)) for r in results.values()]

@@ -1,4 +1,4 @@
-"""What a campaign has found so far, one file per case, so that it can be resumed at any time."""
+"""Results of a campaign, one file per case, so that it can be resumed at any time."""
 
 import json
 import os
@@ -13,22 +13,21 @@ from lab_env.processes.state import folder
 
 @dataclass
 class Result:
-    """What came of one case.
+    """Result of one case.
 
     Args:
         case: its number.
         fault: its class.
-        group: the group that it ran in.
-        attempt: the how-manieth tables of that group.
-        where: where it was to hit.
+        attempt: counts the group's pairs of tables.
+        where: planned target.
         outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
-        landed: where it really hit.
-        recovery_seconds: from the fault's end until all that had been sent was committed.
+        landed: actual target.
+        recovery_seconds: from the fault's end until everything sent had been committed.
         seconds: of the whole case.
-        restarts: how often the writer had to be started again.
-        judgements: what the tables showed, as sentences.
-        readers: what each reader made of a damaged table.
-        evidence: what a failure report shows.
+        restarts: of the writer.
+        judgements: sentences about the tables.
+        readers: each reader's view of a damaged table.
+        evidence: for a failure report.
         started_at: seconds since 1970.
     """
 
@@ -49,12 +48,12 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether the outcome is as expected."""
+        """True if the outcome is as expected."""
         return as_expected(self.fault, self.outcome)
 
 
 class Records:
-    """The folder of one campaign.
+    """Folder of one campaign.
 
     Args:
         seed: of the plan.
@@ -66,37 +65,37 @@ class Records:
         self.folder.mkdir(exist_ok=True)
 
     def clear(self) -> None:
-        """Forget an earlier campaign with this plan."""
+        """Remove an earlier campaign with this plan."""
         for file in self.folder.iterdir():
             if file.suffix in (".json", ".html", ".gz", ".new"):
                 file.unlink()
 
     def save(self, result: Result) -> None:
-        """Keep a case's result, all of it or nothing."""
+        """Save a case's result atomically."""
         self._write(f"case-{result.case}.json", asdict(result))
 
     def save_group(self, group: int, attempt: int, facts: dict) -> None:
-        """Keep what is known about a group's tables as a whole."""
+        """Save facts about a group's tables as a whole."""
         self._write(f"group-{group:02d}-{attempt}.json", facts)
 
     def results(self) -> dict[str, Result]:
-        """The results so far, by the cases' numbers."""
+        """Results so far, by case number."""
         found = (json.loads(file.read_text()) for file in sorted(self.folder.glob("case-*.json")))
         return {entry["case"]: Result(**entry) for entry in found}
 
     def groups(self) -> dict[str, dict]:
-        """The facts about the groups so far, by number and attempt."""
+        """Facts about the groups so far, by number and attempt."""
         files = sorted(self.folder.glob("group-*.json"))
         return {file.stem.removeprefix("group-"): json.loads(file.read_text()) for file in files}
 
     def attempt(self, group: int) -> int:
-        """The number of the next tables of a group."""
+        """Number of a group's next tables."""
         made = [result.attempt for result in self.results().values() if result.group == group]
         made += [int(name.split("-")[1]) for name in self.groups() if int(name[:2]) == group]
         return max(made, default=0) + 1
 
     def open_cases(self, plan: tuple[Case, ...]) -> list[Case]:
-        """The cases that have not run."""
+        """Cases that have not run."""
         known = self.results()
         return [case for case in plan if case.id not in known]
 
@@ -107,5 +106,5 @@ class Records:
 
 
 def report_path(records: Records) -> Path:
-    """Where a campaign's page is."""
+    """Path of a campaign's page."""
     return records.folder / "index.html"

@@ -1,6 +1,6 @@
-"""The page of a campaign: what was promised, what ran, where kills landed, how long recovery took.
+"""The page of a campaign: promises, results, where kills landed, recovery times.
 
-No script, no network, light and dark theme. What has not run is *not run* everywhere.
+No script, no network, light and dark theme. Cases that have not run are always *not run*.
 """
 
 from collections import Counter
@@ -25,9 +25,8 @@ class Row:
     """One class of faults.
 
     Args:
-        fault: the class.
         planned: number of cases in the plan.
-        run: how many have run.
+        run: number of cases that have run.
         as_expected: how many of them had an expected outcome.
         outcomes: outcome to number.
     """
@@ -40,17 +39,17 @@ class Row:
 
     @property
     def not_run(self) -> int:
-        """Cases that have not run, and so have not passed."""
+        """Number of cases that have not run, and so have not passed."""
         return self.planned - self.run
 
     @property
     def failed(self) -> int:
-        """Cases whose outcome is not as expected."""
+        """Number of cases whose outcome is not as expected."""
         return self.run - self.as_expected
 
 
 def summary(plan: Sequence[Case], results: Results) -> list[Row]:
-    """The counts of each class, in the order of `verdicts.toml`."""
+    """Counts of each class, in the order of `verdicts.toml`."""
     rows = []
     for fault in verdicts():
         cases = [case for case in plan if case.fault == fault]
@@ -63,7 +62,7 @@ def summary(plan: Sequence[Case], results: Results) -> list[Row]:
 
 
 def in_words(row: Row) -> str:
-    """A class in one line."""
+    """Describe a class in one line."""
     outcomes = ", ".join(f"{row.outcomes[o]} {o}" for o in OUTCOME_ORDER if o in row.outcomes)
     left = f", {row.not_run} {NOT_RUN}" if row.not_run else ""
     wanted = " or ".join(verdicts()[row.fault].expect)
@@ -73,7 +72,7 @@ def in_words(row: Row) -> str:
 
 
 def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str]:
-    """What is not as expected, in sentences: cases, Spark's cross-checks, the judge's own test."""
+    """Sentences about everything unexpected: cases, Spark's cross-checks, the judge's own test."""
     found = []
     for case in plan:
         result = results.get(case.id)
@@ -97,14 +96,14 @@ def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str
 def campaign_page(
     seed: int, size: str, plan: Sequence[Case], results: Results, groups: Groups
 ) -> str:
-    """The page as an HTML document.
+    """Render the page as an HTML document.
 
     Args:
         seed: of the plan.
         size: of the plan.
         plan: its cases.
-        results: those that have run, by number.
-        groups: what is known about the tables.
+        results: by case number.
+        groups: facts about the tables.
     """
     ran = [result for result in results.values() if result.outcome != NOT_RUN]
     of_size = "" if size == PLANTED else f" --size {size}"
@@ -180,7 +179,7 @@ def _matrix(plan: Sequence[Case], results: Results) -> str:
 
 
 def _unaligned(results: Results) -> str:
-    """Where the kills and outages without a chosen request, and the missed ones, came down."""
+    """Where faults without a chosen request, and missed kills, landed."""
     landed = Counter(
         result.landed
         for result in results.values()
@@ -198,10 +197,10 @@ def _is_aligned(result: Result) -> bool:
 
 
 def recovery_chart(ran: Sequence[Result]) -> str:
-    """Seconds until the pipeline had caught up, one dot per case."""
+    """Chart of the seconds until the pipeline had caught up, one dot per case."""
     faults = [f for f in verdicts() if any(r.fault == f and r.recovery_seconds for r in ran)]
     figure, axes = new_chart(
-        "Recovery", "seconds until all that had been sent was committed", "", width=8.0,
+        "Recovery", "seconds until everything sent was committed", "", width=8.0,
         height=1.2 + 0.34 * len(faults),
     )  # fmt: skip
     for result in ran:
@@ -216,11 +215,11 @@ def recovery_chart(ran: Sequence[Result]) -> str:
 
 
 def timeline(ran: Sequence[Result]) -> str:
-    """The groups over time: a bar per case, with its number."""
+    """Chart of the groups over time: a bar per case, with its number."""
     groups = sorted({(r.group, r.attempt) for r in ran})
     begins = {g: min(r.started_at for r in ran if (r.group, r.attempt) == g) for g in groups}
     figure, axes = new_chart(
-        "Each group's faults", "minutes since the group's first fault", "",
+        "Faults of each group", "minutes since the group's first fault", "",
         width=8.0, height=1.2 + 0.42 * len(groups),
     )  # fmt: skip
     for result in ran:
@@ -241,7 +240,7 @@ def timeline(ran: Sequence[Result]) -> str:
 
 
 def _damage(ran: Sequence[Result]) -> str:
-    """What each reader and each check made of a damaged table."""
+    """Each reader's and each check's view of a damaged table."""
     rows = [
         (f"{r.case} {verdicts()[r.fault].title}", name, told)
         for r in ran
@@ -285,7 +284,7 @@ def _cases(plan: Sequence[Case], results: Results) -> str:
 
 
 def _failure(result: Result, command: str) -> dict:
-    """What is needed to look into a failure, and to see it again."""
+    """Details of a failure, and the command that repeats it."""
     evidence = result.evidence
     wrong = [f"{sink}: {entry['counts']}" for sink, entry in (evidence.get("wrong") or {}).items()]
     lives = {

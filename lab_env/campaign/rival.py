@@ -1,8 +1,8 @@
 """One process of the fault `writers_20`: several threads, each a writer of the same table.
 
-`python -m lab_env.campaign.rival NUMBER TABLE ZOOKEEPER LOG`. It says `ready` when its session
-runs, begins when it is told to go on, and answers with one JSON list: each attempt of each writer,
-with the error that it ended with.
+`python -m lab_env.campaign.rival NUMBER TABLE ZOOKEEPER LOG`. It prints `ready` when its session
+runs, starts on a line of input, and prints one JSON list: each attempt of each writer, with the
+error that ended it.
 """
 
 import json
@@ -20,21 +20,21 @@ from lab_env.pipeline.session import session_of_environment
 
 THREADS = 5
 PARTITIONS = 4
-SECONDS = 120  # after which no writer tries again
-CONFLICT = "Conflict"  # in the name of the error that a loser gets
+SECONDS = 120  # writers do not retry after that
+CONFLICT = "Conflict"  # in the name of the error of a write that lost
 FIRST = "first"
 BEGIN = 1_700_000_000  # seconds since 1970, of the first attempt's order_ts
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One write of one writer: a row of its own, and one that all writers of its partition write.
+    """One write of one writer: its own row, and a row contested by the writers of its partition.
 
     Args:
         writer: its name.
         number: from 1.
-        error: with what it ended; empty if it succeeded. After a conflict its rows are not in the
-            table; after any other error they may be, because what follows a commit may fail, too.
+        error: empty if it succeeded. After a conflict its rows are not in the table; after any
+        other error they may be, because steps after the commit may fail, too.
     """
 
     writer: str
@@ -43,27 +43,29 @@ class Attempt:
 
     @property
     def event(self) -> str:
-        """What both of its rows say."""
+        """Event id in both of its rows."""
         return f"{self.writer}-{self.number}"
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The keys of its own row and of the contested one."""
+        """Keys of its own row and of the contested one."""
         return self.event, f"contested-{self.partition}"
 
     @property
     def partition(self) -> int:
-        """Writers 0, 4, 8 ... share one."""
+        """Table partition; writers 0, 4, 8 ... share one."""
         return 0 if self.writer == FIRST else int(self.writer) % PARTITIONS
 
     @property
     def second(self) -> int:
-        """Its order_ts, s since 1970: of the same key the latest wins; no two are equal."""
+        """Seconds since 1970 of its order_ts: for the same key the latest wins; no two are
+        equal.
+        """
         return BEGIN if self.writer == FIRST else BEGIN + 100 * self.number + int(self.writer)
 
 
 def write(spark: SparkSession, options: dict[str, str], table: str, attempt: Attempt) -> str:
-    """Write the two rows of an attempt; returns the error with which it ended, or nothing."""
+    """Write the two rows of an attempt; return the error, or nothing."""
     rows = ", ".join(
         f"('{key}', '{attempt.event}', timestamp_seconds({attempt.second}), 'p{attempt.partition}')"
         for key in attempt.keys
@@ -72,20 +74,20 @@ def write(spark: SparkSession, options: dict[str, str], table: str, attempt: Att
     try:
         frame = spark.sql(f"SELECT * FROM VALUES {rows} AS rows({columns})")
         frame.write.format("hudi").options(**options).mode("append").save(table)
-    except Exception as error:  # whatever it is: the writer tries again, as a scheduler would
+    except Exception as error:  # any error: the writer tries again, as a scheduler would
         return next((e for e in _causes(str(error)) if CONFLICT in e), str(error)[:500])
     return ""
 
 
 def _causes(error: str) -> list[str]:
-    """The lines of a Java stack trace that name an exception."""
+    """Lines of a Java stack trace that name an exception."""
     return [line.strip() for line in error.splitlines() if "Exception" in line]
 
 
 def write_until_done(
     spark: SparkSession, options: dict[str, str], table: str, writer: str
 ) -> list[Attempt]:
-    """All attempts of a writer, up to the first that succeeds or the end of its time."""
+    """Make attempts until one succeeds or the time is over."""
     attempts: list[Attempt] = []
     deadline = time.monotonic() + SECONDS
     for number in count(1):
@@ -110,7 +112,7 @@ def main(number: int, table: str, zookeeper: str, log: str):
     with ThreadPoolExecutor(THREADS) as pool:
         tried = pool.map(lambda writer: write_until_done(spark, options, table, writer), writers)
         print(json.dumps([asdict(one) for attempts in tried for one in attempts]), flush=True)
-    sys.stdin.readline()  # its processor time can still be asked for
+    sys.stdin.readline()  # its processor time can still be read
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Twenty writers of one table at the same time, in four processes, with ZooKeeper's lock."""
+"""Twenty concurrent writers of one table, in four processes, with ZooKeeper's lock."""
 
 import contextlib
 import json
@@ -32,9 +32,9 @@ Row = tuple[str, str]  # order_id, event_id
 
 
 def twenty_writers(group: Group, case: Case, result: Result) -> None:
-    """Let twenty writers write the same rows; who fails tries again."""
+    """Let twenty writers write the same rows; a writer that fails tries again."""
     services.up(["zookeeper"], progress=lambda line: None)
-    # A path below the campaign's folder: a reset of the campaign also removes its lock.
+    # A path below the campaign's folder: resetting the campaign also removes its lock.
     folder = f"s3a://{group.endpoints.bucket}/{namespace_of(NAMESPACE)}"
     table = f"{folder}/{group.label}-{case.id}-rivals"
     result.evidence["base"] = table
@@ -62,7 +62,7 @@ def _judge(group: Group, table: str, attempts: list[Attempt], result: Result) ->
     result.judgements.append(f"after: {len(shown)} rows, {counts}")
     result.evidence["said"] = "\n".join(sorted({attempt.error for attempt in lost}))[:4000]
     result.evidence["differences"] = {name: sorted(rows) for name, rows in wrong.items()}
-    # Nobody promises a writer that it wins in time; one that does not is no loss.
+    # No writer is promised to win in time; one that does not is no loss.
     result.outcome = "wrong" if wrong else "survived" if done else "stuck"
 
 
@@ -73,19 +73,19 @@ def _rows(frame: pd.DataFrame) -> list[Row]:
 def differences(
     done: Iterable[Attempt], unknown: Iterable[Attempt], shown: list[Row]
 ) -> dict[str, set[Row]]:
-    """What a table shows otherwise than it should.
+    """Compare a table's rows with the writers' attempts.
 
     Args:
-        done: the attempts that succeeded.
-        unknown: those that failed without a conflict: the table may have them or not.
-        shown: the rows of the table.
+        done: attempts that succeeded.
+        unknown: attempts that failed without a conflict: the table may have them or not.
+        shown: rows of the table.
 
     Returns:
-        Rows by kind, without the kinds that have none: `missing`; `unexpected`, among them those of
-        a write that lost a conflict; `doubled` keys.
+        Rows by kind, without zeros: `missing`; `unexpected`, among them those of a write that lost
+        a conflict; `doubled` keys.
     """
     known = [Attempt(FIRST, 1), *done]
-    # Of those of unknown fate the table says itself which it has.
+    # The table itself shows which attempts of unknown fate it has.
     committed = [*known, *(a for a in unknown if (a.event, a.event) in set(shown))]
     newest: dict[str, str] = {}
     for attempt in sorted(committed, key=lambda attempt: attempt.second):
@@ -101,13 +101,7 @@ def differences(
 
 
 class _Rival:
-    """One process of writers.
-
-    Args:
-        number: from 0; the first creates the table.
-        table: its path.
-        environment: of the process.
-    """
+    """One process of writers."""
 
     def __init__(self, number: int, table: str, environment: dict[str, str]):
         self._name = f"campaign-rival-{number}"
@@ -124,12 +118,12 @@ class _Rival:
             )
 
     def go_on(self) -> None:
-        """Tell it to go on."""
+        """Send it the line to start."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def answer(self) -> str:
-        """Its next line.
+        """Read its next line.
 
         Raises:
             RuntimeError: it has ended.
@@ -140,18 +134,18 @@ class _Rival:
         return line
 
     def processes(self) -> list[psutil.Process]:
-        """It and its JVM."""
+        """The process and its JVM."""
         return process_tree(self._process.pid)
 
     def let_end(self) -> None:
-        """Let it end when it has nothing more to do."""
+        """Let it end once its work is done."""
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
 
 
 @contextmanager
 def _rivals(group: Group, table: str) -> Generator[list[_Rival]]:
-    """The processes of writers, which begin to write when they are told to."""
+    """Processes of writers, which wait for the command to start."""
     environment = clean_environment() | mark() | lesson_environment(group.endpoints)
     rivals: list[_Rival] = []
     try:

@@ -1,4 +1,4 @@
-"""The expected outcome of each class of faults, and who promises it: `verdicts.toml`."""
+"""Expected outcome of each class of faults, and who promises it: `verdicts.toml`."""
 
 import tomllib
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a class of faults.
+    """Expectation for a class of faults.
 
     Args:
         title: the fault in words.
-        expect: the outcomes that are as expected, of `OUTCOMES`.
-        promise: what Hudi, Spark or the store says about it.
-        source: where they say it.
+        expect: expected outcomes, of `OUTCOMES`.
+        promise: guarantee of Hudi, Spark or the store.
+        source: where they give it.
     """
 
     title: str
@@ -29,14 +29,12 @@ class Expected:
 
 @dataclass(frozen=True)
 class Change:
-    """A later change of an expectation.
+    """Later change of an expectation.
 
     Args:
-        date: of the change.
         fault: the class of faults.
-        before: the outcomes that were expected.
-        after: those that are expected now.
-        reason: why.
+        before: expected outcomes before.
+        after: expected outcomes now.
     """
 
     date: str
@@ -48,7 +46,7 @@ class Change:
 
 @cache
 def verdicts() -> dict[str, Expected]:
-    """The expectation of each class of faults."""
+    """Expectation of each class of faults."""
     return {
         fault: Expected(
             **entry | {"expect": tuple(entry["expect"]), "source": tuple(entry["source"])}
@@ -60,7 +58,7 @@ def verdicts() -> dict[str, Expected]:
 
 @cache
 def changes() -> tuple[Change, ...]:
-    """The expectations that were changed after they had been written down, the oldest first."""
+    """Expectations changed after they were written down, oldest first."""
     return tuple(
         Change(
             str(entry["date"]),
@@ -74,7 +72,7 @@ def changes() -> tuple[Change, ...]:
 
 
 def as_expected(fault: str, outcome: str) -> bool:
-    """Whether an outcome is one of those that are expected; what was not run never is."""
+    """True if an outcome is expected; a case that did not run never is."""
     return outcome in verdicts()[fault].expect
 
 

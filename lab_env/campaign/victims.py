@@ -1,7 +1,7 @@
-"""The faults themselves: one function per class, which does it to a group and says what came of it.
+"""The faults: one function per class, which injects it into a group and returns the result.
 
-Each begins and ends with a pipeline that has committed all that was sent, so that the next fault
-begins afresh. What damages a table or a checkpoint does so to a copy.
+Each begins and ends with a pipeline that has committed everything sent. A fault that damages a
+table or a checkpoint damages a copy.
 """
 
 import time
@@ -29,24 +29,23 @@ from lab_env.shop.ledger import Ledger
 from lab_env.shop.topics import ensure_topic
 
 SERVICES = {"store": "minio", "broker": "kafka"}
-ALIGNED_SECONDS = 90.0  # the longest wait for a request of the wanted class
-FULL_SECONDS = 15.0  # how long the store has no room
-ERRORS = 3  # answers 503 in a row
-LONG_BATCH_PATIENCE = 10.0  # seconds
+ALIGNED_SECONDS = 90.0  # maximum wait for a request of the wanted class
+FULL_SECONDS = 15.0  # how long the store stays full
+ERRORS = 3  # 503 answers in a row
+LONG_BATCH_PATIENCE = 20.0  # seconds
 MORE_EVENTS = 200  # that a fault could lose
-GUARDS = ("Next step: put the right", "Next step: set the clock right")  # what the guard says
-CLOCK_BACK = "-Duser.timezone=America/New_York"  # five hours behind UTC, which all others have
+GUARDS = ("Next step: put the right", "Next step: set the clock right")  # the guard's texts
+CLOCK_BACK = "-Duser.timezone=America/New_York"  # five hours behind UTC, which everything else uses
 
 Fault = Callable[[Group, Case, Result], None]
 
 
 def run_case(group: Group, case: Case, result: Result) -> None:
-    """Do a case to a group, and fill in its result.
+    """Run a case on a group, and fill in its result.
 
     Args:
-        group: it runs, and has committed all that was sent.
-        case: what to do.
-        result: gets the outcome, where the fault landed, and the evidence if it is not as expected.
+        group: it runs, and has committed everything sent.
+        result: gets the outcome, where the fault landed, and the evidence if it is unexpected.
     """
     began = time.monotonic()
     result.started_at = time.time()
@@ -57,19 +56,19 @@ def run_case(group: Group, case: Case, result: Result) -> None:
         result.outcome = "stuck"
         result.evidence["error"] = str(error)[:4000]
         result.evidence["threads"] = group.thread_dump()
-    except Exception as error:  # a campaign goes on, and reports its own failures too
+    except Exception as error:  # a campaign continues, and reports its own failures too
         result.outcome = "broken"
         result.evidence["error"] = f"{type(error).__name__}: {error}"[:4000]
     finally:
         group.gate.disarm()
     result.seconds = round(time.monotonic() - began, 1)
     if not result.ok:
-        with suppress(Exception):  # the evidence of a failure must not hide it
+        with suppress(Exception):  # collecting evidence must not hide the failure
             result.evidence |= group.evidence()
 
 
 def kill(group: Group, case: Case, result: Result) -> None:
-    """Kill the writer, at a chosen request or after some time, and start it again."""
+    """Kill the writer, at a chosen request or after some time, and restart it."""
     rule = None
     if case.point == "rollback":
         _leave_something_to_roll_back(group, case.sink)
@@ -109,7 +108,7 @@ def stopped(server: str, group: Group, case: Case, result: Result) -> None:
 
 
 def killed(server: str, group: Group, case: Case, result: Result) -> None:
-    """Kill a server under load; the supervisor starts it again."""
+    """Kill a server under load; the supervisor restarts it."""
     group.feeder.resume()
     time.sleep(1)
     result.landed = _landing(group)
@@ -132,7 +131,7 @@ def answer_lost(group: Group, case: Case, result: Result) -> None:
 
 
 def disk_full(group: Group, case: Case, result: Result) -> None:
-    """Let the disk of the store become full under load, and make room again after a while."""
+    """Fill the store's disk under load, and free space after a while."""
     with small_store(group.endpoints) as small:
         if small:
             _fill_disk(group, small, case, result)
@@ -141,14 +140,14 @@ def disk_full(group: Group, case: Case, result: Result) -> None:
 
 
 def bad_input(send: Callable[[Group], str], group: Group, case: Case, result: Result) -> None:
-    """Send under load what no table may ever show."""
+    """Send input under load that no table may ever show."""
     group.feeder.resume()
     result.landed = send(group)
     _recover_and_judge(group, result)
 
 
 def topic_made_anew(group: Group, case: Case, result: Result) -> None:
-    """Make a topic anew while its writer does not run: offsets then count other messages."""
+    """Recreate a topic while its writer is stopped: the offsets then count other messages."""
     with _own_group(group, case) as own:
         own.begin()
         own.stop_writer()
@@ -162,7 +161,7 @@ def topic_made_anew(group: Group, case: Case, result: Result) -> None:
 
 
 def long_batch(group: Group, case: Case, result: Result) -> None:
-    """Let a batch write more files, at a second each, than its watchdog is patient."""
+    """Let a batch write more files, at a second each, than its watchdog's patience allows."""
     with _own_group(group, case) as own:
         own.feeder, own.patience = inputs.many_dates(own), LONG_BATCH_PATIENCE
         own.gate.arm("data", "hold_after", times=1_000_000, seconds=1)
@@ -176,7 +175,7 @@ def long_batch(group: Group, case: Case, result: Result) -> None:
 
 @contextmanager
 def _own_group(group: Group, case: Case, at: Endpoints | None = None) -> Generator[Group]:
-    """A pipeline of its own for a case that would spoil the group's, which is stopped."""
+    """Make a separate pipeline for a case that would spoil the group's, which is stopped."""
     group.stop_writer()
     own = Group(at or group.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
     try:
@@ -186,7 +185,7 @@ def _own_group(group: Group, case: Case, at: Endpoints | None = None) -> Generat
 
 
 def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> None:
-    """Run a pipeline of its own on a small disk, and fill that."""
+    """Run a separate pipeline on a small disk, and fill that."""
     with _own_group(group, case, small.endpoints) as own:
         own.begin()
         own.feeder.resume()
@@ -212,7 +211,7 @@ def _answer_507(group: Group, result: Result) -> None:
 
 
 def damage(group: Group, case: Case, result: Result) -> None:
-    """Damage a copy of a table, and ask each reader what it shows."""
+    """Damage a copy of a table, and read it with each reader."""
     _feed_more(group)
     table, key = damaged_table(group, case)
     result.landed = key
@@ -237,7 +236,7 @@ def damage_for_writer(group: Group, case: Case, result: Result) -> None:
     if any(step in said for step in GUARDS):
         result.outcome = "guarded"
     elif said:
-        # The writer stopped with an error; what it had written must not be wrong.
+        # The writer stopped with an error; its earlier writes must be right.
         result.outcome = "wrong" if clone.wrong_up_to_its_batch() else "loud"
     else:
         result.outcome = "wrong" if wrong else "survived"
@@ -246,7 +245,7 @@ def damage_for_writer(group: Group, case: Case, result: Result) -> None:
 
 
 def planted(group: Group, case: Case, result: Result) -> None:
-    """Tell the ledger of an order that no table can have: the judge must miss it."""
+    """Add an order to the ledger that no table can have: the judge must report it missing."""
     group.rest()
     frame = group.feeder.ledger.frame()
     one = frame[(frame["state"] == "acked") & (frame["kind"] == "event")].tail(1)
@@ -257,19 +256,19 @@ def planted(group: Group, case: Case, result: Result) -> None:
 
 
 class _LedgerWith(Ledger):
-    """A topic's ledger with a send that never was."""
+    """A topic's ledger with an additional send that never happened."""
 
     def __init__(self, directory: Path, more: pd.DataFrame):
         super().__init__(directory)
         self._more = more
 
     def frame(self) -> pd.DataFrame:
-        """All sends, and the one that never was."""
+        """All sends, plus the invented one."""
         return pd.concat([super().frame(), self._more], ignore_index=True)
 
 
 def outcome_of(readers: dict[str, str]) -> str:
-    """The outcome of a damage by what each reader and check made of it.
+    """Derive the outcome of a damage from each reader's and check's result.
 
     Args:
         readers: `right`, `wrong` or an error by reader; `found: ...` or `nothing found` by check.
@@ -308,10 +307,10 @@ def _let_it_hit(group: Group, rule: Rule, case: Case, result: Result) -> None:
 
 
 def _settle_and_judge(group: Group, result: Result) -> None:
-    """Judge what a dead writer has left, start it again, and judge again when it has caught up."""
+    """Judge the tables of a dead writer, restart it, and judge again when it has caught up."""
     group.feeder.settle()
     at_once = group.judge()
-    result.judgements += [f"at once: {judgement}" for judgement in at_once]
+    result.judgements += [f"immediately: {judgement}" for judgement in at_once]
     if any(not judgement.ok for judgement in at_once):
         result.outcome = "wrong"
         _tell(result, at_once)
@@ -322,7 +321,7 @@ def _settle_and_judge(group: Group, result: Result) -> None:
 
 
 def _recover_and_judge(group: Group, result: Result) -> None:
-    """Wait until what was sent meanwhile is committed; then nothing may be wrong."""
+    """Wait until everything sent meanwhile is committed; then nothing may be wrong."""
     recovery = group.recover()
     result.recovery_seconds, result.restarts = recovery.seconds, recovery.restarts
     group.rest()
@@ -348,7 +347,7 @@ def _tell(result: Result, judged: list[Judgement]) -> None:
 
 
 def _feed_more(group: Group) -> None:
-    """Let the tables have updates, in logs too, that a damage can lose."""
+    """Add updates to the tables, in logs too, that a damage can lose."""
     group.feeder.pause()
     group.feeder.send(MORE_EVENTS)
     group.recover()
@@ -359,7 +358,7 @@ def _writes(group: Group) -> list:
 
 
 def _landing(group: Group) -> str:
-    """What the writer was doing: the oldest write without an answer, or the last one with it."""
+    """Where the fault landed: the oldest write without an answer, or the last one with it."""
     if in_flight := group.gate.in_flight():
         return f"in {in_flight[0].kind}"
     writes = _writes(group)

@@ -1,8 +1,8 @@
-"""The capstone: three systems to build, the events they get, and the examiner that judges them.
+"""The capstone: three systems to build, their events, and the examiner that judges them.
 
-A variant is a generator of events and an oracle: plain Python that says from the events alone what
-is true. The examiner delivers the events in parts, kills the learner's job in between, and compares
-what its answers say with the oracle. It reads no option and prescribes no path.
+A variant is a generator of events and an oracle: plain Python that computes the right answers from
+the events alone. The examiner delivers the events in parts, kills the learner's job in between, and
+compares the job's answers with the oracle. It reads no options and prescribes no approach.
 """
 
 from lab_env.capstone.clickstream import CLICKSTREAM

@@ -1,4 +1,4 @@
-"""Keeps the records of exams, and makes the certificate: one page that needs no network."""
+"""Keep the records of exams, and make the certificate: one page that needs no network."""
 
 from pathlib import Path
 
@@ -18,14 +18,14 @@ COLOURS = {"passed": "#1a9850", "refused": "#d73027", "not run": "#8C8C8C"}
 
 
 def keep(record: Record) -> Path:
-    """Keep the record of an exam; returns its file."""
+    """Save the record of an exam; return its file."""
     path = folder(FOLDER) / f"{record.variant}-{record.seed}.json"
     path.write_text(record.to_json(), encoding="utf-8")
     return path
 
 
 def records() -> list[Record]:
-    """All records that are kept, the oldest first."""
+    """All saved records, oldest first."""
     found = [
         Record.from_json(path.read_text(encoding="utf-8")) for path in folder(FOLDER).glob("*.json")
     ]
@@ -33,10 +33,10 @@ def records() -> list[Record]:
 
 
 def newest_passed(variant: str = "") -> Record:
-    """The newest passed exam.
+    """Find the newest passed exam.
 
     Args:
-        variant: its name; any without it.
+        variant: its name; by default any.
 
     Raises:
         LabError: there is none.
@@ -49,25 +49,24 @@ def newest_passed(variant: str = "") -> Record:
         raise LabError(f"No exam{of_variant} was taken here.", "open lesson 22 and take one.")
     last = found[-1]
     raise LabError(
-        f"No exam is passed yet. The last one, {last.variant} with seed {last.seed}, was refused: "
+        f"No exam is passed yet. The last one, {last.variant} with seed {last.seed}, failed: "
         f"{last.refusal}",
-        "change your functions in lesson 22 and take another.",
+        "change your functions in lesson 22 and take another exam.",
     )
 
 
 def write_certificate(record: Record) -> Path:
-    """Write the page of a passed exam; returns its file."""
+    """Write the page of a passed exam; return its file."""
     path = folder(FOLDER) / "certificate.html"
     path.write_text(certificate_html(record, progress.read()["predictions"]), encoding="utf-8")
     return path
 
 
 def certificate_html(record: Record, predictions: dict[str, dict]) -> str:
-    """The page.
+    """Render the certificate.
 
     Args:
-        record: of the exam.
-        predictions: what the learner expected and what was measured, by id.
+        predictions: of the learner, with the measured values, by id.
     """
     judged = {name: p for name, p in predictions.items() if {"expected", "actual"} <= set(p)}
     rows = [
@@ -94,12 +93,12 @@ def certificate_html(record: Record, predictions: dict[str, dict]) -> str:
 
 
 def phases_html(record: Record) -> str:
-    """The phases of an exam as a table."""
+    """Phases of an exam as an HTML table."""
     return render("capstone/record.html.j2", record=record, colours=COLOURS)
 
 
 def phases_text(record: Record) -> str:
-    """The same in words."""
+    """Phases of an exam as text."""
     lines = []
     for number, phase in enumerate(record.phases, 1):
         lines.append(f"{number} {phase.name}: {phase.verdict}, {phase.seconds:.0f} s")

@@ -1,4 +1,4 @@
-"""Clicks: sessions with a gap of half an hour, a robot, and visitors who withdraw their consent."""
+"""Clicks: sessions with a gap of half an hour, a robot, and visitors who withdraw consent."""
 
 import json
 from collections import defaultdict
@@ -42,7 +42,7 @@ class Clickstream(Variant):
     """One row per view; a session ends when its visitor does nothing for half an hour."""
 
     name = "clickstream"
-    title = "Clicks: sessions, and visitors who withdraw their consent"
+    title = "Clicks: sessions, and visitors who withdraw consent"
     entity = "visitor_id"
     forget_op = "withdraw"
     rows = Answer(
@@ -62,24 +62,24 @@ class Clickstream(Variant):
     most_files = 40
     wish = (
         "Marketing wants to know how people use the shop: their sessions, and the page on which "
-        "each began. A session ends when its visitor does nothing for more than half an hour. One "
-        "visitor is a robot that makes a fifth of all views. Visitors who withdraw their consent "
-        "are gone from every table and every answer, for good."
+        "each began. A session ends when its visitor does nothing for more than half an hour. "
+        "One visitor is a robot that makes a fifth of all views. Visitors who withdraw consent "
+        "are removed from every table and every answer, for good."
     )
     fields: ClassVar[dict[str, str]] = {
         "event_id": "identifies the view; a resend is the same message again",
         "op": "view or withdraw",
         "visitor_id": "who",
-        "page": "which page; in version 2 it is `view.path`; a withdraw event has none",
+        "page": "the page; in version 2 it is `view.path`; a withdraw event has none",
         "ts": "when",
         "received_at": "when the gateway received it",
     }
     valid = (
         "it is a JSON object",
-        "event_id, visitor_id, ts and received_at are there and not empty",
+        "event_id, visitor_id, ts and received_at are present and not empty",
         "op is one of the two",
         "ts is a time at most one day after received_at",
-        "except in a withdraw event, the page is there and not empty",
+        "except in a withdraw event, the page is present and not empty",
     )
     changes = (
         "Version 2 sends the page in an object, with its title: "
@@ -87,7 +87,7 @@ class Clickstream(Variant):
     )
 
     def story(self, seed: int) -> Story:
-        """The messages of a seed."""
+        """Messages of a seed."""
         plot = Plot(self, seed, _encode, lambda event: event["visitor_id"], SPOIL)
         chance = plot.chance
         gone = departures(UNTIL, FORGOTTEN_EARLY, FORGOTTEN_LATE)
@@ -97,7 +97,7 @@ class Clickstream(Variant):
             visitor = ROBOT if number % 8 == 0 else chance.choice(people)
             time = between(chance, BEGIN, END)
             for _ in range(chance.randrange(1, 16 if visitor == ROBOT else 9)):
-                # Two views of one visitor at the same second would leave the entry page open.
+                # Two views of one visitor in the same second would leave the entry page undefined.
                 while time in taken[visitor]:
                     time += timedelta(seconds=1)
                 if time >= gone.get(visitor, END):
@@ -106,7 +106,7 @@ class Clickstream(Variant):
                 self._arrive(plot, visitor, time)
                 time += timedelta(seconds=chance.randrange(5, 900))
         for visitor, delivery in ((FORGOTTEN_EARLY, FIRST), (FORGOTTEN_LATE, LATE)):
-            for _ in range(4):  # so that there is something to forget
+            for _ in range(4):  # so that there is something to delete
                 self._arrive(plot, visitor, self._free(plot, taken[visitor]))
             time = gone[visitor]
             withdraw = {"event_id": plot.event_id(), "op": "withdraw", "visitor_id": visitor}
@@ -114,7 +114,7 @@ class Clickstream(Variant):
         return plot.story()
 
     def _free(self, plot: Plot, taken: set):
-        """A time in the first delivery at which this visitor views nothing else."""
+        """A time in the first delivery when this visitor views nothing else."""
         while (time := between(plot.chance, BEGIN, UNTIL[FIRST])) in taken:
             pass
         taken.add(time)
@@ -142,11 +142,11 @@ class Clickstream(Variant):
         return {self.key_of(event): event for event in self.kept(events)}
 
     def row(self, event: Event) -> dict[str, Any]:
-        """The view as it was sent."""
+        """View as it was sent."""
         return {name: event[name] for name in self.rows.columns}
 
     def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
-        """The sessions."""
+        """Sessions of each visitor."""
         views = sorted(
             (event["visitor_id"], event["ts"], event["page"])
             for event in self.winners(events).values()
@@ -162,7 +162,7 @@ class Clickstream(Variant):
 
 
 def _encode(event: Event, delivery: str) -> bytes:
-    """Version 2 has the page in an object, and its title beside it."""
+    """Encode a view; version 2 puts the page in an object, with its title."""
     if delivery != VERSION_2 or "page" not in event:
         return json.dumps(event).encode()
     fields = dict(event)

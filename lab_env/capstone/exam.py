@@ -1,7 +1,7 @@
 """The examiner: six phases around the learner's job, which runs in a process that it may kill.
 
-It knows the job by what it leaves: the tables that `answers` returns, the bucket, and how its
-process ended. Phases stop at the first one that is refused.
+It sees only the job's results: the tables that `answers` returns, the bucket, and the end of its
+process. The exam stops at the first phase that fails.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ DATA_FILES = (".parquet", ".orc", ".json", ".csv", ".avro", ".txt")
 
 
 class Refused(Exception):
-    """A phase is not passed; the text says why."""
+    """A phase failed; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class Phase:
     Args:
         name: one of `PHASES`.
         verdict: `passed`, `refused` or `not run`.
-        figures: what was counted, by its name.
-        example: one key, and what became of it.
-        message: why it was refused; empty if it was not.
-        seconds: how long it took.
+        figures: counts by name.
+        example: one key, and its final state.
+        message: why it failed; empty if it passed.
+        seconds: duration.
     """
 
     name: str
@@ -85,19 +85,19 @@ class Phase:
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept of an exam, and shown on the certificate.
+    """Record of an exam, shown on the certificate.
 
     Args:
         variant: its name.
-        title: what it is about.
+        title: its subject.
         seed: of its events.
-        taken: when, in UTC.
+        taken: UTC time.
         phases: in their order.
-        biography: one key: delivery, place, event and what the tables showed after that phase.
+        biography: one key: delivery, place, event and the state of the tables after that phase.
         key: that key.
         killed_rows: rows that the killed delivery changes.
-        visible_after_kill: how many of them a query showed before the restart; None if it failed.
-        files: data files that a snapshot query opens in the end.
+        visible_after_kill: number of them in a query before the restart; None if it failed.
+        files: data files that a snapshot query opens at the end.
         cpu_seconds: processor seconds of the job's processes.
         note: the learner's decision note.
     """
@@ -117,12 +117,12 @@ class Record:
 
     @property
     def passed(self) -> bool:
-        """Whether all six phases are passed."""
+        """True if all six phases are passed."""
         return all(phase.verdict == "passed" for phase in self.phases)
 
     @property
     def visible(self) -> str:
-        """Which of the killed delivery's rows a query showed before the restart."""
+        """Describe the killed delivery's rows in a query before the restart."""
         if self.visible_after_kill is None:
             return "unknown"
         if self.visible_after_kill in (0, self.killed_rows):
@@ -130,7 +130,7 @@ class Record:
         return "some"
 
     def phase(self, name: str) -> Phase:
-        """One of the phases.
+        """Find a phase by name.
 
         Raises:
             KeyError: it is not part of this exam.
@@ -139,16 +139,16 @@ class Record:
 
     @property
     def refusal(self) -> str:
-        """Why the first phase that is not passed is not; empty if all are."""
+        """Message of the first phase that is not passed; empty if all are."""
         return next((phase.message for phase in self.phases if phase.verdict == "refused"), "")
 
     def to_json(self) -> str:
-        """The record as text."""
+        """Record as JSON text."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "Record":
-        """The record of `to_json`."""
+        """Parse the result of `to_json`."""
         fields = json.loads(text)
         fields["phases"] = tuple(Phase(**phase) for phase in fields["phases"])
         fields["biography"] = tuple(fields["biography"])
@@ -156,7 +156,7 @@ class Record:
 
 
 def variant_named(name: str) -> Variant:
-    """The variant with that name.
+    """Find a variant by name.
 
     Raises:
         LabError: there is none.
@@ -167,16 +167,16 @@ def variant_named(name: str) -> Variant:
 
 
 def fresh_seed() -> int:
-    """A seed that nobody has seen."""
+    """Random seed for new events."""
     return secrets.randbelow(1_000_000)
 
 
 class Course:
-    """The deliveries of one story to a topic of its own.
+    """Sends one story's deliveries to its own topic.
 
     Args:
         lab: the lesson's handle: its endpoints, and names for topics.
-        story: what is sent.
+        story: the messages.
     """
 
     def __init__(self, lab: Any, story: Story):
@@ -187,11 +187,11 @@ class Course:
 
     @property
     def source(self) -> dict[str, str]:
-        """What `build` gets: options of Spark's Kafka source."""
+        """Options of Spark's Kafka source, passed to `build`."""
         return spark_options(self._endpoints.kafka_bootstrap) | {"subscribe": self.topic}
 
     def deliver(self, *names: str) -> int:
-        """Send deliveries that were not sent yet; returns how many messages."""
+        """Send deliveries that were not sent yet; return the number of messages."""
         new = [name for name in names if name not in self.delivered]
         sends = [sent.send for sent in self.story.messages(new)]
         if sends:
@@ -201,7 +201,7 @@ class Course:
         return len(sends)
 
     def known(self) -> Delivered:
-        """What the answers are held against."""
+        """Messages delivered so far, the basis of the right answers."""
         frame = Ledger(ledger_directory(self.topic)).frame()
         acked = frame[frame["state"] == "acked"]
         places = {
@@ -219,11 +219,10 @@ class Exam:
 
     Args:
         lab: the lesson's handle.
-        variant: which system.
         job: the pickled functions `build` and `answers`, see `job.pack`.
         seed: of the events.
-        progress: called with each phase when it is over.
-        process: a process to begin with; a new one without it.
+        progress: called after each phase.
+        process: a process to start with; by default a new one.
     """
 
     def __init__(
@@ -243,10 +242,12 @@ class Exam:
         self.visible: int | None = None
         self.files: int | None = None
         self._job, self._progress = job, progress
-        self.answers: dict[str, pd.DataFrame] = {}  # of the questions, when they were asked
-        self._built: tuple[str, ...] = ()  # deliveries that `build` has read to the end
+        self.answers: dict[
+            str, pd.DataFrame
+        ] = {}  # answers to the questions, in the phase that asked them
+        self._built: tuple[str, ...] = ()  # deliveries that `build` has read completely
         self._shown: dict[str, dict[tuple, dict]] = {}  # rows of the learner, by phase
-        self._phase_of: dict[str, str] = {}  # the phase that first asked after a delivery
+        self._phase_of: dict[str, str] = {}  # the phase that first queried after a delivery
         self._spent = -process.cpu_seconds() if process is not None else 0.0
         self._loaded: JobProcess | None = None
 
@@ -258,7 +259,7 @@ class Exam:
             note: the learner's decision note, for the record.
 
         Raises:
-            LabError: the lab itself is in trouble.
+            LabError: the lab itself fails.
         """
         check_services(self.lab.endpoints)
         done: list[Phase] = []
@@ -288,7 +289,7 @@ class Exam:
         )
 
     def call_build(self, *deliveries: str) -> dict[str, int]:
-        """Call the job's `build` after some deliveries; returns the rows of each Hudi table.
+        """Call the job's `build` after some deliveries; return the rows of each Hudi table.
 
         Raises:
             JobFailed: it raised, ended or took too long.
@@ -300,7 +301,7 @@ class Exam:
         return {path.removeprefix(self.base).strip("/"): count for path, count in rows.items()}
 
     def call_split(self, messages: Mapping[tuple[int, int], bytes]) -> list[pd.DataFrame]:
-        """Call the job's `split` on messages by their partition and offset; returns its tables.
+        """Call the job's `split` on messages with partition and offset; return its tables.
 
         Raises:
             JobFailed: it raised, ended or took too long.
@@ -309,7 +310,7 @@ class Exam:
         return self._ready().fetch("split", messages=sent)
 
     def go_on(self, job: bytes) -> None:
-        """Judge other answers from the tables that this exam's `build` has made.
+        """Judge different answers from the tables that this exam's `build` has made.
 
         Args:
             job: the pickled functions, with the same `build`.
@@ -319,7 +320,7 @@ class Exam:
         self._phase_of.clear()
 
     def has_tables(self) -> bool:
-        """Whether there is a Hudi table in its folder."""
+        """True if its folder has a Hudi table."""
         return bool(tables_below(self.lab.endpoints, self.base))
 
     def close(self) -> None:
@@ -372,7 +373,7 @@ class Exam:
             self.course.deliver(name)
             process = self._ready()
             process.begin("run", source=self.course.source, base=self.base)
-            # The last time any write of any table will do, however little of it is in the store.
+            # Any last write to any table will do, however little of it is stored.
             wanted = (main, 1) if name != CRASHES[-1] else ("", 0)
             if killed := process.kill_in_mid_write(self.base, *wanted):
                 self._spent += process.cpu_seconds()
@@ -380,12 +381,14 @@ class Exam:
                 return killed
             process.finish()
         raise Refused(
-            "Three times the job wrote nothing to a Hudi table, or came to its end before it could "
-            "be killed. It has to write what is new when it is called."
+            "Three times the job wrote nothing to a Hudi table, or finished before it could be "
+            "killed. It must write the new data when it is called."
         )
 
     def _note_visible(self, delivery: str) -> None:
-        """Count the killed delivery's rows, and those that a query shows before the restart."""
+        """Count the killed delivery's rows, and how many of them a query shows before the
+        restart.
+        """
         answer = self.variant.rows
         known = self.course.known()
         before = [name for name in known.deliveries if name != delivery]
@@ -413,8 +416,9 @@ class Exam:
         for table, rows in found.items():
             if rows:
                 raise Refused(
-                    f"Your answers hide them, the bucket does not: `{table.split('/')[-1]}` has "
-                    f"{rows} rows with events of {', '.join(sorted(gone))}, who is forgotten."
+                    f"Your answers hide them, but the bucket keeps them: `{table.split('/')[-1]}` "
+                    f"has {rows} rows with events of {', '.join(sorted(gone))}, who must be "
+                    "forgotten."
                 )
         return figures | {"forgotten": ", ".join(sorted(gone))}, example
 
@@ -449,9 +453,9 @@ class Exam:
             worst, count = max(opened.items(), key=lambda pair: pair[1], default=(self.base, 0))
             rows = len(list(self._shown.values())[-1])
             raise Refused(
-                f"A query opens {self.files} files for {rows:,} rows, {count} of them of "
+                f"A query opens {self.files} files for {rows:,} rows, {count} of them in "
                 f"`{worst.split('/')[-1]}`; {self.variant.most_files} are enough. What makes so "
-                "many small files, and which service joins them?"
+                "many small files, and which service merges them?"
             )
         oldest = {path: _commits_ago(table, READER_BEHIND) for path, table in tables.items()}
         for path, instant in oldest.items():
@@ -473,11 +477,11 @@ class Exam:
         except JobFailed as why:
             raise Refused(
                 f"A reader that opened `{path.split('/')[-1]}` {READER_BEHIND} commits ago fails: "
-                f"its files were cleaned away. {why}"
+                f"its files have been cleaned. {why}"
             ) from None
 
     def _files_beside(self, tables: list[str]) -> int:
-        """Data files that belong to no Hudi table, such as dead letters in Parquet."""
+        """Data files outside all Hudi tables, such as dead letters in Parquet."""
         folders = tuple(store.key_of(table) + "/" for table in tables)
         found = store.list_objects(self.lab.endpoints, store.key_of(self.base) + "/")
         return sum(
@@ -485,7 +489,7 @@ class Exam:
         )
 
     def _run(self, again: bool = False) -> None:
-        """Call `build`, unless its tables already hold all that was delivered."""
+        """Call `build`, unless its tables already contain everything delivered."""
         if again or self._built != self.course.delivered:
             self._ready().call("run", source=self.course.source, base=self.base)
             self._built = self.course.delivered
@@ -522,7 +526,7 @@ class Exam:
         return figures, self._example(known, delivery)
 
     def _example(self, known: Delivered, delivery: str) -> str:
-        """A key whose newest version came with a delivery, an interesting one if there is one."""
+        """Key whose newest version came with a delivery, preferably one with a history."""
         newest = self.variant.winners(known.events)
         ids = {event["event_id"] for event in known.story.events([delivery])}
         keys = [key for key, event in newest.items() if event["event_id"] in ids]
@@ -539,7 +543,7 @@ class Exam:
         return f"{known.describe(key)}: {shown}, from event {event['event_id']} ({place})"
 
     def _biography(self) -> tuple[str, tuple[dict[str, str], ...]]:
-        """The messages of the key that has the most, and what the table showed of it."""
+        """Messages of the key that has the most, with the table's state after each."""
         known, variant = self.course.known(), self.variant
         messages: dict[tuple, list] = {}
         for delivery in known.deliveries:
@@ -580,11 +584,11 @@ def _says(variant: Variant, event: dict) -> str:
 
 
 def _opened(table: Snapshot) -> int:
-    """The data files that a snapshot query of a table opens."""
+    """Data files that a snapshot query of a table opens."""
     return sum(file.kind != "cdc" for part in table.current for file in part.files)
 
 
 def _commits_ago(table: Snapshot, commits: int) -> str:
-    """The instant of so many complete writes ago; empty if there are not that many."""
+    """Instant of the write this many complete writes ago; empty if there are fewer."""
     writes = sorted(table.completed_writes)
     return writes[-1 - commits] if len(writes) > commits else ""

@@ -1,4 +1,4 @@
-"""Card payments: exposure to the cent through chargebacks days later, and what was known when."""
+"""Card payments: exposure to the cent through chargebacks days later, and as-of questions."""
 
 import json
 from collections import defaultdict
@@ -32,13 +32,13 @@ CARDS, PAYMENTS = 90, 900
 BEGIN, END = at(16, 8), at(20, 20)
 UNTIL = schedule(at(18, 22), at(19, 6), at(19, 14), at(19, 22), at(20, 2))
 VERSION_2_FROM = at(20, 8)
-AUDIT = "2026-11-18T18:00:00Z"  # what was known then?
+AUDIT = "2026-11-18T18:00:00Z"  # as-of question of the auditor
 HELD_BACK, CHANGED, CHARGED_BACK = 0.06, 0.3, 0.2
 FORGOTTEN_EARLY, FORGOTTEN_LATE = "C-007", "C-031"
 
 
 class Fraud(Variant):
-    """One row per payment; exposure per card is what is paid and not charged back."""
+    """Fraud: one row per payment; a card's exposure is paid but not charged back."""
 
     name = "fraud"
     title = "Card payments: exposure to the cent, and what was known when"
@@ -53,8 +53,8 @@ class Fraud(Variant):
     questions = (
         Answer(
             "exposure",
-            "How much is open on each card (it may be 0): amounts and fees of payments that are "
-            "not charged back?",
+            "How much is open on each card (it may be 0)? Sum the amounts and fees of payments "
+            "that are not charged back.",
             ("card_id",),
             ("exposure",),
         ),
@@ -80,20 +80,20 @@ class Fraud(Variant):
         "card_id": "the card",
         "amount": "in euros; an erase event has none",
         "fee": "in euros, from version 2 on; without one it is 0",
-        "ts": "when it happened; of a payment's events the newest counts",
+        "ts": "when it happened; the newest event of a payment wins",
         "received_at": "when the gateway received it",
     }
     valid = (
         "it is a JSON object",
-        "event_id, card_id, ts and received_at are there and not empty",
+        "event_id, card_id, ts and received_at are present and not empty",
         "op is one of the four",
-        "except in an erase event, payment_id is there and not empty, and amount is a number "
+        "except in an erase event, payment_id is present and not empty, and amount is a number "
         "that is not negative",
     )
     changes = "Version 2 sends a `fee` with new payments. It belongs to the exposure."
 
     def story(self, seed: int) -> Story:
-        """The messages of a seed."""
+        """Messages of a seed."""
         plot = Plot(self, seed, _encode, lambda event: event["card_id"], SPOIL)
         chance = plot.chance
         gone = departures(UNTIL, FORGOTTEN_EARLY, FORGOTTEN_LATE)
@@ -104,7 +104,7 @@ class Fraud(Variant):
             begin, end = (VERSION_2_FROM, END) if fresh else (BEGIN, at(19, 20))
             time = between(chance, begin, end)
             card = chance.choice(cards)
-            if number % 70 in (0, 1):  # so that there is something to forget
+            if number % 70 in (0, 1):  # so that there is something to delete
                 card = (FORGOTTEN_EARLY, FORGOTTEN_LATE)[number % 70]
             if time > gone.get(card, END):
                 continue
@@ -130,7 +130,7 @@ class Fraud(Variant):
     def _changes(
         self, plot: Plot, payment: Event, time: datetime, end: datetime
     ) -> Iterable[Event]:
-        """A new amount, hours later; a chargeback, a day or two later."""
+        """A new amount, hours later, and a chargeback, a day or two later."""
         chance = plot.chance
         last = time
         for op, share, hours in (("change", CHANGED, (1, 12)), ("chargeback", CHARGED_BACK, 48)):
@@ -147,7 +147,7 @@ class Fraud(Variant):
             yield payment
 
     def _arrive(self, plot: Plot, event: Event) -> None:
-        """Let an event arrive, perhaps late: then newer versions have overtaken it."""
+        """Let an event arrive, perhaps late, after newer versions."""
         chance = plot.chance
         arrival = parse(event["received_at"])
         delivery = delivery_of(arrival, UNTIL)
@@ -158,11 +158,11 @@ class Fraud(Variant):
         plot.add(delivery, event)
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
-        """The newest event of each payment by `ts`."""
+        """Newest event of each payment by `ts`."""
         return self.highest("ts", events)
 
     def row(self, event: Event) -> dict[str, Any]:
-        """The amount in euros."""
+        """Payment with its amount in euros."""
         return {
             "payment_id": event["payment_id"],
             "card_id": event["card_id"],
@@ -189,7 +189,7 @@ def _money(cents: int) -> float:
 
 
 def _encode(event: Event, delivery: str) -> bytes:
-    """Version 2 has a fee; where version 1 has none, it is 0."""
+    """Encode an event; version 2 has a fee, which is 0 if version 1 had none."""
     fields = dict(event)
     fee = fields.pop("fee", 0)
     if "amount" in fields:

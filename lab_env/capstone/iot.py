@@ -1,4 +1,4 @@
-"""Cold rooms: sensors that are corrected, late, wrong about the time, and change their unit."""
+"""Cold rooms: sensor readings that are corrected, late, misdated, and change their unit."""
 
 import json
 from collections import defaultdict
@@ -32,7 +32,7 @@ from lab_env.capstone.story import (
 DEVICES = 24
 EVERY = timedelta(minutes=2)
 BEGIN, END = at(16, 22, 30), at(17, 1, 0)
-# Until when each delivery takes what arrives; the late one also has what was held back.
+# End of each delivery's arrivals; the late delivery also has the held-back events.
 UNTIL = schedule(at(17, 0, 10), at(17, 0, 20), at(17, 0, 30), at(17, 0, 40), at(17, 0, 50))
 WINDOW = 5  # minutes
 HELD_BACK, CORRECTED, TWICE = 0.06, 0.08, 0.03
@@ -40,7 +40,7 @@ FORGOTTEN_EARLY, FORGOTTEN_LATE = "D-05", "D-11"
 
 
 class Iot(Variant):
-    """One row per device and time; corrections replace it by their revision."""
+    """Iot: one row per device and time; corrections replace it by their revision."""
 
     name = "iot"
     title = "Cold rooms: the latest temperature, and means that corrections change"
@@ -72,10 +72,10 @@ class Iot(Variant):
     most_files = 40
     wish = (
         "The shop now sells chilled food, and rents cold rooms to others. Each sensor sends a "
-        "reading every two minutes. The board on the wall shows the latest temperature of each "
-        "device; the inspector wants means of five minutes. A technician may correct a reading "
+        "reading every two minutes. The display on the wall shows the latest temperature of each "
+        "device; the inspector wants five-minute means. A technician may correct a reading "
         "later: a correction has the device and the time of the reading, and a higher revision. "
-        "When a tenant leaves, everything that the device has measured is forgotten, for good."
+        "When a tenant leaves, all readings of the device are deleted, for good."
     )
     fields: ClassVar[dict[str, str]] = {
         "event_id": "identifies the event; a resend is the same message again",
@@ -89,15 +89,15 @@ class Iot(Variant):
     }
     valid = (
         "it is a JSON object",
-        "event_id, device_id and received_at are there and not empty",
+        "event_id, device_id and received_at are present and not empty",
         "op is one of the three",
-        "except in a forget event, value is a number (or a text with one), revision is there, and "
-        "ts is a time at most one day after received_at",
+        "except in a forget event, value is a number (or a text with one), revision is present, "
+        "and ts is a time at most one day after received_at",
     )
     changes = 'Version 2 sends the value as a text, with its unit: `"value": "39.20", "unit": "F"`.'
 
     def story(self, seed: int) -> Story:
-        """The messages of a seed."""
+        """Messages of a seed."""
         plot = Plot(self, seed, _encode, lambda event: event["device_id"], SPOIL)
         chance = plot.chance
         devices = [f"D-{number:02d}" for number in range(1, DEVICES + 1)]
@@ -137,18 +137,18 @@ class Iot(Variant):
                 "received_at": text(min(arrival, END)),
             }
             where = _delivery(correction)
-            # Of two corrections the first one is overtaken.
+            # The second correction overtakes the first.
             if draw < TWICE and revision == 1 and where != VERSION_2 and not sure:
                 where = LATE
                 correction["received_at"] = _late_arrival(chance)
             plot.add(where, correction)
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
-        """The highest revision of each device and time."""
+        """Highest revision of each device and time."""
         return self.highest("revision", events)
 
     def row(self, event: Event) -> dict[str, Any]:
-        """The value in degrees Celsius, as the message has it."""
+        """Value in degrees Celsius, as in the message."""
         return {
             "device_id": event["device_id"],
             "ts": event["ts"],
@@ -157,7 +157,7 @@ class Iot(Variant):
         }
 
     def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
-        """The latest reading of each device, or its means."""
+        """Latest reading of each device, or five-minute means."""
         rows = list(self.winners(events).values())
         if question.name == "latest":
             newest: dict[str, Event] = {}
@@ -196,7 +196,9 @@ def _late_arrival(chance: Random) -> str:
 
 
 def _encode(event: Event, delivery: str) -> bytes:
-    """Version 1 has a number in Celsius; version 2 a text and its unit, F for most devices."""
+    """Encode a reading: version 1 a number in Celsius; version 2 text and unit, F for most
+    devices.
+    """
     if delivery != VERSION_2 or "value" not in event:
         return json.dumps(event).encode()
     unit = "C" if int(event["device_id"][2:]) % 4 == 0 else "F"
@@ -209,7 +211,7 @@ SPOIL = {
         lambda event, chance: {"value": chance.choice(["warm", {"c": 4}, True, None])}
     ),
     "no_device": edited(lambda event, chance: {"device_id": chance.choice([None, ""])}),
-    # A clock that was reset: no reading can be younger than its arrival.
+    # A clock that was reset: a reading cannot be newer than its arrival.
     "clock": edited(lambda event, chance: {"ts": "2031" + event["ts"][4:]}),
 }
 

@@ -1,4 +1,4 @@
-"""The learner's functions as bytes that another process can take over."""
+"""The learner's functions as bytes for another process."""
 
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
@@ -7,10 +7,10 @@ from lab_env.errors import LabError
 
 
 def pack(**functions: Callable) -> bytes:
-    """Functions of a notebook, by name, with everything of the notebook that they use.
+    """Pickle functions of a notebook, by name, with all the notebook's values that they use.
 
     Raises:
-        LabError: one of them is no function, or uses something that belongs to this process.
+        LabError: one of them is not a function, or uses a value bound to this process.
     """
     from pyspark import cloudpickle
 
@@ -24,7 +24,7 @@ def pack(**functions: Callable) -> bytes:
             if _belongs_here(value):
                 raise LabError(
                     f"`{name}` uses `{used}` of this notebook ({type(value).__name__}), which "
-                    "cannot be sent along: the job runs in its own process, as it would at work.",
+                    "cannot be sent along: the job runs in its own process, as in production.",
                     "take the session, the topic and the folder from the function's arguments.",
                 )
     try:
@@ -37,7 +37,7 @@ def pack(**functions: Callable) -> bytes:
 
 
 def _globals_of(function: Callable, seen: set[int] | None = None) -> Iterator[tuple[str, object]]:
-    """The notebook's variables that a function uses, also through other functions of it."""
+    """Notebook variables that a function uses, directly or through its other functions."""
     seen = set() if seen is None else seen
     if not isinstance(function, FunctionType) or id(function) in seen:
         return
@@ -58,7 +58,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _belongs_here(value: object) -> bool:
-    """Whether a value is bound to this process: a session, a DataFrame, the lesson's handle."""
+    """True if a value is bound to this process: a session, a DataFrame, the lesson's handle."""
     module = type(value).__module__
     return type(value).__name__ in ("SparkSession", "SparkContext", "DataFrame", "Lab") and (
         module.startswith(("pyspark", "lab_env"))

@@ -1,4 +1,4 @@
-"""Compares what a learner's answers say with the oracle, and names the mistake in one sentence."""
+"""Compare the learner's answers with the oracle, and explain the mistake in one sentence."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,22 +14,21 @@ from lab_env.course.answers import Unreadable, as_number, as_rows, plain
 
 TIMES = ("ts", "started", "ended", "window_start")
 NUMBERS = ("celsius", "mean", "amount", "exposure", "views", "partition", "offset")
-UNREAD = 0.9  # of a delivery's newest versions missing: it was not read at all
+UNREAD = 0.9  # share of missing newest versions above which a delivery counts as unread
 AT_LEAST = 5
-KEEPS_ALL = 0.97  # of the messages are rows: the table keeps each one
+KEEPS_ALL = 0.97  # share of messages with a row above which the table keeps every message
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What was delivered so far.
+    """Messages delivered so far.
 
     Args:
-        variant: whose rules hold.
         story: its messages.
         deliveries: those that were sent.
-        places: partition and offset of each acknowledged message, by its send id.
+        places: topic partition and offset of each acknowledged message, by its send id.
     """
 
     variant: Variant
@@ -39,12 +38,12 @@ class Delivered:
 
     @property
     def events(self) -> list[Event]:
-        """The valid events, each as often as it was sent."""
+        """Valid events, repeated when they were resent."""
         return self.story.events(self.deliveries)
 
     @property
     def malformed(self) -> dict[tuple[int, int], str]:
-        """The text of each malformed message, by its place."""
+        """Text of each malformed message, by its place."""
         return {
             self.places[sent.send.send_id]: sent.send.value.decode(errors="replace")
             for sent in self.story.messages(self.deliveries)
@@ -52,7 +51,7 @@ class Delivered:
         }
 
     def first_place(self, event_id: str) -> tuple[str, tuple[int, int]]:
-        """Delivery and place of the first message of an event."""
+        """Delivery and place of an event's first message."""
         for name in self.deliveries:
             for sent in self.story.deliveries[name]:
                 if sent.event is not None and sent.event["event_id"] == event_id:
@@ -60,16 +59,16 @@ class Delivered:
         raise KeyError(event_id)
 
     def describe(self, key: Iterable) -> str:
-        """A row's key in the words of the example: `D-07 at 2026-11-16T22:31:07Z`."""
+        """Describe a row's key as in the examples: `D-07 at 2026-11-16T22:31:07Z`."""
         return " at ".join(map(str, key))
 
 
 def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
-    """What is wrong with the rows of the newest versions, in one or two sentences; empty if right.
+    """Describe the error in the rows of the newest versions; empty if they are right.
 
     Args:
         found: the learner's answer.
-        delivered: what it is held against.
+        delivered: the basis of the right answer.
     """
     variant, answer = delivered.variant, delivered.variant.rows
     rows = readable(found, answer)
@@ -81,14 +80,14 @@ def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
         shown.setdefault(_key(answer, row), []).append(row)
 
     if not rows:
-        return f"`{name}` is empty, and {len(winners):,} rows are expected."
+        return f"`{name}` is empty, but should have {len(winners):,} rows."
     if unread := _unread(winners, shown, delivered):
         return unread
     doubled = {key: found for key, found in shown.items() if len(found) > 1}
     if len(doubled) >= AT_LEAST and len(rows) >= KEEPS_ALL * len(_messages_of_rows(delivered)):
         return (
-            f"`{name}` has {len(rows):,} rows for {len(shown):,} keys: each message has become a "
-            "row, also a resend. Which operation replaces the row of a known key?"
+            f"`{name}` has {len(rows):,} rows for {len(shown):,} keys: every message became a "
+            "row, resends included. Which operation replaces the row of a known key?"
         )
     if doubled:
         key, both = next(iter(sorted(doubled.items())))
@@ -107,9 +106,9 @@ def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
             if any(e["event_id"] == ghosts[0]["event_id"] for e in delivered.story.events([name]))
         )
         return (
-            f"{_many(ghosts, 'row')} of `{name}` {_are(ghosts)} of {', '.join(who)}, who is "
-            f"forgotten for good. For example event {ghosts[0]['event_id']}, which was in the "
-            f"delivery {delivery!r}: what arrives later must not bring anything back."
+            f"{_many(ghosts, 'row')} of `{name}` {_are(ghosts)} of {', '.join(who)}, who must be "
+            f"forgotten for good. For example event {ghosts[0]['event_id']}, from the delivery "
+            f"{delivery!r}: later messages must not restore deleted rows."
         )
     strangers = [key for key in shown if key not in winners]
     if strangers:
@@ -147,7 +146,7 @@ def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
 
 
 def problem_with_dead_letters(found: pd.DataFrame, delivered: Delivered) -> str:
-    """What is wrong with the dead letters; empty if they are right."""
+    """Describe the error in the dead letters; empty if they are right."""
     places = [(int(row["partition"]), int(row["offset"])) for row in readable(found, DEAD)]
     malformed = delivered.malformed
     if missing := sorted(set(malformed) - set(places)):
@@ -170,18 +169,18 @@ def problem_with_dead_letters(found: pd.DataFrame, delivered: Delivered) -> str:
     if twice := sorted(place for place, times in Counter(places).items() if times > 1):
         return (
             f"{_many(twice, 'dead letter')} {_are(twice)} there twice, for example partition "
-            f"{twice[0][0]}, offset {twice[0][1]:,}. A batch that was killed is done again."
+            f"{twice[0][0]}, offset {twice[0][1]:,}. A batch that was killed is replayed."
         )
     return ""
 
 
 def problem_with_answer(found: pd.DataFrame, answer: Answer, right: pd.DataFrame) -> str:
-    """What is wrong with the answer to a question; empty if it is right.
+    """Describe the error in the answer to a question; empty if it is right.
 
     Args:
         found: the learner's answer.
         answer: its form.
-        right: the oracle's.
+        right: the oracle's answer.
     """
     rows = readable(found, answer)
     wanted = {_key(answer, row): row for row in right.to_dict("records")}
@@ -193,11 +192,11 @@ def problem_with_answer(found: pd.DataFrame, answer: Answer, right: pd.DataFrame
     if missing := [key for key in wanted if key not in shown]:
         return (
             f"{_many(missing, 'row')} of `{answer.name}` {_are(missing)} missing, for example "
-            f"{_example(answer, wanted[missing[0]])}; {len(wanted):,} are expected."
+            f"{_example(answer, wanted[missing[0]])}; it should have {len(wanted):,}."
         )
     if strangers := [key for key in shown if key not in wanted]:
         return (
-            f"`{answer.name}` has {len(shown):,} rows and {len(wanted):,} are expected. It should "
+            f"`{answer.name}` has {len(shown):,} rows but should have {len(wanted):,}. It should "
             f"not have {_example(answer, shown[strangers[0]])}."
         )
     wrong = {k: w for k, row in wanted.items() if (w := _wrong_value(shown[k], row, answer))}
@@ -211,10 +210,10 @@ def problem_with_answer(found: pd.DataFrame, answer: Answer, right: pd.DataFrame
 
 
 def readable(found: pd.DataFrame, answer: Answer) -> list[Row]:
-    """The rows of an answer with plain values: times in microseconds, numbers as Decimal.
+    """Rows of an answer with plain values: times in microseconds, numbers as Decimal.
 
     Raises:
-        Unreadable: a column is missing, or a value has another form.
+        Unreadable: a column is missing, or a value has the wrong type.
     """
     missing = [name for name in answer.columns if name not in found.columns]
     if missing:
@@ -240,18 +239,18 @@ def _plain(answer: Answer, name: str, value: Any) -> Any:
         try:
             return as_number(value)
         except Unreadable:
-            raise Unreadable(f"`{answer.name}`: {name} is {value!r}, no number.") from None
+            raise Unreadable(f"`{answer.name}`: {name} is {value!r}, not a number.") from None
     return str(value)
 
 
 def _micros(answer: Answer, name: str, value: Any) -> int:
-    """A time in microseconds since 1970; without a zone it is in UTC."""
+    """Microseconds since 1970; a time without a zone is UTC."""
     try:
         time = datetime.fromisoformat(value) if isinstance(value, str) else value
         time = time.replace(tzinfo=time.tzinfo or UTC)
         return round(time.timestamp() * 1_000_000)
     except (ValueError, TypeError, AttributeError):
-        raise Unreadable(f"`{answer.name}`: {name} is {value!r}, no time.") from None
+        raise Unreadable(f"`{answer.name}`: {name} is {value!r}, not a time.") from None
 
 
 def _key(answer: Answer, row: Row) -> tuple:
@@ -277,7 +276,7 @@ def _example(answer: Answer, row: Row) -> str:
 
 
 def _wrong_value(shown: Row, right: Row, answer: Answer) -> str:
-    """The first column that differs, with both values; empty if none does."""
+    """First column that differs, with both values; empty if none does."""
     for name in answer.values:
         mine, wanted = shown[name], _comparable(name, right[name])
         if name in NUMBERS:
@@ -285,7 +284,7 @@ def _wrong_value(shown: Row, right: Row, answer: Answer) -> str:
             if abs(mine - wanted) <= Decimal(str(answer.tolerance)):
                 continue
             cents = answer.tolerance == 0 and mine.quantize(wanted) == wanted
-            note = ", which is not exact: a DOUBLE is no type for money" if cents else ""
+            note = ", which is not exact: do not use DOUBLE for money" if cents else ""
             return f"{name} is {_number(mine)}{note}, expected {_number(wanted)}"
         if mine != wanted:
             return f"{name} is {_spelt(name, mine)}, expected {_spelt(name, wanted)}"
@@ -297,7 +296,7 @@ def _number(value: Decimal) -> str:
 
 
 def _unread(winners: dict, shown: dict, delivered: Delivered) -> str:
-    """Whether the newest versions of a whole delivery are missing, as if nobody had read it."""
+    """Describe whole deliveries whose newest versions are missing, as if never read."""
     first_in = {}
     for name in delivered.deliveries:
         for sent in delivered.story.deliveries[name]:
@@ -320,8 +319,8 @@ def _unread(winners: dict, shown: dict, delivered: Delivered) -> str:
     when = "after the kill " if set(lost) <= {*CRASHES} else ""
     return (
         f"{len(messages):,} messages {when}were never read ({', '.join(map(repr, lost))}): "
-        f"partition {partition}, offsets {offsets[0]:,} to {offsets[-1]:,}, and what is in the "
-        "others. Where does a new run begin?"
+        f"partition {partition}, offsets {offsets[0]:,} to {offsets[-1]:,}, and those in the "
+        "other partitions. Where does a new run begin?"
     )
 
 

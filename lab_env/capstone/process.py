@@ -1,4 +1,4 @@
-"""The process of the learner's job: started, called, watched and killed from here."""
+"""The process of the learner's job: start, call, watch and kill it."""
 
 import atexit
 import contextlib
@@ -31,12 +31,12 @@ from lab_env.settings import Endpoints
 
 LOG = "capstone"
 POLL_S = 0.02  # between two listings of the store
-SETTLED_S = 0.3  # a frozen process may have a request on its way
+SETTLED_S = 0.3  # a frozen process may still have a request in flight
 DATA_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 class JobFailed(Exception):
-    """The learner's job raised, ended or took too long; the text says what and where."""
+    """The learner's job raised, ended or took too long; the text says where."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PendingWrite:
         table: path of its table.
         requested: its instant.
         action: commit or deltacommit.
-        data: data files of the instant in the store.
+        data: number of the instant's data files in the store.
     """
 
     table: str
@@ -57,12 +57,11 @@ class PendingWrite:
 
 
 class JobProcess:
-    """A process with a Spark session of its own that runs `build` and `answers`.
+    """A process with its own Spark session that runs `build` and `answers`.
 
     Args:
-        endpoints: where the services are.
-        namespace: of the lesson, whose reset ends it, too.
-        seconds: how long one call may take.
+        namespace: of the lesson, whose reset also ends the process.
+        seconds: timeout of one call.
     """
 
     def __init__(self, endpoints: Endpoints, namespace: str, seconds: float = 900):
@@ -86,16 +85,16 @@ class JobProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process and its JVM run."""
+        """True if the process and its JVM run."""
         return self._process.poll() is None and (not self._ready or self.jvm is not None)
 
     @property
     def jvm(self) -> psutil.Process | None:
-        """Its JVM; None without one."""
+        """JVM of the process; None without one."""
         return jvm_below(self._process.pid)
 
     def cpu_seconds(self) -> float:
-        """Processor seconds of the process and its JVM, so far or until it was killed."""
+        """Processor seconds of the process and its JVM so far."""
         if self._process.poll() is None:
             self._spent = 0.0
             for process in process_tree(self._process.pid):
@@ -104,7 +103,7 @@ class JobProcess:
         return self._spent
 
     def call(self, task: str, **arguments) -> dict:
-        """Have the process do a task; returns its reply.
+        """Run a task in the process; return its reply.
 
         Raises:
             JobFailed: the job raised, ended or took too long.
@@ -113,13 +112,13 @@ class JobProcess:
         return self.finish()
 
     def load(self, job: bytes) -> None:
-        """Hand over the functions of `job.pack`; those of an earlier job are forgotten."""
+        """Hand over the functions of `job.pack`; earlier ones are forgotten."""
         path = Path(self._folder.name) / "job"
         path.write_bytes(job)
         self.call("load", job=str(path))
 
     def fetch(self, task: str, **arguments) -> Any:
-        """Have the process do a task that puts its result, such as tables, into a file.
+        """Run a task in the process that returns its result, such as tables, in a file.
 
         Raises:
             JobFailed: the job raised, ended or took too long.
@@ -141,7 +140,7 @@ class JobProcess:
             raise self._ended() from None
 
     def finish(self) -> dict:
-        """Wait for the task that was started last; returns its reply.
+        """Wait for the last task started; return its reply.
 
         Raises:
             JobFailed: the job raised, ended or took too long.
@@ -153,19 +152,19 @@ class JobProcess:
 
     @property
     def done(self) -> bool:
-        """Whether the task that was started last has replied, or the process has ended."""
+        """True if the last task started has replied, or the process has ended."""
         return not self._replies.empty()
 
     def kill_in_mid_write(self, base: str, table: str = "", data: int = 0) -> PendingWrite | None:
-        """Kill the process while it runs a task, when a write is requested and not complete.
+        """Kill the process during a task, when a write is requested and not complete.
 
         Args:
             base: folder of the job's tables.
-            table: path of the table whose write counts; any without it.
-            data: how many data files of the write have to be in the store by then, at least.
+            table: path of the table to watch; by default any.
+            data: minimum number of the write's data files in the store.
 
         Returns:
-            The write; None if the task came to its end without such a moment.
+            The write; None if the task ended without such a moment.
         """
         known = {write.requested for write in pending_writes(self.endpoints, base, set())}
         known |= completed_writes(self.endpoints, base)
@@ -187,7 +186,7 @@ class JobProcess:
         return None
 
     def kill(self) -> None:
-        """Kill it with its JVM (SIGKILL), and wait until both are gone."""
+        """Kill the process and its JVM (SIGKILL), and wait until both are gone."""
         self.cpu_seconds()
         if self._process.poll() is None:
             kill_processes(process_tree(self._process.pid))
@@ -212,7 +211,7 @@ class JobProcess:
             line = self._replies.get(timeout=seconds)
         except queue.Empty:
             self.kill()
-            raise JobFailed(f"It did not come to an end within {seconds:.0f} s.") from None
+            raise JobFailed(f"It did not end within {seconds:.0f} s.") from None
         if not line:
             raise self._ended()
         return json.loads(line)
@@ -227,12 +226,11 @@ class JobProcess:
 
 
 def pending_writes(endpoints: Endpoints, base: str, known: set[str]) -> list[PendingWrite]:
-    """The writes to tables below a folder that are requested and not complete, the oldest first.
+    """Writes to tables below a folder that are requested and not complete, oldest first.
 
     Args:
-        endpoints: where the store is.
         base: the folder.
-        known: requested times that do not count.
+        known: requested times to ignore.
     """
     keys = [found.key for found in store.list_objects(endpoints, store.key_of(base) + "/")]
     begun: dict[tuple[str, str], str] = {}
@@ -257,14 +255,14 @@ def pending_writes(endpoints: Endpoints, base: str, known: set[str]) -> list[Pen
 
 
 def completed_writes(endpoints: Endpoints, base: str) -> set[str]:
-    """The requested times of all complete writes to tables below a folder."""
+    """Requested times of all complete writes to tables below a folder."""
     keys = (found.key for found in store.list_objects(endpoints, store.key_of(base) + "/"))
     instants = (parse_timeline_key(key) for key in keys)
     return {instant.requested for instant in instants if instant and instant.completed}
 
 
 def tables_below(endpoints: Endpoints, base: str) -> list[str]:
-    """The paths of all Hudi tables below a folder, without their metadata tables."""
+    """Paths of all Hudi tables below a folder, without their metadata tables."""
     mark = "/.hoodie/hoodie.properties"
     keys = (found.key for found in store.list_objects(endpoints, store.key_of(base) + "/"))
     return sorted(
@@ -275,7 +273,7 @@ def tables_below(endpoints: Endpoints, base: str) -> list[str]:
 
 
 def largest_table(endpoints: Endpoints, base: str) -> str:
-    """The path of the Hudi table below a folder with the most bytes of data."""
+    """Path of the Hudi table below a folder with the most bytes of data."""
     sizes = dict.fromkeys(tables_below(endpoints, base), 0)
     for found in store.list_objects(endpoints, store.key_of(base) + "/"):
         if "/.hoodie/" not in found.key:
@@ -286,7 +284,7 @@ def largest_table(endpoints: Endpoints, base: str) -> str:
 
 
 def describe_failure(reply: dict) -> str:
-    """A failure in one or two sentences, with the line of the learner's own code."""
+    """Describe a failure in one or two sentences, with the line of the learner's own code."""
     if reply["readable"]:
         return reply["why"]
     text = f"{reply['error']}: {reply['why']}".rstrip(".")
@@ -303,7 +301,7 @@ def _last_line(log: Path) -> str:
 
 
 def check_services(endpoints: Endpoints) -> None:
-    """Refuse to begin an exam when the object store does not answer.
+    """Fail unless the object store answers.
 
     Raises:
         LabError: it does not.

@@ -1,7 +1,7 @@
-"""What the three variants share: a story of events in six deliveries, and how events get malformed.
+"""Common parts of the three variants: a story of events in six deliveries, some malformed.
 
-A story depends on its seed alone. An event that is late or sent again comes in a later delivery
-than its neighbours; the truth does not depend on the order in which messages arrive.
+A story depends on its seed alone. A late or resent event comes in a later delivery than its
+neighbours; the right answers do not depend on the order of arrival.
 """
 
 import json
@@ -21,7 +21,7 @@ CRASHES = ("crash 1", "crash 2", "crash 3")
 DELIVERIES = (FIRST, *CRASHES, LATE, VERSION_2)
 MALFORMED = 0.02  # of the messages
 RESENT = 0.03
-HELD_BACK_FORGOTTEN = 2  # events of each forgotten one that arrive afterwards
+HELD_BACK_FORGOTTEN = 2  # late events per deleted owner
 
 Event = dict[str, Any]
 
@@ -31,7 +31,7 @@ class Sent:
     """One message of a story.
 
     Args:
-        send: what the sender hands to Kafka.
+        send: passed to Kafka.
         event: the valid event in it; None if it is malformed.
     """
 
@@ -44,11 +44,11 @@ class Answer:
     """One question to the learner's tables, and the form of its answer.
 
     Args:
-        name: under which `answers` returns it.
+        name: its key in the result of `answers`.
         asks: the question, a sentence.
         keys: columns that identify a row.
         values: the other columns.
-        tolerance: how far a number may be off; 0 for exact ones, such as money.
+        tolerance: allowed error of a number; 0 for exact ones, such as money.
     """
 
     name: str
@@ -59,13 +59,13 @@ class Answer:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns."""
+        """Names of all columns."""
         return self.keys + self.values
 
 
 DEAD_LETTERS = Answer(
     "dead_letters",
-    "Which messages are malformed? Each one once, by its place in the topic.",
+    "Which messages are malformed? List each one once, by its place in the topic.",
     ("partition", "offset"),
     (),
 )
@@ -77,8 +77,7 @@ class Story:
 
     Args:
         variant: its name.
-        seed: they depend on it alone.
-        deliveries: the messages of each delivery, in the order of sending.
+        deliveries: messages of each delivery, in the order of sending.
     """
 
     variant: str
@@ -86,11 +85,11 @@ class Story:
     deliveries: Mapping[str, list[Sent]]
 
     def messages(self, deliveries: Iterable[str] = DELIVERIES) -> list[Sent]:
-        """The messages of some deliveries."""
+        """Messages of some deliveries."""
         return [sent for name in deliveries for sent in self.deliveries[name]]
 
     def events(self, deliveries: Iterable[str] = DELIVERIES) -> list[Event]:
-        """The valid events of some deliveries, each as often as it is sent."""
+        """Valid events of some deliveries, repeated when they are resent."""
         return [sent.event for sent in self.messages(deliveries) if sent.event is not None]
 
 
@@ -99,53 +98,53 @@ class Variant(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    entity: ClassVar[str]  # the column of what can be forgotten
+    entity: ClassVar[str]  # the column with the owner whose data can be deleted
     forget_op: ClassVar[str]
-    rows: ClassVar[Answer]  # one row per key, in its newest version, with the `event_id` it shows
+    rows: ClassVar[Answer]  # one row per key, in its newest version, with its `event_id`
     questions: ClassVar[tuple[Answer, ...]]
-    most_files: ClassVar[int]  # that a snapshot query may open in the end
-    wish: ClassVar[str]  # what somebody wants, for the learner
-    fields: ClassVar[dict[str, str]]  # of an event, each with what it means
-    valid: ClassVar[tuple[str, ...]]  # rules; what breaks one is malformed
-    changes: ClassVar[str]  # what version 2 of the app does otherwise
+    most_files: ClassVar[int]  # that a snapshot query may open at the end
+    wish: ClassVar[str]  # the requirements, for the learner
+    fields: ClassVar[dict[str, str]]  # fields of an event with their meaning
+    valid: ClassVar[tuple[str, ...]]  # a message that breaks one of these rules is malformed
+    changes: ClassVar[str]  # changes in version 2 of the app
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """All that `answers` has to return."""
+        """All results that `answers` must return."""
         return (self.rows, *self.questions, DEAD_LETTERS)
 
     @abstractmethod
     def story(self, seed: int) -> Story:
-        """The messages of a seed."""
+        """Messages of a seed."""
 
     @abstractmethod
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
-        """The newest version of each key, without what is forgotten."""
+        """Newest version of each key, without deleted owners."""
 
     @abstractmethod
     def row(self, event: Event) -> dict[str, Any]:
-        """What the answer `rows` says of a winning event."""
+        """Row of the answer `rows` for a winning event."""
 
     @abstractmethod
     def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
-        """The right answer to one of the `questions`."""
+        """Right answer to one of the `questions`."""
 
     def key_of(self, event: Event) -> tuple:
-        """The key of the row that an event changes."""
+        """Key of the row that an event changes."""
         return tuple(event[name] for name in self.rows.keys)
 
     def forgotten(self, events: Iterable[Event]) -> set[str]:
-        """Who is forgotten, for good: an event that arrives later brings nothing back."""
+        """Owners deleted for good: a later event restores nothing."""
         return {event[self.entity] for event in events if event["op"] == self.forget_op}
 
     def kept(self, events: Iterable[Event]) -> list[Event]:
-        """The events of those who are not forgotten."""
+        """Events of owners that are not deleted."""
         events = list(events)
         gone = self.forgotten(events)
         return [event for event in events if event[self.entity] not in gone]
 
     def highest(self, field: str, events: Iterable[Event]) -> dict[tuple, Event]:
-        """Of each key the event whose field is highest, without what is forgotten."""
+        """Event with the highest value of a field for each key, without deleted owners."""
         best: dict[tuple, Event] = {}
         for event in self.kept(events):
             key = self.key_of(event)
@@ -154,10 +153,10 @@ class Variant(ABC):
         return best
 
     def oracle(self, events: Iterable[Event]) -> dict[str, pd.DataFrame]:
-        """The right answers, except the dead letters.
+        """Right answers, except the dead letters.
 
         Args:
-            events: all valid ones that were delivered, in any order and as often as they were sent.
+            events: all valid events delivered, in any order, resends included.
         """
         events = list(events)
         rows = [self.row(event) for event in self.winners(events).values()]
@@ -170,11 +169,10 @@ class Plot:
     """Collects the events of a story, and makes its messages.
 
     Args:
-        variant: what is told.
-        seed: of all chance in it.
-        encode: an event as the app sends it, in the version of its delivery.
+        seed: of all random choices.
+        encode: encodes an event for the version of its delivery.
         key: Kafka key of an event.
-        spoil: ways to malform an event that only this variant has, by name.
+        spoil: additional ways to malform an event, by name.
     """
 
     variant: Variant
@@ -189,7 +187,7 @@ class Plot:
         self._count = 0
 
     def event_id(self) -> str:
-        """A new event's id."""
+        """Make a new event id."""
         self._count += 1
         return f"{self.variant.name[0]}{self.seed % 10_000}-{self._count:05d}"
 
@@ -198,7 +196,7 @@ class Plot:
         self._planned[delivery].append(event)
 
     def story(self) -> Story:
-        """The messages: the events in the order of their arrival, some sent again, some malformed.
+        """Make the messages: events in the order of arrival, some resent, some malformed.
 
         In the late delivery the oldest come last: there an older version follows a newer one.
         """
@@ -208,7 +206,7 @@ class Plot:
         for name, events in self._planned.items():
             events = sorted(events, key=lambda event: event["received_at"], reverse=name == LATE)
             messages = [(event, name, "late" if name == LATE else "event") for event in events]
-            # In the late delivery the app sends again what it has sent at the very beginning.
+            # In the late delivery the app resends some of its first events.
             pool = earlier if name == LATE and earlier else [(event, name) for event in events]
             again = max(1, round(len(events) * RESENT * (3 if name == LATE else 1)))
             for event, version in self.chance.sample(pool, min(again, len(pool))):
@@ -220,7 +218,7 @@ class Plot:
         return Story(self.variant.name, self.seed, deliveries)
 
     def _hold_back_forgotten(self) -> None:
-        """Let something of each forgotten one arrive late, after it was forgotten."""
+        """Let one event of each deleted owner arrive after the deletion."""
         first, late = self._planned[FIRST], self._planned[LATE]
         for gone in sorted(self.variant.forgotten(e for es in self._planned.values() for e in es)):
             own = [
@@ -280,7 +278,7 @@ def _edited(**changes: object) -> Callable[[bytes, Random], bytes]:
     return lambda value, chance: json.dumps(json.loads(value) | changes).encode()
 
 
-# Ways to malform any event: its bytes to other bytes.
+# Ways to malform any event: from its bytes to other bytes.
 SPOIL: dict[str, Callable[[bytes, Random], bytes]] = {
     "not_json": lambda value, chance: b"gateway error 502: " + value[2:20],
     "empty": lambda value, chance: b"",
@@ -292,52 +290,52 @@ SPOIL: dict[str, Callable[[bytes, Random], bytes]] = {
 
 
 def edited(changes: Callable[[Event, Random], Event]) -> Callable[[Event, Random], bytes]:
-    """A way to malform an event: some of its fields get other values."""
+    """Make a function that malforms an event by changing some fields."""
     return lambda event, chance: json.dumps(event | changes(event, chance)).encode()
 
 
 def schedule(*until: datetime) -> dict[str, datetime]:
-    """Until when each delivery before version 2 takes what arrives; the late one is the last."""
+    """End of arrivals for each delivery before version 2; the late one is the last."""
     return dict(zip((FIRST, *CRASHES, LATE), until, strict=True))
 
 
 def delivery_of(arrival: datetime, until: Mapping[str, datetime]) -> str:
-    """The delivery that brings what arrives at a time."""
+    """Delivery for an arrival time."""
     return next((name for name, end in until.items() if arrival < end), VERSION_2)
 
 
 def late_arrival(chance: Random, until: Mapping[str, datetime], span: timedelta) -> datetime:
-    """When something arrives that was held back: after the last crash, within a span."""
+    """Arrival time of a held-back event: after the last crash, within a span."""
     begin = until[CRASHES[-1]]
     return between(chance, begin, begin + span)
 
 
 def departures(until: Mapping[str, datetime], early: str, late: str) -> dict[str, datetime]:
-    """When those who are forgotten ask for it: at the end of the first and of the late delivery."""
+    """Times of the deletion requests: at the end of the first and of the late delivery."""
     minute = timedelta(minutes=1)
     return {early: until[FIRST] - minute, late: until[LATE] - minute}
 
 
 def at(day: int, hour: int, minute: int = 0, second: int = 0) -> datetime:
-    """A time in November 2026, UTC."""
+    """Time in November 2026, UTC."""
     return datetime(2026, 11, day, hour, minute, second, tzinfo=UTC)
 
 
 def text(time: datetime) -> str:
-    """A time as the events have it: `2026-11-16T22:31:07Z`."""
+    """Format a time as in the events: `2026-11-16T22:31:07Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse(time: str) -> datetime:
-    """The time of a text."""
+    """Parse the result of `text`."""
     return datetime.fromisoformat(time)
 
 
 def micros(time: str) -> int:
-    """A time in microseconds since 1970."""
+    """Microseconds since 1970."""
     return round(parse(time).timestamp() * 1_000_000)
 
 
 def between(chance: Random, begin: datetime, end: datetime) -> datetime:
-    """A time at random, to the second."""
+    """Random time, to the second."""
     return begin + timedelta(seconds=chance.randrange(max(1, int((end - begin).total_seconds()))))

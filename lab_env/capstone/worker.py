@@ -1,7 +1,7 @@
 """The process in which the learner's job runs: `python -m lab_env.capstone.worker`.
 
-Each line of input is a task as a JSON object, each line of output its reply. What the job and its
-JVM print goes to the log. The process may be killed at any time; that is what it is for.
+Each line of input is a task as a JSON object, each line of output its reply. The output of the job
+and its JVM goes to the log. The process may be killed at any time; it exists for that.
 """
 
 import pickle
@@ -20,7 +20,7 @@ from lab_env.pipeline.failure import why_failed
 from lab_env.pipeline.session import SHORT_LIFE, session_of_environment
 from lab_env.processes.tasks import serve
 
-POLL_S, IDLE_POLLS = 2.0, 10  # a stream that is found waiting so many times in a row never ends
+POLL_S, IDLE_POLLS = 2.0, 10  # a stream that is seen waiting this many times in a row never ends
 KAFKA = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT"
@@ -29,10 +29,10 @@ OWN = str(Path(__file__).parents[1])
 
 
 class JobWorker:
-    """The tasks; each method is one, and returns its reply.
+    """Serves the tasks; each method is one, and returns its reply.
 
     Args:
-        spark: the session that the job gets.
+        spark: session for the job.
     """
 
     def __init__(self, spark: SparkSession):
@@ -40,9 +40,9 @@ class JobWorker:
         self.functions: dict[str, Callable] = {}
 
     def load(self, job: str) -> dict:
-        """Take over the functions in a file of `job.pack`; forget what an earlier job left.
+        """Load the functions in a file of `job.pack`; forget those of an earlier job.
 
-        A table's name outlives the job that made it, and would point to the other one's folder.
+        Table names outlive the job that made them, and would point to its old folder.
         """
         if self.functions:
             # Not `catalog.listTables`: without generated code it cannot decode a view (Spark 3.5.7)
@@ -54,11 +54,10 @@ class JobWorker:
         return {}
 
     def split(self, messages: list, target: str) -> dict:
-        """Call `split` on messages of Kafka; put its two tables into a file.
+        """Call `split` on Kafka messages; write its two tables into a file.
 
         Args:
             messages: value in Base64, partition and offset of each.
-            target: the file.
         """
         rows = [
             (None, bytearray(b64decode(value)), "hidden", partition, offset, None, 0)
@@ -67,7 +66,7 @@ class JobWorker:
         parts = self.functions["split"](self.spark.createDataFrame(rows, KAFKA))
         if not isinstance(parts, tuple | list) or len(parts) != 2:
             raise Unreadable(
-                "`split` has to return two DataFrames: the valid events and the dead letters."
+                "`split` must return two DataFrames: the valid events and the dead letters."
             )
         Path(target).write_bytes(pickle.dumps([as_frame(part) for part in parts]))
         return {}
@@ -88,13 +87,13 @@ class JobWorker:
             watch.join()
         if endless:
             raise Unreadable(
-                "`build` did not return: a stream waits for messages that nobody sends. "
-                "With `trigger(availableNow=True)` it stops when it has read what is there."
+                "`build` did not return: a stream waits for messages that nobody sends. With "
+                "`trigger(availableNow=True)` it stops once it has read everything available."
             )
         return {}
 
     def answer(self, base: str, names: list[str], target: str) -> dict:
-        """Call `answers`, and put some of its tables into a file."""
+        """Call `answers`, and write some of its tables into a file."""
         given = self.functions["answers"](self.spark, base)
         if not isinstance(given, Mapping):
             raise Unreadable(f"`answers` returns a {type(given).__name__}, not a dictionary.")
@@ -107,11 +106,11 @@ class JobWorker:
         return {}
 
     def count(self, tables: list[str]) -> dict:
-        """The rows of each Hudi table."""
+        """Count the rows of each Hudi table."""
         return {"rows": {t: self.spark.read.format("hudi").load(t).count() for t in tables}}
 
     def scan(self, tables: list[str], ids: list[str]) -> dict:
-        """How many rows of each Hudi table hold one of the ids, in any column of text."""
+        """Count the rows of each Hudi table that contain one of the ids, in any text column."""
         found = {}
         for table in tables:
             rows = self.spark.read.format("hudi").load(table)
@@ -127,13 +126,13 @@ class JobWorker:
         return {"found": found}
 
     def count_as_of(self, table: str, instant: str) -> dict:
-        """The rows of a Hudi table as of an instant."""
+        """Count the rows of a Hudi table as of an instant."""
         reader = self.spark.read.format("hudi").option("as.of.instant", instant)
         return {"rows": reader.load(table).count()}
 
 
 def _stop_endless(spark: SparkSession, done: threading.Event, endless: list) -> None:
-    """Until `done`: stop each stream that does nothing but wait, and note it in `endless`."""
+    """Until `done`, stop each stream that only waits, and note it in `endless`."""
     idle: dict[str, int] = {}
     while not done.wait(POLL_S):
         for query in spark.streams.active:
@@ -145,7 +144,7 @@ def _stop_endless(spark: SparkSession, done: threading.Event, endless: list) -> 
 
 
 def failure(error: Exception) -> dict:
-    """What a task raised: its kind, why, and the lines of the learner's own code."""
+    """Describe a task's error: type, message, and the lines of the learner's own code."""
     why = str(error) if isinstance(error, Unreadable) else why_failed(error)
     frames = [
         (frame.filename, frame.lineno, frame.name)
@@ -157,7 +156,7 @@ def failure(error: Exception) -> dict:
 
 
 def main() -> None:
-    """Do the tasks until the input ends."""
+    """Serve tasks until stdin closes."""
     worker = serve(lambda: JobWorker(session_of_environment("capstone", SHORT_LIFE)), failure)
     worker.spark.stop()
 

@@ -1,7 +1,7 @@
-"""The course on AWS: one CloudFormation template, its settings, its price, and taking it apart.
+"""The course on AWS: one CloudFormation template, its settings, its price, and its removal.
 
-Nothing here makes a stack: `lake.yaml` is given to CloudFormation (docs/cloud.md). Nothing imports
-this room but the `lab` command, so the course never needs an account.
+Nothing here creates a stack: you give `lake.yaml` to CloudFormation (docs/cloud.md). Only the `lab`
+command imports this package, so the course never needs an account.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""What the stack costs: an afternoon, and a month in which nobody remembers it.
+"""Cost of the stack: an afternoon, and a forgotten month.
 
-Prices are those of `data/prices.csv`; every figure of docs/cloud.md comes from here. Free tiers,
-taxes and transfer to the internet are left out.
+Prices come from `data/prices.csv`; every figure in docs/cloud.md comes from here. Free tiers, taxes
+and transfer to the internet are left out.
 """
 
 from collections.abc import Sequence
@@ -33,16 +33,17 @@ STREAMS = ("none", "kinesis", "msk")
 
 AFTERNOON = 4.0  # hours
 MONTH = 730.0  # hours
-# What is sent in the afternoon. Afterwards nobody sends, so a forgotten stack only waits.
+# Sent in the afternoon. Afterwards nobody sends, so a forgotten stack is idle.
 EVENTS_PER_SECOND = 100
 GB_PER_EVENT = 1e-6
 PARTITIONS = 4
-READERS = 4  # queries of the writer, each of which reads the whole topic
+READERS = 4  # queries of the writer, each reads the whole topic
 COMMITS_PER_HOUR = 2 * 60  # two Hudi tables, a batch a minute
-REQUESTS_PER_COMMIT = 300  # 210 to 315 were counted for a small one
+REQUESTS_PER_COMMIT = 300  # a small table had 210 to 315
 STORED_GB = 5
 LOG_GB_PER_HOUR = 0.05
-# Of lake.yaml: interface endpoints in one zone, shards, disk of the host. Of job.py: the workers.
+# From lake.yaml: interface endpoints in one zone, shards, disk of the host. From job.py: the
+# workers.
 ENDPOINTS = 3
 SHARDS = 2
 DISK_GB = 40
@@ -55,7 +56,6 @@ class Line:
     """One line of a bill.
 
     Args:
-        part: what is paid for.
         usd: US dollars.
     """
 
@@ -66,17 +66,16 @@ class Line:
 def bill(
     hours: float, stream: str = "msk", host: bool = True, prices: dict[str, float] | None = None
 ) -> list[Line]:
-    """What the stack costs from its making to its end.
+    """Cost of a stack over its lifetime.
 
     Args:
-        hours: how long it is there. All of it runs all the time; orders come in the first
-            afternoon only.
+        hours: lifetime. Everything runs all the time; orders come only in the first afternoon.
         stream: one of `STREAMS`.
         host: whether it has a notebook host.
-        prices: by item; by default they are read.
+        prices: by item; read from the file by default.
 
     Returns:
-        The lines, the dearest parts of the stack first.
+        The lines, the most expensive parts first.
     """
     price = read_prices(ITEMS) if prices is None else prices
     sending = min(hours, AFTERNOON)
@@ -101,7 +100,7 @@ def bill(
             )
         ],
     }
-    # Without a stream there is nothing for the writer to read.
+    # Without a stream the writer has nothing to read.
     writer = hours * (VCPUS * price["emr_vcpu"] + MEMORY_GB * price["emr_memory"])
     requests = sending * COMMITS_PER_HOUR * REQUESTS_PER_COMMIT / 1000 * price["put"]
     endpoints = ENDPOINTS + (stream == "kinesis")
@@ -121,24 +120,26 @@ def bill(
 
 
 def total(lines: Sequence[Line]) -> float:
-    """The sum of a bill, in US dollars."""
+    """Sum of a bill in US dollars."""
     return sum(line.usd for line in lines)
 
 
 def table(stream: str = "msk", host: bool = True) -> list[tuple[str, str, str]]:
-    """An afternoon beside a forgotten month: part and US dollars of each, the total last."""
+    """Costs of an afternoon and of a forgotten month: part and US dollars of each, the total
+    last.
+    """
     short, long = (bill(hours, stream, host) for hours in (AFTERNOON, MONTH))
     rows = [(a.part, _amount(a.usd), _amount(b.usd)) for a, b in zip(short, long, strict=True)]
     return [*rows, ("All of it", _amount(total(short)), _amount(total(long)))]
 
 
 def _amount(usd: float) -> str:
-    """An amount in dollars and cents; less than a cent is not nothing."""
+    """Format dollars and cents; less than a cent is not shown as nothing."""
     return "< 0.01" if 0 < usd < 0.005 else f"{usd:,.2f}"
 
 
 def markdown(stream: str = "msk", host: bool = True) -> str:
-    """The table for docs/cloud.md."""
+    """Table for docs/cloud.md."""
     head = [
         f"| US dollars | afternoon, {AFTERNOON:.0f} h | forgotten month, {MONTH:.0f} h |",
         "|---|---:|---:|",

@@ -1,8 +1,8 @@
 """The pipeline's writer as a streaming job of EMR Serverless; `lab cloud job` makes its request.
 
-The writer of the lab (`lab_env.pipeline.writer`) is a program of one machine: it builds its session
-from local jars and reports into local files. Here Spark comes from EMR, and the report is a line of
-JSON on standard output, which CloudWatch turns into a metric (BehindMetric of lake.yaml).
+The lab's writer (`lab_env.pipeline.writer`) runs on one machine: it builds its session from local
+jars and reports into local files. Here Spark comes from EMR, and each report is a line of JSON on
+standard output, which CloudWatch turns into a metric (BehindMetric in lake.yaml).
 """
 
 import argparse
@@ -20,7 +20,7 @@ from lab_env.settings import Endpoints, settings
 from lab_env.shop.kafka_client import spark_options
 
 POLL_SECONDS = 5.0
-# How to sign in to Kafka, as options of Spark's source.
+# Kafka sign-in, as options of Spark's source.
 SECURITY = {
     # The login module comes with aws-msk-iam-auth.
     "iam": {
@@ -39,14 +39,14 @@ def main(arguments: Sequence[str]) -> int:
     """Run the queries until the job is cancelled, or one of them fails or hangs.
 
     Returns:
-        Exit status 0, if the queries were stopped. Otherwise the JVM is halted with status 1, so
-        that EMR tries again: after a failure of Hudi's sink it may wait for itself for ever.
+        Exit status 0 if the queries were stopped. Otherwise the JVM is halted with status 1, so
+        that EMR retries: after a failure Hudi's sink may hang for ever.
     """
     job = _parse(arguments)
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName("lakehouse-writer").getOrCreate()
-    # No keys: the role of the job counts.
+    # No keys: the job's role is used.
     endpoints = Endpoints(
         job.endpoint,
         "",
@@ -82,10 +82,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _read_source(spark, endpoints: Endpoints, job: argparse.Namespace, base: str):
-    """The topic's or the stream's records, and the thread that watches the one or lands the other.
+    """Open the topic or the stream, with the thread that watches the topic or lands the stream.
 
     Raises:
-        LabError: it is another topic or stream than the one that was read so far.
+        LabError: the checkpoint belongs to another topic or stream.
     """
     if job.source == "kafka":
         security = SECURITY[job.security]
@@ -105,15 +105,15 @@ def _halt(spark, why: str) -> int:
 
 
 def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
-    """A line for each progress report that is new; an idle query reports, too.
+    """Yield a line for each new progress report, including idle ones.
 
     Args:
-        reports: those that Spark keeps, for each query the older first.
-        seen: by query the time of the newest report that has its line; changed here.
+        reports: kept by Spark, per query the older first.
+        seen: time of the newest reported line by query; changed here.
 
     Yields:
-        sink, batch, rows, seconds and, for Kafka, behind (messages that no batch has read, of the
-        partition where they are most, as Spark knows it; of landed files it knows nothing).
+        sink, batch, rows, seconds and, for Kafka, behind: Spark's count of unread messages in the
+        topic partition with the most of them. Landed files have no such count.
     """
     for report in reports:
         if report["timestamp"] > seen.get(report["name"], ""):
@@ -132,14 +132,13 @@ def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
 
 
 def _claim(endpoints: Endpoints, job: argparse.Namespace, base: str, sink: str) -> dict[str, str]:
-    """The options that bind a Hudi sink to its checkpoint and to the buckets of its table."""
+    """Options that bind a Hudi sink to its checkpoint and to the buckets of its table."""
     if sink not in sinks.HUDI_SINKS:
         return {}
     table, path = table_path(base, sink), checkpoint_path(base, sink)
     guard.drop_unmade(endpoints, table)
     guard.check_clock(endpoints, table, "")
-    identifier = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path)}
-    return guard.bucket_options(endpoints, table, job.cores) | identifier
+    return guard.claim_table(endpoints, table, path, job.cores)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -150,7 +149,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--source",
         choices=("kafka", "kinesis"),
         default="kafka",
-        help="kinesis: the stream called TOPIC at LAB_KINESIS_ENDPOINT, in LAB_S3_REGION",
+        help="kinesis: the stream TOPIC at LAB_KINESIS_ENDPOINT, in LAB_S3_REGION",
     )
     parser.add_argument("--brokers", default="", help="of Kafka")
     parser.add_argument("--security", choices=SECURITY, default="iam", help="of Kafka")
@@ -161,7 +160,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--stall",
         type=int,
         default=600,
-        help="seconds in which no task ends or moves anything, and no report comes",
+        help="restart after so many seconds without a finished task, moved data or a report",
     )
     return parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""The settings of the lab for a stack: its outputs, under the names that the code reads.
+"""Settings of the lab for a stack, read from its outputs.
 
 An output `LabS3Bucket` is the setting `LAB_S3_BUCKET`. CloudFormation allows no underscore in the
 name of an output.
@@ -15,12 +15,12 @@ PREFIX = "Lab"
 
 
 def setting_of(output: str) -> str:
-    """The field of `Settings` that an output is for, for example `s3_bucket` for `LabS3Bucket`."""
+    """Field of `Settings` for an output, for example `s3_bucket` for `LabS3Bucket`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", output.removeprefix(PREFIX)).lower()
 
 
 def settings_of(outputs: dict[str, str]) -> dict[str, str]:
-    """The settings among the outputs of a stack, by variable.
+    """Settings among a stack's outputs, by variable.
 
     Raises:
         LabError: an output is for a setting that this version of the lab does not have.
@@ -30,16 +30,16 @@ def settings_of(outputs: dict[str, str]) -> dict[str, str]:
     if unknown:
         names = ", ".join(f"LAB_{field.upper()}" for field in unknown)
         raise LabError(
-            f"The stack was made for another version of the lab, which has {names}.",
+            f"The stack belongs to another version of the lab, which has {names}.",
             "update the stack with this version's template: lab cloud template",
         )
     return {f"LAB_{field.upper()}": value for field, value in sorted(fields.items())}
 
 
 def shell_lines(stack: Stack) -> list[str]:
-    """The settings as lines for a shell: `eval "$(lab cloud env STACK)"`.
+    """Settings as lines for a shell: `eval "$(lab cloud env STACK)"`.
 
-    The keys of another store must not win over the machine's own role, so they are unset.
+    Keys of another store must not override the machine's own role, so they are unset.
     """
     found = settings_of(stack.outputs)
     if "LAB_S3_BUCKET" not in found:
@@ -54,7 +54,7 @@ def shell_lines(stack: Stack) -> list[str]:
 
 
 def _not_wired(stack: Stack) -> list[str]:
-    """What the stack has and the lab does not use yet, as comments."""
+    """Resources of the stack that the lab does not use yet, as comments."""
     lines = [f"# Glue database: {stack.outputs['Database']}"] if "Database" in stack.outputs else []
     if "Kafka" in stack.outputs:
         lines.append(f"# Kafka: {stack.outputs['Kafka']}")
@@ -63,7 +63,7 @@ def _not_wired(stack: Stack) -> list[str]:
 
 
 def _stream(stack: Stack) -> list[str]:
-    """The name of the stack's Kinesis stream, which is no setting."""
+    """Name of the stack's Kinesis stream, which is not a setting."""
     if "Kinesis" not in stack.outputs:
         return []
     name = shlex.quote(stack.outputs["Kinesis"])

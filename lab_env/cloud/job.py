@@ -1,6 +1,6 @@
 """The request that starts the writer on EMR Serverless, in the form that the AWS CLI reads.
 
-Whether it runs is known to nobody yet: only its form is tested (docs/cloud.md).
+It has never run: only its form is tested (docs/cloud.md).
 """
 
 import shlex
@@ -15,18 +15,18 @@ from lab_env.shop import TOPIC
 
 IMAGE_FOLDER = "/opt/lab"  # of the Dockerfile
 IAM_JAR = "aws-msk-iam-auth-2.3.2-all.jar"
-# Of the jars that the course's Spark runs on, those that EMR does not bring. Its own S3A stays.
+# Jars of the course's Spark that EMR lacks. EMR's own S3A stays.
 GROUPS = ("org.apache.hudi", "org.apache.spark", "org.apache.kafka", "org.apache.commons")
 EXECUTORS = 2
 CORES = 2  # of each executor, and of the driver
-# A writer that signs in by IAM has no password that its plans would have to hide. And so no value
-# of the request needs quotes, which EMR might read in another way than a shell.
+# A writer that signs in by IAM has no password to hide in its plans. So no value of the request
+# needs quotes, which EMR might read differently from a shell.
 SESSION = {name: value for name, value in LAKEHOUSE.items() if name != PLANS_HIDE} | KEPT_REPORTS
 CONF = {
     **SESSION,
     **shuffles(EXECUTORS * CORES),
-    # Two cores and 8 GB per worker, with the overhead of 10 %: 6 vCPU and 24 GB of the 8 and 32
-    # that lake.yaml allows.
+    # Two cores and 8 GB per worker, with 10 % overhead: 6 vCPU and 24 GB of the 8 and 32 that
+    # lake.yaml allows.
     "spark.driver.cores": str(CORES),
     "spark.driver.memory": "7g",
     "spark.executor.cores": str(CORES),
@@ -40,19 +40,19 @@ CONF = {
 }
 
 
-# What tells the driver where its stream is (`lab_env.shop.streams`).
+# Tells the driver where its stream is (`lab_env.shop.streams`).
 KINESIS_SETTINGS = ("LAB_KINESIS_ENDPOINT", "LAB_S3_REGION")
 
 
 def jar_names() -> list[str]:
-    """The jars that the image has in its folder `jars`."""
+    """Jars in the image's folder `jars`."""
     pins = versions()["jars"]["spark"]
     ours = [file_name(jar) for jar in pins if jar.split(":")[0] in GROUPS]
     return [*ours, IAM_JAR]
 
 
 def brokers_of(account: Account, stack: Stack) -> str:
-    """The bootstrap brokers of the stack's MSK cluster, for IAM.
+    """Bootstrap brokers of the stack's MSK cluster, for IAM.
 
     Raises:
         LabError: the stack has no Kafka.
@@ -67,7 +67,7 @@ def brokers_of(account: Account, stack: Stack) -> str:
 
 
 def source_of(account: Account, stack: Stack, topic: str = TOPIC) -> dict[str, str]:
-    """What the writer reads, as its arguments: the stack's Kinesis stream, or a topic of its Kafka.
+    """Writer arguments for its source: the stack's Kinesis stream, or a topic of its Kafka.
 
     Raises:
         LabError: the stack has neither.
@@ -80,7 +80,7 @@ def source_of(account: Account, stack: Stack, topic: str = TOPIC) -> dict[str, s
 def job_request(
     stack: Stack, source: dict[str, str], folder: str = "pipeline", minutes: int = 240
 ) -> dict:
-    """The request of StartJobRun.
+    """Build the StartJobRun request.
 
     Args:
         stack: a complete stack with a stream.

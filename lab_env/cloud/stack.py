@@ -27,9 +27,7 @@ class Stack:
     """A stack made from this course's template.
 
     Args:
-        name: its name.
-        id: its ARN, by which CloudFormation knows it after it is gone, too.
-        region: where it is.
+        id: ARN, which still identifies a deleted stack.
         status: for example `CREATE_COMPLETE`.
         outputs: by name; empty while it is being made, or if that failed.
     """
@@ -41,10 +39,10 @@ class Stack:
     outputs: dict[str, str]
 
     def output(self, name: str) -> str:
-        """One output.
+        """Value of one output.
 
         Raises:
-            LabError: the stack has none of this name.
+            LabError: the stack has no output of this name.
         """
         if name not in self.outputs:
             raise LabError(
@@ -55,10 +53,10 @@ class Stack:
 
 
 class Account:
-    """Clients of one AWS account and region, with the credentials that this machine has.
+    """Clients of one AWS account and region, with this machine's credentials.
 
     Args:
-        region: a region name; without one, that of AWS_REGION or of the AWS profile.
+        region: by default that of AWS_REGION or of the AWS profile.
 
     Raises:
         LabError: no region is known, or the profile does not exist.
@@ -72,12 +70,12 @@ class Account:
         self.region: str = found
 
     def client(self, service: str):
-        """A boto3 client of a service."""
+        """Make a boto3 client of a service."""
         config = Config(retries={"mode": "standard"})
         return boto3.client(service, region_name=self.region, config=config)
 
     def stack(self, name: str) -> Stack | None:
-        """The stack of this name; None if there is none.
+        """Find a stack by name; None if there is none.
 
         Raises:
             LabError: it is not made from this course's template.
@@ -91,7 +89,7 @@ class Account:
         if not found.get("Description", "").startswith(OURS):
             raise LabError(
                 f"The stack {name} in {self.region} is not made from this course's template.",
-                "look for the right name: aws cloudformation list-stacks",
+                "look up the name: aws cloudformation list-stacks",
             )
         outputs = {one["OutputKey"]: one["OutputValue"] for one in found.get("Outputs", ())}
         return Stack(
@@ -99,7 +97,7 @@ class Account:
         )
 
     def complete_stack(self, name: str) -> Stack:
-        """The stack of this name, ready for use.
+        """Find a stack that is ready for use.
 
         Raises:
             LabError: there is none, it is still being made, or making it failed.
@@ -108,7 +106,7 @@ class Account:
         if stack is None:
             raise LabError(
                 f"There is no stack {name} in {self.region}.",
-                "add --region if it is in another one; to make it, see docs/cloud.md.",
+                "add --region if it is in another region; to create it, see docs/cloud.md.",
             )
         if stack.status.endswith("_IN_PROGRESS"):
             raise LabError(
@@ -125,12 +123,12 @@ class Account:
 
 @contextmanager
 def aws_errors() -> Generator[None]:
-    """Turn what boto3 raises inside into a `LabError`."""
+    """Turn boto3's errors in the body into `LabError`."""
     try:
         yield
     except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as error:
         raise LabError(
-            f"This machine has no AWS credentials to use: {error}.",
+            f"This machine has no usable AWS credentials: {error}.",
             "set AWS_PROFILE, or run: aws configure",
         ) from None
     except ClientError as error:
@@ -140,9 +138,12 @@ def aws_errors() -> Generator[None]:
                 f"AWS no longer accepts these credentials: {code}.", "sign in again."
             ) from None
         if code in REFUSALS:
-            raise LabError(f"AWS refuses: {error}", "use credentials that may do this.") from None
-        raise LabError(f"AWS answers with an error: {error}", "see docs/cloud.md.") from None
+            raise LabError(
+                f"AWS denied access: {error}", "use credentials with this permission."
+            ) from None
+        raise LabError(f"AWS returned an error: {error}", "see docs/cloud.md.") from None
     except BotoCoreError as error:
         raise LabError(
-            f"AWS cannot be asked: {error}", "check the network and the region, then try again."
+            f"AWS cannot be reached: {error}",
+            "check the network and the region, then run this again.",
         ) from None

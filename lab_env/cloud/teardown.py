@@ -1,4 +1,4 @@
-"""Take a stack apart: stop its jobs, delete it, say what is kept; data only by its typed name."""
+"""Delete a stack with its jobs and report what stays; data only after its name is typed."""
 
 import time
 from collections.abc import Callable
@@ -14,17 +14,15 @@ Progress = Callable[[str], None]
 ACTIVE = ("SUBMITTED", "PENDING", "SCHEDULED", "RUNNING", "QUEUED", "CANCELLING")
 AT_REST = ("CREATED", "STOPPED", "TERMINATED")  # states in which an application can be deleted
 STOP_SECONDS = 600.0
-DELETE_SECONDS = 3600.0  # an MSK cluster takes its time
+DELETE_SECONDS = 3600.0  # an MSK cluster takes long
 POLL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The bucket that a deleted stack leaves.
+    """Bucket that a deleted stack leaves.
 
     Args:
-        bucket: its name.
-        objects: how many it has.
         size: bytes.
     """
 
@@ -37,18 +35,13 @@ class Kept:
 
 
 def bucket_of(account: Account, name: str) -> str:
-    """The bucket of a stack, by the rule of the template; the stack may be gone."""
+    """Bucket of a stack, by the template's naming rule; the stack may be gone."""
     number = account.client("sts").get_caller_identity()["Account"]
     return f"{name}-{number}-{account.region}"
 
 
 def take_apart(account: Account, stack: Stack, report_progress: Progress) -> None:
     """Cancel the job runs, stop the application and delete the stack; wait for each.
-
-    Args:
-        account: where the stack is.
-        stack: what to delete.
-        report_progress: receives one line of progress at a time.
 
     Raises:
         LabError: a job or the application does not stop, or a resource cannot be deleted.
@@ -62,7 +55,7 @@ def take_apart(account: Account, stack: Stack, report_progress: Progress) -> Non
 
 
 def kept(account: Account, bucket: str) -> Kept | None:
-    """The bucket with the number and size of its objects; None if it is gone."""
+    """Bucket with the number and size of its objects; None if it is gone."""
     client = account.client("s3")
     try:
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
@@ -77,13 +70,8 @@ def kept(account: Account, bucket: str) -> Kept | None:
 def delete_bucket(account: Account, bucket: str, report_progress: Progress) -> int:
     """Delete a bucket with everything in it; this cannot be undone.
 
-    Args:
-        account: where it is.
-        bucket: its name.
-        report_progress: receives one line of progress at a time.
-
     Returns:
-        How many objects were deleted.
+        Number of objects deleted.
 
     Raises:
         LabError: some objects could not be deleted.
@@ -95,7 +83,7 @@ def delete_bucket(account: Account, bucket: str, report_progress: Progress) -> i
                 Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
             )
     deleted = 0
-    # By version: one that somebody has switched versioning on for is emptied, too.
+    # Delete versions too, in case somebody switched versioning on.
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket):
         found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
         keys = [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in found]
@@ -143,7 +131,7 @@ def _stop_application(client, stack: Stack, report_progress: Progress) -> None:
 
 
 def _is_gone(client, stack: Stack, report_progress: Progress) -> bool:
-    """Whether the stack is deleted.
+    """True if the stack is deleted.
 
     Raises:
         LabError: a resource could not be deleted; the others are gone.
@@ -164,7 +152,7 @@ def _is_gone(client, stack: Stack, report_progress: Progress) -> bool:
         ]
         raise LabError(
             f"CloudFormation could not delete all of {stack.name}. {' '.join(reasons)}",
-            f"remove what stands in the way, then run: lab cloud down {stack.name}",
+            f"remove the cause, then run: lab cloud down {stack.name}",
         )
     return status == "DELETE_COMPLETE"
 

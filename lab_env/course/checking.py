@@ -1,6 +1,7 @@
-"""What a check is: `observe` reads facts from the lab, `judge` decides on the facts alone.
+"""A check is a function of the lab and the answer that says what it expects.
 
-So judging is tested without services, and a check never looks at the text of the learner's code.
+It calls the answer, looks at what that did, and returns the sentence for the card. The first
+expectation that does not hold ends it. It never looks at the text of the learner's code.
 """
 
 import ast
@@ -12,9 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from textwrap import dedent
 from types import FunctionType, ModuleType, TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from lab_env.errors import LabError
+
+Check = Callable[[Any, Any], str]
+_SPARK = ("pyspark", "py4j")
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,8 @@ class Passed:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class NotYet:
+@dataclass(unsafe_hash=True)
+class NotYet(Exception):
     """The answer is not right yet.
 
     Args:
@@ -39,48 +43,71 @@ class NotYet:
     reason: str
 
 
-class Check(Protocol):
-    """One exercise's check; a class with two static methods, marked with `@check_of(id)`."""
+def expect(holds: object, sentence: str, *values: object) -> None:
+    """End the check unless something holds.
 
-    @staticmethod
-    def observe(lab: Any, answer: Any) -> Any:
-        """Read from Spark, the table or the store what the answer did; returns a dataclass."""
+    Args:
+        holds: anything, by its truth.
+        sentence: what the answer did instead, with `{}` for each value.
+        values: the learner's own numbers and names.
 
-    @staticmethod
-    def judge(facts: Any) -> Passed | NotYet:
-        """Decide on the facts alone."""
+    Raises:
+        NotYet: it does not hold.
+    """
+    if not holds:
+        raise NotYet(sentence.format(*values))
 
 
-def check_of(exercise_id: str) -> Callable[[type], type]:
-    """Mark a class as the check of an exercise.
+def check(exercise_id: str) -> Callable[[Check], Check]:
+    """Mark a function as the check of an exercise, for example of `04.1`."""
+    return check_of(exercise_id)
+
+
+def check_of(exercise_id: str) -> Callable[[Any], Any]:
+    """Mark a class with `observe` and `judge` as the check of an exercise.
 
     Args:
         exercise_id: for example `04.1`.
     """
 
-    def mark(check: Any) -> type:
+    def mark(check: Any) -> Any:
         check.exercise_id = exercise_id
         return check
 
     return mark
 
 
-def checks_in(module: ModuleType) -> dict[str, type[Check]]:
+def checks_in(module: ModuleType) -> dict[str, Check]:
     """The checks of a module by exercise id.
 
     Raises:
-        LabError: two of its classes claim one exercise.
+        LabError: two of them claim one exercise.
     """
-    found: dict[str, type[Check]] = {}
+    found: dict[str, Check] = {}
     for value in vars(module).values():
-        if isinstance(value, type) and "exercise_id" in vars(value):
+        if "exercise_id" in getattr(value, "__dict__", ()):
             if value.exercise_id in found:
                 raise LabError(f"{module.__name__} checks exercise {value.exercise_id} twice.")
-            found[value.exercise_id] = value
+            found[value.exercise_id] = _as_function(value)
     return found
 
 
-def checks_of_lesson(number: str) -> dict[str, type[Check]]:
+def _as_function(check: Any) -> Check:
+    """A check of the older form, a class, as a function."""
+    if not isinstance(check, type):
+        return check
+    old: Any = check
+
+    def run(lab: Any, answer: Any) -> str:
+        verdict = old.judge(old.observe(lab, answer))
+        if isinstance(verdict, NotYet):
+            raise verdict
+        return verdict.note
+
+    return run
+
+
+def checks_of_lesson(number: str) -> dict[str, Check]:
     """The checks of a lesson by exercise id.
 
     Args:
@@ -145,6 +172,17 @@ def mistake(error: BaseException, answer: Any = None) -> str:
     kind, said = type(error).__name__, _root_message(error)
     text = f"{kind}: {said}" if said else kind
     return text.rstrip(".;") + "." + _own_line(error.__traceback__, answer)
+
+
+def raised_by(answer: Any, error: BaseException) -> bool:
+    """Whether an exception comes from the learner's code, or from Spark when it runs a plan.
+
+    The rest are comparisons in the check itself, of an answer whose form nobody thought of.
+    """
+    if _own_line(error.__traceback__, answer) or type(error).__module__.startswith(_SPARK):
+        return True
+    name = getattr(answer, "__qualname__", None)  # a call with other arguments never begins
+    return isinstance(error, TypeError) and name is not None and f"{name}()" in str(error)
 
 
 def _root_message(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """The exercises of one running notebook: check, hint, solution, reference answer, prediction.
 
-`Lab` delegates to this; it knows the lab only as what it hands to a check's `observe`.
+`Lab` delegates to this; it knows the lab only as what it hands to a check.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from lab_env.course import progress, registry
 from lab_env.course.answers import Unreadable, agree, as_choice, as_number
-from lab_env.course.checking import Check, NotYet, Passed, checks_of_lesson, mistake, unfilled
+from lab_env.course.checking import NotYet, checks_of_lesson, mistake, raised_by, unfilled
 from lab_env.course.outcomes import Card, Outcome, report
 from lab_env.course.registry import REGISTRY
 from lab_env.errors import LabError
@@ -21,7 +21,7 @@ class Exercises:
     """The exercises as one notebook meets them.
 
     Args:
-        lab: what the checks observe.
+        lab: what the checks look at.
         folder: where the registry files lie.
         checks: finds a lesson's checks by its number.
     """
@@ -167,27 +167,17 @@ class Exercises:
             raise LabError(f"Exercise {exercise.id} has no check.", "run: lab author check")
         step = f'Change it and run the cell again. `lab.hint("{exercise.id}")` gives a hint.'
         try:
-            facts = check.observe(self.lab, answer)
+            return Outcome(exercise.id, "passed", check(self.lab, answer))
         except LabError:
             raise  # the lab's trouble, not the learner's
-        except Unreadable as why:
+        except (NotYet, Unreadable) as why:
             return Outcome(exercise.id, "not yet", str(why), step)
         except Exception as error:
-            return Outcome(exercise.id, "error in your code", mistake(error, answer), step)
-        verdict = _verdict(check, facts)
-        if isinstance(verdict, Passed):
-            return Outcome(exercise.id, "passed", verdict.note)
-        return Outcome(exercise.id, "not yet", verdict.reason, step)
-
-
-def _verdict(check: type[Check], facts: Any) -> Passed | NotYet:
-    """What the check decides; facts that it cannot compare are not the answer."""
-    try:
-        return check.judge(facts)
-    except Unreadable as why:
-        return NotYet(str(why))
-    except Exception as error:
-        return NotYet(f"Your answer has a form that this exercise cannot compare: {mistake(error)}")
+            said = mistake(error, answer)
+            if raised_by(answer, error):
+                return Outcome(exercise.id, "error in your code", said, step)
+            text = f"Your answer has a form that this exercise cannot compare: {said}"
+            return Outcome(exercise.id, "not yet", text, step)
 
 
 def run_cell(code: str, name: str, namespace: dict) -> None:

@@ -24,7 +24,7 @@ def progress_file() -> Path:
 
 
 def read() -> dict:
-    """Everything that is kept: `exercises` by id, and `predictions` by id.
+    """Read the file: `exercises` by id, and `predictions` by id.
 
     Raises:
         LabError: the file is damaged.
@@ -130,7 +130,7 @@ def keep_prediction(prediction_id: str, **values: object) -> dict:
 
 @dataclass(frozen=True, repr=False)
 class CourseProgress:
-    """Progress over the whole course; shown as a table.
+    """Progress over the whole course: short in a terminal, a table in a notebook.
 
     Args:
         lessons: all lessons, by number.
@@ -139,6 +139,24 @@ class CourseProgress:
 
     lessons: dict[str, LessonEntry]
     kept: dict
+
+    def total(self) -> str:
+        """One sentence: the exercises passed, and the predictions that were right."""
+        from lab_env.course.answers import agree  # imports pandas: half a second
+
+        every = sum(len(lesson.exercises) for lesson in self.lessons.values())
+        still_open = sum(len(self._open(lesson)) for lesson in self.lessons.values())
+        sentence = f"{every - still_open} of {every} exercises passed."
+        right = [
+            agree(entry["expected"], entry["actual"], float(entry.get("tolerance", 0)))
+            for entry in self.kept["predictions"].values()
+            if {"expected", "actual"} <= entry.keys()
+        ]
+        return (
+            f"{sentence} {sum(right)} of {len(right)} predictions were right."
+            if right
+            else sentence
+        )
 
     def rows(self) -> list[tuple[str, str, str]]:
         """For each lesson: its number, its title, how far the learner is."""
@@ -174,28 +192,31 @@ class CourseProgress:
     def _outcome(self, exercise_id: str) -> str:
         return self.kept["exercises"].get(exercise_id, {}).get("outcome", "")
 
+    def _passed(self, lesson: LessonEntry) -> str:
+        number = len(lesson.exercises)
+        return f"{number - len(self._open(lesson))} of {number} passed"
+
     def _state(self, lesson: LessonEntry) -> str:
-        open_ids = self._open(lesson)
-        done = len(lesson.exercises) - len(open_ids)
-        state = f"{done} of {len(lesson.exercises)} passed"
-        if not open_ids:
-            return state
-        words = (f"{i} {self._outcome(i)}".strip() for i in open_ids)
-        return f"{state}; open: {', '.join(words)}"
+        words = [f"{i} {self._outcome(i)}".strip() for i in self._open(lesson)]
+        return self._passed(lesson) + (f"; open: {', '.join(words)}" if words else "")
 
     def __repr__(self) -> str:
-        lines = [f"{number}  {title}\n    {state}" for number, title, state in self.rows()]
-        if self.predictions():
-            lines.append("What you expected, and what was measured:")
-            lines += [f"  {name}: {told}; {seen}" for name, told, seen in self.predictions()]
-        return "\n".join(lines)
+        begun = {name[:2] for name in self.kept["exercises"]}
+        lines = []
+        for number in sorted(begun & self.lessons.keys()):
+            lesson = self.lessons[number]
+            still_open = f"  open: {', '.join(self._open(lesson))}" if self._open(lesson) else ""
+            lines.append(f"{lesson.name:<26} {self._passed(lesson)}{still_open}")
+        if later := self.lessons.keys() - begun:
+            lines.append(f"not begun: {' '.join(sorted(later))}")
+        return "\n".join([*lines, self.total()])
 
     def _repr_html_(self) -> str:
         tables = [table(("lesson", "", "exercises"), self.rows(), align="left")]
         if self.predictions():
             heads = ("prediction", "you expected", "measured")
             tables.append(table(heads, self.predictions(), align="left"))
-        return "".join(tables)
+        return f"<p>{self.total()}</p>{''.join(tables)}"
 
 
 def _now() -> str:

@@ -5,7 +5,7 @@ Each lesson's `exercises.json` is generated and committed; nobody edits it by ha
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -41,6 +41,7 @@ class Exercise:
         hints: to be shown one after another.
         wrong: plausible wrong answers.
         right: code of other right answers, in another style.
+        equivalent: mutants of the solution that mean the same, and why.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Exercise:
     hints: tuple[str, ...]
     wrong: tuple[WrongAnswer, ...]
     right: tuple[str, ...] = ()
+    equivalent: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ def eject(folder: Path) -> list[str]:
     """Write the project into a folder.
 
     Args:
-        folder: is made if it is not there. It must be empty, or hold an earlier project that nobody
-            has changed, which is brought up to date; other files beside it stay.
+        folder: created if missing. It must be empty, or hold an earlier project that nobody has
+            changed; that one is updated, and other files stay.
 
     Returns:
         The names of the files that were written; none if all were up to date.
@@ -116,7 +116,11 @@ def project_files() -> dict[str, str]:
         name.removesuffix(".j2"): templates.get_template(name).render(facts)
         for name in templates.list_templates()
     }
-    files["LICENSE"] = (REPOSITORY / "LICENSE").read_text(encoding="utf-8")
+    for path in (
+        REPOSITORY / "LICENSE",
+        Path(str(session.__file__)).with_name("log4j2.properties"),
+    ):
+        files[path.name] = path.read_text(encoding="utf-8")
     return files | {MANIFEST: _manifest(files)}
 
 

@@ -1,4 +1,4 @@
-"""Freeze or kill a process with all that it started."""
+"""Freeze or kill a process and its children."""
 
 import contextlib
 from collections.abc import Generator
@@ -10,15 +10,15 @@ from lab_env.processes.tree import kill_processes, process_tree
 
 @contextlib.contextmanager
 def frozen(pid: int) -> Generator[None]:
-    """Freeze a process tree (SIGSTOP) while the body runs, then let it go on (SIGCONT).
+    """Freeze a process tree (SIGSTOP) while the body runs, then continue it (SIGCONT).
 
-    From outside it looks like a program that hangs: it lives and its sockets accept connections,
-    but it does nothing. A process that is killed meanwhile ends at once.
+    From outside it looks like a hanging program: it lives and its sockets accept connections, but
+    it does nothing. A process killed meanwhile ends immediately.
 
     Raises:
         psutil.NoSuchProcess: there is no such process.
     """
-    psutil.Process(pid).suspend()  # first: it can start no other process now
+    psutil.Process(pid).suspend()  # first, so that it cannot start another process
     tree = process_tree(pid)
     try:
         for process in tree[1:]:
@@ -32,5 +32,5 @@ def frozen(pid: int) -> Generator[None]:
 
 
 def kill(pid: int) -> None:
-    """Kill a process tree (SIGKILL), as a crash of the machine would, and wait until it is gone."""
+    """Kill a process tree (SIGKILL), as a machine crash would, and wait until it is gone."""
     kill_processes(process_tree(pid))

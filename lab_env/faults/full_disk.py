@@ -1,7 +1,7 @@
-"""A second object store on a disk that is small enough to fill: a tmpfs in a namespace of its own.
+"""A second object store on a disk small enough to fill: a tmpfs in its own namespace.
 
-Nothing of this machine is filled, and nothing stays: the namespace goes with the store. Where a
-user may not make namespaces, there is no such store.
+It fills nothing of this machine and leaves nothing: the namespace goes with the store. Where a user
+may not create namespaces, there is no such store.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ KEPT_VARIABLES = ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD", "MINIO_REGION", "MIN
 
 
 class SmallStore:
-    """An object store with little room.
+    """An object store with little space.
 
     Args:
-        endpoints: those of the lab, with this store in the place of its own.
+        endpoints: those of the lab, with this store instead of its own.
         disk: its disk, as this process can reach it.
     """
 
@@ -41,7 +41,7 @@ class SmallStore:
         self._ballast = disk / "ballast"
 
     def fill(self) -> int:
-        """Fill its disk to the last byte; returns the bytes written."""
+        """Fill its disk to the last byte; return the bytes written."""
         written = 0
         with self._ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
@@ -49,10 +49,10 @@ class SmallStore:
         return written
 
     def make_room(self, seconds: float = 30) -> None:
-        """Delete what `fill` wrote, and wait until the store takes objects again.
+        """Delete the ballast of `fill`, and wait until the store accepts objects again.
 
         Raises:
-            TimeoutError: it takes none in that time.
+            TimeoutError: it accepts none in that time.
         """
         self._ballast.unlink()
         client, deadline = store.client(self.endpoints), time.monotonic() + seconds
@@ -115,7 +115,7 @@ def _start_minio(
 
 
 def _is_ready(endpoints: Endpoints, process: subprocess.Popen, seconds: float = 20) -> bool:
-    """Make the bucket; False if the store ends or does not answer."""
+    """Make the bucket; return False if the store ends or does not answer."""
     deadline = time.monotonic() + seconds
     while process.poll() is None and time.monotonic() < deadline:
         try:

@@ -1,8 +1,8 @@
 """A gate between Spark and the object store that can count, hold, fail or lose chosen requests.
 
-It forwards each request as it came, its Host header too, so that the signature stays valid. Every
-write has a class (`offsets`, `data`, `instant` and so on), and a rule names the k-th request of a
-class: what a campaign does with a writer, it does at exactly that moment.
+It forwards each request unchanged, including the Host header, so that the signature stays valid.
+Every write has a class (`offsets`, `data`, `instant` and so on), and a rule names the k-th request
+of a class, so a campaign can act at exactly that moment.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ CLASSES = (
 # lets the store take it and closes the connection without an answer.
 ACTIONS = ("hold_before", "hold_after", "error", "lost")
 LAST_REQUESTS = 400
-HOLD_SECONDS = 20.0  # S3A gives up after that, by the pipeline's own setting
+HOLD_SECONDS = 20.0  # S3A gives up after that, as the pipeline configures it
 NO_BODY = (204, 304)
 
 
 def classify(method: str, key: str) -> str:
-    """The class of a request: what it writes for a stream or its Hudi table.
+    """Class of a request: the part of a stream or Hudi table that it writes.
 
     Args:
         method: of HTTP.
@@ -65,23 +65,23 @@ def _instant_class(key: str, name: str) -> str:
             return action
     if instant.state != "completed":
         return instant.state
-    # The file that completes a compaction is named like a commit, which MOR has no other of.
+    # A compaction's completing file is named like a commit, which MOR does not use otherwise.
     return "compaction" if instant.action == "commit" and "_mor/" in key else "instant"
 
 
 @dataclass
 class Request:
-    """One request that went through the gate.
+    """One request through the gate.
 
     Args:
         number: counted from 1.
-        at: seconds since 1970 when it had arrived.
+        at: arrival, seconds since 1970.
         method: of HTTP.
         key: of the object; empty for a request about the bucket.
         kind: its class, see `classify`.
         size: bytes of its body.
         status: of the answer; 0 while there is none.
-        fate: `passed`, or what a rule did.
+        fate: `passed`, or a rule's action.
     """
 
     number: int
@@ -96,14 +96,14 @@ class Request:
 
 @dataclass
 class Rule:
-    """What to do with one request, or with several in a row.
+    """Action on one request, or on several in a row.
 
     Args:
         kind: class of the request; `any` for every write, `read` for every GET, HEAD and listing.
         action: one of `ACTIONS`.
-        k: the how-manieth of its class, from 1, after the rule was set.
-        part: text that the key must have, for example `orders_mor/`.
-        times: how many requests, from the k-th on.
+        k: position within its class, from 1, after the rule was set.
+        part: text that the key must contain, for example `orders_mor/`.
+        times: number of requests, from the k-th on.
         status: of the answer, for `error`.
         seconds: how long it holds a request if nobody releases it.
     """
@@ -121,7 +121,7 @@ class Rule:
     released: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def matches(self, request: Request) -> bool:
-        """Whether it acts on this request; counts the requests of its class."""
+        """True if it acts on this request; counts the requests of its class."""
         is_write = request.method in ("PUT", "POST")
         fits = is_write if self.kind == "any" else request.kind == self.kind
         if not fits or self.part not in request.key or self.released.is_set():
@@ -130,12 +130,12 @@ class Rule:
         return self.k <= self.seen < self.k + self.times
 
     def wait(self, seconds: float) -> bool:
-        """Wait until a request has come to the rule: it is held, or it was failed or lost."""
+        """Wait until the rule has acted on a request: held, failed or lost it."""
         return self.reached.wait(seconds)
 
 
 class Gate:
-    """The gate, which serves in a thread of its own until it is closed.
+    """The gate, which serves in its own thread until it is closed.
 
     Args:
         upstream: URL of the object store, without TLS.
@@ -145,7 +145,7 @@ class Gate:
     def __init__(self, upstream: str, host: str = "127.0.0.1"):
         target = urlsplit(upstream)
         if target.scheme != "http":
-            raise ValueError(f"the gate forwards plain HTTP only, not {upstream}")
+            raise ValueError(f"the gate forwards only plain HTTP, not {upstream}")
         self._upstream = (target.hostname, target.port or 80)
         self._host = host
         self._rules: list[Rule] = []
@@ -165,11 +165,11 @@ class Gate:
 
     @property
     def url(self) -> str:
-        """Where clients reach it."""
+        """URL for clients."""
         return f"http://{self._host}:{self._server.sockets[0].getsockname()[1]}"
 
     def arm(self, kind: str, action: str, **options) -> Rule:
-        """Set a rule; earlier ones are dropped and what they hold goes on.
+        """Replace all rules by a new one; requests held by earlier ones continue.
 
         Args:
             kind: see `Rule`.
@@ -186,18 +186,18 @@ class Gate:
         return rule
 
     def disarm(self) -> None:
-        """Drop the rules; a held request goes on."""
+        """Remove the rules; a held request continues."""
         self._replace([])
 
     def _replace(self, rules: list[Rule]) -> None:
-        """Set the rules before a held request goes on: the next one comes to the new ones."""
+        """Set the rules before releasing a held request: the new ones apply to the next."""
         with self._lock:
             earlier, self._rules = self._rules, rules
         for rule in earlier:
             rule.released.set()
 
     def drop(self) -> None:
-        """Close all connections: what is held never reaches the store, as its client is dead."""
+        """Close all connections: held requests never reach the store, as their client is dead."""
 
         async def drop() -> None:
             for task in list(self._tasks):
@@ -208,17 +208,17 @@ class Gate:
         self.disarm()
 
     def in_flight(self) -> list[Request]:
-        """The writes that have no answer yet, the oldest first."""
+        """Writes without an answer yet, oldest first."""
         with self._lock:
             return [r for r in self._open.values() if r.kind not in ("read", "delete")]
 
     def last(self, n: int = 20) -> list[Request]:
-        """The last n requests, the oldest first."""
+        """Last n requests, oldest first."""
         with self._lock:
             return list(self.requests)[-n:]
 
     def close(self) -> None:
-        """Close it and all its connections."""
+        """Close the gate and all its connections."""
         self._loop.call_soon_threadsafe(self._server.close)
         self.drop()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -245,9 +245,9 @@ class Gate:
                     end.close()
 
     async def _pass_on(self, head: bytes, reader, writer, store: "_Store") -> bool:
-        """Take one request to the store and its answer back; False ends the connection."""
+        """Forward one request and its answer; return False to end the connection."""
         line, headers = _parse(head)
-        if headers.pop("expect", ""):  # no part of the signature
+        if headers.pop("expect", ""):  # not part of the signature
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             head = re.sub(rb"(?i)\r\nexpect:[^\r]*", b"", head)
         body = await _body(reader, headers)
@@ -273,7 +273,7 @@ class Gate:
         return b"\r\nconnection: close" not in answer[:2000].lower()
 
     async def _carry_out(self, rule: Rule | None, request: Request, message: bytes, store):
-        """The answer to give, after what the rule does; None to close without an answer."""
+        """Apply a rule; return the answer, or None to close without one."""
         if rule is None:
             return await store.ask(message, request)
         request.fate, rule.request = rule.action, rule.request or request
@@ -298,13 +298,13 @@ class Gate:
 
 
 class _Store:
-    """A connection to the object store."""
+    """Connection to the object store."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
         self.reader, self.writer = reader, writer
 
     async def ask(self, message: bytes, request: Request) -> bytes:
-        """Send a request; returns the whole answer."""
+        """Send a request; return the whole answer."""
         self.writer.write(message)
         await self.writer.drain()
         while (head := await _head(self.reader)).startswith(b"HTTP/1.1 100"):
@@ -319,7 +319,7 @@ class _Store:
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes:
-    """The first line and the headers; empty at the end of the connection."""
+    """First line and headers; empty at the end of the connection."""
     try:
         return await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -333,7 +333,7 @@ def _parse(head: bytes) -> tuple[str, dict[str, str]]:
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
-    """The body as it came, chunked or of a known length."""
+    """Body as it came, chunked or of a known length."""
     if headers.get("transfer-encoding", "").lower() != "chunked":
         return await reader.readexactly(int(headers.get("content-length", 0)))
     parts = []

@@ -1,4 +1,4 @@
-"""Messages that are no events; many parsers take them, change them, or never come to their end."""
+"""Messages that are not events; many parsers accept them, change them, or hang on them."""
 
 from lab_env.shop.events import encode
 
@@ -7,7 +7,7 @@ MOMENT = "2026-11-20T10:00:00.000000Z"
 
 
 def odd_messages(order_id: str = "O-1") -> dict[str, bytes]:
-    """One message of each kind, by what is odd in it; otherwise it is a new order of 5.00.
+    """One message of each kind, by its defect; otherwise it is a new order of 5.00.
 
     Args:
         order_id: of the order, which no table may ever have.

@@ -1,4 +1,4 @@
-"""Pause or kill a server, or take it away from a client."""
+"""Pause or kill a server, or cut it off from a client."""
 
 import socket
 from collections.abc import Generator
@@ -28,7 +28,7 @@ def paused(name: str) -> Generator[None]:
 
 
 def kill_service(name: str) -> None:
-    """Kill a service; the supervisor starts it again.
+    """Kill a service; the supervisor restarts it.
 
     Raises:
         LabError: it does not run here.
@@ -37,14 +37,14 @@ def kill_service(name: str) -> None:
 
 
 def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
-    """Stop a service until a client has tried in vain to connect, then start it again.
+    """Stop a service until a client has tried in vain to connect, then restart it.
 
-    Meanwhile its port accepts each connection and closes it at once.
+    Meanwhile its port accepts each connection and closes it immediately.
 
     Args:
-        name: the service, for example `minio`.
-        client: the process whose attempts count.
-        attempts: how many attempts to wait for.
+        name: of the service, for example `minio`.
+        client: process whose attempts count.
+        attempts: number to wait for.
 
     Raises:
         TimeoutError: nobody tried to connect for a minute.
@@ -63,7 +63,7 @@ def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
 
 
 def pid_of(name: str) -> int:
-    """The process of a running service.
+    """Process id of a running service.
 
     Raises:
         LabError: it does not run here.

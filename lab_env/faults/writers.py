@@ -1,4 +1,4 @@
-"""Kill or freeze a streaming writer, at the moment that hurts most if need be."""
+"""Kill or freeze a streaming writer, at the worst moment if needed."""
 
 import time
 
@@ -14,7 +14,7 @@ from lab_env.settings import Endpoints
 
 
 def jvm_of(writer: Writer) -> psutil.Process:
-    """The JVM of a running writer, which does all its work on tables and checkpoints."""
+    """JVM of a running writer, which does all its work on tables and checkpoints."""
     (jvm,) = [process for process in writer.processes() if "java" in process.name()]
     return jvm
 
@@ -22,13 +22,12 @@ def jvm_of(writer: Writer) -> psutil.Process:
 def open_batches(
     writer: Writer, endpoints: Endpoints, sinks: tuple[str, ...] = ("cow", "mor")
 ) -> dict[str, int]:
-    """The batches that a writer has planned but not committed, as its checkpoints say.
+    """Batches that a writer has planned but not committed, according to its checkpoints.
 
-    Such a batch has an offset file and no commit file. After a restart Spark does it again.
+    Such a batch has an offset file and no commit file. After a restart Spark replays it.
 
     Args:
         writer: of several sinks.
-        endpoints: where the store is.
         sinks: those to look at; each has planned a batch before.
 
     Returns:
@@ -47,16 +46,15 @@ def kill_in_mid_batch(
 ) -> dict[str, int]:
     """Kill a writer's JVM while a batch of at least one sink is planned and not committed.
 
-    The JVM is frozen for each look, so that what is seen still holds when it is killed.
+    The JVM is frozen for each look, so that the state is unchanged when it is killed.
 
     Args:
         writer: it runs, and each of the sinks has planned a batch.
-        endpoints: where the store is.
         sinks: those whose batches count.
-        seconds: how long to wait for such a moment.
+        seconds: timeout.
 
     Returns:
-        The batches that it left open: batch number by sink.
+        Batch number by sink of the batches left open.
 
     Raises:
         TimeoutError: there was no such moment.
@@ -65,7 +63,7 @@ def kill_in_mid_batch(
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with frozen(jvm.pid):
-            time.sleep(0.2)  # the store finishes what it was asked before
+            time.sleep(0.2)  # the store finishes earlier requests
             if left_open := open_batches(writer, endpoints, sinks):
                 kill_processes([jvm])
                 return left_open

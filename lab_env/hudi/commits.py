@@ -1,4 +1,4 @@
-"""What a completed write recorded: its commit metadata, decoded from the timeline.
+"""Commit metadata of a completed write, decoded from the timeline.
 
 A timeline file of table version 8 and later is an Avro container with its schema inside. fastavro
 reads it as Hudi wrote it, archived instants included. hudi-rs reads the same files, but it exposes
@@ -54,13 +54,13 @@ class WrittenFile:
 
     @property
     def changes(self) -> int:
-        """The rows of a base file; the changed and deleted records of a log."""
+        """Rows of a base file; changed and deleted records of a log."""
         return self.written + (self.deleted if self.kind == "log" else 0)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """The metadata of one completed write.
+    """Metadata of one completed write.
 
     Args:
         requested: requested time, as an instant time.
@@ -86,27 +86,29 @@ class Commit:
 
     @property
     def rewrites(self) -> bool:
-        """Whether it only reorganises rows, as compaction and clustering do."""
+        """True if it only reorganises rows, as compaction and clustering do."""
         return self.operation in REWRITES
 
     @property
     def inserted(self) -> int:
-        """Records that are new in the table; 0 for a rewrite."""
+        """Number of records that are new in the table; 0 for a rewrite."""
         return 0 if self.rewrites else sum(file.inserted for file in self.files)
 
     @property
     def updated(self) -> int:
-        """Changed records; 0 for a rewrite."""
+        """Number of changed records; 0 for a rewrite."""
         return 0 if self.rewrites else sum(file.updated for file in self.files)
 
     @property
     def deleted(self) -> int:
-        """Records deleted one by one; 0 for a rewrite. Replaced file groups do not count."""
+        """Number of records deleted one by one; 0 for a rewrite. Replaced file groups do not
+        count.
+        """
         return 0 if self.rewrites else sum(file.deleted for file in self.files)
 
     @property
     def records_written(self) -> int:
-        """Records in its files, including unchanged ones that were copied."""
+        """Number of records in its files, including unchanged ones that were copied."""
         return sum(file.written for file in self.files)
 
     @property
@@ -121,20 +123,20 @@ class Commit:
 
 @lru_cache(maxsize=256)
 def read_avro(content: bytes) -> dict:
-    """The only record of an Avro container, not to be changed; empty for an empty file.
+    """Only record of an Avro container, not to be changed; empty for an empty file.
 
-    A snapshot needs the records of a whole timeline, and most are those of the snapshot before.
+    It is cached: a snapshot needs the records of a whole timeline, and most are those of the
+    previous snapshot.
     """
     records: Iterator[Any] = fastavro.reader(io.BytesIO(content)) if content else iter(())
     return next(records, {})
 
 
 def decode_commit(record: dict, instant: Instant) -> Commit:
-    """The commit of a completed write.
+    """Decode the commit of a completed write.
 
     Args:
         record: its `HoodieCommitMetadata` or `HoodieReplaceCommitMetadata`, from `read_avro`.
-        instant: the write.
     """
     extra = dict(record.get("extraMetadata") or {})
     schema, checkpoint = extra.pop("schema", ""), extra.pop(CHECKPOINT, "")
@@ -152,7 +154,7 @@ def decode_commit(record: dict, instant: Instant) -> Commit:
 
 
 def written_files(record: dict) -> tuple[WrittenFile, ...]:
-    """The files of a write, by partition, from its decoded metadata."""
+    """Files of a write, by partition, from its decoded metadata."""
     stats = record.get("partitionToWriteStats") or {}
     return tuple(
         file
@@ -169,7 +171,7 @@ def replaced_groups(record: dict) -> tuple[tuple[str, str], ...]:
 
 
 def _files(partition: str, stat: dict) -> list[WrittenFile]:
-    """The file of one write statistic, and the change logs beside it."""
+    """File of one write statistic, and its change logs."""
     name = stat["path"].rpartition("/")[2]
     parsed = parse_data_name(name)
     file = WrittenFile(

@@ -1,4 +1,4 @@
-"""Where a table's files are: the three members that the reader needs, and a local folder."""
+"""Access to a table's files: the interface that the reader needs, and a local folder."""
 
 from pathlib import Path
 from typing import Protocol
@@ -7,13 +7,13 @@ from typing import Protocol
 class TableFiles(Protocol):
     """A table's files in any storage. A key is a file's path below the table, with slashes."""
 
-    path: str  # where the table is, as its user writes it
+    path: str  # the table's path, as its user writes it
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each file, by its key."""
 
     def read(self, key: str) -> bytes:
-        """The content of one file.
+        """Content of one file.
 
         Raises:
             FileNotFoundError: the file is gone; a writer may have archived it.
@@ -21,11 +21,7 @@ class TableFiles(Protocol):
 
 
 class LocalFolder:
-    """A table in a folder of this machine. Checksums that Hadoop writes beside files are left out.
-
-    Args:
-        path: the table's folder.
-    """
+    """A table in a local folder. Hadoop's checksum files are left out."""
 
     def __init__(self, path: str | Path):
         self.path = str(path)
@@ -40,5 +36,5 @@ class LocalFolder:
         }
 
     def read(self, key: str) -> bytes:
-        """The content of one file."""
+        """Content of one file."""
         return (Path(self.path) / key).read_bytes()

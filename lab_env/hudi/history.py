@@ -21,7 +21,7 @@ REWRITE_ACTIONS = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLU
 
 
 def is_manifest(key: str) -> bool:
-    """Whether a file belongs to the history and is not one of its data files."""
+    """True if a file belongs to the history and is not one of its data files."""
     return key.startswith(HISTORY) and not key.endswith(".parquet")
 
 
@@ -39,7 +39,7 @@ def valid_files(contents: Mapping[str, bytes]) -> list[str]:
 
 
 def archived_instants(contents: Mapping[str, bytes]) -> list[tuple[Instant, dict]]:
-    """The archived instants and their decoded metadata, ordered by requested time.
+    """Archived instants and their decoded metadata, ordered by requested time.
 
     Args:
         contents: bytes of the history's manifests and files, by key.
@@ -53,7 +53,9 @@ def archived_instants(contents: Mapping[str, bytes]) -> list[tuple[Instant, dict
 
 @lru_cache(maxsize=64)
 def _instants(content: bytes) -> list[tuple[Instant, dict]]:
-    """The instants in one file, which never changes; whoever watches a table asks each second."""
+    """Instants in one file, cached: it never changes, and watching a table reads it every
+    second.
+    """
     # One thread: these files are tiny, and idle Arrow threads outlive short programs.
     rows = pq.read_table(io.BytesIO(content), use_threads=False).to_pylist()
     return [_instant(row) for row in rows]

@@ -1,7 +1,7 @@
-"""Finds files of a table that were damaged after they were written, before a reader trips on them.
+"""Find damaged files of a table before a reader fails on them, or skips them.
 
 Some readers skip a damaged log file without an error and show old rows. This check compares the
-files that a query of the latest state reads with what their commits recorded, and walks through the
+files that a query of the latest state reads with their commits' records, and walks through the
 blocks of the log files. It reads logs, but of base files only those that no commit on the timeline
 records.
 
@@ -30,7 +30,7 @@ class Damage:
 
     Args:
         key: its path below the table.
-        why: what is wrong with it, in words.
+        why: the damage, in words.
     """
 
     key: str
@@ -41,10 +41,11 @@ class Damage:
 
 
 def damaged_files(files: TableFiles) -> list[Damage]:
-    """The damaged files among those that a query of the latest state reads, and in the timeline.
+    """Damaged files of the timeline, and among those that a query of the latest state reads.
 
     Args:
-        files: the table's files. No writer should run: a file that it has just cleaned is missing.
+        files: the table's files. No writer should run: a file that it has just cleaned counts as
+        missing.
 
     Returns:
         The damage; empty if the table is intact.
@@ -67,12 +68,9 @@ def damaged_files(files: TableFiles) -> list[Damage]:
 
 
 def damaged_metadata(files: TableFiles) -> list[Damage]:
-    """The damaged logs of a table's metadata table, in which writers and readers look up the files.
+    """Damaged logs of a table's metadata table, where writers and readers look up the files.
 
     Hudi skips what it cannot read there, so a writer overlooks files and a reader their rows.
-
-    Args:
-        files: the table's files.
     """
     logs = [
         key for key in files.sizes() if key.startswith(METADATA) and _is_log(key.rpartition("/")[2])
@@ -91,7 +89,7 @@ def _is_log(name: str) -> bool:
 
 
 def log_damage(content: bytes) -> str:
-    """What is wrong with a log file's blocks, in words; empty if nothing is.
+    """Describe the damage of a log file's blocks; empty if there is none.
 
     Args:
         content: of the whole file.
@@ -107,7 +105,7 @@ def log_damage(content: bytes) -> str:
         (length,) = struct.unpack(">q", content[begin - LENGTH : begin])
         end = begin + length
         if length < LENGTH or end > len(content):
-            return f"block {number} should end at byte {end:,}, and the file has {len(content):,}"
+            return f"block {number} should end at byte {end:,}, but the file has {len(content):,}"
         (total,) = struct.unpack(">q", content[end - LENGTH : end])
         if total != length + len(MAGIC):
             return f"the two lengths of block {number} differ: {length:,} and {total:,}"
@@ -116,7 +114,7 @@ def log_damage(content: bytes) -> str:
 
 
 def _unreadable_instants(files: TableFiles, sizes: dict[str, int]) -> Iterator[Damage]:
-    """The completed instants whose metadata cannot be decoded."""
+    """Completed instants whose metadata cannot be decoded."""
     for key in sizes:
         instant = parse_timeline_key(key) if key.startswith(TIMELINE) else None
         if instant is None or not instant.completed or not instant.writes:
@@ -125,7 +123,7 @@ def _unreadable_instants(files: TableFiles, sizes: dict[str, int]) -> Iterator[D
             whole = bool(read_avro(files.read(key)))
         except FileNotFoundError:  # archived meanwhile
             continue
-        except Exception as error:  # fastavro raises what it trips on
+        except Exception as error:  # fastavro raises various errors
             yield Damage(key, f"it cannot be decoded ({type(error).__name__})")
             continue
         if not whole:
@@ -137,7 +135,7 @@ def _damage(
 ) -> Damage | None:
     written = recorded.get((file.partition, file.name))
     if written and written.size != file.size:
-        why = f"{file.size:,} bytes, and its commit recorded {written.size:,}"
+        why = f"{file.size:,} bytes, but its commit recorded {written.size:,}"
         return Damage(file.key, why)
     if file.kind == "log":
         why = log_damage(files.read(file.key))
@@ -151,7 +149,7 @@ def _damage(
 
 
 def _missing(snapshot: Snapshot) -> Iterator[Damage]:
-    """Files that the newest slices need by their commits, and that are not there."""
+    """Files that the newest slices need according to their commits, and that are missing."""
     present = {(file.partition, file.name) for file in snapshot.files}
     replaced = dict(snapshot.replaced)
     groups: dict[tuple[str, str], list[tuple[str, WrittenFile]]] = {}
@@ -167,4 +165,4 @@ def _missing(snapshot: Snapshot) -> Iterator[Damage]:
         for at, file in writes:
             if at >= newest and (file.partition, file.name) not in present:
                 key = f"{file.partition}/{file.name}" if file.partition else file.name
-                yield Damage(key, f"missing, and the commit {at} wrote it")
+                yield Damage(key, f"missing, but the commit {at} wrote it")

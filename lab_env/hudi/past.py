@@ -1,7 +1,7 @@
-"""A table's past: how it was when each of its instants was complete.
+"""A table's past: its state when each of its instants was complete.
 
-Cleaned files are no longer in the listing, but the write that made them is on the timeline or in
-its archive, and so is the clean. An instant counts from its completion on, as for readers.
+Cleaned files are no longer in the listing, but the timeline or its archive has the write that made
+them and the clean. An instant counts from its completion on, as for readers.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,8 @@ class Moment:
     """A table at the completion of one instant.
 
     Args:
-        instant: the instant.
         table: the table then, without uncommitted files. Its `since` is the moment before; None if
-            that is not known.
+        that is not known.
     """
 
     instant: Instant
@@ -31,12 +30,12 @@ class Moment:
 
     @property
     def added(self) -> list[DataFile]:
-        """Data files that the moment before did not have."""
+        """Data files that are new since the moment before."""
         return sorted(self.table.new_files)
 
     @property
     def superseded(self) -> list[DataFile]:
-        """Data files that are still stored, but that queries of the newest state read no longer."""
+        """Data files that are still stored, but that queries of the newest state no longer read."""
         before = self.table.since.current if self.table.since else ()
         now = {file.key for file in _files_of(self.table.current)}
         stored = {file.key for file in self.table.files}
@@ -50,17 +49,17 @@ class Moment:
 
 @dataclass(frozen=True)
 class Past:
-    """What can be told of a table's past.
+    """Known past of a table.
 
     Args:
         moments: the newest moments, from old to new.
         completed: number of completed instants on the timeline and in its archive.
-        unknown: the oldest of them whose moment cannot be rebuilt, because a later clean deleted
-            files whose write is no longer recorded.
+        unknown: completed instants, the oldest, whose moment cannot be rebuilt, because a later
+        clean deleted files whose write is no longer recorded.
         older_files: stored files whose write is no longer recorded, so that no moment adds them.
-        undone: requested times of instants that a restore took off the timeline.
-        lost: files that the last moment has and the listing has not.
-        uncommitted: stored files that no moment has, because no completed instant wrote them.
+        undone: requested times of instants that a restore removed from the timeline.
+        lost: files of the last moment that the listing lacks.
+        uncommitted: stored files that no completed instant wrote.
     """
 
     moments: tuple[Moment, ...]
@@ -85,8 +84,8 @@ def past_of(table: Snapshot, last: int) -> Past:
     """Rebuild a table's past from a snapshot.
 
     Args:
-        table: the table as it is now.
-        last: number of moments at most; the newest ones are taken.
+        table: its current state.
+        last: maximum number of moments; the newest ones are taken.
     """
     done = sorted(
         (instant for instant in (*table.history, *table.instants) if instant.completed),
@@ -100,7 +99,7 @@ def past_of(table: Snapshot, last: int) -> Past:
     if known == done and not older:  # before its first write, a table is empty
         since = replace(table, instants=(), history=(), files=(), replaced=(), planned=())
     moments: list[Moment] = []
-    for instant in known[-(last + 1) :]:  # one more, with which the first one is compared
+    for instant in known[-(last + 1) :]:  # one more, to compare the first one with
         moment = Moment(instant, _table_at(table, instant.completed, lives, since))
         since = moment.table
         moments.append(moment)
@@ -118,7 +117,7 @@ def past_of(table: Snapshot, last: int) -> Past:
 
 
 def _lives(table: Snapshot, done: Iterable[Instant]) -> list[_Life]:
-    """All files whose size is known: those that a write recorded, and those that are stored."""
+    """All files of known size: recorded by a write, or still stored."""
     completed = {(instant.action, instant.requested): instant.completed for instant in done}
     stored = {file.key for file in table.files}
     deleted = {_key(file): completed["clean", file.cleaned] for file in table.cleaned}
@@ -140,8 +139,11 @@ def _lives(table: Snapshot, done: Iterable[Instant]) -> list[_Life]:
 
 
 def _first_known(table: Snapshot, done: Iterable[Instant], lives: Iterable[_Life]) -> str:
-    """The completion time of the last clean that deleted a file of unknown size, whose write is no
-    longer recorded; the files are known from then on."""
+    """Time from which the table's files are known.
+
+    That is the completion of the last clean that deleted a file of unknown size, whose write is no
+    longer recorded.
+    """
     known = {life.file.key for life in lives}
     cleans = {file.cleaned for file in table.cleaned if _key(file) not in known}
     found = (i.completed for i in done if i.action == "clean" and i.requested in cleans)
@@ -151,7 +153,7 @@ def _first_known(table: Snapshot, done: Iterable[Instant], lives: Iterable[_Life
 def _table_at(
     table: Snapshot, now: str, lives: Iterable[_Life], since: Snapshot | None
 ) -> Snapshot:
-    """The table at a time."""
+    """State of the table at a time."""
     instants = sorted(
         instant if instant.completed and instant.completed <= now else _pending(instant)
         for instant in (*table.history, *table.instants)
@@ -183,9 +185,9 @@ def _pending(instant: Instant) -> Instant:
 
 
 def _planned_at(table: Snapshot, instants: Iterable[Instant]) -> tuple[tuple[str, str, str], ...]:
-    """File group, requested time and action of each plan that is pending among some instants.
+    """File group, requested time and action of each pending plan among some instants.
 
-    The plan of an action that was carried out later is told by what it wrote and replaced.
+    The plan of an action that was carried out later follows from the files it wrote and replaced.
     """
     planned = set()
     for instant in instants:
@@ -201,13 +203,13 @@ def _planned_at(table: Snapshot, instants: Iterable[Instant]) -> tuple[tuple[str
 
 
 def _undone(table: Snapshot) -> tuple[str, ...]:
-    """Requested times of what restores undid. A rollback may undo what was never complete."""
+    """Requested times undone by restores. A rollback may undo writes that were never complete."""
     restores = (record for (action, _), record in table.records.items() if action == "restore")
     return tuple(sorted(i for record in restores for i in record.get("instantsToRollback") or ()))
 
 
 def _files_of(slices: Iterable) -> list[DataFile]:
-    """What a query of the newest state reads of some slices: no change log."""
+    """Files of some slices that a query of the newest state reads: all but change logs."""
     return [file for part in slices for file in part.files if file.kind != "cdc"]
 
 

@@ -1,4 +1,4 @@
-"""Reads a table's snapshot: one listing, and the small files of its timeline.
+"""Read a table's snapshot: one listing, and the small files of its timeline.
 
 States and times of instants come from the names of timeline files, file slices from the names of
 data files. Rows, replaced file groups and cleaned files come from the instants' metadata.
@@ -34,10 +34,9 @@ class UnsupportedTable(ValueError):
 
 
 def read_table(files: TableFiles, since: Snapshot | None = None) -> Snapshot:
-    """Read a table as it is now.
+    """Read a table's current state.
 
     Args:
-        files: the table's files.
         since: an earlier snapshot to compare with: sets `new_files`, `gone_files` and the like.
 
     Raises:
@@ -110,13 +109,13 @@ def _parse_properties(text: str) -> dict[str, str]:
 
 
 def _has_metadata(instant: Instant) -> bool:
-    """Whether a timeline file holds metadata that the snapshot needs: of a completion or a plan."""
+    """True if a timeline file has metadata that the snapshot needs: of a completion or a plan."""
     planned = instant.state == "requested" and instant.action in PLANNED_ACTIONS
     return instant.state == "completed" or planned
 
 
 def _merge_states(files: Iterable[Instant]) -> tuple[Instant, ...]:
-    """One instant per action, in its latest state, from one instant per timeline file."""
+    """Merge the timeline files' instants: one per action, in its latest state."""
     actions: dict[tuple[str, bool], list[Instant]] = {}
     for file in files:  # a savepoint has the requested time of the write that it protects
         actions.setdefault((file.requested, file.action == "savepoint"), []).append(file)
@@ -131,7 +130,7 @@ def _merge_states(files: Iterable[Instant]) -> tuple[Instant, ...]:
 def _decode(
     timeline: Mapping[str, Instant], instants: Iterable[Instant], contents: Mapping[str, bytes]
 ) -> dict[tuple[str, str], dict]:
-    """The metadata of the active timeline's completed instants."""
+    """Metadata of the active timeline's completed instants."""
     writes = {instant.requested: instant.action for instant in instants if instant.writes}
     return {
         (writes[file.requested] if file.writes else file.action, file.requested): read_avro(
@@ -145,12 +144,12 @@ def _decode(
 def _data_files(
     sizes: Mapping[str, int], records: Records, is_committed: Callable[[str], bool]
 ) -> tuple[DataFile, ...]:
-    """The data files of a listing."""
+    """Data files of a listing."""
     rows = {
         (file.partition, file.name): file.changes
         for record in records.values()
         for file in written_files(record)
-        if file.kind != "cdc"  # no commit records how many changes a change log holds
+        if file.kind != "cdc"  # no commit records the number of changes in a change log
     }
     files = []
     for key, size in sizes.items():
@@ -164,7 +163,7 @@ def _data_files(
 
 
 def _commit_rule(instants: Iterable[Instant], history: Iterable[Instant]) -> Callable[[str], bool]:
-    """A function that tells whether an instant's files count for readers, by Hudi's own rule."""
+    """Make a function that says if an instant's files count for readers, by Hudi's own rule."""
     states = {i.requested: i.state for i in (*history, *instants) if i.writes}
     first = min((i.requested for i in instants if i.writes and i.completed), default="")
 
@@ -178,7 +177,7 @@ def _commit_rule(instants: Iterable[Instant], history: Iterable[Instant]) -> Cal
 
 
 def replaced_by(records: Records) -> list[tuple[str, str]]:
-    """Each replaced file group and the requested time of the action that replaced it."""
+    """Replaced file groups, with the requested time of the action that replaced them."""
     replaced = {
         group: requested
         for (_, requested), record in records.items()
@@ -188,7 +187,7 @@ def replaced_by(records: Records) -> list[tuple[str, str]]:
 
 
 def _cleaned(records: Records) -> tuple[CleanedFile, ...]:
-    """The files that completed cleans deleted."""
+    """Files that completed cleans deleted."""
     cleaned = set()
     for (action, requested), record in records.items():
         if action != "clean":
@@ -206,7 +205,7 @@ def _cleaned(records: Records) -> tuple[CleanedFile, ...]:
 def _planned(
     instants: Iterable[Instant], contents: Mapping[str, bytes]
 ) -> tuple[tuple[str, str, str], ...]:
-    """File group, requested time and action of each plan that is still pending."""
+    """File group, requested time and action of each pending plan."""
     planned = []
     for instant in instants:
         if instant.completed or instant.action not in PLANNED_ACTIONS:

@@ -12,9 +12,9 @@ import pandas as pd
 from lab_env.hudi.commits import Commit, decode_commit
 from lab_env.hudi.timeline import Instant
 
-# What a job may call itself in the metadata of its writes, an option of this name.
+# A job's name for itself in the metadata of its writes, an option of this name.
 WRITER = "_writer"
-# Where an action that undoes others records their requested times.
+# Where rollbacks and restores record the requested times that they undo.
 _UNDOES = {"rollback": "commitsRollback", "restore": "instantsToRollback"}
 
 
@@ -34,8 +34,8 @@ class DataFile:
         name: the last part of its key.
         size: bytes.
         committed: whether that action is complete. Readers skip uncommitted files.
-        rows: rows of a base file, changes of a log; None if no commit records them, as for a
-            change log (cdc).
+        rows: rows of a base file, changes of a log; None if no commit records them, as for a change
+        log (cdc).
     """
 
     partition: str
@@ -81,12 +81,12 @@ class FileSlice:
     Args:
         partition: its folder below the table.
         group: id of its file group.
-        instant: where it begins: the instant of its base file, of its first log, or of the pending
-            compaction that will write its base file.
+        instant: its start: the instant of its base file, of its first log, or of the pending
+        compaction that will write its base file.
         base: the base file; None while there are only logs.
         logs: ordered by instant, including change logs (cdc), which no snapshot query reads.
         current: whether a query of the latest state reads it. While a compaction is pending, a
-            query reads two slices: the one to be compacted and the one that the plan began.
+        query reads two slices: the one to be compacted and the one that the plan began.
         planned: whether a pending compaction began it; it may have no file yet.
     """
 
@@ -100,7 +100,7 @@ class FileSlice:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The base file, if any, and the logs."""
+        """Base file, if any, and logs."""
         return (self.base, *self.logs) if self.base else self.logs
 
 
@@ -109,22 +109,22 @@ class Snapshot:
     """A table at one moment.
 
     Args:
-        path: where the table is.
+        path: of the table.
         name: the table's name.
         table_type: COPY_ON_WRITE or MERGE_ON_READ.
         version: table version.
         instants: the active timeline, ordered by requested time.
         files: data files.
         replaced: id of each replaced file group that is still stored, and the requested time of the
-            clustering or overwrite that replaced it.
+        clustering or overwrite that replaced it.
         bookkeeping: part (timeline, metadata or other), key and bytes of each other object.
-        since: an earlier snapshot that this one is compared with.
+        since: an earlier snapshot to compare with.
         history: archived instants, ordered by requested time.
         cleaned: files that cleans deleted, as far as timeline and history record them.
         planned: file group, requested time and action of each pending compaction and clustering.
         records: decoded metadata of completed instants, by action and requested time.
-        damage: what is wrong with a file, by its path below the table; empty if nobody has looked.
-        compared_with: what `since` is, in words.
+        damage: known damage of files, by path below the table; empty if nobody has checked.
+        compared_with: name of `since`, for people.
     """
 
     path: str
@@ -144,11 +144,11 @@ class Snapshot:
     compared_with: str = field(default="the last look", compare=False, repr=False)
 
     def commit(self, requested: str | None = None) -> Commit:
-        """The metadata of a completed write.
+        """Metadata of a completed write.
 
         Args:
             requested: the write's requested time, as in `instants` and in file names. By default
-                the write that was completed last, which may be a compaction or a clustering.
+            the write that was completed last, which may be a compaction or a clustering.
 
         Raises:
             CommitNotFound: no write is complete, or none has this requested time.
@@ -171,13 +171,13 @@ class Snapshot:
 
     @cached_property
     def completed_writes(self) -> dict[str, Instant]:
-        """The completed writes by requested time, including archived ones."""
+        """Completed writes by requested time, including archived ones."""
         instants = (*self.history, *self.instants)
         return {i.requested: i for i in instants if i.writes and i.completed}
 
     @cached_property
     def writers(self) -> dict[str, str]:
-        """Who made a write, by its requested time, where its metadata says so under `_writer`."""
+        """Writers by requested time, where a write's metadata has `_writer`."""
         named = {
             requested: (record.get("extraMetadata") or {}).get(WRITER)
             for (_, requested), record in self.records.items()
@@ -195,12 +195,12 @@ class Snapshot:
 
     @property
     def current(self) -> tuple[FileSlice, ...]:
-        """The slices that a query of the latest state reads."""
+        """Slices that a query of the latest state reads."""
         return tuple(part for part in self.slices if part.current)
 
     @property
     def uncommitted(self) -> tuple[DataFile, ...]:
-        """Files of actions that are not complete; readers skip them."""
+        """Files of incomplete actions; readers skip them."""
         return tuple(file for file in self.files if not file.committed)
 
     @cached_property
@@ -231,8 +231,10 @@ class Snapshot:
 
     @property
     def rows(self) -> int | None:
-        """Rows of a query of the latest state; None if unmerged logs or missing commits leave the
-        number open."""
+        """Number of rows in a query of the latest state.
+
+        None if unmerged logs or missing commits leave the number open.
+        """
         files = [file for part in self.current for file in part.files if file.kind != "cdc"]
         if any(file.kind == "log" or file.rows is None for file in files):
             return None
@@ -240,7 +242,7 @@ class Snapshot:
 
     @property
     def metadata_partitions(self) -> pd.DataFrame:
-        """The metadata table: objects and bytes, one row per partition."""
+        """Metadata table: objects and bytes, one row per partition."""
         rows = [
             (name.split("/")[2], size)
             for part, name, size in self.bookkeeping
@@ -251,7 +253,7 @@ class Snapshot:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The partitions that hold data files."""
+        """Partitions that contain data files."""
         return tuple(sorted({file.partition for file in self.files}))
 
     @property
@@ -261,13 +263,13 @@ class Snapshot:
 
     @property
     def new_instants(self) -> frozenset[Instant]:
-        """Instants that `since` did not have, or had in another state."""
+        """Instants that are new, or in another state, since `since`."""
         before = self.since.instants if self.since else self.instants
         return frozenset(self.instants).difference(before)
 
     @cached_property
     def new_files(self) -> frozenset[DataFile]:
-        """Data files that `since` did not have."""
+        """Data files that are new since `since`."""
         if not self.since:
             return frozenset()
         known = {file.key for file in self.since.files}
@@ -285,8 +287,10 @@ class Snapshot:
         return pd.DataFrame(rows, columns=columns)
 
     def __sub__(self, before: "Snapshot") -> pd.DataFrame:
-        """Objects that differ from `before`: the columns of `frame()` after `change`, which is new,
-        gone or changed."""
+        """Objects that differ from `before`.
+
+        The columns of `frame()` follow `change`, which is new, gone or changed.
+        """
         both = self.frame().merge(
             before.frame(),
             how="outer",
@@ -336,5 +340,5 @@ class Snapshot:
 
     @cached_property
     def _pending_compactions(self) -> dict[str, str]:
-        """File group to the requested time of its pending compaction."""
+        """File groups with the requested time of their pending compaction."""
         return {group: begin for group, begin, action in self.planned if action == "compaction"}

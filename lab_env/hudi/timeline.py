@@ -30,11 +30,11 @@ class Instant:
     """One action on the timeline.
 
     Args:
-        requested: when it was requested, as an instant time.
-        completed: when it was completed; empty while it is pending.
+        requested: requested time, as an instant time.
+        completed: completion time; empty while it is pending.
         action: commit, deltacommit, compaction, clean and so on. The file that completes a
-            compaction is named `commit`, that of a log compaction `deltacommit` and that of a
-            clustering `replacecommit`. In a `Snapshot` they keep their own names.
+        compaction is named `commit`, that of a log compaction `deltacommit` and that of a
+        clustering `replacecommit`. In a `Snapshot` they keep their own names.
         state: completed, inflight or requested.
     """
 
@@ -45,13 +45,13 @@ class Instant:
 
     @property
     def writes(self) -> bool:
-        """Whether such an action writes data files."""
+        """True if such an action writes data files."""
         return self.action in WRITING_ACTIONS
 
 
 @dataclass(frozen=True)
 class DataName:
-    """The parts of a data file's name.
+    """Parts of a data file's name.
 
     Args:
         group: the file group's id.
@@ -65,7 +65,7 @@ class DataName:
 
 
 def parse_timeline_name(name: str) -> Instant | None:
-    """The instant that a timeline file's name states; None for any other name.
+    """Parse a timeline file's name; None for any other name.
 
     Args:
         name: the last part of the file's key.
@@ -73,13 +73,13 @@ def parse_timeline_name(name: str) -> Instant | None:
     if match := _COMPLETED.fullmatch(name):
         return Instant(match["requested"], match["completed"], match["action"], "completed")
     if match := _PENDING.fullmatch(name):
-        # The name of an inflight commit leaves out the action.
+        # The name of an inflight commit omits the action.
         return Instant(match["requested"], "", match["action"] or "commit", match["state"])
     return None
 
 
 def parse_timeline_key(key: str) -> Instant | None:
-    """The instant that a file of a table's active timeline states; None for any other file.
+    """Parse the key of a file in a table's active timeline; None for any other file.
 
     The timeline of a table's metadata table does not count.
 
@@ -93,7 +93,7 @@ def parse_timeline_key(key: str) -> Instant | None:
 
 
 def parse_data_name(name: str) -> DataName | None:
-    """The parts of a data file's name; None for any other name.
+    """Parse a data file's name; None for any other name.
 
     Args:
         name: the last part of the file's key.
@@ -106,12 +106,12 @@ def parse_data_name(name: str) -> DataName | None:
 
 
 def is_instant(text: str) -> bool:
-    """Whether a text has the form of an instant time, with or without milliseconds."""
+    """True if a text has the form of an instant time, with or without milliseconds."""
     return len(text) in (14, 17) and text.isdigit()
 
 
 def to_datetime(instant: str) -> datetime:
-    """An instant time as a datetime in UTC; missing milliseconds are 0."""
+    """Instant time as a datetime in UTC; missing milliseconds are 0."""
     digits = f"{instant:0<17}"
     return datetime.strptime(f"{digits[:14]}.{digits[14:17]}", "%Y%m%d%H%M%S.%f").replace(
         tzinfo=UTC
@@ -119,14 +119,14 @@ def to_datetime(instant: str) -> datetime:
 
 
 def to_seconds(instant: str) -> float:
-    """An instant time as seconds since 1970."""
+    """Instant time as seconds since 1970."""
     return to_datetime(instant).timestamp()
 
 
 def from_seconds(seconds: float) -> str:
-    """The instant time that is nearest to these seconds since 1970.
+    """Instant time nearest to these seconds since 1970.
 
-    Rounding down instead would ask for a commit again that was completed at these seconds.
+    Rounding down instead would fetch a commit again that was completed at these seconds.
     """
     nearest = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=round(seconds * 1000))
     return f"{nearest:%Y%m%d%H%M%S}{nearest.microsecond // 1000:03d}"

@@ -1,6 +1,6 @@
-"""A set-up that goes on while JupyterLab is open: what needs its result waits for it.
+"""Set-up that runs while JupyterLab is open: whatever needs its result waits for it.
 
-Its lock file is this lab's own and has the newest line of progress in it. A lock ends with its
+Its lock file belongs to this lab and holds the newest line of progress. The lock ends with its
 holder, however that ends.
 """
 
@@ -14,12 +14,14 @@ from lab_env.processes.locks import exclusive, is_free, wait_until_free
 from lab_env.processes.state import folder
 
 REPORT_EVERY_S = 10
-BEGUN = "it has just begun"
+BEGUN = "it has just started"
 
 
 @contextmanager
 def announced(report_progress: Progress) -> Generator[Progress]:
-    """Let others wait for the set-up of the body; yields what reports its progress to them, too."""
+    """Let other processes wait for the set-up in the body; yield a reporter that shows them its
+    progress.
+    """
     lock = _lock_file()
 
     def report(line: str) -> None:
@@ -32,7 +34,7 @@ def announced(report_progress: Progress) -> Generator[Progress]:
 
 
 def wait_for_set_up(report_progress: Progress) -> None:
-    """Wait for an announced set-up of another process to end, whether it succeeds or not."""
+    """Wait until a set-up announced by another process ends, successfully or not."""
     lock, seconds = _lock_file(), count()
 
     def on_wait() -> None:
@@ -43,13 +45,13 @@ def wait_for_set_up(report_progress: Progress) -> None:
 
 
 def running_set_up() -> str:
-    """The newest line of an announced set-up that runs now; empty if none does."""
+    """Newest progress line of the announced set-up that is running; empty if none is."""
     lock = _lock_file()
     return "" if is_free(lock) else _newest_line(lock)
 
 
 def _newest_line(lock: Path) -> str:
-    # A line is cut off before the next one is written.
+    # The reader may see a line cut short.
     return lock.read_text(encoding="utf-8") or BEGUN
 
 

@@ -1,4 +1,4 @@
-"""Large archives, fetched on demand, verified and unpacked; the lab keeps some of their folders."""
+"""Large archives, fetched on demand, verified and unpacked; only some of their folders are kept."""
 
 import os
 import shutil
@@ -12,13 +12,7 @@ from lab_env.install.versions import versions
 
 
 def archive_folder(name: str) -> Path | None:
-    """The folder of an unpacked archive; None when it has not been fetched.
-
-    Args:
-        name: an entry of `archives` in versions.toml.
-    """
-    folder = _target(name)
-    return folder if folder.is_dir() else None
+    """The folder of an unpacked archive; None when it has not been fetched."""
 
 
 def fetch_archive(name: str, report_progress: Progress = print) -> None:
@@ -26,7 +20,6 @@ def fetch_archive(name: str, report_progress: Progress = print) -> None:
 
     Args:
         name: an entry of `archives` in versions.toml.
-        report_progress: receives one line of progress at a time.
 
     Raises:
         LabError: the disk is short, the archive cannot be fetched, or it is not the pinned one.
@@ -57,14 +50,10 @@ def fetch_archive(name: str, report_progress: Progress = print) -> None:
 
 
 def missing_disk(name: str) -> str:
-    """Describe the missing disk space; empty if there is enough or the archive is cached.
-
-    Args:
-        name: an entry of `archives` in versions.toml.
-    """
+    """Describe the missing disk space; empty if there is enough or the archive is cached."""
     if archive_folder(name):
         return ""
-    # The download, Ivy's copy of it, then what it unpacks to.
+    # Ivy keeps a second copy of the download.
     needed = 2.5 * versions()["archives"][name]["megabytes"] / 1000
     free = shutil.disk_usage(cache()).free / 1e9
     if free >= needed:
@@ -73,7 +62,7 @@ def missing_disk(name: str) -> str:
 
 
 def size_in_words(megabytes: int) -> str:
-    """A size for people: in GB from a tenth of one on."""
+    """Format a size for people: in GB from 0.1 GB upwards."""
     return f"{megabytes / 1000:.1f} GB" if megabytes >= 100 else f"{megabytes} MB"
 
 

@@ -1,8 +1,8 @@
-"""Makes `.venv` from requirements.lock on a machine that has only Python; `make setup` starts here.
+"""Make `.venv` from requirements.lock on a machine that has only Python; `make setup` starts here.
 
-The rest is done by a command of `.venv`'s own `lab`: `setup`, or `jupyter` if that is the argument.
-Standard library only. A step that was interrupted is done again, so a killed run simply goes on; a
-second run sees from its stamp that there is nothing to do.
+`.venv`'s own `lab` does the rest: `setup`, or `jupyter` if that is the argument. Standard library
+only. An interrupted step is repeated, so a killed run can be started again; a second run sees from
+its stamp that there is nothing to do.
 """
 
 import contextlib
@@ -40,13 +40,14 @@ SCRUBBED_ENV = (
     "HADOOP_CONF_DIR",
     "CLASSPATH",
 )
-# A bundle's list of its files with their SHA-256, and the digest of the last list checked.
+# A bundle lists its files with their SHA-256. The second file holds the digest of the last list
+# checked.
 MANIFEST, CHECKED = "bundle.json", "bundle.checked"
 PYTHONS = "python"  # the folder of the cache for a Python that set-up has fetched
-# PySpark's source archive has Python files and jars. Any other package would need a compiler.
+# PySpark's source archive has only Python files and jars. Any other package would need a compiler.
 BUILT_FROM_SOURCE = "pyspark"
 OFFLINE = "check the network, a proxy or a mirror's settings, then run: make setup"
-# By what a failed step says: what is wrong, and what to do.
+# Cause and next step, by a phrase of the failed step's output.
 CAUSES = {
     "No space left": ("The disk is full.", "free some space, then run: make setup"),
     "no usable wheels": (
@@ -75,7 +76,7 @@ def main():
 
 
 def is_complete():
-    """Whether `.venv` has what requirements.lock lists, and its Python still runs."""
+    """True if `.venv` has everything in requirements.lock and its Python still runs."""
     return _stamp_text() == _expected_stamp() and _python_runs()
 
 
@@ -88,15 +89,15 @@ def _python_runs():
 
 
 def usable_pythons(system=sys.platform):
-    """The supported Pythons for which every package has a wheel on this system.
+    """Supported Pythons for which every package has a wheel on this system.
 
-    On macOS gevent, which Locust needs, has none for 3.11.
+    gevent, which Locust needs, has no macOS wheel for 3.11.
     """
     return tuple(v for v in SUPPORTED_PYTHONS if (system, v) != ("darwin", (3, 11)))
 
 
 def _use_supported_python():
-    """Go on in a supported Python, whichever `python3` started this."""
+    """Switch to a supported Python, whichever `python3` started this."""
     if sys.version_info[:2] in usable_pythons():
         return
     cache = _cache()
@@ -113,7 +114,7 @@ def _use_supported_python():
 
 
 def _go_on_in(programs):
-    """Become this set-up in the first of some programs that is a supported Python."""
+    """Run this set-up in the first of the programs that is a supported Python."""
     for program in map(str, programs):
         # It must run: a pyenv shim may exist without the version behind it.
         command = [program, "-I", "-c", "import sys; print(sys.version_info[:2])"]
@@ -124,20 +125,20 @@ def _go_on_in(programs):
 
 
 def _fetched_pythons(cache):
-    """The supported Pythons that an earlier set-up, or a bundle, has put into the cache."""
+    """Supported Pythons that an earlier set-up or a bundle has put into the cache."""
     for version in usable_pythons():
         yield from sorted((cache / PYTHONS).glob("cpython-*/bin/python{}.{}".format(*version)))
 
 
 def _may_fetch_python(cache):
-    """Whether the user lets set-up fetch a Python: by LAB_FETCH_PYTHON, or asked at a terminal."""
+    """True if LAB_FETCH_PYTHON or the user at the terminal allows fetching a Python."""
     answer = os.environ.get("LAB_FETCH_PYTHON", "")
     if not answer and sys.stdin.isatty():
         wanted = "{}.{}".format(*usable_pythons()[0])
         _report(f"Python {pythons(usable_pythons())} is needed; python3 here is {_version()}.")
         _report(f"Set-up can fetch Python {wanted} with uv: from the releases of the project")
         _report("python-build-standalone, or from the mirror in UV_PYTHON_INSTALL_MIRROR.")
-        _report(f"It would lie in {cache / PYTHONS}; the system's Python stays as it is.")
+        _report(f"It would go to {cache / PYTHONS}; the system's Python stays as it is.")
         print("Fetch it? [y/N] ", end="", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()
     return answer.strip().lower() in ("y", "yes", "true", "on", "1")
@@ -158,7 +159,7 @@ def _fetch_python(cache):
 
 
 def pythons(versions=SUPPORTED_PYTHONS):
-    """The supported Pythons, for people: `3.11, 3.12 or 3.13`."""
+    """Name the supported Pythons for people: `3.11, 3.12 or 3.13`."""
     *others, last = ["{}.{}".format(*version) for version in sorted(versions)]
     return " or ".join([", ".join(others), last]) if others else last
 
@@ -171,7 +172,7 @@ def _make_venv(cache):
     python = ["--python", str(VENV / "bin" / "python")]
     _report(f"Python packages: making .venv for Python {_version()}")
     if _stamp_text().split(" ")[0] == _version() and _python_runs():
-        STAMP.unlink()  # it was complete once, so it can be brought up to date in place
+        STAMP.unlink()  # An environment that was complete once can be updated in place.
     else:
         _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV], environment)
     wheels = wheels_folder(cache)
@@ -190,7 +191,7 @@ def _make_venv(cache):
 
 
 def wheels_folder(cache):
-    """The folder in which a bundle has the packages of this requirements.lock, for this Python."""
+    """Folder with a bundle's packages for this requirements.lock and this Python."""
     digest = hashlib.sha256((REPOSITORY / "requirements.lock").read_bytes()).hexdigest()[:10]
     return cache / f"wheels-{_version()}-{digest}"
 
@@ -206,16 +207,16 @@ def _check_bundle(cache):
     _report("bundle: checking its files")
     if damaged := damaged_files(cache):
         _fail(
-            f"The bundle in {cache} is damaged: {len(damaged)} of its files are not what it lists.",
-            "compare the archive's SHA-256 with what lab bundle printed,"
-            " unpack it again, then: make setup",
+            f"The bundle in {cache} is damaged: {len(damaged)} file(s) differ from its list.",
+            "compare the archive's SHA-256 with the one lab bundle printed, unpack it again, "
+            "then run: make setup",
             damaged[:8],
         )
     checked.write_text(digest)
 
 
 def damaged_files(cache):
-    """The files of an unpacked bundle that differ from its manifest, and jars that it lacks."""
+    """Files of an unpacked bundle that differ from its manifest, and missing jars."""
     listed = json.loads((cache / MANIFEST).read_text())
     damaged = {name for name, digest in listed.items() if file_sha256(cache / name) != digest}
     folders = {Path(name).parent for name in listed if name.startswith("jars/")}
@@ -224,7 +225,7 @@ def damaged_files(cache):
 
 
 def file_sha256(path):
-    """The checksum of a file; empty if there is none."""
+    """SHA-256 of a file; empty if there is no such file."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -233,7 +234,7 @@ def file_sha256(path):
 
 
 def _uv(cache):
-    """The pinned uv, fetched by pip and its hashes into the cache."""
+    """Fetch the pinned uv into the cache, with pip and hashes."""
     pin = _uv_pin()
     target = cache / "tools" / f"uv-{pin['version']}"
     if (target / "bin" / "uv").exists():
@@ -263,12 +264,12 @@ def _uv_pin():
 
 
 def requirement(name, pin):
-    """A pinned wheel of versions.toml as a line of a requirements file, with its hashes."""
+    """Requirements line of a wheel pinned in versions.toml, with its hashes."""
     return " ".join([f"{name}=={pin['version']}", *(f"--hash={d}" for d in pin["hashes"])]) + "\n"
 
 
 def _pip(folder, environment):
-    """A Python that has pip: that of a small new environment, else this one."""
+    """A Python that has pip: from a small new environment, else this one."""
     done = subprocess.run(
         [sys.executable, "-I", "-m", "venv", folder / "pip"],
         env=environment,
@@ -286,12 +287,12 @@ def _fail_without_pip(environment):
     if subprocess.run(command, env=environment, capture_output=True).returncode:
         _fail(
             f"{sys.executable} has neither pip nor ensurepip.",
-            "install your system's package for them (Debian: python3-venv), then: make setup",
+            "install your system's package for them (Debian: python3-venv), then run: make setup",
         )
 
 
 def _uv_settings():
-    """pip's settings for indexes and certificates as variables of uv, which does not read pip's."""
+    """Translate pip's settings for indexes and certificates into uv's variables."""
     command = [sys.executable, "-I", "-m", "pip", "config", "list"]
     listed = subprocess.run(command, capture_output=True, env=_environment()).stdout.decode()
     of_pip = re.findall(r"^(?:global|install|:env:)\.(\S+?)='(.*)'$", listed, re.M)
@@ -317,7 +318,7 @@ def _uv_settings():
 def _expected_stamp():
     parts = [
         (REPOSITORY / "requirements.lock").read_bytes(),
-        # Only dependencies and commands; the settings of tools change nothing in `.venv`.
+        # Only dependencies and commands: tool settings change nothing in `.venv`.
         (REPOSITORY / "pyproject.toml").read_bytes().split(b"[tool.")[0],
         str(REPOSITORY).encode(),
     ]
@@ -340,14 +341,14 @@ def _cache():
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
-        _fail("This user has no home folder.", "set HOME to a folder of yours.")
+        _fail("This user has no home folder.", "set HOME to your own folder.")
     cache = Path(os.environ.get("LAB_CACHE") or base / "streaming-lakehouse").expanduser()
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         _fail(
             f"LAB_CACHE={cache} cannot be used: {error.strerror}.",
-            "set LAB_CACHE to a folder that you may write.",
+            "set LAB_CACHE to a folder that you can write to.",
         )
     return cache.resolve()
 
@@ -365,7 +366,7 @@ def _check_disk(cache):
 
 
 def disk_used(folder):
-    """Bytes on disk below a folder; files with several names count once."""
+    """Bytes on disk below a folder; hard-linked files count once."""
     sizes = {}
     for root, _, names in os.walk(folder):
         for name in names:
@@ -394,7 +395,7 @@ def _environment():
 
 
 def _run(command, environment, failure="Set-up could not make .venv."):
-    """Run one step; a terminal shows its own progress, anything else only its failure."""
+    """Run one step; outside a terminal, print only its failure."""
     output = None if sys.stderr.isatty() else subprocess.PIPE
     done = subprocess.run(
         [str(part) for part in command],

@@ -1,8 +1,8 @@
-"""`lab bundle`: all that set-up fetched in one archive, so that other machines need no network.
+"""`lab bundle`: everything set-up fetched, in one archive, so that other machines need no network.
 
-The archive is a cache without its package downloads. In their place are wheels, for this Python and
-this kind of machine; set-up takes them if they belong to its requirements.lock. A manifest has the
-SHA-256 of each file, and set-up on the other machine compares them.
+The archive is a cache whose package downloads are replaced by wheels for this Python and this kind
+of machine; set-up uses them if they match its requirements.lock. A manifest lists each file's
+SHA-256, and set-up on the other machine compares them.
 """
 
 import json
@@ -26,14 +26,10 @@ TOP_FOLDER = "streaming-lakehouse"  # the default cache's name: the archive is u
 
 
 def make_bundle(target: Path, report_progress: Progress) -> str:
-    """Write the archive; an older one of the same name is replaced.
-
-    Args:
-        target: the file.
-        report_progress: receives one line of progress at a time.
+    """Write the archive, replacing an older one of the same name.
 
     Returns:
-        For people: the file's size and SHA-256, and the commands that use it.
+        The file's size and SHA-256 and the commands that use it, for people.
 
     Raises:
         LabError: set-up is not complete, or its packages are no longer in the cache.
@@ -43,7 +39,7 @@ def make_bundle(target: Path, report_progress: Progress) -> str:
         fetch_java(VERSION, report_progress)
         parts = sorted(path for path in cache().iterdir() if _travels(path))
         wheels = wheels_folder(cache())
-        if not wheels.is_dir():  # else this cache came from a bundle itself
+        if not wheels.is_dir():  # otherwise this cache came from a bundle itself
             parts.append(pack_wheels(partial_folder(wheels.name), report_progress))
         manifest = _write_manifest(parts, cache() / "partial" / MANIFEST)
         partial = target.with_name(target.name + ".partial")
@@ -66,7 +62,7 @@ def make_bundle(target: Path, report_progress: Progress) -> str:
 
 
 def _write_manifest(parts: list[Path], path: Path) -> Path:
-    """Write a list of the bundle's files with the SHA-256 of each."""
+    """Write the bundle's manifest: its files with the SHA-256 of each."""
     files = [
         (file, part.name + str(file).removeprefix(str(part)))
         for part in parts
@@ -80,15 +76,15 @@ def _write_manifest(parts: list[Path], path: Path) -> Path:
 
 def _travels(part: Path) -> bool:
     # Plain files belong to this machine: the lock, the marks of checks, and the CDS archive (.jsa),
-    # which holds the paths of the machine that made it.
+    # which holds this machine's paths.
     return part.is_dir() and part.name not in LEFT_OUT
 
 
 def pack_wheels(folder: Path, report_progress: Progress) -> Path:
-    """Put the wheel of every installed package into an empty folder, with their checksums.
+    """Put the wheel of every installed package into an empty folder, with checksums.
 
-    uv keeps no wheels, only their content, so they are made again. Their checksums are therefore
-    not those of requirements.lock.
+    uv keeps only the content of wheels, so they are rebuilt. Their checksums therefore differ from
+    those in requirements.lock.
 
     Raises:
         LabError: a package is not in the cache.
@@ -99,7 +95,7 @@ def pack_wheels(folder: Path, report_progress: Progress) -> Path:
         if (name, version) not in unpacked:
             raise LabError(
                 f"{name} {version} is not in {cache()}.",
-                "remove .venv, run: make setup   and then lab bundle again.",
+                "remove .venv, then run: make setup   (then lab bundle again)",
             )
         report_progress(f"wheels: {name}")
         wheel = _zip(unpacked[name, version], folder)
@@ -114,7 +110,7 @@ def _installed() -> set[tuple[str, str]]:
 
 
 def _unpacked_wheels() -> dict[tuple[str, str], Path]:
-    """The unpacked wheels of uv's cache that fit this machine, by name and version."""
+    """Unpacked wheels in uv's cache that fit this machine, by name and version."""
     mine = set(sys_tags())
     found = {}
     for wheel_file in sorted((cache() / "uv").glob("archive-v*/*/*.dist-info/WHEEL")):
@@ -125,7 +121,7 @@ def _unpacked_wheels() -> dict[tuple[str, str], Path]:
 
 
 def _tags(wheel_file: Path) -> set:
-    """The platforms that a wheel is for, as its file WHEEL says."""
+    """Platforms of a wheel, from its WHEEL file."""
     lines = wheel_file.read_text("utf-8").splitlines()
     tags = [line.removeprefix("Tag: ").strip() for line in lines if line.startswith("Tag: ")]
     return {tag for text in tags for tag in parse_tag(text)}
@@ -144,7 +140,7 @@ def _zip(unpacked: Path, folder: Path) -> Path:
     ) as file:
         for path in sorted(unpacked.rglob("*")):
             if path.is_file():
-                # A jar is compressed already.
+                # Jars are already compressed.
                 method = zipfile.ZIP_STORED if path.suffix == ".jar" else None
                 file.write(path, path.relative_to(unpacked), method)
     return wheel

@@ -1,7 +1,7 @@
-"""The cache: what set-up fetched or built, shared by all clones of this machine.
+"""The cache: everything set-up fetched or built, shared by all clones on this machine.
 
 Each entry is made in `partial/` and moved to its place in one step. So an entry is complete or
-absent, and a killed set-up goes on where it stopped.
+absent, and a killed set-up can be started again.
 """
 
 import os
@@ -18,10 +18,10 @@ Progress = Callable[[str], None]  # receives one line of progress at a time
 
 
 def cache() -> Path:
-    """The absolute path of LAB_CACHE; made when it is missing.
+    """Absolute path of LAB_CACHE, created if missing.
 
     Raises:
-        LabError: the folder cannot be made.
+        LabError: the folder cannot be created.
     """
     path = settings().cache
     try:
@@ -29,20 +29,20 @@ def cache() -> Path:
     except OSError as error:
         raise LabError(
             f"LAB_CACHE={path} cannot be used: {error.strerror}.",
-            "set LAB_CACHE to a folder that you may write.",
+            "set LAB_CACHE to a folder that you can write to.",
         ) from None
     return path
 
 
 def cache_lock(report_progress: Progress = print) -> AbstractContextManager[None]:
-    """The lock of the cache: one set-up at a time, whatever clone it runs in."""
+    """Lock the cache: one set-up runs at a time, from whatever clone."""
     return exclusive(
         cache() / "lock", lambda: report_progress("another set-up is running; waiting for it")
     )
 
 
 def partial_folder(name: str) -> Path:
-    """An empty folder in which a cache entry is made."""
+    """Make an empty folder for a cache entry in the making."""
     folder = cache() / "partial" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -56,5 +56,5 @@ def move_into_place(partial: Path, target: Path) -> None:
 
 
 def clear_partial() -> None:
-    """Remove unfinished entries: only a set-up that goes on after a failure would use them."""
+    """Remove unfinished entries; only a set-up that was interrupted would use them."""
     shutil.rmtree(cache() / "partial", ignore_errors=True)

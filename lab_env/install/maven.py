@@ -1,7 +1,7 @@
-"""Fetches single files from a Maven repository, by the Ivy inside PySpark.
+"""Fetch single files from a Maven repository, with the Ivy inside PySpark.
 
-Files are named by coordinates, `organisation:module:revision`. No POM is read and nothing is
-transitive: the list is exact. LAB_IVY_SETTINGS chooses another repository than Maven Central.
+Files are named by coordinates, `organisation:module:revision`. No POM is read and no dependencies
+are followed: the list is exact. LAB_IVY_SETTINGS selects a repository other than Maven Central.
 """
 
 import contextlib
@@ -35,13 +35,10 @@ def fetch_files(
     """Fetch files into a folder; Ivy keeps its own copies until `forget_copies`.
 
     Args:
-        wanted: their coordinates.
-        target: the folder.
-        title: what they are, for progress and errors.
-        report_progress: receives a line at a time.
-        extension: of all the files.
-        classifier: which of a module's files of that kind, for example `plugin`.
-        megabytes: the size of all, if it is known: then a line is reported for each tenth of it.
+        wanted: coordinates.
+        title: names the files in progress lines and errors.
+        classifier: selects one of a module's files of that kind, for example `plugin`.
+        megabytes: total size, if known: then each tenth of it reports a line.
 
     Raises:
         LabError: one of them cannot be fetched.
@@ -79,7 +76,7 @@ def fetch_files(
 
 
 def verify(coordinates: str, folder: Path, sha256: str, extension: str = "jar") -> None:
-    """Compare a fetched file with its pin; one that differs is removed with Ivy's copy.
+    """Compare a fetched file with its pin; remove one that differs, with Ivy's copy.
 
     Raises:
         LabError: it is not the pinned one.
@@ -93,7 +90,7 @@ def verify(coordinates: str, folder: Path, sha256: str, extension: str = "jar") 
     path.unlink()
     raise LabError(
         f"{path.name} arrived damaged or changed and was removed.",
-        "run: make setup   (it goes on where it stopped)",
+        "run: make setup   (it resumes here)",
     )
 
 
@@ -103,20 +100,20 @@ def forget_copies(target: Path) -> None:
 
 
 def file_name(coordinates: str, extension: str = "jar") -> str:
-    """The name of a fetched file, for example `commons-pool2-2.11.1.jar`."""
+    """Name of a fetched file, for example `commons-pool2-2.11.1.jar`."""
     _, module, revision = coordinates.split(":")
     return f"{module}-{revision}.{extension}"
 
 
 def pyspark_home() -> Path:
-    """The folder of the installed PySpark, found without importing it.
+    """Find the folder of the installed PySpark without importing it.
 
     Raises:
         LabError: it is not installed.
     """
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise LabError("PySpark is not installed here.", "run: make setup")
+        raise LabError("PySpark is not installed.", "run: make setup")
     return Path(spec.submodule_search_locations[0])
 
 
@@ -168,14 +165,14 @@ def _truststore_options() -> list[str]:
 
     trusted = []
     for text in sorted({*_certificates(Path(certifi.where())), *_certificates(Path(bundle))}):
-        # An old certificate that is not well formed is left out.
+        # Skip old, malformed certificates.
         with contextlib.suppress(ValueError), warnings.catch_warnings(action="ignore"):
             certificate = x509.load_pem_x509_certificate(text.encode())
             name = f"trusted-{len(trusted)}".encode()
             trusted.append(pkcs12.PKCS12Certificate(certificate, name))
     store = cache() / "partial" / "truststore.p12"
     store.parent.mkdir(exist_ok=True)
-    # The certificates are public: this is Java's usual password and keeps nothing secret.
+    # The certificates are public: this is Java's usual password and protects nothing.
     password = "changeit"
     encryption = BestAvailableEncryption(password.encode())
     store.write_bytes(pkcs12.serialize_java_truststore(trusted, encryption))
@@ -192,7 +189,7 @@ def _certificates(bundle: Path) -> list[str]:
 
 
 def _proxy_options() -> list[str]:
-    """Java does not read the proxy variables that every other tool follows."""
+    """Proxy settings for Java, which ignores the proxy variables."""
     options = []
     for scheme in ("http", "https"):
         address = os.environ.get(f"{scheme}_proxy") or os.environ.get(f"{scheme}_proxy".upper())

@@ -1,4 +1,4 @@
-"""`python -m lab_env.install.pin`: writes the pins anew after a change of versions.
+"""`python -m lab_env.install.pin`: rewrite the pins after a change of versions.
 
 `--jars` fills in the checksums of versions.toml, `--go` writes go.mod and go.sum, `--packages`
 writes requirements.lock.

@@ -1,4 +1,4 @@
-"""Reads versions.toml: every artefact that set-up fetches beside requirements.lock, pinned."""
+"""Read versions.toml, which pins every artefact that is not in requirements.lock."""
 
 import tomllib
 from functools import lru_cache
@@ -9,5 +9,5 @@ VERSIONS = Path(__file__).with_name("versions.toml")
 
 @lru_cache(maxsize=1)
 def versions() -> dict:
-    """The pins, by kind (`wheels`, `go`, `archives`, `jars`) and name."""
+    """Pins by kind (`wheels`, `go`, `archives`, `jars`) and name."""
     return tomllib.loads(VERSIONS.read_text())

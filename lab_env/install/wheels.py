@@ -1,4 +1,4 @@
-"""Wheels of versions.toml, each unpacked into a folder of its own, and the lock of all packages."""
+"""Fetch and unpack the wheels of versions.toml, and lock all packages."""
 
 import shutil
 import subprocess
@@ -15,12 +15,11 @@ from lab_env.settings import REPOSITORY
 
 
 def fetch_wheel(name: str, target: Path, report_progress: Progress = print) -> None:
-    """Unpack one pinned wheel into a folder, unless the folder is there.
+    """Unpack one pinned wheel into a folder, unless the folder exists.
 
     Args:
-        name: an entry of `wheels` in versions.toml.
+        name: entry of `wheels` in versions.toml.
         target: the folder, other than the partial one of its name.
-        report_progress: receives one line of progress at a time.
 
     Raises:
         LabError: it cannot be fetched, or there is none for this machine.
@@ -51,14 +50,14 @@ def fetch_wheel(name: str, target: Path, report_progress: Progress = print) -> N
 
 
 def reveal() -> Path:
-    """The folder of reveal.js, which makes a notebook's slides move.
+    """Folder of reveal.js, which shows a notebook as slides.
 
     Raises:
         LabError: set-up has not fetched it.
     """
     folder = _reveal_target() / "sphinx_revealjs" / "_static" / "revealjs"
     if not folder.is_dir():
-        raise LabError("reveal.js is not here yet.", "run: make setup")
+        raise LabError("reveal.js has not been fetched.", "run: make setup")
     return folder
 
 
@@ -76,14 +75,14 @@ def _reveal_target() -> Path:
 
 
 def uv_program() -> Path | None:
-    """The uv that set-up installed, or the one on PATH, if any."""
+    """The uv that set-up installed, else the one on PATH; None without either."""
     own = cache() / "tools" / f"uv-{versions()['wheels']['uv']['version']}" / "bin" / "uv"
     found = shutil.which("uv")
     return own if own.exists() else Path(found) if found else None
 
 
 def drop_build_leftovers() -> None:
-    """Remove from uv's cache what only builds needed: a gigabyte.
+    """Remove build leftovers from uv's cache: a gigabyte.
 
     PySpark comes as a source archive. uv keeps its sources, its build folder and its wheel, but
     installs from the unpacked wheel, which stays. Go is needed again only for another build.
@@ -104,7 +103,9 @@ def drop_build_leftovers() -> None:
 
 
 def lock_packages() -> None:
-    """Resolve requirements.lock anew from pyproject.toml: exact, with hashes, no index address."""
+    """Resolve requirements.lock from pyproject.toml: exact, with hashes, without index
+    addresses.
+    """
     oldest = "{}.{}".format(*min(SUPPORTED_PYTHONS))
     command = [uv_program() or "uv", "pip", "compile", "pyproject.toml", "--upgrade", "--universal"]
     command += ["--python-version", oldest, "--generate-hashes", "--no-emit-index-url"]

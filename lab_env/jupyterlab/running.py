@@ -112,6 +112,16 @@ class RunningJupyterLab:
             signal.signal(signal.SIGTERM, previous)
 
 
+def open_notebooks() -> list[str]:
+    """The notebooks that have a kernel in this lab's JupyterLab, by their paths."""
+    server = running_jupyterlab()
+    if server is None:
+        return []
+    with suppress(OSError, ValueError):  # it may be ending
+        return sorted(found["path"] for found in server.request("/api/sessions"))
+    return []
+
+
 def running_jupyterlab() -> RunningJupyterLab | None:
     """The JupyterLab of this lab that runs already, for example by `lab jupyter`."""
     shown = settings().work.parent.resolve()

@@ -1,4 +1,4 @@
-"""Asks Prometheus and the exporter, and answers with pandas tables."""
+"""Query Prometheus and the exporter; results are pandas tables."""
 
 import json
 import urllib.error
@@ -14,11 +14,10 @@ TIMEOUT_S = 10
 
 
 def query(url: str, promql: str) -> pd.DataFrame:
-    """The value of an expression now.
+    """Evaluate an expression now.
 
     Args:
         url: of Prometheus.
-        promql: an expression.
 
     Returns:
         One row per series: its labels, and `value`. A number is one row without labels.
@@ -34,14 +33,13 @@ def query(url: str, promql: str) -> pd.DataFrame:
 
 
 def query_range(url: str, promql: str, start: float, end: float, step: float) -> pd.DataFrame:
-    """The values of an expression over time.
+    """Evaluate an expression over time.
 
     Args:
         url: of Prometheus.
-        promql: an expression.
         start: s since 1970.
         end: s since 1970.
-        step: seconds from one value to the next.
+        step: seconds between two values.
 
     Returns:
         One row per series and time: `time` (s since 1970), labels, and `value`.
@@ -59,10 +57,7 @@ def query_range(url: str, promql: str, start: float, end: float, step: float) ->
 
 
 def alerts(url: str) -> pd.DataFrame:
-    """The alerts that are pending or firing.
-
-    Args:
-        url: of Prometheus.
+    """Alerts that are pending or firing.
 
     Returns:
         One row per alert: name, state, value, since (UTC), labels (a dict without its name).
@@ -80,7 +75,7 @@ def alerts(url: str) -> pd.DataFrame:
 
 
 def scraped(url: str) -> pd.DataFrame:
-    """The metrics on a page, as Prometheus would scrape them now.
+    """Metrics on a page, as Prometheus would scrape them now.
 
     Args:
         url: of the page, for example `http://127.0.0.1:9464/metrics`.
@@ -106,7 +101,7 @@ def _labels(metric: dict[str, str]) -> dict[str, str]:
 
 
 def _value_last(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same table with `value` at the end; what a series has no label for is empty."""
+    """Move `value` to the end; missing labels become empty."""
     others = [column for column in frame.columns if column != "value"]
     return frame[[*others, "value"]].fillna({column: "" for column in others})
 
@@ -123,7 +118,9 @@ def _get(url: str) -> bytes:
             return answer.read()
     except urllib.error.HTTPError as error:
         said = error.read().decode(errors="replace")
-        raise LabError(f"Prometheus refuses the query: {_why(said)}", "correct it.") from None
+        raise LabError(
+            f"Prometheus refuses the query: {_why(said)}", "correct the query."
+        ) from None
     except OSError as error:
         place = url.partition("/api/")[0].removesuffix("/metrics")
         raise LabError(f"{place} does not answer ({error}).", "run: lab status") from None

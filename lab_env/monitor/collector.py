@@ -1,7 +1,7 @@
-"""Measures all watched pipelines at once, and never waits long for a part that does not answer.
+"""Measure all watched pipelines at the same time, without waiting long for a part that hangs.
 
-A broker or a store may hang instead of refusing. So each part of each pipeline is read in a thread
-of its own. A reading that hangs does not hold up the others, and soon counts as failed.
+A broker or a store may hang instead of refusing. So each part of each pipeline is read in its own
+thread: a hanging read does not hold up the others, and soon counts as failed.
 """
 
 import threading
@@ -17,8 +17,8 @@ from lab_env.monitor.readers import TableReader, TopicReader, read_position
 from lab_env.monitor.watched import Pipeline, watched
 from lab_env.settings import Endpoints
 
-# How old a reading may be while the next one still runs. Ages are computed anew each time, so only
-# what changed meanwhile is missing.
+# Maximum age of a reading while the next one still runs. Ages are recomputed each time, so only the
+# newest changes are missing.
 LIMIT_S = 5.0
 
 Read = TypeVar("Read")
@@ -26,16 +26,16 @@ Report = Callable[[str], object]
 
 
 def _silent(line: str) -> None:
-    """For whoever shows by itself what cannot be read."""
+    """Ignore the line: for callers that show unreadable parts themselves."""
 
 
 @dataclass(frozen=True)
 class Reading(Generic[Read]):
-    """The end of one reading.
+    """A finished reading.
 
     Args:
-        value: what was read; None if it failed.
-        began: when it began, monotonic seconds.
+        value: None if it failed.
+        began: monotonic seconds.
     """
 
     value: Read | None
@@ -43,10 +43,9 @@ class Reading(Generic[Read]):
 
 
 class Latest(Generic[Read]):
-    """The newest result of something that may fail or hang.
+    """Newest result of a read that may fail or hang.
 
     Args:
-        read: reads it.
         clock: monotonic seconds.
     """
 
@@ -61,7 +60,7 @@ class Latest(Generic[Read]):
 
     @property
     def running(self) -> bool:
-        """Whether a reading has not ended yet."""
+        """True while a reading runs."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self) -> None:
@@ -70,16 +69,16 @@ class Latest(Generic[Read]):
             if not self.running and not self._stopped:
                 thread = threading.Thread(target=self._run, daemon=True)
                 thread.start()
-                self._thread = thread  # not before: another scrape may wait for it at any moment
+                self._thread = thread  # not before: another scrape may start waiting at any moment
 
     def stop(self) -> bool:
-        """Begin no more readings; False if one still runs."""
+        """Start no more readings; return False if one still runs."""
         with self._lock:
             self._stopped = True
             return not self.running
 
     def get(self, seconds: float) -> Read | None:
-        """What was read, waiting at most so long; None if it failed or is too old."""
+        """Wait at most so many seconds for the value; None if it failed or is too old."""
         if self._thread is not None:
             self._thread.join(max(0.0, seconds))
         newest = self._newest
@@ -91,7 +90,7 @@ class Latest(Generic[Read]):
         began = self._clock()
         try:
             value = self._read()
-        except Exception as error:  # whatever a client library raises: the part is down
+        except Exception as error:  # any error of a client library: the part is down
             self.why = f"{type(error).__name__}: {error}"
             self._newest = Reading(None, began)
         else:
@@ -100,12 +99,11 @@ class Latest(Generic[Read]):
 
 
 class Watch:
-    """The parts of one pipeline, as they were read last.
+    """Latest readings of one pipeline's parts.
 
     Args:
-        endpoints: where broker and store are.
-        pipeline: what to watch.
-        report: receives a line when the reason changes why a part cannot be read.
+        endpoints: of broker and store.
+        report: receives a line when the reason why a part is unreadable changes.
     """
 
     def __init__(self, endpoints: Endpoints, pipeline: Pipeline, report: Report = _silent):
@@ -122,18 +120,20 @@ class Watch:
         self._table = Latest(table.read) if table else None
 
     def begin(self) -> None:
-        """Begin to read checkpoint and table."""
+        """Start reading checkpoint and table."""
         self._checkpoint.begin()
         if self._table:
             self._table.begin()
 
     def begin_topic(self, seconds: float) -> None:
-        """Begin to read the topic at the checkpoint's position, waiting for it at most so long."""
+        """Start reading the topic, once the checkpoint's position is known or the wait is over."""
         self._position = self._checkpoint.get(seconds)
         self._topic.begin()
 
     def samples(self, deadline: float) -> Iterator[Sample]:
-        """What is known by then (monotonic seconds); a part that is not known is down."""
+        """Yield the samples ready by the deadline (monotonic seconds); unread parts count as
+        down.
+        """
         table = self._table.get(deadline - time.monotonic()) if self._table else None
         topic = self._topic.get(deadline - time.monotonic())
         position = self._position or self._checkpoint.get(deadline - time.monotonic())
@@ -160,7 +160,7 @@ class Watch:
                 self._reported[part] = why
 
     def close(self) -> None:
-        """End its connection to the broker, unless a reading still uses it."""
+        """Close its connection to the broker, unless a reading still uses it."""
         if self._topic.stop():
             self._reader.close()
 
@@ -170,8 +170,8 @@ class Collector:
 
     Args:
         home: LAB_HOME.
-        endpoints: where broker and store are.
-        report: receives a line when the reason changes why a part cannot be read.
+        endpoints: of broker and store.
+        report: receives a line when the reason why a part is unreadable changes.
     """
 
     def __init__(self, home: Path, endpoints: Endpoints, report: Report = _silent):
@@ -182,11 +182,11 @@ class Collector:
         self._lock = threading.Lock()
 
     def samples(self, seconds: float = 0.7) -> list[Sample]:
-        """All metrics as they are now, after at most so many seconds."""
+        """Current metrics, after at most so many seconds."""
         return list(self._samples(time.monotonic() + seconds, seconds))
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         with self._lock:
             for watch in self._watches.values():
                 watch.close()
@@ -203,7 +203,7 @@ class Collector:
             yield from watch.samples(deadline)
 
     def _current(self) -> list[Watch]:
-        """The watches of what is watched now. Two scrapes at once share them and their readings."""
+        """Watches of the current pipelines. Simultaneous scrapes share them and their readings."""
         with self._lock:
             before = self._watches
             self._watches = {

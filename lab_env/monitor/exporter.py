@@ -1,10 +1,10 @@
-"""Serves the metrics of the watched pipelines: `python -m lab_env.monitor.exporter ...`.
+"""Serve the metrics of the watched pipelines: `python -m lab_env.monitor.exporter ...`.
 
-It measures when it is asked. What it could not read for five seconds has no number; ages are
-computed anew for each scrape. Its log says why something could not be read. The lab starts it as
-the service `exporter`. For pipelines elsewhere it needs the file `lessons/NAME/watched.json` in
-some folder, the addresses of broker and store, and the store's keys in the environment. Times of a
-table count as UTC, as the lab's writers have them.
+It measures on request. A value that could not be read for five seconds is left out; ages are
+recomputed for each scrape. The log gives the reasons. The lab starts it as the service `exporter`.
+For other pipelines it needs the file `lessons/NAME/watched.json` in some folder, the addresses of
+broker and store, and the store's keys in the environment. Table times count as UTC, as the lab's
+writers write them.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from lab_env.monitor.collector import Collector
 from lab_env.monitor.metrics import METRICS, Sample
 from lab_env.settings import Endpoints
 
-# Prometheus says how long it will wait; others are patient.
+# Prometheus announces its timeout; other clients wait longer.
 TIMEOUT_HEADER = "X-Prometheus-Scrape-Timeout-Seconds"
 PATIENT_S = 4.0
 
@@ -29,14 +29,14 @@ HEALTH, HEALTHY = "/-/healthy", b"the exporter of the pipelines\n"
 
 
 def exposition(samples: Iterable[Sample]) -> bytes:
-    """Samples in Prometheus' text format, each metric with its description."""
+    """Format samples as Prometheus' text, each metric with its description."""
     registry = CollectorRegistry()
     registry.register(_Families(samples))
     return generate_latest(registry)
 
 
 def budget(scrape_timeout: str | None) -> float:
-    """How many seconds a measurement may take, by the time-out that the scrape announces."""
+    """Seconds that a measurement may take within the scrape's announced timeout."""
     return 0.7 * float(scrape_timeout) if scrape_timeout else PATIENT_S
 
 
@@ -47,11 +47,11 @@ class _Families:
         self._samples = sorted(samples, key=lambda sample: sample.metric)
 
     def describe(self) -> list:
-        """Nothing: what is there is only known when it is collected."""
+        """Return nothing: the metrics are known only at collection."""
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One family for each metric."""
+        """Yield one family per metric."""
         for metric, group in groupby(self._samples, key=lambda sample: sample.metric):
             family = GaugeMetricFamily(metric, METRICS[metric])
             for sample in group:
@@ -61,7 +61,7 @@ class _Families:
 
 
 def handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
-    """The request handler that serves the metrics of a collector."""
+    """Make the request handler that serves a collector's metrics."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -82,7 +82,7 @@ def handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """A line for each scrape would fill the log."""
+            """Stay silent: a line per scrape would fill the log."""
 
     return Handler
 
@@ -94,7 +94,9 @@ class _Server(ThreadingHTTPServer):
 def main() -> None:
     """Serve until this process is ended."""
     parser = argparse.ArgumentParser(description="Metrics of the lab's pipelines, from outside.")
-    parser.add_argument("home", type=Path, help="LAB_HOME: what its writers and lessons watch")
+    parser.add_argument(
+        "home", type=Path, help="LAB_HOME: folder of the lab whose pipelines are watched"
+    )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9464)
     parser.add_argument("--kafka", required=True, metavar="HOST:PORT")
@@ -102,7 +104,7 @@ def main() -> None:
     parser.add_argument("--s3-region", default="us-east-1")
     parser.add_argument("--bucket", required=True)
     given = parser.parse_args()
-    # The keys of the store come by AWS_ACCESS_KEY_ID and so on, which boto3 reads itself.
+    # The store's keys come from AWS_ACCESS_KEY_ID and so on, which boto3 reads itself.
     endpoints = Endpoints(
         given.s3_endpoint, "", "", given.s3_region, given.bucket, kafka_bootstrap=given.kafka
     )

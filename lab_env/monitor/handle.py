@@ -1,4 +1,4 @@
-"""A lesson's handle on Prometheus: give it rules and targets, ask it, wait for its alarm."""
+"""A lesson's handle on Prometheus: set rules and targets, query, wait for an alert."""
 
 import re
 import subprocess
@@ -20,25 +20,25 @@ GONE = "gone"
 
 
 class Server(Protocol):
-    """What the handle needs of the service."""
+    """The part of the service that the handle uses."""
 
     def address(self) -> str:
-        """Its URL."""
+        """URL of the server."""
 
     def use_rules(self, namespace: str, text: str) -> None:
-        """Take a lesson's alert rules."""
+        """Replace a lesson's alert rules."""
 
     def use_scrape(self, namespace: str, text: str) -> None:
-        """Take a lesson's scrape jobs."""
+        """Replace a lesson's scrape jobs."""
 
 
 @dataclass(frozen=True)
 class RulesTest:
-    """The verdict of `promtool test rules`.
+    """Verdict of `promtool test rules`.
 
     Args:
         ok: whether every test passed.
-        output: what promtool said: expected and actual alerts.
+        output: promtool's output: expected and actual alerts.
     """
 
     ok: bool
@@ -46,10 +46,9 @@ class RulesTest:
 
 
 class PrometheusHandle:
-    """Prometheus, as one lesson uses it.
+    """Prometheus for one lesson.
 
     Args:
-        server: the service.
         namespace: of the lesson.
         promtool: runs promtool with arguments in a folder.
     """
@@ -66,59 +65,58 @@ class PrometheusHandle:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """URL of the server."""
         return self._server.address()
 
     @property
     def console(self) -> str:
-        """The page that shows the pipelines while they run."""
+        """Page that shows the pipelines while they run."""
         return settings().browser_url(f"{self.url}/consoles/pipeline.html")
 
     def scrape(self, text: str) -> None:
-        """Add scrape jobs, in place of those that this lesson gave before.
+        """Replace this lesson's scrape jobs.
 
         Args:
             text: YAML as in Prometheus' configuration, beginning with `scrape_configs:`.
 
         Raises:
-            LabError: Prometheus refuses them, and says why; the jobs before stay.
+            LabError: Prometheus refuses them; the earlier jobs stay.
         """
         self._server.use_scrape(self._namespace, text)
 
     def rules(self, text: str) -> None:
-        """Add alert rules, in place of those that this lesson gave before.
+        """Replace this lesson's alert rules.
 
         Args:
-            text: YAML as in a file of rules, beginning with `groups:`.
+            text: YAML as in a rules file, beginning with `groups:`.
 
         Raises:
-            LabError: Prometheus refuses them, and says why; the rules before stay.
+            LabError: Prometheus refuses them; the earlier rules stay.
         """
         self._server.use_rules(self._namespace, text)
 
     def query(self, promql: str) -> pd.DataFrame:
-        """The value of an expression now: one row per series, its labels and `value`."""
+        """Evaluate an expression now: one row per series, its labels and `value`."""
         return client.query(self.url, promql)
 
     def query_range(self, promql: str, seconds: float = 60, step: float = 1) -> pd.DataFrame:
-        """The values of an expression in the last seconds: `time`, labels and `value`."""
+        """Evaluate an expression over the last seconds: `time`, labels and `value`."""
         now = time.time()
         return client.query_range(self.url, promql, now - seconds, now, step)
 
     def alerts(self) -> pd.DataFrame:
-        """The alerts that are pending or firing: name, state, value, since (UTC), labels."""
+        """Alerts that are pending or firing: name, state, value, since (UTC), labels."""
         return client.alerts(self.url)
 
     def wait_for_alert(self, name: str, state: str = "firing", seconds: float = 30) -> float:
         """Wait until an alert is in a state.
 
         Args:
-            name: of the alert.
             state: pending, firing, or `gone`: neither of them.
             seconds: timeout.
 
         Returns:
-            The seconds that it took.
+            Seconds waited.
 
         Raises:
             LabError: the timeout expired.
@@ -134,26 +132,26 @@ class PrometheusHandle:
                 raise LabError(
                     f"After {seconds:.0f} s the alert {name} is {' and '.join(sorted(states))},"
                     f" not {state}.",
-                    "look at what its expression gives: lab.prometheus.query(...)",
+                    "check what its expression returns: lab.prometheus.query(...)",
                 )
             time.sleep(0.2)
 
     def test_rules(self, rules: str, tests: str) -> RulesTest:
-        """Try rules on made-up series, with `promtool test rules`; no server is needed.
+        """Test rules on invented series with `promtool test rules`; no server is needed.
 
         Args:
-            rules: YAML as in a file of rules.
+            rules: YAML as in a rules file.
             tests: YAML as in promtool's test files; `rule_files` may be left out.
 
         Raises:
-            LabError: there is no promtool, or the tests are no YAML.
+            LabError: promtool is missing, or the tests are not YAML.
         """
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "rules.yml").write_text(rules)
             try:
                 content = yaml.safe_load(tests) | {"rule_files": ["rules.yml"]}
             except (yaml.YAMLError, TypeError) as error:
-                raise LabError(f"The tests cannot be read: {error}", "correct them.") from None
+                raise LabError(f"The tests are not valid YAML: {error}", "correct them.") from None
             (Path(folder) / "tests.yml").write_text(yaml.safe_dump(content, sort_keys=False))
             done = self._promtool("test", "rules", "tests.yml", folder=folder)
         output = re.sub(r"\n{3,}", "\n\n", f"{done.stdout}\n{done.stderr}".strip())

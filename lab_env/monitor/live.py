@@ -1,6 +1,7 @@
-"""`lab status --watch`: services and pipelines, looked at again and again until Ctrl-C.
+"""`lab status --watch`: refresh services and pipelines until Ctrl-C.
 
-In a terminal one picture changes in place. Into a file or a pipe each look is a few plain lines.
+A terminal shows one picture that changes in place. A file or a pipe gets a few plain lines per
+refresh.
 """
 
 import os
@@ -23,7 +24,7 @@ from lab_env.settings import Endpoints
 
 StatusTable = Callable[[list[ServiceStatus]], Table]
 
-# Columns of the table of pipelines: title, metric, and how its value is written.
+# Columns of the pipelines table: title, metric and number format.
 COLUMNS = (
     ("unread", "pipeline_lag_messages", "{:,.0f}"),
     ("oldest unread", "pipeline_oldest_unread_seconds", "{:.1f} s"),
@@ -35,13 +36,13 @@ COLUMNS = (
 
 
 class PipelineRow(dict):
-    """The numbers of one pipeline by metric, and the parts that could not be read in `down`."""
+    """One pipeline's numbers by metric; `down` lists its unreadable parts."""
 
     down: tuple[str, ...] = ()
 
 
 def pipeline_rows(samples: Iterable[Sample]) -> dict[tuple[str, str], PipelineRow]:
-    """One row per pipeline, by namespace and name; the lag is summed over the partitions."""
+    """One row per pipeline, by namespace and name; the lag is summed over the topic partitions."""
     rows: dict[tuple[str, str], PipelineRow] = {}
     for sample in samples:
         if "pipeline" not in sample.labels:
@@ -53,17 +54,18 @@ def pipeline_rows(samples: Iterable[Sample]) -> dict[tuple[str, str], PipelineRo
             if not sample.value:
                 row.down = (*row.down, sample.labels["part"])
         else:
-            # A partition that was made anew lies behind its checkpoint; others are no less late.
+            # A recreated topic partition is behind its checkpoint; that must not hide the others'
+            # lag.
             row[sample.metric] = row.get(sample.metric, 0) + max(0, sample.value)
     return rows
 
 
 def watch(console: Console, seconds: float, status_table: StatusTable) -> None:
-    """Show services and pipelines until Ctrl-C; then return.
+    """Show services and pipelines until Ctrl-C, then return.
 
     Args:
-        console: where to; if it is no terminal, plain lines.
-        seconds: between two looks.
+        console: gets plain lines if it is not a terminal.
+        seconds: between two refreshes.
         status_table: draws the services.
     """
     look = Look()
@@ -76,8 +78,8 @@ def watch(console: Console, seconds: float, status_table: StatusTable) -> None:
                     print(line, flush=True)
                 time.sleep(seconds)
     except KeyboardInterrupt:
-        pass  # whoever watches has seen enough
-    except BrokenPipeError:  # so has `head`; Python would write again at its end
+        pass  # the user has seen enough
+    except BrokenPipeError:  # so has `head`; without this Python would write again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -85,28 +87,28 @@ def _in_place(console: Console, seconds: float, status_table: StatusTable, look:
     with Live(console=console, auto_refresh=False, transient=False) as live:
         while True:
             rows, samples = look.now()
-            shown = f"{datetime.now():%H:%M:%S}, every {seconds:g} s, Ctrl-C ends"
+            shown = f"{datetime.now():%H:%M:%S}, every {seconds:g} s, Ctrl-C ends it"
             parts: list[RenderableType] = [status_table(rows), "", _pipelines(samples), shown]
             live.update(Group(*parts), refresh=True)
             time.sleep(seconds)
 
 
 class Look:
-    """What runs and what the pipelines do, read anew each time; it keeps its connections."""
+    """Reads services and pipelines repeatedly, keeping its connections."""
 
     def __init__(self) -> None:
         self._endpoints: Endpoints | None = None
         self._collector = None
 
     def now(self) -> tuple[list[ServiceStatus], list[Sample] | None]:
-        """The services, and the samples of the pipelines; None without the default services."""
+        """Services and pipeline samples; None without the default services."""
         rows = services.status()
         try:
             endpoints = services.endpoints()
         except LabError:
             return rows, None
         if endpoints != self._endpoints or self._collector is None:
-            # A second of imports, which a lab that is down does not need.
+            # a second of imports, not needed while the lab is down
             from lab_env.monitor.collector import Collector
             from lab_env.settings import settings
 
@@ -114,16 +116,16 @@ class Look:
                 self._collector.close()
             self._collector = Collector(Path(settings().home), endpoints)
             self._endpoints = endpoints
-            return rows, self._collector.samples(seconds=10)  # connections take their time
+            return rows, self._collector.samples(seconds=10)  # connecting takes time
         return rows, self._collector.samples(seconds=2)
 
 
 def _pipelines(samples: list[Sample] | None) -> RenderableType:
     if samples is None:
-        return "The pipelines cannot be measured: lab up starts the services."
+        return "The pipelines cannot be measured. Run: lab up"
     rows = pipeline_rows(samples)
     if not rows:
-        return "No pipeline is watched: a writer has not been started, or was stopped."
+        return "No pipeline is watched: no writer runs, or it was stopped."
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("pipeline", no_wrap=True)
     for title, _, _ in COLUMNS:
@@ -139,7 +141,6 @@ def plain_lines(rows: list[ServiceStatus], samples: list[Sample] | None) -> list
     """One line per service and per pipeline, each with the time.
 
     Args:
-        rows: the services.
         samples: of the pipelines; None if they cannot be measured.
     """
     at = f"{datetime.now():%H:%M:%S}"

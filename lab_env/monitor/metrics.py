@@ -1,7 +1,7 @@
-"""The metrics of a pipeline, computed from what was read of its topic, checkpoint and table.
+"""Metrics of a pipeline, computed from readings of its topic, checkpoint and table.
 
-Nothing here reads anything, so a test can hand in any state. What is not known has no value: a
-metric is left out rather than set to 0 or to what it was before.
+Nothing here does I/O, so tests can pass any state. An unknown value is left out: the metric is
+neither 0 nor its previous value.
 """
 
 from collections import Counter
@@ -14,10 +14,10 @@ from lab_env.hudi.timeline import to_seconds
 METRICS = {
     "pipeline_watched": "Pipelines that the exporter watches.",
     "pipeline_up": "Whether this part of the pipeline could be read within the last 5 s.",
-    "pipeline_lag_messages": "Messages of the partition that no committed batch holds.",
-    "pipeline_expired_messages": "Messages that the topic dropped before a batch held them.",
-    "pipeline_oldest_unread_seconds": "Age of the oldest message that no committed batch holds.",
-    "pipeline_newest_message_seconds": "Age of the newest message that a committed batch holds.",
+    "pipeline_lag_messages": "Messages of the topic partition not yet in a committed batch.",
+    "pipeline_expired_messages": "Messages that the topic dropped before they were read.",
+    "pipeline_oldest_unread_seconds": "Age of the oldest message not yet in a committed batch.",
+    "pipeline_newest_message_seconds": "Age of the newest message in a committed batch.",
     "pipeline_clock_ahead_seconds": "How far the newest time read is ahead of this clock, or 0.",
     "pipeline_last_commit_seconds": "Time since the table's newest completed write of rows.",
     "pipeline_pending_instants": "Instants of the table's timeline that are not complete.",
@@ -30,10 +30,10 @@ METRICS = {
     "pipeline_batch": "Number of the newest committed batch, as recorded here.",
 }
 
-# Times further ahead of this clock than that give no age: which of the clocks is right?
+# Times further ahead of this clock give no age: any of the clocks may be wrong.
 CLOCK_LIMIT_S = 1.0
 
-# Actions that bring rows; compaction and clustering only move them.
+# Actions that add rows; compaction and clustering only move them.
 ROW_ACTIONS = ("commit", "deltacommit", "replacecommit")
 
 
@@ -54,10 +54,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Position:
-    """How far a query has read, by its checkpoint.
+    """A query's reading position, from its checkpoint.
 
     Args:
-        offsets: partition to the offset of the first message that no committed batch holds.
+        offsets: topic partition to the offset of the first message not yet in a committed batch.
         batch: number of the newest committed batch; None before the first.
     """
 
@@ -67,14 +67,14 @@ class Position:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic on the broker, and where a reader stands in it.
+    """A topic on the broker, and a reader's position in it.
 
     Args:
-        ends: partition to the offset after its newest message.
+        ends: topic partition to the offset after its newest message.
         position: the reader's; None if it is not known.
-        unread: partition to the time (s since 1970) of its oldest message that is not read.
-        read: partition to the time of its newest message that is read.
-        begins: partition to the offset of the first message that it still has.
+        unread: topic partition to the time (s since 1970) of its oldest unread message.
+        read: topic partition to the time of its newest read message.
+        begins: topic partition to the offset of the first message that it still has.
     """
 
     ends: Mapping[int, int]
@@ -92,7 +92,6 @@ def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterat
 
     Args:
         labels: of the pipeline.
-        topic: what was read of the broker.
         now: s since 1970.
     """
     if topic.position is None:
@@ -102,11 +101,11 @@ def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterat
     for number, messages in sorted(lag.items()):
         by_partition = {**labels, "partition": str(number)}
         yield Sample("pipeline_lag_messages", by_partition, messages)
-        # A partition that the checkpoint does not name is new: nothing of it was due before.
+        # A topic partition that the checkpoint does not name is new: its first message is unread.
         expired = max(0, topic.begins.get(number, 0) - offsets[number]) if number in offsets else 0
         yield Sample("pipeline_expired_messages", by_partition, expired)
     behind = [number for number, messages in lag.items() if messages > 0]
-    # A partition that lags but whose message has no time yet leaves the age unknown.
+    # A partition that lags without a message time makes the age unknown.
     if all(number in topic.unread for number in behind):
         oldest = min((topic.unread[number] for number in behind), default=now)
         yield from _age("pipeline_oldest_unread_seconds", labels, oldest, now)
@@ -117,18 +116,17 @@ def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterat
 
 
 def checkpoint_samples(labels: Mapping[str, str], position: Position) -> Iterator[Sample]:
-    """The newest batch that the checkpoint has committed."""
+    """Number of the newest batch committed in the checkpoint."""
     if position.batch is not None:
         recorded = {**labels, "recorded_in": "checkpoint"}
         yield Sample("pipeline_batch", recorded, position.batch)
 
 
 def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Iterator[Sample]:
-    """What the timeline and the files of a table tell.
+    """Metrics of a table's timeline and files.
 
     Args:
         labels: of the pipeline.
-        table: its snapshot.
         now: s since 1970.
     """
     writes = [i for i in table.completed_writes.values() if i.action in ROW_ACTIONS]
@@ -157,7 +155,7 @@ def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Ite
 
 
 def _age(metric: str, labels: Mapping[str, str], at: float, now: float) -> Iterator[Sample]:
-    """The age of something; none if it comes from the future: it might be anything, not 0."""
+    """Age of a time; none for a time in the future, whose age is unknown rather than 0."""
     if at - now <= CLOCK_LIMIT_S:
         yield Sample(metric, labels, max(0.0, now - at))
 
@@ -172,7 +170,7 @@ def _clock_ahead(
 
 
 def up_sample(labels: Mapping[str, str], part: str, up: bool) -> Sample:
-    """Whether a part of a pipeline (topic, checkpoint, table) could be read."""
+    """Sample that says if a part of a pipeline (topic, checkpoint, table) could be read."""
     return Sample("pipeline_up", {**labels, "part": part}, int(up))
 
 
@@ -189,7 +187,7 @@ def _bytes(table: Snapshot) -> dict[str, int]:
 
 
 def _batch(table: Snapshot, writes: list[str]) -> int | None:
-    """The streaming query's batch in the newest write that records one."""
+    """Batch number of the streaming query in the newest write that records one."""
     for requested in sorted(writes, reverse=True):
         try:
             recorded = table.commit(requested).checkpoint

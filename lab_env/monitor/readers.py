@@ -1,4 +1,4 @@
-"""Reads a pipeline's topic, checkpoint and table, without Spark."""
+"""Read a pipeline's topic, checkpoint and table, without Spark."""
 
 import time
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ TIMEOUT_S = 3.0
 
 
 def read_position(endpoints: Endpoints, checkpoint: str) -> Position:
-    """How far a query has committed.
+    """Read a query's committed position.
 
-    Before its first batch is committed, that is where it began to read.
+    Before its first batch is committed, that is its start position.
 
     Raises:
         LabError: there is no checkpoint of a stream that reads one Kafka topic.
@@ -38,24 +38,23 @@ def read_position(endpoints: Endpoints, checkpoint: str) -> Position:
 class TopicReader:
     """Reads the ends of one topic, and the two messages at a reader's position.
 
-    It commits nothing and belongs to no group, so nobody notices it.
+    It joins no consumer group and commits nothing, so it leaves no trace.
 
     Args:
         bootstrap: `host:port` of the broker.
-        topic: its name.
     """
 
     def __init__(self, bootstrap: str, topic: str):
         self._topic = topic
         self._options = confluent_options(bootstrap) | {
-            "group.id": "exporter",  # the client asks for one
+            "group.id": "exporter",  # the client requires one
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "isolation.level": "read_committed",  # as the pipeline reads
+            "isolation.level": "read_committed",  # like the pipeline
             "log_level": 2,
             "socket.timeout.ms": int(TIMEOUT_S * 1000),
             "reconnect.backoff.max.ms": 500,
-            # Two or three messages are wanted of each partition, no more.
+            # Two or three messages per topic partition are enough.
             "fetch.message.max.bytes": 65_536,
             "queued.min.messages": 1,
             "fetch.wait.max.ms": 50,
@@ -63,7 +62,7 @@ class TopicReader:
         self._consumer: Consumer | None = None
 
     def read(self, position: Position | None) -> Topic:
-        """The topic as it is now.
+        """Read the topic's current state.
 
         Args:
             position: of the reader; None if it is not known.
@@ -81,11 +80,11 @@ class TopicReader:
             unread, read = self._times(consumer, bounds, position.offsets)
             return Topic(ends, position, unread, read, begins)
         except KafkaException as error:
-            self.close()  # the next reading begins with a new connection
+            self.close()  # the next reading opens a new connection
             raise LabError(f"Kafka does not answer: {error.args[0].str()}.") from None
 
     def close(self) -> None:
-        """End the connection to the broker."""
+        """Close the connection to the broker."""
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = None
@@ -96,7 +95,7 @@ class TopicReader:
         return self._consumer
 
     def _bounds(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
-        """Partition to the offset of its first message and the one after its last."""
+        """Topic partition to its first offset and the one after its last."""
         known = consumer.list_topics(self._topic, TIMEOUT_S).topics[self._topic]
         if known.error or not known.partitions:
             raise LabError(f"There is no topic {self._topic}.")
@@ -111,10 +110,10 @@ class TopicReader:
         bounds: Mapping[int, tuple[int, int]],
         offsets: Mapping[int, int],
     ) -> tuple[dict[int, float], dict[int, float]]:
-        """By partition, the times of the first message that is not read and of the one before."""
+        """By topic partition, the times of the first unread message and of the one before."""
         first_unread = {n: max(offsets.get(n, 0), first) for n, (first, _) in bounds.items()}
-        # From the last message that was read, if the broker still has it. A transaction's marker
-        # may follow it.
+        # Start at the last message read, if the broker still has it. A transaction's marker may
+        # follow it.
         begin = {n: max(first_unread[n] - 2, bounds[n][0]) for n in bounds}
         waiting = {n for n in bounds if begin[n] < bounds[n][1]}
         unread: dict[int, float] = {}
@@ -138,29 +137,24 @@ class TopicReader:
                 target = unread if message.offset() >= first_unread[number] else read
                 if kind and number in waiting:
                     target[number] = milliseconds / 1000
-                done = first_unread[number] >= bounds[number][1]  # there is no unread one
+                done = first_unread[number] >= bounds[number][1]  # nothing is unread
                 if target is unread or (done and message.offset() >= bounds[number][1] - 1):
                     waiting.discard(number)
         finally:
             consumer.unassign()
         if waiting:
-            raise LabError(f"Kafka sends no message of {self._topic} within {TIMEOUT_S:.0f} s.")
+            raise LabError(f"Kafka sent no message of {self._topic} within {TIMEOUT_S:.0f} s.")
         return unread, read
 
 
 class TableReader:
-    """Reads snapshots of one table; files of its timeline and history are fetched once.
-
-    Args:
-        endpoints: where the store is.
-        path: of the table.
-    """
+    """Reads snapshots of one table; files of its timeline and history are fetched once."""
 
     def __init__(self, endpoints: Endpoints, path: str):
         self._files = _Remembered(StoredTable(endpoints, path))
 
     def read(self) -> Snapshot:
-        """The table as it is now.
+        """Read the table's current state.
 
         Raises:
             LookupError: there is no table.
@@ -169,9 +163,9 @@ class TableReader:
 
 
 class _Remembered:
-    """Files of a table that remember what never changes, while it is listed with the same size.
+    """A table's files; immutable ones are cached while they are listed with the same size.
 
-    That are files of the timeline and its history, but not the history's `_version_`.
+    Immutable files are those of the timeline and its history, except the history's `_version_`.
     """
 
     def __init__(self, files: TableFiles):
@@ -181,7 +175,7 @@ class _Remembered:
         self._sizes: dict[str, int] = {}
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each file, by its key."""
+        """Bytes per file, by key."""
         before, self._sizes = self._sizes, self._files.sizes()
         same = self._contents.keys() & self._sizes.keys()
         self._contents = {
@@ -190,7 +184,7 @@ class _Remembered:
         return self._sizes
 
     def read(self, key: str) -> bytes:
-        """The content of one file."""
+        """Read one file."""
         if key in self._contents:
             return self._contents[key]
         content = self._files.read(key)

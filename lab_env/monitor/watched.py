@@ -1,7 +1,7 @@
-"""Which pipelines are watched: those of the lab's writers, and those that a lesson names.
+"""The watched pipelines: those of the lab's writers, and those that a lesson adds.
 
-A writer that was killed, failed or stalled stays watched: it is what the alarm is for. One that was
-stopped on purpose, or has read all there was, is not expected to keep up.
+A writer that was killed, failed or stalled stays watched: the alert exists for it. A writer that
+was stopped on purpose, or has read all its input, does not have to keep up.
 """
 
 import json
@@ -19,12 +19,12 @@ DEFAULT_WRITER = "pipeline"
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One streaming query, by what it reads and what it leaves in the store.
+    """One streaming query: its input and its output in the store.
 
     Args:
         namespace: of the lesson, for example `lesson-19`, or `tour`.
         name: unique in its namespace, for example `cow`.
-        topic: the Kafka topic that it reads.
+        topic: Kafka topic that it reads.
         checkpoint: its `checkpointLocation`, `s3a://...`.
         table: path of the Hudi table that it writes; empty without one.
     """
@@ -37,12 +37,12 @@ class Pipeline:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of its metrics."""
+        """Metric labels of the pipeline."""
         return {"namespace": self.namespace, "pipeline": self.name}
 
 
 def watched(home: Path) -> list[Pipeline]:
-    """The pipelines of a lab, in the order of their labels.
+    """Pipelines of a lab, ordered by label.
 
     Args:
         home: LAB_HOME.
@@ -55,18 +55,17 @@ def watched(home: Path) -> list[Pipeline]:
 
 
 def watch(folder: Path, pipeline: Pipeline) -> None:
-    """Add a pipeline to those that a lesson names; one of the same name is replaced.
+    """Add a lesson's pipeline, replacing one of the same name.
 
     Args:
         folder: the lesson's folder in LAB_HOME.
-        pipeline: what to watch.
     """
     named = {other.name: other for other in _read(folder / WATCHED)}
     _write(folder / WATCHED, named | {pipeline.name: pipeline})
 
 
 def unwatch(folder: Path, name: str) -> bool:
-    """Remove a pipeline that a lesson named; False if there was none of this name."""
+    """Remove a lesson's pipeline; return False if none has this name."""
     named = {other.name: other for other in _read(folder / WATCHED)}
     if name not in named:
         return False
@@ -83,7 +82,7 @@ def _of_writers(folder: Path) -> Iterator[Pipeline]:
         if not {"name", "base", "topic", "sinks"} <= job.keys():
             continue  # not a job of this version
         if job.get("source", "kafka") != "kafka":
-            continue  # Kinesis measures the age of what is read itself, with its own metrics
+            continue  # Kinesis has its own metric for the age of records read
         namespace, _, writer = job["name"].removeprefix("writer-").rpartition("-")
         for sink in job["sinks"]:
             yield Pipeline(
@@ -101,7 +100,7 @@ def _of_lessons(folder: Path) -> Iterator[Pipeline]:
 
 
 def _read(path: Path) -> list[Pipeline]:
-    """The pipelines in a file; entries that are none are left out, so that they hide no other."""
+    """Pipelines in a file; skip invalid entries, so that they hide no other."""
     names = {field.name for field in fields(Pipeline)}
     found = []
     listed = _json(path).get("pipelines")
@@ -112,14 +111,14 @@ def _read(path: Path) -> list[Pipeline]:
 
 
 def _write(path: Path, pipelines: dict[str, Pipeline]) -> None:
-    """Replace the file in one step: the exporter reads it at any time."""
+    """Replace the file in one step: the exporter may read it at any time."""
     partial = path.with_suffix(".new")
     partial.write_text(json.dumps({"pipelines": [asdict(one) for one in pipelines.values()]}))
     os.replace(partial, path)
 
 
 def _json(path: Path) -> dict:
-    """The content of a file; empty if it is missing, half written or no object."""
+    """Content of a file; empty if it is missing, half written or not an object."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError):

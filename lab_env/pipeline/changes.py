@@ -1,8 +1,8 @@
-"""Parses Debezium's change events of a database table into rows for Hudi, ordered by log position.
+"""Parse Debezium's change events of a database table into rows for Hudi, ordered by log position.
 
-They are for tables of their own: a table whose versions are ordered by `order_ts` must not take
-them, because a log position and a time cannot be compared. Every message is in exactly one of
-`rows`, `dead_letters` and `tombstones`; the contract is `REASONS` in `envelopes`, which reads them.
+They go to separate tables: a table whose versions are ordered by `order_ts` must not take them,
+because a log position and a time cannot be compared. Every message is in exactly one of `rows`,
+`dead_letters` and `tombstones`; the contract is `REASONS` in `envelopes`, which reads them.
 """
 
 import sys
@@ -37,27 +37,27 @@ NUMBER = pa.int64()
 NO_CHANGE = (None,) * 5
 LOG_ENDS = "log_ends"
 NOWHERE = {"position": "", "committed_ms": 0}
-CLOCK_MS = 60_000  # a database's clock may be set back by less than that
+CLOCK_MS = 60_000  # tolerated correction of a database's clock
 
 
 def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS, table: str = "") -> DataFrame:
-    """Parse each record, and find the reason if it is no change of a row.
+    """Parse each record, and find the reason if it is not a change of a row.
 
     Args:
         records: Kafka records whose values the JSON converter wrote without schemas, from a
-            connector with `decimal.handling.mode=string`.
+        connector with `decimal.handling.mode=string`.
         columns: of the table, with the forms in which the connector sends them, as in
-            `envelopes.ORDERS`; further ones are left out.
-        table: `schema.table`; without it the one that the topic is named after, or the shop's.
+        `envelopes.ORDERS`; further ones are left out.
+        table: `schema.table`; by default from the topic's name, or the shop's.
 
     Returns:
-        The records with `row` (struct, null if it is no change), `op`, `commit_lsn` (of the last
-        commit before the change's transaction), `lsn`, `moved_from` (the partition that an update
-        took the row out of), `committed_ms` (when the database committed, in milliseconds since
+        The records with `row` (struct, null if it is not a change), `op`, `commit_lsn` (of the last
+        commit before the change's transaction), `lsn`, `moved_from` (table partition that an update
+        took the row out of), `committed_ms` (time of the database's commit, in milliseconds since
         1970) and `reason` (null for a change of a row).
 
     Raises:
-        ValueError: a column has a form that is not known.
+        ValueError: the form of a column is unknown.
     """
     row = pa.struct([(name, _arrow_type(form)) for name, form in columns.items()])
     added = {
@@ -101,7 +101,7 @@ def _read_batch(
 
 
 def _read(reader: ChangeReader, key: bytes | None, value: bytes | None, topic: str | None) -> tuple:
-    """The change of one record, and the reason if it is none."""
+    """Change of one record, and the reason if it is none."""
     try:
         return (*reader.read(key, value, topic or ""), None)
     except Malformed as malformed:
@@ -109,16 +109,16 @@ def _read(reader: ChangeReader, key: bytes | None, value: bytes | None, topic: s
 
 
 def rows(parsed: DataFrame) -> DataFrame:
-    """The changed rows, as Hudi takes them.
+    """Changed rows, as Hudi takes them.
 
     Args:
-        parsed: what `parse` returned.
+        parsed: result of `parse`.
 
     Returns:
         The columns of the row, `op`, `commit_lsn`, `lsn`, both of them as the text `log_position`
-        that sorts as they do, and `_hoodie_is_deleted`. An update that
-        moves a row to another partition gives two rows, of which the first deletes the old one:
-        Hudi looks for a key in one partition only.
+        that sorts like them, and `_hoodie_is_deleted`. An update that moves a row to another table
+        partition gives two rows, of which the first deletes the old one: Hudi looks for a key in
+        one partition only.
     """
     here = F.struct("row", (F.col("op") == DELETE).alias("gone"))
     there = F.struct(
@@ -143,12 +143,13 @@ def _log_position() -> Column:
 
 
 def with_log_ends(parsed: DataFrame) -> DataFrame:
-    """The same rows; a query that reads them reports two changes of each batch, for `LogOrder`.
+    """Pass the rows through; a query that reads them reports two changes of each batch, for
+    `LogOrder`.
 
-    They stand in `observedMetrics` of the batch's progress, under `LOG_ENDS`.
+    The reports are in `observedMetrics` of the batch's progress, under `LOG_ENDS`.
 
     Args:
-        parsed: what `parse` returned.
+        parsed: result of `parse`.
     """
     position, committed = _log_position().alias("position"), F.col("committed_ms")
     known = F.col("reason").isNull() & committed.isNotNull()
@@ -160,22 +161,22 @@ def with_log_ends(parsed: DataFrame) -> DataFrame:
 
 
 class LogOrder:
-    """Notices when the database's log has gone back: positions fall while commit times rise.
+    """Detects that the database's log has gone back: positions fall while commit times rise.
 
-    After a restore from a backup, or when a replica takes over that lacked the log's end, changes
-    get positions that the table knows already, and lose against its rows without an error. A
-    connector that sends something again does not look like that: its commit times are old, too.
+    After a restore from a backup, or a failover to a replica that lacked the log's end, changes get
+    positions that the table already has, and lose against its rows without an error. A connector
+    that resends changes is different: its commit times are old, too.
     """
 
     def __init__(self) -> None:
-        self.furthest = NOWHERE
+        self.furthest: dict = NOWHERE
 
     def check(self, batch: int, ends: dict) -> None:
         """Compare a batch with all before it.
 
         Args:
             batch: its number; 0 begins a new stream into a new table.
-            ends: what it reported under `LOG_ENDS`.
+            ends: its report under `LOG_ENDS`.
 
         Raises:
             LabError: the log has gone back.
@@ -185,8 +186,8 @@ class LogOrder:
             later_ms = newest["committed_ms"] - furthest["committed_ms"]
             if later_ms > CLOCK_MS:
                 raise LabError(
-                    f"The database's log has gone back: what it committed {later_ms / 1000:,.0f} s "
-                    f"later has the position {newest['position']}, and the table has changes up "
+                    f"The database's log has gone back: a change committed {later_ms / 1000:,.0f} "
+                    f"s later has the position {newest['position']}, but the table has changes up "
                     f"to {furthest['position']}. Changes below that are lost in this table, as "
                     "after a restore from a backup.",
                     "start the writer with a new folder, and let Debezium take a new snapshot",
@@ -194,7 +195,7 @@ class LogOrder:
         self.note(batch, ends)
 
     def note(self, batch: int, ends: dict) -> None:
-        """Take a batch for granted, as one of an earlier run."""
+        """Accept a batch of an earlier run without a check."""
         furthest = self.furthest if batch else NOWHERE
         self.furthest = max(furthest, ends.get("furthest") or furthest, key=_position)
 
@@ -204,15 +205,15 @@ def _position(change: dict) -> str:
 
 
 def tombstones(parsed: DataFrame) -> DataFrame:
-    """The records without a value that follow each delete, for Kafka to compact the topic by."""
+    """Records without a value that follow each delete, by which Kafka compacts the topic."""
     return parsed.where("reason = 'tombstone'").select("key", "partition", "offset")
 
 
 def dead_letters(parsed: DataFrame) -> DataFrame:
-    """The records that are no change of a row, each raw, with its reason and its place.
+    """Records that are not a change of a row, each raw, with its reason and its place.
 
     Args:
-        parsed: what `parse` returned.
+        parsed: result of `parse`.
 
     Returns:
         `reason`, `value` and `key` (raw bytes), `topic`, `partition`, `offset`, `timestamp`.

@@ -1,4 +1,4 @@
-"""A streaming query's checkpoint: what each batch read, and whether it was committed.
+"""A streaming query's checkpoint: the offsets of each batch, and whether it was committed.
 
 It is read from the object store, not through Spark, so it works while the query runs and after it
 died.
@@ -23,8 +23,8 @@ class Batch:
 
     Args:
         number: counted from 0.
-        start: partition to the first offset it reads.
-        end: partition to the offset after the last one it reads.
+        start: topic partition to the first offset it reads.
+        end: topic partition to the offset after the last one it reads.
         committed: whether the query recorded that it is done.
     """
 
@@ -35,14 +35,10 @@ class Batch:
 
 
 def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
-    """The batches that a checkpoint knows, in their order.
+    """Batches in a checkpoint, in their order; the last one may only be planned.
 
     Args:
-        endpoints: where the object store is.
         path: the query's `checkpointLocation`, `s3a://...`.
-
-    Returns:
-        The batches; the last one may only be planned.
 
     Raises:
         LabError: there is no checkpoint, or its stream does not read one Kafka topic.
@@ -55,10 +51,9 @@ def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
 
 
 def open_batch(endpoints: Endpoints, path: str) -> Batch | None:
-    """The batch that a query has planned and not committed, and repeats at its next start.
+    """Batch that a query has planned and not committed, and repeats at its next start.
 
     Args:
-        endpoints: where the object store is.
         path: the query's `checkpointLocation`, `s3a://...`.
 
     Returns:
@@ -77,7 +72,7 @@ def open_batch(endpoints: Endpoints, path: str) -> Batch | None:
 
 
 def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
-    """The newest batch in a checkpoint's files; None before the first.
+    """Newest batch in a checkpoint's files; None before the first.
 
     Args:
         names: the files, relative to the checkpoint.
@@ -93,12 +88,11 @@ def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
 
 
 def still_open(batch: Batch, sink: str, topic: str) -> str:
-    """A sentence on a batch that an earlier run of a query left open, and this one, too.
+    """Sentence about a batch that an earlier run of a query left open, and this one, too.
 
     Args:
-        batch: which.
         sink: the query's name.
-        topic: what it reads; the sentence names the first and the last offset of each partition.
+        topic: the sentence names the first and the last offset of each topic partition.
     """
     ranges = ((number, batch.start.get(number, 0), end) for number, end in batch.end.items())
     read = (f"partition {p} offsets {a:,} to {b - 1:,}" for p, a, b in sorted(ranges) if b > a)
@@ -109,14 +103,14 @@ def still_open(batch: Batch, sink: str, topic: str) -> str:
 
 
 def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]] | None:
-    """How far a query has committed; None without a committed batch whose plan is there.
+    """Newest committed position of a query; None without a committed batch whose plan exists.
 
     Args:
-        endpoints: where the object store is.
         path: the query's `checkpointLocation`, `s3a://...`.
 
     Returns:
-        The number of its newest committed batch and, by partition, the offset of the next message.
+        The number of its newest committed batch and, by topic partition, the offset of the next
+        message.
     """
     prefix = store.key_of(path).rstrip("/") + "/"
     names = {
@@ -132,7 +126,7 @@ def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]]
 
 
 def first_offsets(endpoints: Endpoints, path: str) -> dict[int, int]:
-    """Where a query began to read, by partition.
+    """First offset that a query read, by topic partition.
 
     Raises:
         LabError: there is no checkpoint.
@@ -145,15 +139,14 @@ def first_offsets(endpoints: Endpoints, path: str) -> dict[int, int]:
 
 
 def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
-    """The batches in a checkpoint's files.
+    """Batches in a checkpoint's files.
+
+    Spark keeps about a hundred; once it has dropped older ones, the first one kept is left out,
+    because its start offsets are no longer known.
 
     Args:
         names: the files, relative to the checkpoint.
-        read: gives a file's content by its name.
-
-    Returns:
-        The batches. Spark keeps about a hundred; once it has dropped older ones, the first one kept
-        is left out, because its start offsets are no longer known.
+        read: returns a file's content by its name.
     """
     planned, done = sorted(batch_numbers(names, "offsets")), batch_numbers(names, "commits")
     start = offsets_in(read(FIRST_OFFSETS)) if planned[:1] == [0] else None
@@ -167,7 +160,7 @@ def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
 
 
 def batch_numbers(names: set[str], folder: str) -> set[int]:
-    """The batches that have a file in a folder of a checkpoint.
+    """Numbers of the batches that have a file in a folder of a checkpoint.
 
     Args:
         names: the files, relative to the checkpoint.
@@ -178,25 +171,29 @@ def batch_numbers(names: set[str], folder: str) -> set[int]:
 
 
 def offsets_in(file: bytes) -> dict[int, int]:
-    """The offsets in a file of a checkpoint: its last line is their JSON.
-
-    Args:
-        file: the content of `offsets/N` or `sources/0/0`.
-
-    Returns:
-        Partition to offset, of the only topic.
+    """`topic_offsets` of a file's content.
 
     Raises:
         LabError: the file is damaged, or the stream does not read one Kafka topic.
     """
     try:
-        last_line = file.decode().splitlines()[-1]
-        topics = json.loads(last_line[last_line.index("{") :])
-    except (ValueError, IndexError):
+        return topic_offsets(file.decode())
+    except ValueError:
         raise LabError(
-            f"A file of offsets in this checkpoint is damaged: {file[:60]!r}.",
-            "put back the checkpoint's last good copy.",
+            "A file of offsets in this checkpoint is damaged, or its stream does not read one Kafka"
+            f" topic: {file[:60]!r}.",
+            "put back the checkpoint's last good copy, if it is damaged.",
         ) from None
-    if len(topics) != 1 or not isinstance(next(iter(topics.values())), dict):
-        raise LabError("This stream does not read one Kafka topic.")
-    return {int(partition): offset for partition, offset in next(iter(topics.values())).items()}
+
+
+def topic_offsets(text: str) -> dict[int, int]:
+    """Partition to offset in a checkpoint's file `offsets/N` or `sources/0/0`.
+
+    Raises:
+        ValueError: its last line is not the JSON of one topic's offsets.
+    """
+    (last_line,) = text.splitlines()[-1:]
+    (offsets,) = json.loads(last_line[last_line.index("{") :]).values()
+    if not isinstance(offsets, dict):
+        raise ValueError(f"no offsets of a topic: {offsets!r}")
+    return {int(partition): offset for partition, offset in offsets.items()}

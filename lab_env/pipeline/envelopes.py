@@ -1,6 +1,6 @@
-"""Reads one change event of Debezium strictly: one parse gives the row, or the reason for none.
+"""Read one change event of Debezium strictly: one parse returns the row, or the reason for none.
 
-The contract is `REASONS`. It is plain Python like `messages`, whose reading of JSON it shares.
+The contract is `REASONS`. It is plain Python like `messages`, whose JSON parser it uses.
 """
 
 import re
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeGuard
 
 from lab_env.pipeline.messages import DATE_FORM, EPOCH, TIME_FORM, Malformed, read_object
 
-# The columns of the shop's table `orders` in PostgreSQL that go to the lake, and the form in which
-# the connector sends each: its configuration decides, no value is looked at to find it out. Each is
-# as a default connector with `decimal.handling.mode=string` sends
+# The columns of the shop's PostgreSQL table `orders` that go to the lake, with the form in which
+# the connector sends each. The connector's configuration decides the form; values are never used to
+# guess it. A default connector with `decimal.handling.mode=string` sends
 #   STRING, BOOLEAN, INT, BIGINT   text, a boolean, integers
 #   DECIMAL(p,s)                   a numeric, as text
 #   DATE                           a date, as days since 1970
@@ -32,63 +32,62 @@ ORDERS = {
     "partition_date": "STRING",
     "updated_at": "TIMESTAMP",
 }
-TABLE = "public.orders"  # where a topic's name does not tell the table
-# Without them Hudi cannot find the row of a delete, and says nothing. Debezium fills NOT NULL
-# columns that it does not know with empty text, with 0 or with 1970: keep them text.
+TABLE = "public.orders"  # for a topic whose name does not contain the table
+# Without them Hudi cannot find the row of a delete, and raises no error. Debezium fills unknown NOT
+# NULL columns with empty text, with 0 or with 1970: keep them text.
 KEY, PARTITION = "order_id", "partition_date"
-FOLDER = "the partition's folder"  # judged besides the columns
+FOLDER = "the partition's folder"  # checked in addition to the columns
 WRITES, DELETE, TRUNCATE = ("r", "c", "u"), "d", "t"
-# Debezium writes it for a large value that PostgreSQL did not log because it had not changed.
+# Debezium's placeholder for a large unchanged value, which PostgreSQL does not log.
 UNAVAILABLE = "__debezium_unavailable_value"
 
 # The contract: a record is a change of a row unless one of these applies; the first that does is
-# the reason. The *image* is the row that counts: of a delete `before`, else `after`. Further
-# members and columns are allowed, whatever they hold. *Blank* is as in the contract of events.
+# the reason. The *image* is the row that counts: `before` of a delete, else `after`. Further
+# members and columns are allowed, whatever they contain. *Blank* is as in the contract of events.
 REASONS = {
     "no_key": "the record has no key",
     "tombstone": "no value; not a dead letter: it follows each delete",
-    # As in the contract of events, whose limit of size does not hold here:
-    "empty": "nothing but JSON's white space",
+    # As in the contract of events, without its size limit:
+    "empty": "only JSON's white space",
     "byte_order_mark": "begins with the byte-order mark of UTF-8",
     "not_json": "not exactly one JSON object, or not UTF-8",
-    "truncated": "could be the beginning of a JSON object, and ends before it does",
+    "truncated": "begins like a JSON object, but ends too early",
     "too_deep": "nested too deep",
-    "duplicate_key": "an object in it, at any depth, has two members of one name",
+    "duplicate_key": "an object at any depth has two members with the same name",
     "schemas_enabled": (
         "has `schema` and `payload`, and neither op nor source: set the connector's "
         "value.converter.schemas.enable to false"
     ),
     "not_an_envelope": "op and source are both absent or null",
     "other_table": (
-        "source.schema or source.table is there, not null, and not that of the expected table"
+        "source.schema or source.table is present, not null, and not that of the expected table"
     ),
     "truncate": "op is t: the table was emptied, and no row is named",
-    "unknown_op": "op is none of r (read by a snapshot), c, u, d",
+    "unknown_op": "op is not one of r (read by a snapshot), c, u, d",
     "no_log_position": (
         'source.sequence is not null, absent or a text like `["120","90"]` (the positions of the '
         "last commit and of the change itself, of up to 19 digits; each may be null; one space "
-        "after the comma is allowed); or it has no second position and source.lsn is no integer; "
-        "or one of them is not within 0 to 2^63 - 1"
+        "after the comma is allowed); or it has no second position and source.lsn is not an "
+        "integer; or one of them is not within 0 to 2^63 - 1"
     ),
-    "no_row_image": "the image is no object",
+    "no_row_image": "the image is not an object",
     "key_only": (
         "a delete whose image has order_id or partition_date absent, null or blank: the table "
         "needs REPLICA IDENTITY FULL"
     ),
     "missing_column": "the image lacks a column: dropped or renamed; NULL would be sent as null",
     "null_key": "order_id or partition_date is null or blank",
-    # From here on, of a delete only order_id and partition_date count; its other values that cannot
-    # be read are NULL.
+    # From here on, only order_id and partition_date of a delete count; its other unreadable values
+    # are NULL.
     "unavailable_value": (
         "a value is Debezium's placeholder for what the log does not have: as text, as the Base64 "
         "or the hex of its bytes or as a JSON object's text; or a list or an object that has one "
         "of these as a member or as a name, at any depth, or a list of its bytes as integers"
     ),
     "wrong_type": (
-        "a value that is not null has not the form of its column, see `ORDERS` (an integer has no "
-        "point and no exponent); a DECIMAL(p,s) is "
-        "no decimal number (`129.90`, `1E+2`), or too large, or not a multiple of its last digit; "
-        "an INT or BIGINT is out of range"
+        "a value that is not null does not have the form of its column, see `ORDERS` (an integer "
+        "has no point and no exponent); a DECIMAL(p,s) is not a decimal number (`129.90`, `1E+2`), "
+        "or too large, or not a multiple of its last digit; an INT or BIGINT is out of range"
     ),
     "wrong_partition": "partition_date is not a day in the form `2026-11-21`: it names a folder",
     "impossible_timestamp": (
@@ -108,7 +107,7 @@ SEQUENCE = re.compile(rf"\[{POSITION}, ?{POSITION}\]")
 DECIMAL_TYPE = re.compile(r"DECIMAL\(([0-9]+),([0-9]+)\)")
 DECIMAL_FORM = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,9})?")
 WIDE = Context(prec=60)  # the default of 28 digits is less than a DECIMAL may have
-# Java's form of a year that has not four digits; Debezium has text of its own for infinity.
+# Java's form of a year without four digits; Debezium has its own text for infinity.
 OTHER_YEAR = re.compile(r"[+-][0-9]{4,}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 INFINITY = frozenset({"infinity", "-infinity"})
 MICROSECOND, DAY = timedelta(microseconds=1), timedelta(days=1)
@@ -134,12 +133,12 @@ class Change(NamedTuple):
     """A change of a row.
 
     Args:
-        row: the values of the columns; times in microseconds and dates in days since 1970.
+        row: values of the columns; times in microseconds and dates in days since 1970.
         op: one of `r`, `c`, `u`, `d`.
         commit_lsn: position of the last commit before the change's transaction.
         lsn: position of the change.
-        moved_from: the partition that an update took the row out of, if any.
-        committed_ms: when the database committed, in milliseconds since 1970, if it says so.
+        moved_from: table partition that an update took the row out of, if any.
+        committed_ms: time of the database's commit, in milliseconds since 1970, if known.
     """
 
     row: tuple
@@ -156,7 +155,7 @@ class ChangeReader:
     Args:
         columns: of the table, with their forms as in `ORDERS`; `KEY` and `PARTITION` among them.
         table: `schema.table`; empty for the last two parts of the topic's name, which Debezium
-            makes of prefix, schema and table, or `TABLE` for a topic of another name.
+        makes of prefix, schema and table, or `TABLE` for a topic of another name.
 
     Raises:
         ValueError: a form is not known.
@@ -167,10 +166,10 @@ class ChangeReader:
         self.readers = {name: _value_reader(form) for name, form in columns.items()}
 
     def read(self, key: bytes | None, value: bytes | None, topic: str) -> Change:
-        """Read and judge one record.
+        """Read and validate one record.
 
         Raises:
-            Malformed: it is no change of a row.
+            Malformed: it is not a change of a row.
         """
         if key is None:
             raise Malformed("no_key")
@@ -229,7 +228,7 @@ class ChangeReader:
         return row
 
     def _values(self, image: dict) -> tuple[tuple, dict[str, str]]:
-        """The columns' values, and why some are none; these are NULL."""
+        """Values of the columns, and the reason for missing ones, which are NULL."""
         values, reasons = [], {}
         for name, read in self.readers.items():
             try:
@@ -251,15 +250,15 @@ def _is_integer(value: Any) -> TypeGuard[int]:
 
 
 def _moved_from(before: Any, after: dict) -> str | None:
-    """The old partition of an updated row, if it was another one that can have been written."""
+    """Old table partition of an updated row, if it differs and can have been written."""
     old = before.get(PARTITION) if type(before) is dict else None
     return old if _is_day(old) and old != after[PARTITION] else None
 
 
 def _positions(source: dict) -> tuple[int, int]:
-    """Of the last commit before the change's transaction, and of the change itself.
+    """Positions of the last commit before the change's transaction, and of the change itself.
 
-    What an incremental snapshot reads has no `source.lsn`, but a `source.sequence`.
+    Rows of an incremental snapshot have no `source.lsn`, but a `source.sequence`.
     """
     text, commit, own = source.get("sequence"), None, None
     if text is not None:
@@ -279,7 +278,7 @@ def _is_position(value: Any) -> TypeGuard[int]:
 
 
 def _value_reader(form: str) -> ReadValue:
-    """The function that reads a column's values; each takes null for NULL."""
+    """Function that reads a column's values; it takes null for NULL."""
     if found := DECIMAL_TYPE.fullmatch(form):
         return partial(_decimal, *map(int, found.groups()))
     if form not in READERS:
@@ -294,7 +293,7 @@ def _of_type(wanted: type, value: Any) -> Any:
 
 
 def _is_unavailable(value: Any) -> bool:
-    """True for one of Debezium's placeholders, and for a list or object that has one in it."""
+    """True for one of Debezium's placeholders, and for a list or object that contains one."""
     if type(value) is str:
         return value in PLACEHOLDERS
     if type(value) is dict:
@@ -316,7 +315,7 @@ def _integer(bits: int, value: Any) -> int | None:
 
 
 def _decimal(precision: int, scale: int, value: Any) -> Decimal | None:
-    """The exact value; its size is compared before it is scaled."""
+    """Exact value; its size is compared before it is scaled."""
     text = _text(value)
     if text is None:
         return None
@@ -353,7 +352,7 @@ def _time(value: Any) -> int | None:
 
 
 def _number_of(nanoseconds: int, value: Any) -> int | None:
-    """A time that comes as a number of units of so many nanoseconds."""
+    """Time from a number of units of this many nanoseconds."""
     if _of_type(int, value) is None:
         return None
     micros = value * nanoseconds // 1000

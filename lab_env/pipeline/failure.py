@@ -1,13 +1,13 @@
-"""Why a streaming query failed, in one line."""
+"""Reason for a streaming query's failure, in one line."""
 
 import re
 
 
 def why_failed(error: Exception) -> str:
-    """The line of a failed query's message that says why.
+    """Line of a failed query's message that gives the reason.
 
     Args:
-        error: what `awaitTermination` raised; a Python function's own error stands in its middle.
+        error: from `awaitTermination`; a Python function's own error is in its middle.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "terminated with exception: " in line]

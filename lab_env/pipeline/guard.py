@@ -1,12 +1,12 @@
-"""Whether a stream's checkpoint and its Hudi table belong together, asked before the stream starts.
+"""Check before a stream starts that its checkpoint and its Hudi table belong together.
 
 Hudi stores the number of each batch in the table's commits, under the identifier of the stream, and
 skips a batch whose number is not above the newest one. With a checkpoint that was deleted or
-replaced Spark counts anew, and the sink skips new events without an error. With a table that was
-deleted or restored, the checkpoint passes over events that the table no longer has.
+replaced Spark restarts the numbers, and the sink skips new events without an error. With a table
+that was deleted or restored, the checkpoint skips events that the table no longer has.
 
-A new table's stream has the id of its checkpoint as its identifier. So each commit says which
-checkpoint it belongs to, and batches of another one never pass for batches of this one.
+A new table's stream has the id of its checkpoint as its identifier. So each commit names its
+checkpoint, and batches of another one are never mistaken for batches of this one.
 """
 
 import json
@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from zoneinfo import ZoneInfo
 
 from lab_env import store
@@ -30,14 +31,14 @@ from lab_env.settings import Endpoints
 from lab_env.xray import StoredTable
 
 IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
-DEFAULT_IDENTIFIER = "default_single_writer"  # of a stream that has no other
+DEFAULT_IDENTIFIER = "default_single_writer"  # of a stream without another
 NONE = -1  # no batch
 REPLAY = "LAB_REPLAY_STREAM=true"
 ERASED_RETURN = (
     "An erased order then comes back until its erasure is read again, and for good if the topic no "
     "longer has that."
 )
-CLOCK_SKEW = timedelta(seconds=10)  # between two machines whose clocks are kept right
+CLOCK_SKEW = timedelta(seconds=10)  # between two machines with synchronised clocks
 
 
 class Refused(LabError):
@@ -46,14 +47,14 @@ class Refused(LabError):
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a table's newest streaming commit says about its stream.
+    """Stream, batch and buckets recorded in a table's newest streaming commit.
 
     Args:
         identifier: of the stream.
         batch: the newest batch in the table.
         instant: requested time of that commit.
         buckets: of each partition; a writer with another number would look for rows in the wrong
-            file groups, and Hudi does not notice (apache/hudi#13241).
+        file groups, and Hudi does not notice (apache/hudi#13241).
     """
 
     identifier: str
@@ -63,13 +64,13 @@ class Receipt:
 
     @property
     def family(self) -> str:
-        """The id of the checkpoint whose stream wrote it; a replay adds to it."""
+        """Id of the checkpoint whose stream wrote it; a replay adds to it."""
         return self.identifier.partition(".")[0]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint says about its stream.
+    """Batch numbers and query id of a checkpoint.
 
     Args:
         id: of the query; empty if there is none yet.
@@ -82,58 +83,45 @@ class Checkpoint:
     done: int = NONE
 
 
-def bucket_options(endpoints: Endpoints, table: str, cores: int) -> dict[str, str]:
-    """The options with a table's number of buckets.
-
-    A new table gets a bucket for each core, two at least; one that is there keeps what it has.
-
-    Args:
-        endpoints: where the store is.
-        table: its path, `s3a://...`.
-        cores: of all executors.
-    """
-    known = table_receipt(endpoints, table)
-    return options.buckets(known.buckets if known else max(options.DEFAULT_BUCKETS, cores))
-
-
 def table_receipt(endpoints: Endpoints, table: str, stream: str = "") -> Receipt | None:
-    """The newest batch in a table's complete commits; None without a table or a streaming commit.
+    """Newest batch in a table's complete commits; None without a table or a streaming commit.
 
     Args:
-        endpoints: where the store is.
         table: its path, `s3a://...`.
-        stream: the id of a checkpoint, whose own newest batch is wanted; see `newest_receipt`.
+        stream: id of a checkpoint, to find its own newest batch; see `newest_receipt`.
     """
     return newest_receipt((receipts_in(one) for one in _writes(endpoints, table)), stream)
 
 
 def receipts_in(commit: Commit) -> list[Receipt]:
-    """A commit's receipts; a compaction or a batch write has none."""
+    """Receipts in a commit; a compaction or a batch write has none."""
     buckets = int(commit.extra.get(options.BUCKETS_NOTE, options.DEFAULT_BUCKETS))
     batches = (commit.checkpoint or {}).items()
     return [Receipt(name, int(batch), commit.requested, buckets) for name, batch in batches]
 
 
 def newest_receipt(commits: Iterable[list[Receipt]], stream: str) -> Receipt | None:
-    """The newest receipt of a stream; if it has none, of one without a name, then of any other.
+    """Newest receipt of a stream; without one, that of a stream without a name, then any other.
 
-    Other jobs may have written the table since, also streams with checkpoints of their own.
+    Other jobs, including streams with their own checkpoints, may have written the table since.
 
     Args:
         commits: their receipts, the newest commit first; read no further than needed.
-        stream: the id of its checkpoint; empty for any.
+        stream: id of its checkpoint; empty for any.
     """
-    others: dict[bool, Receipt] = {}
-    for receipts in commits:
-        for receipt in receipts:
-            if not stream or receipt.family == stream:
-                return receipt
-            others.setdefault(receipt.family == DEFAULT_IDENTIFIER, receipt)
-    return others.get(True, others.get(False))
+    nameless = other = None
+    for receipt in chain.from_iterable(commits):
+        if not stream or receipt.family == stream:
+            return receipt
+        if receipt.family == DEFAULT_IDENTIFIER:
+            nameless = nameless or receipt
+        else:
+            other = other or receipt
+    return nameless or other
 
 
 def _writes(endpoints: Endpoints, table: str) -> Iterator[Commit]:
-    """The complete writes of a table, the newest first, with those that Hudi has archived."""
+    """Complete writes of a table, newest first, including archived ones."""
     prefix = store.key_of(table).rstrip("/") + "/"
     keys = [
         entry.key.removeprefix(prefix)
@@ -153,10 +141,9 @@ def _writes(endpoints: Endpoints, table: str) -> Iterator[Commit]:
 
 
 def read_state(endpoints: Endpoints, path: str) -> Checkpoint:
-    """What a checkpoint says; all fields say that there is none if there is none.
+    """Read a checkpoint; all fields are empty if there is none.
 
     Args:
-        endpoints: where the store is.
         path: the query's `checkpointLocation`, `s3a://...`.
     """
     prefix = store.key_of(path).rstrip("/") + "/"
@@ -168,20 +155,23 @@ def read_state(endpoints: Endpoints, path: str) -> Checkpoint:
     return Checkpoint(query.get("id", ""), planned, done)
 
 
-def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = False) -> str:
+def claim_table(
+    endpoints: Endpoints, table: str, path: str, cores: int, replay: bool = False
+) -> dict[str, str]:
     """Check that a checkpoint belongs to its table, and name the stream.
 
-    A stream that has no checkpoint yet gets the file with its query's id, which Spark then keeps.
+    A stream without a checkpoint gets the file with its query's id, which Spark then keeps.
 
     Args:
-        endpoints: where the store is.
         table: the Hudi table that the stream writes, `s3a://...`.
         path: its `checkpointLocation`.
-        replay: let a stream whose checkpoint does not belong to the table write all that it reads,
+        cores: of all executors. A new table gets a bucket for each, at least two; an existing one
+            keeps its number.
+        replay: if the checkpoint does not belong to the table, let the stream write all it reads,
             under a new identifier.
 
     Returns:
-        The identifier that the stream must write under.
+        Options of the sink: the stream's identifier, and the table's number of buckets.
 
     Raises:
         Refused: the checkpoint does not belong to the table, or its metadata table is damaged.
@@ -189,24 +179,24 @@ def claim_table(endpoints: Endpoints, table: str, path: str, replay: bool = Fals
     _check_metadata(endpoints, table)
     known = read_state(endpoints, path)
     state = known if known.id else replace(known, id=str(uuid.uuid4()))
-    receipt = table_receipt(endpoints, table, state.id)
+    receipt = table_receipt(endpoints, table, known.id)
     identifier = identify(state, receipt, table, path, replay)
     if not known.id:
         _write_id(endpoints, path, state.id)
-    return identifier
+    number = receipt.buckets if receipt else max(options.DEFAULT_BUCKETS, cores)
+    return options.buckets(number) | {IDENTIFIER: identifier}
 
 
 def identify(
     state: Checkpoint, receipt: Receipt | None, table: str, path: str, replay: bool
 ) -> str:
-    """The identifier that a stream must write under; a new one in a replay.
+    """Identifier that a stream must write under; a new one in a replay.
 
     Args:
-        state: of the checkpoint.
         receipt: of the table; None without a streaming commit.
         table: its path, for the message.
         path: of the checkpoint, for the message.
-        replay: let a checkpoint that does not know all of the table's batches begin a new name.
+        replay: if the checkpoint lacks some of the table's batches, start a new name.
 
     Raises:
         Refused: the checkpoint does not belong to the table.
@@ -224,10 +214,9 @@ def identify(
 
 
 def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: str) -> str:
-    """Why a checkpoint does not belong to a table, in a sentence; empty if it does.
+    """Sentence on why a checkpoint does not belong to a table; empty if it does.
 
     Args:
-        state: of the checkpoint.
         receipt: of the table; None without a streaming commit.
         table: for the sentence.
         path: of the checkpoint, for the sentence.
@@ -236,49 +225,48 @@ def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: s
         if state.done == NONE:
             return ""
         return (
-            f"The checkpoint {path} says that batches 0 to {state.done} are done, and the table "
-            f"{table} has none of them. It was deleted, or is another one: what was in these "
+            f"The checkpoint {path} says that batches 0 to {state.done} are done, but the table "
+            f"{table} has none of them. It was deleted, or is another one: the rows of these "
             "batches would stay missing."
         )
     known = f"The table {table} has batch {receipt.batch} of its stream"
     if state.planned == NONE:
         return (
-            f"{known}, and there is no checkpoint in {path}. It was deleted: Hudi would skip each "
+            f"{known}, but there is no checkpoint in {path}. It was deleted: Hudi would skip each "
             f"new batch up to number {receipt.batch} without an error."
         )
     if receipt.family not in (DEFAULT_IDENTIFIER, state.id):
         return (
-            f"{known} by the checkpoint {receipt.family}, and the one in {path} is {state.id}. It "
+            f"{known} by the checkpoint {receipt.family}, but the one in {path} is {state.id}. It "
             "was replaced: events between the two would be missing."
         )
     if receipt.batch > state.planned:
         return (
-            f"{known}, and the checkpoint {path} ends at batch {state.planned}. It is an older "
+            f"{known}, but the checkpoint {path} ends at batch {state.planned}. It is an older "
             f"copy: Hudi would skip each new batch up to number {receipt.batch} without an error."
         )
     if receipt.batch < state.done:
         return (
-            f"The checkpoint {path} says that batch {state.done} is done, and the newest in the "
-            f"table {table} is {receipt.batch}. The table was restored or lost commits: what was "
-            "in the batches between would stay missing."
+            f"The checkpoint {path} says that batch {state.done} is done, but the newest in the "
+            f"table {table} is {receipt.batch}. The table was restored or lost commits: the rows "
+            "of the batches between would stay missing."
         )
     return ""
 
 
 def drop_unmade(endpoints: Endpoints, table: str) -> None:
-    """Delete what is left of a table whose writer was killed while it made it.
+    """Delete the remains of a table whose writer was killed while creating it.
 
     Hudi makes the folders of `.hoodie`, then the file with the table's properties, then the first
     instant. Folders alone are no table, and no stream can start with them (1.1.1). Hudi Streamer
-    makes such a table anew (apache/hudi#6862), the sink of a stream does not. Call it only where
-    no other job writes the table, or it may take the folders of one that is being made.
+    recreates such a table (apache/hudi#6862), a stream's sink does not. Call it only where no other
+    job writes the table, or it may delete the folders of one that is being created.
 
     Args:
-        endpoints: where the store is.
         table: its path, `s3a://...`.
     """
     prefix = store.key_of(table).rstrip("/") + "/"
-    if not any(store.list_objects(endpoints, prefix)):  # it passes over folders
+    if not any(store.list_objects(endpoints, prefix)):  # list_objects skips folder markers
         store.delete_prefix(endpoints, f"{prefix}.hoodie/", markers_only=True)
 
 
@@ -288,18 +276,17 @@ def _check_metadata(endpoints: Endpoints, table: str) -> None:
         raise Refused(
             f"The metadata table of {table} is damaged: {damage[0]}. A reader may overlook files, "
             "and lose their rows without an error.",
-            "put the right file back, from a copy or a version of it.",
+            "put the right file back, from a copy or an earlier version.",
         )
 
 
 def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
     """Refuse a clock that is behind the newest instant of a table.
 
-    Hudi orders the versions of a file by instants, which are read off the JVM's clock face. With a
-    clock that was set back, or another time zone, new versions pass for old ones.
+    Hudi orders the versions of a file by instants, which it takes from the JVM's clock and time
+    zone. With a clock that was set back, or another time zone, new versions look old.
 
     Args:
-        endpoints: where the store is.
         table: its path, `s3a://...`.
         java_options: of the writer's JVM; the last time zone among them counts.
 
@@ -313,9 +300,9 @@ def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
     newest = max((i.requested for i in instants if i and i.completed), default="")
     if newest and to_datetime(newest).replace(tzinfo=None) > now.replace(tzinfo=None) + CLOCK_SKEW:
         raise Refused(
-            f"The clock of this writer shows {now:%Y-%m-%d %H:%M:%S} ({now.tzname()}), and the "
+            f"The clock of this writer shows {now:%Y-%m-%d %H:%M:%S} ({now.tzname()}), but the "
             f"table {table} has an instant of {to_datetime(newest):%Y-%m-%d %H:%M:%S}: new rows "
-            "would pass for older ones, and be missing without an error.",
+            "would look older, and be missing without an error.",
             "set the clock right, or -Duser.timezone to the one that wrote the table.",
         )
 

@@ -8,27 +8,27 @@ NONE = -1  # no number
 
 
 def exists(spark: SparkSession, path: str) -> bool:
-    """Whether a file or folder is there."""
+    """True if a file or folder exists."""
     store, place = _place(spark, path)
     return store.exists(place)
 
 
 def read(spark: SparkSession, path: str) -> str:
-    """The text of a file."""
+    """Text of a file."""
     store, place = _place(spark, path)
     with closing(store.open(place)) as file:
         return spark._jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8")
 
 
 def write(spark: SparkSession, path: str, text: str) -> None:
-    """Write a file, in the place of one that is there."""
+    """Write a file, replacing an existing one."""
     store, place = _place(spark, path)
     with closing(store.create(place, True)) as file:
         file.write(bytearray(text.encode()))
 
 
 def newest(spark: SparkSession, folder: str) -> int:
-    """The highest number among the names of a folder's files; `NONE` without one."""
+    """Highest number among the names of a folder's files; `NONE` without one."""
     if not exists(spark, folder):
         return NONE
     store, place = _place(spark, folder)
@@ -37,6 +37,6 @@ def newest(spark: SparkSession, folder: str) -> int:
 
 
 def _place(spark: SparkSession, path: str):
-    """Hadoop's view of a path: its file system, and the path in it."""
+    """Hadoop's file system of a path, and the path in it."""
     place = spark._jvm.org.apache.hadoop.fs.Path(path)
     return place.getFileSystem(spark._jsc.hadoopConfiguration()), place

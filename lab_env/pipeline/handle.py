@@ -1,7 +1,7 @@
 """Streaming writers as supervised processes: start one, follow its progress, stop or kill it.
 
 The process itself is `lab_env.pipeline.writer`. Notebooks, tests and the tour use this handle. It
-can be lost and made again: everything it knows is in the writer's folder.
+keeps no state: everything it needs is in the writer's folder.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ RUNNING = "running"
 
 
 def lesson_environment(endpoints: Endpoints) -> dict[str, str]:
-    """What a program is told that starts a session like a lesson's: `session_of_environment`."""
+    """Environment of a program that starts a session like a lesson's: `session_of_environment`."""
     java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
     return session.session_environment(
         endpoints, jar_folder("spark"), java.java_home(), java_options
@@ -60,16 +60,12 @@ class Writer:
         """Start the writer; a running writer of the same name is stopped first.
 
         Args:
-            endpoints: where the services are.
             topic: Kafka topic to read, or Kinesis stream with `source="kinesis"`.
             base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
             short: whether it lives only a minute or two, like a lesson's session; its JVM then uses
-                the quick compiler.
-            jvm_options: further options of its JVM; of two that contradict, these count.
+            the quick compiler.
+            jvm_options: further options of its JVM, which override others.
             job: further fields of `lab_env.pipeline.writer.Job`.
-
-        Returns:
-            This handle.
 
         Raises:
             LabError: the tables need a lock (`LAB_LOCK`), and ZooKeeper does not answer.
@@ -120,35 +116,29 @@ class Writer:
         return told
 
     def progress(self) -> pd.DataFrame:
-        """The committed batches.
+        """Committed batches; of a long run only the newer ones.
 
         Returns:
             One row per batch: sink, batch, started (UTC), rows, seconds, start_offsets and
-            end_offsets (dicts from partition number to offset), unknown_events and unknown_fields
-            (what the query of the dead letters counted: valid events with fields that the pipeline
+            end_offsets (dicts from topic partition to offset), unknown_events and unknown_fields
+            (counted by the query of the dead letters: valid events with fields that the pipeline
             drops, and names of such fields).
         """
         columns = ["sink", "batch", "started", "rows", "seconds", "start_offsets", "end_offsets"]
         columns += ["unknown_events", "unknown_fields"]
-        with contextlib.suppress(FileNotFoundError):
-            lines = (self.folder / "progress.jsonl").read_text().splitlines()
-            rows = [json.loads(line) for line in lines if line.endswith("}")]
-            frame = pd.DataFrame(rows, columns=[*columns, "durations_ms"])
-            return frame.drop_duplicates(["sink", "batch"], keep="last", ignore_index=True)
-        return pd.DataFrame(columns=columns)
+        batches = process.noted_batches(self.folder / "progress.jsonl")
+        frame = pd.DataFrame(batches, columns=[*columns, "durations_ms"])
+        return frame.drop_duplicates(["sink", "batch"], keep="last", ignore_index=True)
 
     def committed(self, endpoints: Endpoints) -> dict[str, dict[int, int]]:
-        """How far each sink has read, from its checkpoint in the object store.
+        """Newest committed position of each sink, from its checkpoint in the object store.
 
         Only the checkpoint is right across restarts: a batch may be committed although the writer
         was killed before it could report it.
 
-        Args:
-            endpoints: where the object store is.
-
         Returns:
-            For each sink, by partition, the offset of the next message to read, of Kinesis by
-            shard the number of records read; empty without a commit.
+            For each sink, by topic partition, the offset of the next message to read; for Kinesis
+            by shard the number of records read; empty without a commit.
         """
         job = process.Job.load(self.folder / "job.json")
         if job.source == "kinesis":
@@ -165,14 +155,13 @@ class Writer:
         return reached.counts() if reached else {}
 
     def lag(self, endpoints: Endpoints, end_offsets: dict[int, int]) -> dict[str, int]:
-        """How many messages each sink has yet to commit.
+        """Number of messages that each sink has not committed yet.
 
         Args:
-            endpoints: where the object store is.
-            end_offsets: for each partition of the topic the offset of its next message.
+            end_offsets: for each topic partition the offset of its next message.
 
         Returns:
-            Messages behind, by sink; what lies beyond the given offsets does not count.
+            Messages behind, by sink; messages beyond the given offsets do not count.
         """
         return {
             sink: sum(
@@ -191,10 +180,9 @@ class Writer:
         """Wait for a condition; if the writer ends first, raise an error with its log.
 
         Args:
-            condition: what to wait for.
             what: the condition in words, for the error.
             seconds: timeout.
-            on_tick: called twice a second, for progress output.
+            on_tick: called twice per second, for progress output.
 
         Raises:
             LabError: the writer ended, or the timeout expired.
@@ -208,13 +196,13 @@ class Writer:
                 raise LabError(
                     f"The writer {self.name} {state['state']} before {what}:"
                     f" {state.get('error', 'no reason given')[:600]}",
-                    f"look at its log: lab logs {self.name}",
+                    f"read its log: lab logs {self.name}",
                     supervisor.log_tail(self.name),
                 )
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"The writer {self.name} did not reach this in {seconds:.0f} s: {what}.",
-                    f"look at its log: lab logs {self.name}",
+                    f"The writer {self.name} timed out after {seconds:.0f} s, before {what}.",
+                    f"read its log: lab logs {self.name}",
                     supervisor.log_tail(self.name),
                 )
             on_tick()
@@ -225,7 +213,7 @@ class Writer:
         self.wait_until(lambda: self.state()["state"] == RUNNING, "its queries started", seconds)
 
     def wait_first_batches(self, seconds: float = 120) -> None:
-        """Wait until every sink has committed a batch, which is empty if the topic is."""
+        """Wait until every sink has committed a batch, even an empty one."""
         job = process.Job.load(self.folder / "job.json")
         self.wait_until(
             lambda: set(job.sinks) <= set(self.progress()["sink"]),
@@ -239,8 +227,7 @@ class Writer:
         """Wait until every sink has committed all messages below the given offsets.
 
         Args:
-            endpoints: where the object store is.
-            end_offsets: for each partition of the topic the offset of its next message.
+            end_offsets: for each topic partition the offset of its next message.
             seconds: timeout.
             kwargs: further arguments of `wait_until`.
 
@@ -255,7 +242,7 @@ class Writer:
         )
 
     def stop(self) -> None:
-        """Ask the writer to stop; it is killed if it has not stopped after a minute."""
+        """Stop the writer; kill it if it has not stopped after a minute."""
         supervisor.stop(self.name)
 
     def kill(self) -> None:

@@ -1,16 +1,17 @@
-"""Reads a Kinesis stream exactly once: its records are landed as files, which Spark then streams.
+"""Read a Kinesis stream exactly once: land its records as files, which Spark then streams.
 
 A micro-batch must have an end that is known before it is read, so that the same batch can be read
-again after a crash. Kinesis cannot say where a shard ends; only reading tells. So this reader reads
-each record once and writes down what it read: each landed file has the records of all shards since
-the file before, and in its footer the **position**, which is the sequence number of the last record
-of each shard. Records and position are one object, written by one request that refuses to replace
-another object. Whoever dies resumes after the newest file; of two readers, one is refused.
+again after a crash. Kinesis does not report where a shard ends; only reading shows it. So this
+reader reads each record once and stores it: each landed file has the records of all shards since
+the previous file, and in its footer the **position**, which is the sequence number of the last
+record of each shard. Records and position are one object, written by one request that refuses to
+replace another object. A restarted reader resumes after the newest file; of two readers, one is
+refused.
 
 From there on everything is as with Kafka: each query of the pipeline has its own checkpoint, which
 names landed files instead of offsets, and Hudi's commits name the batch.
 
-A shard that came out of a split or a merge is read once its parents are read to their ends.
+A shard made by a split or a merge is read once its parents are read to their ends.
 """
 
 import io
@@ -32,7 +33,7 @@ from lab_env.shop import streams
 
 POSITION = b"kinesis.position"  # in the footer of a landed file
 MOST_RECORDS = 50_000  # per landed file, over all shards
-THROTTLED_S = 5.0  # after ten megabytes a shard refuses for so long
+THROTTLED_S = 5.0  # after ten megabytes a shard refuses for this long
 # Kafka's columns; only the offset is the sequence number, which is too long for a number.
 SCHEMA = pa.schema(
     {
@@ -51,11 +52,11 @@ LANDED_DDL = (
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a shard has been landed.
+    """Landed position of a shard.
 
     Args:
         sequence: sequence number of its last landed record; empty before the first.
-        records: how many of its records have been landed.
+        records: number of its landed records.
         ended: whether it was split or merged, and has been landed to its end.
     """
 
@@ -66,12 +67,12 @@ class Reached:
 
 @dataclass(frozen=True)
 class Position:
-    """How far a stream has been landed.
+    """Landed position of a stream.
 
     Args:
         stream: its name.
-        made_at: when it was made, by which it differs from a later one of the same name.
-        files: how many files hold it.
+        made_at: its creation time, which differs from that of a later one of the same name.
+        files: number of landed files.
         shards: by shard id.
     """
 
@@ -81,16 +82,16 @@ class Position:
     shards: dict[str, Reached]
 
     def counts(self) -> dict[int, int]:
-        """How many records of each shard have been landed, by its number."""
+        """Number of landed records of each shard, by its number."""
         return {streams.shard_number(name): at.records for name, at in self.shards.items()}
 
     def to_json(self) -> bytes:
-        """For the footer."""
+        """Format the position for the footer."""
         return json.dumps(asdict(self)).encode()
 
     @staticmethod
     def from_json(text: bytes) -> "Position":
-        """From the footer."""
+        """Parse the position from the footer."""
         raw = json.loads(text)
         return Position(**raw | {"shards": {n: Reached(**at) for n, at in raw["shards"].items()}})
 
@@ -99,48 +100,47 @@ class Landing:
     """Lands one stream in one folder of the object store.
 
     Args:
-        endpoints: where the store and Kinesis are.
-        stream: name of the stream.
+        endpoints: of the store and Kinesis.
         folder: `s3a://...`; it belongs to this stream alone.
 
     Raises:
-        LabError: the stream cannot be read, or is another one than the landed files are of.
+        LabError: the stream cannot be read, or the landed files belong to another one.
     """
 
     def __init__(self, endpoints: Endpoints, stream: str, folder: str):
         self._endpoints, self._stream, self._folder = endpoints, stream, folder
         self._kinesis = streams.client(endpoints.kinesis)
         self._iterators: dict[str, str] = {}
-        self._interrupted = False  # what was read, or even written, is not known
+        self._interrupted = False  # the position read, or even written, is not known
         with streams.refusals(endpoints.kinesis, stream):
             made_at = streams.made_at(self._kinesis, stream)
         self.position = Position(stream, made_at, 0, {})
         self._resume()
         if self.position.made_at != made_at:
             raise LabError(
-                f"The stream {stream} was made anew at {made_at}: it is not the one whose records"
-                f" are in {folder}.",
+                f"The stream {stream} was recreated at {made_at}: it is not the one whose records "
+                f"are in {folder}.",
                 "start a pipeline in a new folder, or reset this one: the emulated Kinesis keeps"
                 " nothing over a restart.",
             )
         if not self.position.files:
-            self._write([], self.position.shards)  # Spark reads no folder that is not there
+            self._write([], self.position.shards)  # Spark cannot read a missing folder
 
     def _resume(self) -> None:
-        """Go back to the newest landed file; forget what was read after it."""
+        """Go back to the newest landed file; forget later reads."""
         self._iterators.clear()
         if files := landed_files(self._endpoints, self._folder):
             self.position = position_in(store.read(self._endpoints, files[-1]))
 
     def land(self) -> bool:
-        """Read each shard once, and land what is there as one file.
+        """Read each shard once, and land new records as one file.
 
         Returns:
             Whether more is waiting.
 
         Raises:
             LabError: Kinesis does not answer or refuses, or lost records that were not landed.
-            ClientError, BotoCoreError: the store does. The next call goes back to the newest file.
+            ClientError, BotoCoreError: the store fails. The next call goes back to the newest file.
         """
         if self._interrupted:
             self._resume()
@@ -171,21 +171,21 @@ class Landing:
             landed: called after each file, if more is waiting.
 
         Returns:
-            How many records of the stream have been landed, in all.
+            Number of landed records of the stream, in all.
         """
         while self.land():
             landed()
         return sum(self.position.counts().values())
 
     def _readable(self) -> list[str]:
-        """The shards to read now: those not ended whose parents are, as far as Kinesis has them."""
+        """Shards to read now: not ended, and with ended parents, as far as Kinesis has them."""
         known = {s["ShardId"]: s for s in streams.list_shards(self._kinesis, self._stream)}
         ended = {name for name, at in self.position.shards.items() if at.ended}
         if lost := self.position.shards.keys() - known.keys() - ended:
             raise LabError(
                 f"Kinesis no longer has {', '.join(sorted(lost))} of {self._stream}, which was not"
                 " read to its end: the stream's retention is over.",
-                "what was in it is lost here; load it again from its producer into a new stream.",
+                "its unread records are lost here; send them again to a new stream.",
             )
         parents = ("ParentShardId", "AdjacentParentShardId")
         return [
@@ -196,11 +196,13 @@ class Landing:
         ]
 
     def _read(self, shard_id: str, at: Reached, most: int) -> tuple[list[dict], Reached, bool]:
-        """Read a shard from a position; returns rows, the new position, and whether more waits."""
+        """Read a shard from a position; return rows, the new position, and whether more is
+        waiting.
+        """
         limit = min(most, streams.PAGE)
         rows: list[dict] = []
-        # An iterator that is kept goes on through stretches without records; one that begins at
-        # the last sequence number anew might never get beyond them.
+        # An iterator that is kept advances through stretches without records; a new one that begins
+        # at the last sequence number might never get beyond them.
         iterator = self._iterators.pop(shard_id, None) or streams.iterator_after(
             self._kinesis, self._stream, shard_id, at.sequence
         )
@@ -256,15 +258,14 @@ class Landing:
 
 
 class LandingThread(threading.Thread):
-    """Lands a stream until it is stopped; a failure that lasts ends it.
+    """Lands a stream until it is stopped; a lasting failure ends it.
 
     Args:
-        landing: what to do.
         seconds: between two files.
-        patience: how long it may fail before it gives up, in seconds.
+        patience: seconds of failure before it gives up.
 
     Attributes:
-        error: why it ended, None while it runs.
+        error: the failure that ended it, None while it runs.
     """
 
     def __init__(self, landing: Landing, seconds: float, patience: float):
@@ -275,7 +276,7 @@ class LandingThread(threading.Thread):
         self.says = ""  # a topic's watch may have more to say
 
     def run(self) -> None:
-        """Land, wait, land again; whatever ends it is kept, so that nobody waits in vain."""
+        """Land, wait, land again; a failure is kept in `error`, so that nobody waits in vain."""
         try:
             self._land_and_wait()
         except Exception as error:
@@ -301,20 +302,18 @@ class LandingThread(threading.Thread):
 
 
 def landing_path(base: str) -> str:
-    """Where a pipeline lands its stream."""
+    """Folder for a pipeline's landed files."""
     return f"{base}/landing"
 
 
 def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: float, patience: float):
-    """A stream's records, landed by a thread while the queries run.
+    """Records of a stream, landed by a thread while the queries run.
 
     Args:
-        spark: the session.
-        endpoints: where Kinesis and the store are.
-        stream: name of the stream.
-        base: folder of the tables and checkpoints; the landing is in it.
+        endpoints: of Kinesis and the store.
+        base: folder of the tables and checkpoints, which also contains the landed files.
         seconds: between two landed files.
-        patience: how long landing may fail before it gives up, in seconds.
+        patience: seconds of failed landing before it gives up.
 
     Returns:
         The records as `read_landing` returns them, and the running `LandingThread`.
@@ -329,15 +328,11 @@ def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: floa
 
 
 def read_landing(spark, folder: str, **options: str):
-    """The landed records as a stream, in Kafka's columns; `offset` is the sequence number.
+    """Landed records as a stream, in Kafka's columns; `offset` is the sequence number.
 
     Args:
-        spark: the session.
-        folder: of the landing; its first file must be there.
+        folder: of the landed files; the first one must exist.
         options: further options of the file source, for example `maxFilesPerTrigger="10"`.
-
-    Returns:
-        A streaming DataFrame.
     """
     return (
         spark.readStream.schema(LANDED_DDL)
@@ -349,13 +344,13 @@ def read_landing(spark, folder: str, **options: str):
 
 
 def landed_files(endpoints: Endpoints, folder: str) -> list[str]:
-    """The keys of the landed files, in their order."""
+    """Keys of the landed files, in their order."""
     found = store.list_objects(endpoints, store.key_of(folder).rstrip("/") + "/")
     return sorted(entry.key for entry in found if entry.key.endswith(".parquet"))
 
 
 def position_in(file: bytes) -> Position:
-    """The position in a landed file.
+    """Position in a landed file.
 
     Raises:
         LabError: it has none.
@@ -363,19 +358,18 @@ def position_in(file: bytes) -> Position:
     metadata = pq.read_schema(io.BytesIO(file)).metadata or {}
     if POSITION not in metadata:
         raise LabError(
-            "A file among the landed ones has no position of Kinesis.",
+            "One of the landed files has no Kinesis position.",
             "keep the folder of a landing free of other files.",
         )
     return Position.from_json(metadata[POSITION])
 
 
 def committed_position(endpoints: Endpoints, checkpoint: str, folder: str) -> Position | None:
-    """How far a query has committed a landed stream; None without a committed batch.
+    """Committed position of a query on a landed stream; None without a committed batch.
 
     Args:
-        endpoints: where the store is.
         checkpoint: the query's `checkpointLocation`.
-        folder: of the landing.
+        folder: of the landed files.
     """
     prefix = store.key_of(checkpoint).rstrip("/") + "/"
     names = {
@@ -397,12 +391,12 @@ def committed_position(endpoints: Endpoints, checkpoint: str, folder: str) -> Po
 
 
 def files_in_log(names: set[str], log_offset: int, read: Callable[[str], str]) -> int:
-    """How many files a query's file source had read at one of its log offsets.
+    """Number of files that a query's file source had read at one of its log offsets.
 
     Args:
         names: the files of the checkpoint, relative to it.
-        log_offset: as the checkpoint's offsets have it.
-        read: gives a file's text by its name.
+        log_offset: from the checkpoint's offsets.
+        read: returns a file's text by its name.
     """
     folder = "sources/0/"
     log = {name.removeprefix(folder) for name in names if name.startswith(folder)}

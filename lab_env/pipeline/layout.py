@@ -1,4 +1,4 @@
-"""Where the pipeline keeps what each of its queries writes; known without Spark."""
+"""Paths of the pipeline's tables and checkpoints, without Spark."""
 
 FOLDERS = {
     "json": "orders_json",
@@ -13,18 +13,15 @@ TABLES = ("cow", "mor", "minutes", "changes")  # the sinks that are Hudi tables
 
 
 def table_path(base: str, sink: str) -> str:
-    """Where a sink writes.
+    """Path of a sink's files.
 
     Args:
         base: folder of the pipeline's tables, for example `s3a://lakehouse/tour`.
         sink: one of `FOLDERS`.
-
-    Returns:
-        The path of the sink's files.
     """
     return f"{base}/{FOLDERS[sink]}"
 
 
 def checkpoint_path(base: str, sink: str) -> str:
-    """Where the query of a sink keeps its checkpoint."""
+    """Path of a sink's checkpoint."""
     return f"{base}/_checkpoints/{sink}"

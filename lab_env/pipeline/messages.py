@@ -1,10 +1,10 @@
-"""Reads one message strictly: one parse gives the row that is written, or the reason for none.
+"""Read one message strictly: one parse returns the row to write, or the reason for none.
 
 The contract is `REASONS`. Spark's Python workers run this code, because Spark's own JSON functions
-disagree: `from_json` takes the last of two members of one name, `get_json_object` the first; they
+disagree: `from_json` takes the last of two members with one name, `get_json_object` the first; they
 replace invalid bytes by U+FFFD, and compute 1e400000000 before they check its size. This parser
-refuses the former, keeps the digits of a number, and needs 0.4 of their processor time (measured:
-12 instead of 29 microseconds per event).
+refuses such messages, keeps the digits of a number, and needs 0.4 of their processor time
+(measured: 12 instead of 29 microseconds per event).
 """
 
 import re
@@ -26,28 +26,27 @@ EPOCH, EARLIEST, DAY = datetime(1970, 1, 1), datetime(2020, 1, 1), timedelta(day
 RECORD_TIMES = range(1_577_836_800_000_000, 4_102_444_800_000_000)  # 2020 to 2099, in microseconds
 TIME_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z")
 DATE_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# Of an escape in its last bytes jiter looks at the length only: `\u` and a quote are no beginning.
+# For an escape in its last bytes jiter checks only the length: `\u` and a quote are no beginning.
 BROKEN_ESCAPE = re.compile(rb"(?<!\\)(\\\\)*\\u(?=.{0,3}\Z)[0-9a-fA-F]{0,3}[^0-9a-fA-F]", re.DOTALL)
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Malformed(Exception):
-    """A message that is no event; its only argument is the reason, one of `REASONS`."""
+    """A message that is not an event; its only argument is the reason, one of `REASONS`."""
 
 
 def read_event(value: bytes | None, arrived: int | None) -> tuple[tuple, list[str] | None]:
-    """Read and judge one message.
+    """Read and validate one message.
 
     Args:
-        value: the record's value.
         arrived: Kafka's timestamp of the record, in microseconds since 1970.
 
     Returns:
         The values of `FIELDS`, times as UTC datetimes without zone, and the names of the message's
-        other fields; None for no others.
+        other fields, or None.
 
     Raises:
-        Malformed: it is no event.
+        Malformed: it is not an event.
     """
     event = read_object(value)
     _check_fields(event)
@@ -71,14 +70,13 @@ def read_event(value: bytes | None, arrived: int | None) -> tuple[tuple, list[st
 
 
 def read_object(value: bytes | None, most: int | None = MAX_EVENT_BYTES) -> dict:
-    """The JSON object in a message; its numbers with a fraction or an exponent keep their text.
+    """JSON object in a message; numbers with a fraction or an exponent keep their text.
 
     Args:
-        value: the message.
-        most: accepted bytes; None for any number.
+        most: maximum number of bytes; None for no limit.
 
     Raises:
-        Malformed: it is not exactly one JSON object of a size that is accepted.
+        Malformed: it is not exactly one JSON object within the limit.
     """
     text = value or b""
     if not text.strip(WHITE_SPACE):
@@ -97,7 +95,7 @@ def read_object(value: bytes | None, most: int | None = MAX_EVENT_BYTES) -> dict
 
 
 def strict_json(text: bytes, duplicates: bool = False):
-    """Parse JSON exactly as RFC 8259 has it, in UTF-8.
+    """Parse JSON exactly as RFC 8259 defines it, in UTF-8.
 
     Raises:
         ValueError: it is not JSON, nested too deep, or, unless `duplicates`, has a name twice.
@@ -127,7 +125,7 @@ def _why_not_json(text: bytes, error: str) -> str:
 
 
 def _is_utf8(text: bytes) -> bool:
-    """True for UTF-8, of which the last character may be cut off."""
+    """True for UTF-8 whose last character may be truncated."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -172,7 +170,7 @@ def _missing_or_wrong(event: dict) -> str:
 
 
 def _cents(number: LosslessFloat | int) -> Decimal:
-    """The amount, exact to the cent; its size is compared before it is scaled."""
+    """Amount, exact to the cent; its size is compared before it is scaled."""
     amount = Decimal(number) if isinstance(number, int) else _decimal(number)
     if amount < 0:
         raise Malformed("negative_amount")
@@ -185,7 +183,7 @@ def _cents(number: LosslessFloat | int) -> Decimal:
 
 
 def _decimal(number: LosslessFloat) -> Decimal:
-    """The number; an infinite one in place of one whose exponent `decimal` cannot hold."""
+    """Number as a Decimal; infinite if its exponent is too large for `decimal`."""
     try:
         return number.as_decimal()
     except ArithmeticError:
@@ -214,7 +212,7 @@ def _check_times(event: dict, arrived: int | None) -> tuple[datetime, datetime]:
 
 
 def _is_other_form(kind: type[date], form: re.Pattern[str], text: str) -> bool:
-    """True for a time or date of ISO 8601 that is not in the form of the contract."""
+    """True for a time or date of ISO 8601 in another form than the contract's."""
     if form.fullmatch(text):
         return False
     try:

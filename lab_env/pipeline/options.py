@@ -1,12 +1,12 @@
-"""The one place for Hudi options of the course's tables; each that departs from a default says why.
+"""All Hudi options of the course's tables; each that departs from a default has its reason.
 
-Where a comment says nothing else, ratios are medians of interleaved runs on two cores against the
+Unless a comment says otherwise, ratios are medians of interleaved runs on two cores against the
 default (1.0). A small commit is 1,000 rows into 20,000 orders in four partitions, with the quick
 compiler and its whole code cache.
 """
 
 KEYS = {
-    # Which row is it, which version wins, where does it lie.
+    # Identity of a row, its winning version, its place.
     "hoodie.datasource.write.recordkey.field": "order_id",
     "hoodie.table.ordering.fields": "order_ts",
     "hoodie.datasource.write.partitionpath.field": "partition_date",
@@ -20,9 +20,9 @@ DEFAULT_BUCKETS = 2
 BUCKETS_NOTE = "_lab_buckets"  # Hudi keeps options that begin with _ in each commit
 
 INDEX = {
-    # The key's hash names its file group: no look-up. The backlog in data/backlog.json.gz has its
-    # rows/s, together with METADATA and CLEANING against QUICK_START; the growing tables in
-    # data/growth.json.gz have the seconds and bytes of small commits against a Bloom index.
+    # The key's hash names its file group: no look-up. data/backlog.json.gz has the backlog's
+    # rows/s, together with METADATA and CLEANING against QUICK_START; data/growth.json.gz has the
+    # seconds and bytes of small commits against a Bloom index.
     "hoodie.index.type": "BUCKET",
     # Buckets per partition: one for each of two cores. Fixed when the table is created.
     "hoodie.bucket.index.num.buckets": str(DEFAULT_BUCKETS),
@@ -44,7 +44,7 @@ CLEANING = {
 }
 
 WRITE = {
-    # The default, written out because lesson 04 shows what the others do.
+    # The default, written out because lesson 04 shows the effect of the others.
     "hoodie.datasource.write.operation": "upsert",
 }
 
@@ -54,15 +54,15 @@ COW = ORDERS | {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
 
 MOR = ORDERS | {
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-    # The stream goes on while a second thread turns log files into base files ...
+    # The stream continues while a second thread turns log files into base files ...
     "hoodie.datasource.compaction.async.enable": "true",
     # ... after each fifth commit (the default, written out because lesson 06 changes it).
     "hoodie.compact.inline.max.delta.commits": "5",
 }
 
 CHANGES = COW | {
-    # Changes of a database: transactions in the order of their commits, then in that of the log.
-    # The position alone would let what a snapshot reads win over a transaction open at that time.
+    # Changes of a database: transactions in the order of their commits, then by position in the
+    # log. The position alone would let a snapshot's reads win over a transaction open at that time.
     # One field, because hudi-rs 0.5 refuses a table with two.
     "hoodie.table.ordering.fields": "log_position",
 }
@@ -78,13 +78,13 @@ MINUTES = {
     "hoodie.upsert.shuffle.parallelism": "1",
 }
 
-# How often a writer that loses repeats its whole write, at once. Beside a stream without pauses it
-# may lose each time: then divide the work (lesson 18), or repeat it later.
+# Number of times a losing writer repeats its whole write, without a pause. Alongside a busy stream
+# it may lose each time: then divide the work (lesson 18), or repeat it later.
 LOCK_RETRIES = 3
 
 
 def shared(zookeeper: str, path: str) -> dict[str, str]:
-    """What every writer of a table that several jobs write needs, beside the table's own options.
+    """Additional options of every writer of a table that several jobs write.
 
     The second of two writers of one file group fails when it commits, and tries again. A stream of
     the pipeline adds these to its own options; for any other job there is `second_writer`.
@@ -92,12 +92,12 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
     Args:
         zookeeper: `host:port` of ZooKeeper, or several with commas.
         path: of the table. The lock's place in ZooKeeper is the same with the bucket as its first
-            part, so no two buckets share a lock.
+        part, so no two buckets share a lock.
     """
     folder, table = lock_place(path).rsplit("/", 1)
     return {
         # Compare files before each commit. Failed writes are then rolled back only by cleaning, and
-        # only when their heartbeat has expired: another's unfinished write may be alive.
+        # only when their heartbeat has expired: another job's unfinished write may be alive.
         "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
         "hoodie.write.lock.provider": (
             "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
@@ -118,12 +118,12 @@ def buckets(number: int) -> dict[str, str]:
     """
     if number == DEFAULT_BUCKETS:
         return {}
-    # Hudi does not keep the number, so each commit has a note of it.
+    # Hudi does not store the number, so each commit has a note of it.
     return {"hoodie.bucket.index.num.buckets": str(number), BUCKETS_NOTE: str(number)}
 
 
 def reachable(first_port: int) -> dict[str, str]:
-    """Options for executors that reach the driver only at some ports.
+    """Options for a driver of which executors reach only some ports.
 
     Args:
         first_port: LAB_SPARK_DRIVER_PORTS; 0 if all are open.
@@ -133,11 +133,11 @@ def reachable(first_port: int) -> dict[str, str]:
 
 
 def lock_place(path: str) -> str:
-    """Where the lock of a table, or those of all tables below a folder, lie in ZooKeeper.
+    """Path in ZooKeeper of a table's lock, or of all locks below a folder.
 
     Args:
         path: for example `s3a://lakehouse/tour/orders_cow`, whose lock is in
-            `/lakehouse/tour/orders_cow`.
+        `/lakehouse/tour/orders_cow`.
     """
     return "/" + path.rstrip("/").split("://", 1)[1]
 
@@ -145,20 +145,20 @@ def lock_place(path: str) -> str:
 def second_writer(
     table: dict[str, str], zookeeper: str, path: str, number_of_buckets: int = DEFAULT_BUCKETS
 ) -> dict[str, str]:
-    """All options of a job that writes one of the pipeline's tables beside its stream.
+    """All options of a job that writes one of the pipeline's tables alongside its stream.
 
     The table's own are among them, because a writer's index decides how it compares: one without
-    the bucket index would put rows into files of its own, and compare file names. It leaves the
-    table services to the stream: a batch write to a Merge-on-Read table compacts by default, and
-    begins with a plan that the stream may just be running. When many writers clean, they roll back
-    the same failed writes at the same time, and most commits are followed by an error (measured
-    with twenty, Hudi 1.1.1).
+    the bucket index would put rows into its own files, and compare file names. It leaves the table
+    services to the stream: a batch write to a Merge-on-Read table compacts by default, and begins
+    with a plan that the stream may be running. When many writers clean, they roll back the same
+    failed writes simultaneously, and most commits are followed by an error (measured with twenty,
+    Hudi 1.1.1).
 
     Args:
         table: the table's options: `COW`, `MOR`, `CHANGES`.
         zookeeper: `host:port` of ZooKeeper, or several with commas.
         path: of the table; its last part is the table's name.
-        number_of_buckets: of the table, as `guard.table_receipt` says.
+        number_of_buckets: of the table, from `guard.table_receipt`.
     """
     name = {"hoodie.table.name": path.rstrip("/").rsplit("/", 1)[-1]}
     services = COMPACTION_OFF | {"hoodie.clean.automatic": "false"}
@@ -174,14 +174,14 @@ DEMO_OPTIONS = {
     "hoodie.clean.automatic": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.upsert.shuffle.parallelism": "1",
-    # When a global index moves a row: by default 60 tasks in each of five steps.
+    # Tasks when a global index moves a row: Hudi's default is 60 in each of five steps.
     "hoodie.global.index.reconcile.parallelism": "1",
 }
 
 COMPACTION_OFF = {
-    # The benchmark runs compaction itself, between its clocks, so that ingest is measured with and
-    # without it; beside the stream it would fall into any of the batches. And of two writers of a
-    # table one compacts.
+    # The benchmark runs compaction itself, between its timed parts, to measure ingest with and
+    # without it; alongside the stream it would fall into any of the batches. And if two writers
+    # share a table, only one compacts.
     "hoodie.datasource.compaction.async.enable": "false",
     "hoodie.compact.inline": "false",
 }
@@ -196,14 +196,14 @@ QUICK_START = {
 
 PARQUET_LOGS = {
     # Log files of Parquet blocks, which Spark writes from its own rows; the default is Avro.
-    # Measured on large batches: an eighth of the bytes; the rows/s, in data/backlog.json.gz, are
-    # hardly others. The course's tables keep Avro, which the X-ray and the engines of lesson 13 are
-    # tested with.
+    # Measured on large batches: an eighth of the bytes at about the same rows/s, see
+    # data/backlog.json.gz. The course's tables keep Avro, which the X-ray and the engines of lesson
+    # 13 are tested with.
     "hoodie.logfile.data.block.format": "parquet",
     "hoodie.write.record.merge.custom.implementation.classes": (
         "org.apache.hudi.DefaultSparkRecordMerger"
     ),
 }
 
-# What JSON files are compressed with in the benchmark: the codec that Hudi's Parquet files have.
+# Compression of JSON files in the benchmark: the codec of Hudi's Parquet files.
 CODEC = "gzip"

@@ -1,7 +1,8 @@
-"""Turns Kafka records into typed order events, or gives the reason why a record is malformed.
+"""Turn Kafka records into typed order events, or return the reason why a record is malformed.
 
 Every message is in exactly one of `valid_events` and `dead_letters`: the filters are complementary.
-`messages` reads and judges each message once, in Spark's Python workers; Arrow carries the columns.
+`messages` reads and validates each message once, in Spark's Python workers; Arrow carries the
+columns.
 """
 
 import sys
@@ -21,7 +22,7 @@ from lab_env.pipeline.messages import Malformed, read_event
 from lab_env.shop.events import FIELDS
 from lab_env.shop.kafka_client import spark_options
 
-UNKNOWN_FIELDS = "unknown_fields"  # in a batch's progress: its events with fields beside `FIELDS`
+UNKNOWN_FIELDS = "unknown_fields"  # in a batch's progress: its events with fields outside `FIELDS`
 TIME, TEXT = pa.timestamp("us", "UTC"), pa.string()
 TYPES = {"amount": pa.decimal128(12, 2), "order_ts": TIME, "sent_at": TIME}  # the others are text
 EVENT = pa.struct([(field, TYPES.get(field, TEXT)) for field in FIELDS])
@@ -34,11 +35,9 @@ def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) 
     """The topic as a stream of Kafka records, from its beginning.
 
     Args:
-        spark: the session.
         bootstrap: `host:port` of the broker.
-        topic: topic name.
         options: further options of the Kafka source, for example `maxOffsetsPerTrigger="50000"`;
-            with `assign` it reads the partitions named there, otherwise all.
+        with `assign` it reads the given topic partitions, otherwise all.
 
     Returns:
         A streaming DataFrame with Kafka's columns (key, value, partition, offset, timestamp, ...).
@@ -48,9 +47,9 @@ def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) 
         spark.readStream.format("kafka")
         .options(**spark_options(bootstrap))
         .options(**chosen)
-        # Kafka's default would make orders of the messages of aborted transactions.
+        # Kafka's default would turn messages of aborted transactions into orders.
         .option("kafka.isolation.level", "read_committed")
-        # A stream defaults to `latest` and would lose what was sent before its first start.
+        # A stream defaults to `latest` and would lose messages sent before its first start.
         .option("startingOffsets", "earliest")
         # Offsets that the broker no longer has stop the query instead of being skipped silently.
         .option("failOnDataLoss", "true")
@@ -67,7 +66,7 @@ def parse(records: DataFrame) -> DataFrame:
 
     Returns:
         The records with `event` (struct of the typed fields, null if malformed), `reason` (null for
-        a valid one) and `unknown` (names of a valid one's fields that nobody reads, if any).
+        a valid one) and `unknown` (names of a valid one's unknown fields, if any).
     """
     return read_in_workers(records, _read_batch, PARSED, messages)
 
@@ -75,15 +74,14 @@ def parse(records: DataFrame) -> DataFrame:
 def read_in_workers(
     records: DataFrame, read: BatchReader, added: pa.Schema, *modules: ModuleType
 ) -> DataFrame:
-    """The records with further columns, which Spark's Python workers read from them.
+    """Add columns that Spark's Python workers compute from the records.
 
     Args:
-        records: any rows.
-        read: makes the further columns of a batch of rows.
+        read: computes the new columns of a batch of rows.
         added: their types.
-        modules: the code that `read` needs, beside this module.
+        modules: code that `read` needs, in addition to this module.
     """
-    # The workers of a cluster need jiter, pandas and PyArrow, but none of this code.
+    # A cluster's workers have jiter, pandas and PyArrow, but not this code.
     for module in (*modules, sys.modules[__name__]):
         cloudpickle.register_pickle_by_value(module)
     fields = [*records.schema, *from_arrow_schema(added)]
@@ -91,7 +89,7 @@ def read_in_workers(
 
 
 def read_batches(read: BatchReader, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add to each batch what `read` makes of it."""
+    """Add the result of `read` to each batch."""
     for batch in batches:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True)) | read(batch)
         yield pa.RecordBatch.from_pydict(columns)
@@ -109,7 +107,7 @@ def _read_batch(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _read(value: bytes | None, arrived: int | None) -> tuple:
-    """The event, the reason and the unknown fields of one message."""
+    """Event, reason and unknown fields of one message."""
     try:
         event, unknown = read_event(value, arrived)
     except Malformed as malformed:
@@ -118,17 +116,17 @@ def _read(value: bytes | None, arrived: int | None) -> tuple:
 
 
 def structs(rows: Sequence[tuple], kind: pa.StructType, missing: pa.Array) -> pa.StructArray:
-    """The rows as one column of structs, null where `missing` says so."""
+    """Rows as one column of structs, null where `missing` is true."""
     columns = zip(*rows, strict=True) if rows else [()] * len(kind)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, kind, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=missing)
 
 
 def valid_events(parsed: DataFrame) -> DataFrame:
-    """The valid events as typed rows, one row per message.
+    """Valid events as typed rows, one row per message.
 
     Args:
-        parsed: what `parse` returned.
+        parsed: result of `parse`.
 
     Returns:
         Columns as in the event, `order_ts` and `sent_at` as timestamps.
@@ -137,10 +135,10 @@ def valid_events(parsed: DataFrame) -> DataFrame:
 
 
 def dead_letters(parsed: DataFrame) -> DataFrame:
-    """The malformed messages, each with its reason, its raw bytes and its position in the topic.
+    """Malformed messages, each with its reason, its raw bytes and its position in the topic.
 
     Args:
-        parsed: what `parse` returned.
+        parsed: result of `parse`.
 
     Returns:
         Columns `reason`, `value` (the raw bytes), `key`, `topic`, `partition`, `offset`,
@@ -152,23 +150,23 @@ def dead_letters(parsed: DataFrame) -> DataFrame:
 
 
 def count_unknown_fields(parsed: DataFrame) -> DataFrame:
-    """The same rows; a query that reads them counts valid events with fields that nobody reads.
+    """Pass the rows through; a query that reads them counts valid events with unknown fields.
 
-    The tables drop such fields. They are counted while the rows pass by, and stand in
-    `observedMetrics` of each batch's progress, under `UNKNOWN_FIELDS`.
+    The tables drop such fields. The counts are in `observedMetrics` of each batch's progress, under
+    `UNKNOWN_FIELDS`.
 
     Args:
-        parsed: what `parse` returned.
+        parsed: result of `parse`.
     """
     return parsed.observe(UNKNOWN_FIELDS, *unknown_fields())
 
 
 def unknown_fields() -> tuple[Column, Column]:
-    """Two aggregates over the parsed rows: `events`, how many valid ones have a field that is not
-    one of `FIELDS`, and `fields`, names of such fields.
+    """Two aggregates over the parsed rows: `events`, the number of valid ones with a field outside
+    `FIELDS`, and `fields`, names of such fields.
 
-    Of all those lists of names only the first and the last in their order are kept: whoever sends
-    a new name with each event must not fill the writer's memory.
+    Only the first and the last list of names are kept: a sender with a new name in each event must
+    not fill the writer's memory.
     """
     return (
         F.count("unknown").alias("events"),
@@ -180,9 +178,6 @@ def with_deletes(events: DataFrame) -> DataFrame:
     """Mark erase events as deletes for Hudi, which orders them by `order_ts` like any other event.
 
     Args:
-        events: what `valid_events` returned.
-
-    Returns:
-        The events with the column `_hoodie_is_deleted`.
+        events: result of `valid_events`.
     """
     return events.withColumn("_hoodie_is_deleted", F.col("op") == "erase")

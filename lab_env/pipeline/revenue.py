@@ -1,7 +1,7 @@
 """Revenue per minute: a windowed aggregation whose changed rows are upserted into a Hudi table.
 
-Hudi's own streaming sink takes output mode `update` for an overwrite of the table, so each batch is
-written by `foreachBatch`. A repeated batch changes nothing: each row holds a total, and its key is
+Hudi's own streaming sink treats output mode `update` as an overwrite of the table, so each batch is
+written by `foreachBatch`. A repeated batch changes nothing: each row has a total, and its key is
 the minute.
 """
 
@@ -15,10 +15,10 @@ WINDOW = "1 minute"
 
 
 def new_orders(events: DataFrame) -> DataFrame:
-    """The events that bring revenue, each in the minute in which its customer ordered.
+    """Events that bring revenue, each in the minute in which its customer ordered.
 
     Args:
-        events: what `parsing.valid_events` returned; batch or stream.
+        events: result of `parsing.valid_events`; batch or stream.
 
     Returns:
         `event_id`, `order_ts` and `amount` of the create events, resends included.
@@ -27,7 +27,7 @@ def new_orders(events: DataFrame) -> DataFrame:
 
 
 def per_minute(orders: DataFrame) -> DataFrame:
-    """The orders and the revenue of each minute of event time.
+    """Orders and revenue of each minute of event time.
 
     Args:
         orders: `order_ts` (timestamp) and `amount`, one row per order; batch or stream.
@@ -48,7 +48,7 @@ def per_minute(orders: DataFrame) -> DataFrame:
 
 
 def minutes_in_a_batch(events: DataFrame) -> DataFrame:
-    """What the stream must come to: the same of all events at once, each counted once.
+    """Expected result of the stream, computed from all events in one batch, each counted once.
 
     Args:
         events: of the JSON files, with `order_ts` as text.
@@ -61,14 +61,14 @@ def minutes_in_a_batch(events: DataFrame) -> DataFrame:
 
 
 def minutes_stream(events: DataFrame, watermark_seconds: float) -> DataFrame:
-    """The changing rows of revenue per minute.
+    """Changing rows of revenue per minute.
 
     Args:
-        events: what `parsing.valid_events` returned, as a stream.
+        events: result of `parsing.valid_events`, as a stream.
         watermark_seconds: how far behind the newest event time an event may arrive. A resend is
-            recognised for as long. An event that is older is dropped, even if its minute is open,
-            because the search for resends drops it. An event from the future moves the watermark:
-            `parsing` lets through what is a day ahead of Kafka's clock, no more.
+        recognised for as long. An older event is dropped, even if its minute is open, because the
+        search for resends drops it. An event from the future moves the watermark: `parsing` accepts
+        at most a day ahead of Kafka's clock.
 
     Returns:
         As `per_minute`; in output mode `update` each batch has the minutes that it changed.
@@ -81,7 +81,9 @@ def minutes_stream(events: DataFrame, watermark_seconds: float) -> DataFrame:
 
 
 def upsert_minutes(path: str):
-    """A function for `foreachBatch` that upserts the changed minutes into the table at a path."""
+    """Make a function for `foreachBatch` that upserts the changed minutes into the table at a
+    path.
+    """
 
     def upsert(changed: DataFrame, batch_id: int) -> None:
         # Hudi's writer reads its input more than once; each time would aggregate the batch again.
@@ -106,8 +108,7 @@ def minutes_writer(events: DataFrame, path: str, watermark_seconds: float) -> Da
     """Keep the table of revenue per minute at a path.
 
     Args:
-        events: what `parsing.valid_events` returned, as a stream.
-        path: of the Hudi table.
+        events: result of `parsing.valid_events`, as a stream.
         watermark_seconds: as in `minutes_stream`.
     """
     return (

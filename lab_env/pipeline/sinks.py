@@ -1,8 +1,8 @@
 """The streaming queries of the pipeline, each with its own checkpoint in the object store.
 
 One query owns the dead letters; three write the same valid events as JSON files, as a Copy-on-Write
-table and as a Merge-on-Read table. The others run where they are asked for: one keeps revenue per
-minute, and two read the changes of a database from a topic of Debezium instead of events.
+table and as a Merge-on-Read table. The others are optional: one keeps revenue per minute, and two
+read the changes of a database from a topic of Debezium instead of events.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ HUDI_SINKS = ("cow", "mor", "changes")  # written by Hudi's own sink, which coun
 
 
 def chosen_sinks() -> tuple[str, ...]:
-    """The queries that a writer runs unless it is told otherwise; the settings may add one."""
+    """Default queries of a writer; the settings may add one."""
     return (*SINKS, "minutes") if settings().revenue_per_minute else SINKS
 
 
@@ -40,15 +40,15 @@ def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
 
 
 def dead_letter_rows(parsed: DataFrame) -> DataFrame:
-    """The malformed messages; the query that reads them also counts unknown fields of the others.
+    """Malformed messages; the query that reads them also counts unknown fields of the others.
 
-    Of the four queries one counts, so that an event counts once.
+    Only one of the four queries counts, so that an event counts once.
     """
     return parsing.dead_letters(parsing.count_unknown_fields(parsed))
 
 
 def parquet_writer(rows: Rows) -> SinkWriter:
-    """A writer that appends what `rows` takes from the parsed stream."""
+    """Make a writer that appends the rows that `rows` selects from the parsed stream."""
 
     def writer(parsed: DataFrame, path: str) -> DataStreamWriter:
         return rows(parsed).writeStream.format("parquet").option("path", path)
@@ -57,7 +57,9 @@ def parquet_writer(rows: Rows) -> SinkWriter:
 
 
 def hudi_writer(rows: Rows, table_options: dict[str, str]) -> SinkWriter:
-    """A writer that upserts what `rows` takes from the parsed stream into a Hudi table."""
+    """Make a writer that upserts the rows that `rows` selects from the parsed stream into a Hudi
+    table.
+    """
 
     def writer(parsed: DataFrame, path: str) -> DataStreamWriter:
         return (
@@ -72,12 +74,12 @@ def hudi_writer(rows: Rows, table_options: dict[str, str]) -> SinkWriter:
 
 
 def event_rows(parsed: DataFrame) -> DataFrame:
-    """The valid events; erase events delete."""
+    """Valid events; erase events delete."""
     return parsing.with_deletes(parsing.valid_events(parsed))
 
 
 def change_rows(parsed: DataFrame) -> DataFrame:
-    """The changed rows; the query that reads them also reports how far the log goes."""
+    """Changed rows; the query that reads them also reports how far the log goes."""
     return changes.rows(changes.with_log_ends(parsed))
 
 
@@ -113,11 +115,8 @@ def start_query(
         base: folder of the pipeline's tables.
         trigger: keyword arguments of `DataStreamWriter.trigger`.
         extra: further options of the stream.
-
-    Returns:
-        The running `StreamingQuery`.
     """
-    # A pool of its own, so that one sink's long commit does not hold up the others.
+    # A separate pool, so that one sink's long commit does not hold up the others.
     records.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
     parse = changes.parse if sink in CHANGE_SINKS else parsing.parse
     return (

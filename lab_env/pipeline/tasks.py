@@ -1,8 +1,8 @@
-"""Tells which streaming queries' tasks go on, by what Spark's driver knows of them."""
+"""Detect which streaming queries' tasks make progress, from the data of Spark's driver."""
 
 import time
 
-# What a stage's tasks have moved; these only rise.
+# Progress of a stage's tasks; these only rise.
 AMOUNTS = (
     "numCompleteTasks",
     "inputRecords",
@@ -14,12 +14,12 @@ AMOUNTS = (
     "shuffleWriteRecords",
     "shuffleWriteBytes",
 )
-# The same of a running task, without what it spent: times, memory.
+# The same of a running task, without its costs: times, memory.
 MOVED = tuple(f"internal.metrics.{what}." for what in ("input", "output", "shuffle"))
 
 
 def heartbeat(patience: float) -> dict[str, str]:
-    """The option that has running tasks report several times while a watchdog is patient.
+    """Option that has running tasks report several times within a watchdog's patience.
 
     Args:
         patience: seconds without progress after which a query counts as hung.
@@ -28,15 +28,17 @@ def heartbeat(patience: float) -> dict[str, str]:
     return {"spark.executor.heartbeatInterval": f"{seconds * 1000:.0f}ms"}
 
 
+def look_seconds(patience: float) -> float:
+    """How often to look at the tasks: a look later is a movement noticed later."""
+    return min(10.0, patience / 15)
+
+
 class Tasks:
-    """The tasks of streaming queries, each of which has a scheduler pool of its own.
+    """Tasks of streaming queries, each of which has its own scheduler pool.
 
-    They are read from the store behind Spark's web page, which exists even without the page. With
-    a local master it knows of a running task only that it runs (3.5.7: the names of its metrics get
-    lost on the short way from its executor), so the executor's heartbeats are kept here, too.
-
-    Args:
-        spark: the session.
+    They are read from the store behind Spark's web page, which exists even without the page. With a
+    local master it knows only that a task runs (3.5.7: the names of its metrics get lost on the
+    short way from its executor), so the executor's heartbeats are kept here, too.
     """
 
     def __init__(self, spark):
@@ -56,9 +58,9 @@ class Tasks:
         self._of_tasks: dict[int, int] = {}
 
     def went_on(self) -> set[str]:
-        """The pools in which a task ended, read or wrote since the last call, or waits for a core.
+        """Pools in which a task ended, read or wrote since the last call, or waits for a core.
 
-        A task that runs and moves nothing does not count: it computes for ever, or is frozen.
+        A running task that moves nothing does not count: it computes for ever, or is frozen.
         """
         return self._active() | self._ended_stages()
 
@@ -73,24 +75,25 @@ class Tasks:
         moved = {key for key in amounts if amounts[key] > self._of_stages.get(key, 0)}
         self._of_stages = amounts
         went_on = {pools[key] for key in (moved | self._heard_of()) & pools.keys()}
-        # Those that hold the cores are judged by what they move. If none does, nothing will come.
+        # Tasks that hold the cores are judged by their progress. If none makes any, nothing will
+        # come.
         return went_on | (set(pools.values()) - running if running else set())
 
     def _heard_of(self) -> set[tuple[int, int]]:
-        """The stages of which a running task, by its heartbeats, has read or written."""
+        """Stages in which a running task, by its heartbeats, has read or written."""
         moved = set()
         while (event := self._heartbeats.poll()) is not None:
             tasks = {u._1(): (u, self._amount(u._4())) for u in _each(event.accumUpdates())}
             for task, (update, amount) in tasks.items():
                 if amount > self._of_tasks.get(task, 0):
                     moved.add((update._2(), update._3()))
-            # The driver, which has no tasks, sends heartbeats of its own.
+            # The driver, which has no tasks, sends its own heartbeats.
             if tasks:
                 self._of_tasks = {task: amount for task, (_, amount) in tasks.items()}
         return moved
 
     def _amount(self, metrics) -> int:
-        """The sum of those metrics that say how much a task has moved."""
+        """Sum of the metrics that measure a task's progress."""
         amount = 0
         for metric in _each(metrics):
             known = self._named.get(metric.id())
@@ -100,7 +103,7 @@ class Tasks:
         return amount
 
     def _ended_stages(self) -> set[str]:
-        """The pools of stages that ended since the last call, however briefly they ran."""
+        """Pools of stages that ended since the last call, however briefly they ran."""
         view = self._store.store().view(self._stage).index("completionTime")
         ended = [wrapper.info() for wrapper in view.first(self._ended + 1).iterator()]
         times = (stage.completionTime().get().getTime() for stage in ended)
@@ -109,5 +112,5 @@ class Tasks:
 
 
 def _each(sequence):
-    """The elements of a sequence of Scala."""
+    """Elements of a Scala sequence."""
     return (sequence.apply(position) for position in range(sequence.size()))

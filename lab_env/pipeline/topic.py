@@ -1,14 +1,13 @@
-"""Keeps a stream of Kafka the same stream: it reads the same topic, with its partitions in step.
+"""Keep a stream of Kafka the same stream: it reads the same topic, with its partitions in step.
 
-Spark's checkpoint names a topic and its offsets. A topic that was deleted and made again has the
+Spark's checkpoint names a topic and its offsets. A topic that was deleted and recreated has the
 same name and other messages at these offsets, so each checkpoint also keeps the topic's id.
 
-When partitions are added to a topic, most keys move to another partition, and Kafka keeps the
-sequence of events only within one. If a batch takes only a part of a backlog, it may read an erase
-before the event that creates the order. Hudi keeps no trace of a delete that finds no row, so the
-erased order would come back. After such a change each batch therefore takes everything there is,
-until whatever was sent around the change is in the tables: within a batch the newest event of an
-order wins.
+When partitions are added to a topic, most keys move to another partition, and Kafka keeps events in
+sequence only within one. If a batch takes only a part of a backlog, it may read an erase before the
+event that creates the order. Hudi keeps no trace of a delete that finds no row, so the erased order
+would return. After such a change each batch therefore takes everything available, until all
+messages sent around the change are in the tables: within a batch the newest event of an order wins.
 """
 
 import contextlib
@@ -22,28 +21,29 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lab_env.pipeline import hadoop
+from lab_env.pipeline.checkpoint import topic_offsets
 from lab_env.pipeline.guard import ERASED_RETURN, REPLAY, Refused
 
 NOTE = "topic.json"  # in a checkpoint; Spark passes over it
 LOOK_SECONDS = 2.0
-# Producers ask for a topic's partitions every five minutes, and retry a send for as long (the
+# Producers refresh a topic's partitions every five minutes, and retry a send for as long (the
 # defaults of librdkafka; Java's clients retry for two).
 SETTLE_SECONDS = 600.0
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # from a broker before Kafka 2.8
 
 
 class StartAgain(Exception):
-    """The queries must be started again, to read their topic in another way."""
+    """The queries must be restarted, to read their topic in another way."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """What a checkpoint keeps about its topic.
+    """A checkpoint's note about its topic.
 
     Args:
         id: of the topic; empty if its broker gives none.
-        settled: the first so many partitions may be read in parts.
-        seen: how many partitions it had at the last look.
+        settled: this many partitions may be read in parts.
+        seen: number of partitions at the last look.
         since: when it was first seen to have so many, in s since 1970.
     """
 
@@ -57,9 +57,8 @@ class Topic:
     """A topic as Kafka's own client sees it, in Spark's JVM: it signs in as Spark's source does.
 
     Args:
-        spark: the session.
         name: of the topic.
-        connection: options of Spark's source with which to reach the broker, `kafka.*`.
+        connection: options of Spark's source to reach the broker, `kafka.*`.
     """
 
     def __init__(self, spark: SparkSession, name: str, connection: dict[str, str]):
@@ -71,13 +70,13 @@ class Topic:
         self._admin = self._kafka.clients.admin.Admin.create(properties)
 
     def describe(self) -> tuple[str, int]:
-        """Its id, empty if the broker gives none, and its number of partitions."""
+        """Id of the topic, empty if the broker gives none, and its number of partitions."""
         found = self._admin.describeTopics([self.name]).allTopicNames().get().get(self.name)
         known = found.topicId().toString()
         return "" if known == NO_ID else known, found.partitions().size()
 
     def ends(self, partitions: int) -> dict[int, int]:
-        """The offset after the last message of each partition that a stream may read."""
+        """Offset after the last message of each partition that a stream may read."""
         latest = self._kafka.clients.admin.OffsetSpec.latest()
         return {number: at for number, (at, _) in self._offsets(partitions, latest).items()}
 
@@ -94,7 +93,7 @@ class Topic:
         wanted = self._jvm.java.util.HashMap()
         for number in range(partitions):
             wanted.put(self._kafka.common.TopicPartition(self.name, number), spec)
-        # As the queries read: up to the first message of an open transaction.
+        # Like the queries: up to the first message of an open transaction.
         level = self._kafka.common.IsolationLevel.READ_COMMITTED
         options = self._kafka.clients.admin.ListOffsetsOptions(level)
         found = self._admin.listOffsets(wanted, options).all().get()
@@ -105,21 +104,20 @@ class Topic:
 
 
 class TopicWatch(threading.Thread):
-    """Decides how the queries read their topic, and watches it while they do.
+    """Decides how the queries read their topic, and watches it meanwhile.
 
     Args:
-        spark: the session.
-        topic: what they read.
+        topic: of the queries.
         checkpoints: the `checkpointLocation` of each.
-        limit: most messages per batch; 0 for no limit.
+        limit: maximum messages per batch; 0 for no limit.
 
     Attributes:
-        options: of Spark's source, with which the queries must read now.
+        options: current options of Spark's source for the queries.
         says: why the limit does not hold now; empty if it does.
-        error: why the queries must not go on; None while they may.
+        error: why the queries must end; None while they may continue.
 
     Raises:
-        Refused: the topic is not there, or another than the one that a checkpoint has read.
+        Refused: the topic is missing, or a checkpoint has read another one.
     """
 
     def __init__(
@@ -128,19 +126,19 @@ class TopicWatch(threading.Thread):
         super().__init__(name="topic", daemon=True)
         self._spark, self._topic, self._wanted_limit = spark, topic, limit
         self._stopped = threading.Event()
-        self._ends: dict[int, int] | None = None  # of what was sent until the topic had settled
+        self._ends: dict[int, int] | None = None  # of the messages sent until the topic had settled
         self.error: Exception | None = None
         try:
             self._id, self._seen = topic.describe()
         except Py4JJavaError as error:
             raise Refused(
-                f"Kafka cannot describe the topic {topic.name}: {_cause(error)}",
-                "check that the topic is there and that its broker answers.",
+                f"Kafka does not know the topic {topic.name}: {_cause(error)}",
+                "create the topic, or check the broker's address.",
             ) from None
         self._notes = {path: self._noted(path) for path in checkpoints}
         self._write_notes()
         in_step = self._settled >= self._seen
-        # Which partitions a limited query reads may not change while it runs.
+        # The partitions of a limited query may not change while it runs.
         self._assigned = self._seen if limit and in_step else 0
         assigned = {topic.name: list(range(self._assigned))}
         limited = {"assign": json.dumps(assigned), "maxOffsetsPerTrigger": str(limit)}
@@ -148,13 +146,13 @@ class TopicWatch(threading.Thread):
         self.says = "" if in_step or not limit else _all_at_once(topic.name, limit)
 
     def run(self) -> None:
-        """Look at the topic every few seconds; whatever must end the queries is kept."""
+        """Look at the topic every few seconds; keep the error that must end the queries."""
         while not self._stopped.is_set():
             try:
                 self._look()
-            except (Py4JError, OSError):  # broker, store or JVM are away: the queries notice it
+            except (Py4JError, OSError):  # broker, store or JVM are gone: the queries notice it
                 pass
-            except Exception as error:  # whatever it is, a topic without its watch is not safe
+            except Exception as error:  # any failure: a topic without its watch is not safe
                 self.error = error
                 return
             self._stopped.wait(LOOK_SECONDS)
@@ -176,7 +174,7 @@ class TopicWatch(threading.Thread):
             check_id(self._topic.name, path, note.id, found)
         if 0 < self._assigned < partitions:
             raise StartAgain(
-                f"The topic {self._topic.name} had {self._assigned} partitions, and now it has "
+                f"The topic {self._topic.name} had {self._assigned} partitions, but now it has "
                 f"{partitions}."
             )
         if partitions != self._seen:
@@ -189,12 +187,12 @@ class TopicWatch(threading.Thread):
             self._ends = self._ends or self._topic.ends(self._seen)
             if self._settle() and self._wanted_limit:
                 raise StartAgain(
-                    f"Whatever was sent while partitions were added to the topic "
-                    f"{self._topic.name} is in the tables."
+                    "All messages sent while partitions were added to the topic "
+                    f"{self._topic.name} are in the tables."
                 )
 
     def _settle(self) -> bool:
-        """Note that all partitions are in step, if they are; returns whether they are."""
+        """Note that all partitions are in step, if they are; return whether they are."""
         if self._ends is None or not all(map(self._reached, self._notes)):
             return False
         settled = len(self._ends)
@@ -207,7 +205,7 @@ class TopicWatch(threading.Thread):
         return all(committed.get(number, 0) >= end for number, end in (self._ends or {}).items())
 
     def _noted(self, path: str) -> Note:
-        """What a checkpoint keeps; one from before these notes, or a new one, adopts the topic."""
+        """Read a checkpoint's note; a new or older checkpoint adopts the topic."""
         file = f"{path}/{NOTE}"
         known = None
         if hadoop.exists(self._spark, file):
@@ -224,9 +222,9 @@ class TopicWatch(threading.Thread):
         return replace(note, id=note.id or self._id)
 
     def _began_together(self) -> bool:
-        """Whether a first batch of the limit's size goes beyond the beginning of each partition.
+        """True if a first batch of the limit's size goes beyond the beginning of each partition.
 
-        If not, one of them may have been added when others were full. A partition that has lost
+        Otherwise one of them may have been added when others were full. A partition that has lost
         messages to retention is an old one, up to the age of its oldest segment.
         """
         firsts = self._topic.first_since(self._seen, 0)
@@ -251,37 +249,34 @@ class TopicWatch(threading.Thread):
 
 
 def offsets_of(spark: SparkSession, path: str, folder: str) -> dict[int, int] | None:
-    """The offsets of a checkpoint's newest batch, by partition; None without one.
+    """Offsets of a checkpoint's newest batch, by topic partition; None without one.
 
     Args:
-        spark: the session.
         path: the query's `checkpointLocation`.
         folder: `offsets` for the newest that is planned, `commits` for the newest that is done.
     """
     number = hadoop.newest(spark, f"{path}/{folder}")
     if number == hadoop.NONE:
         return None
-    last_line = hadoop.read(spark, f"{path}/offsets/{number}").splitlines()[-1]
-    (offsets,) = json.loads(last_line).values()
-    return {int(partition): offset for partition, offset in offsets.items()}
+    return topic_offsets(hadoop.read(spark, f"{path}/offsets/{number}"))
 
 
 def check_id(topic: str, path: str, known: str, found: str) -> None:
-    """Refuse a topic that is another than the one that a checkpoint has read.
+    """Refuse a topic if a checkpoint has read another one.
 
     Args:
         topic: its name.
         path: of the checkpoint.
-        known: the id that the checkpoint keeps; empty if it keeps none.
-        found: the id of the topic now; empty if the broker gives none.
+        known: the id in the checkpoint; empty if it has none.
+        found: the current id; empty if the broker gives none.
 
     Raises:
         Refused: it is another one.
     """
     if known and found and known != found:
         raise Refused(
-            f"The topic {topic} was deleted and made again: its id is {found}, and the checkpoint "
-            f"{path} has read the one with the id {known}. Its offsets count other messages now, "
+            f"The topic {topic} was deleted and recreated: its id is {found}, but the checkpoint "
+            f"{path} has read the one with the id {known}. Its offsets now count other messages, "
             "so new ones would be skipped without an error.",
             "start a pipeline in a new folder. Or, to keep the Hudi tables, delete all of "
             f"{path.rpartition('/')[0]}, move the folders of JSON files and dead letters away "
@@ -293,11 +288,11 @@ def check_id(topic: str, path: str, known: str, found: str) -> None:
 def _all_at_once(topic: str, limit: int) -> str:
     return (
         f"Partitions were added to the topic {topic}, or some began later than others: until they "
-        f"are in step, each batch takes all messages that are there, and not {limit:,} at most."
+        f"are in step, each batch takes all available messages, not {limit:,} at most."
     )
 
 
 def _cause(error: Py4JJavaError) -> str:
-    """The message of what has failed in the JVM."""
+    """Message of the JVM's failure."""
     cause = error.java_exception.getCause() or error.java_exception
     return str(cause.getMessage())

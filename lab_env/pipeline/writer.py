@@ -1,8 +1,8 @@
-"""A streaming writer as a process of its own: `python -m lab_env.pipeline.writer JOB.json`.
+"""A streaming writer in its own process: `python -m lab_env.pipeline.writer JOB.json`.
 
 The Hudi sink can end its JVM or hang silently, so it never runs in a learner's kernel. The writer
-records each committed batch in `progress.jsonl` and its own state in `state.json`. When nothing of
-a query moves any more, a watchdog records the reason and ends the process.
+records each committed batch in `progress.jsonl` and its own state in `state.json`. When a query
+makes no progress, a watchdog records the reason and ends the process.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from lab_env.errors import LabError
 from lab_env.jvm import explained, memory_use
 from lab_env.pipeline import changes, guard, landing, options, parsing, session, sinks
 from lab_env.pipeline.checkpoint import Batch, open_batch, still_open
-from lab_env.pipeline.tasks import Tasks, heartbeat
+from lab_env.pipeline.tasks import Tasks, heartbeat, look_seconds
 from lab_env.pipeline.topic import StartAgain, Topic, TopicWatch
 from lab_env.settings import Endpoints, settings
 from lab_env.shop.kafka_client import spark_options
@@ -37,34 +37,36 @@ ENDED = ("stopped", "failed", "stalled")
 POLL_SECONDS = 1.0
 STARTING = "the start"
 # Messages per batch and query. With the four queries and a backlog of 500,000 it took 252 processor
-# seconds, half as many 319, with the same memory (one run each, beside other work).
+# seconds; half as many messages took 319, with the same memory (one run each, on a busy machine).
 MAX_OFFSETS = 100_000
+MOST_BYTES = 8_000_000  # of progress.jsonl: some 10,000 batches
 START_SECONDS = 180.0  # session, first tables and first batches, on a busy machine
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one writer does.
+    """Settings of one writer.
 
     Args:
         name: name of the writer, also its Spark application.
         topic: Kafka topic to read, or Kinesis stream.
         base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
         folder: local folder for its progress and state files.
-        log: the file that takes the output of its JVM.
+        log: file for the output of its JVM.
         jars: folder of the connector jars.
         java_home: the Java to run on.
-        sinks: which queries to run, of `sinks.WRITERS`; all read the same topic.
-        trigger_seconds: time between the starts of two batches; 0 reads what is there, then stops.
-        max_offsets: most messages per batch, over all partitions; 0 for no limit. A batch that
-            was begun keeps its messages. Kafka only: a batch of Kinesis takes all files landed
-            since the one before.
-        stall_seconds: how long nothing of a running query may move (no task ends, reads or writes,
-            no report comes) before the watchdog ends the writer; a batch may last longer.
+        sinks: queries to run, of `sinks.WRITERS`; all read the same topic.
+        trigger_seconds: time between the starts of two batches; 0 reads everything available, then
+        stops.
+        max_offsets: maximum messages per batch, over all topic partitions; 0 for no limit. A batch
+        that was begun keeps its messages. Kafka only: a batch of Kinesis takes all files landed
+        since the previous one.
+        stall_seconds: how long a running query may make no progress (no task ends, reads or writes,
+        no report comes) before the watchdog ends the writer; a batch may last longer.
         java_options: of its JVM.
         spark: further Spark properties.
         replay: let a query whose checkpoint does not belong to its table read everything again; see
-            `lab_env.pipeline.guard`.
+        `lab_env.pipeline.guard`.
         hudi: further options of its Hudi sinks.
         lock: ZooKeeper's `host:port`, if other jobs write the same tables.
         source: `kafka`, or `kinesis`, which is landed first: see `lab_env.pipeline.landing`.
@@ -89,7 +91,7 @@ class Job:
     source: str = "kafka"
 
     def save(self) -> Path:
-        """Write the job beside its progress, which a restart continues; returns the file."""
+        """Write the job's file, which a restart reads again; return it."""
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "state.json").unlink(missing_ok=True)
@@ -105,7 +107,7 @@ class Job:
 
 
 def command(job_file: Path) -> list[str]:
-    """The command line of a writer, for the supervisor."""
+    """Command line of a writer, for the supervisor."""
     return [sys.executable, "-m", "lab_env.pipeline.writer", str(job_file)]
 
 
@@ -113,14 +115,17 @@ class ProgressLog:
     """A writer's own record: one line per batch, and its current state.
 
     Args:
-        folder: where its two files lie.
+        folder: of its two files.
         clock: monotonic seconds.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
-        self._log_order = _log_order(folder / "progress.jsonl")
-        self._progress = (folder / "progress.jsonl").open("a", buffering=1)
+        self._path = folder / "progress.jsonl"
+        self._log_order = _log_order(self._path)
+        self._progress = self._path.open("a", buffering=1)
+        if self._progress.tell() and not self._path.read_bytes().endswith(b"\n"):
+            self._progress.write("\n")  # a crash has torn the last line
         self._state = folder / "state.json"
         self._newest: dict[str, tuple[int, str]] = {}
         self._heard = {STARTING: clock()}
@@ -132,22 +137,21 @@ class ProgressLog:
         self._patience = START_SECONDS
 
     def running(self, sinks: tuple[str, ...], patience: float, **facts) -> None:
-        """Note that the queries run; each must now move again and again.
+        """Note that the queries run; each must now keep making progress.
 
         Args:
-            sinks: their names.
-            patience: seconds within which it must, once it has moved; before that a first batch
-                loads all classes, which has at least the time of a start.
-            facts: further ones of the state.
+            patience: maximum seconds between two signs of progress, after the first one; before
+            that a first batch loads all classes, and has at least the time of a start.
+            facts: further fields of the state.
         """
         self._heard = dict.fromkeys(sinks, self._clock())
         self._patience = patience
         self.state("running", **facts)
 
     def hung(self) -> tuple[str, float] | None:
-        """The query that has been silent longest, and for how many seconds, if it is too long.
+        """Query that has been silent longest, with its seconds, if that is too long.
 
-        Each query counts for itself: a Hudi sink can hang while the others go on.
+        Each query counts for itself: a Hudi sink can hang while the others continue.
         """
         now = self._clock()
         silent = {name: now - at for name, at in self._heard.copy().items()}  # the watchdog asks
@@ -158,7 +162,7 @@ class ProgressLog:
         return self._patience if name in self._moved else max(self._patience, START_SECONDS)
 
     def went_on(self, sink: str) -> None:
-        """Note that something of a query moved: a task ended, read or wrote, or it reported."""
+        """Note a query's progress: a task ended, read or wrote, or the query reported."""
         if sink in self._heard:
             self._heard[sink] = self._clock()
             self._moved.add(sink)
@@ -182,9 +186,23 @@ class ProgressLog:
             self._left_open.pop(name, None)  # it is the first that a query does
             batch = _short(progress)
             self._progress.write(json.dumps(batch) + "\n")
+            if self._progress.tell() > MOST_BYTES:
+                self._drop_older_half()
             self._warn_of(batch)
             if name == "changes":
                 self._log_order.check(batch["batch"], batch.get(changes.LOG_ENDS, {}))
+
+    def _drop_older_half(self) -> None:
+        """Keep the newer lines, and the one with the furthest position in a database's log."""
+        lines = self._path.read_text().splitlines(keepends=True)
+        older, newer = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+        position = self._log_order.furthest["position"]
+        furthest = [line for line in older if position and position in line][-1:]
+        shorter = self._path.with_suffix(".new")
+        shorter.write_text("".join([*furthest, *newer]))
+        shorter.replace(self._path)
+        self._progress.close()
+        self._progress = self._path.open("a", buffering=1)
 
     def _warn_of(self, batch: dict) -> None:
         """Print one line, into the writer's log, when fields are dropped for the first time."""
@@ -201,17 +219,17 @@ class ProgressLog:
         self._left_open[sink] = still_open(batch, sink, topic)
 
     def end(self, state: str, error: str, sink: str = "", **facts) -> str:
-        """Record why the writer ends, and what a batch read that is open for the second time.
+        """Record why the writer ends, with the offsets of a batch that is open for the second time.
 
         Args:
             state: one of `ENDED`.
             error: the reason.
-            sink: of the query that it is about; empty for all.
+            sink: the query with the error; empty for all.
 
         Returns:
             The whole text.
         """
-        left_open = dict(self._left_open)  # the watchdog calls this from a thread of its own
+        left_open = dict(self._left_open)  # the watchdog calls this from its own thread
         again = [text for name, text in left_open.items() if sink in ("", name)]
         text = " ".join([*again, error])[:4000]
         self.state(state, error=text, **({"sink": sink} if sink else {}), **facts)
@@ -233,7 +251,7 @@ class ProgressLog:
 
 
 def _short(progress: dict) -> dict:
-    """The parts of a progress report that the lab uses; offsets by partition number."""
+    """Parts of a progress report that the lab uses; offsets by topic partition."""
     source = progress["sources"][0]
     end = source["endOffset"]
     observed = progress.get("observedMetrics") or {}
@@ -254,20 +272,27 @@ def _short(progress: dict) -> dict:
     }
 
 
+def noted_batches(progress: Path) -> list[dict]:
+    """The batches in a writer's `progress.jsonl`, without a line that is torn or half written."""
+    batches = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in progress.read_text().splitlines():
+            with contextlib.suppress(ValueError):
+                batches.append(json.loads(line))
+    return batches
+
+
 def _log_order(progress: Path) -> changes.LogOrder:
-    """Where the log of a database stood in the last run of a writer."""
+    """Position in a database's log where the last run of a writer stopped."""
     order = changes.LogOrder()
-    with contextlib.suppress(FileNotFoundError), progress.open() as lines:
-        for line in lines:
-            with contextlib.suppress(ValueError):  # of a line that a crash has torn
-                if '"sink": "changes"' in line:
-                    batch = json.loads(line)
-                    order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
+    for batch in noted_batches(progress):
+        if batch["sink"] == "changes":
+            order.note(batch["batch"], batch.get(changes.LOG_ENDS, {}))
     return order
 
 
 def _of_topic(offsets: dict) -> dict:
-    """The offsets of the only topic; of landed files Spark has one number, for all of them."""
+    """Offsets of the only topic; for landed files Spark has one number, for all of them."""
     only = next(iter(offsets.values()))
     return only if isinstance(only, dict) else offsets
 
@@ -276,9 +301,7 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
     """Run the job's queries until they are stopped, all are done, or one fails.
 
     Args:
-        job: what to do.
-        progress_log: where to record it.
-        stop: set when they are to stop.
+        stop: set when they must stop.
 
     Returns:
         Exit status: 0 when stopped or done, 1 when a query failed.
@@ -307,11 +330,13 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
     reading = source.says if source else ""
     ui = spark.sparkContext.uiWebUrl
     progress_log.running(job.sinks, job.stall_seconds, ui=ui, reading=reading)
-    tasks = Tasks(spark)
+    tasks, next_look = Tasks(spark), 0.0
     while not stop.is_set() and any(query.isActive for query in queries):
         _note_progress(progress_log, queries)
-        for sink in tasks.went_on():
-            progress_log.went_on(sink)
+        if time.monotonic() >= next_look:  # some hundred calls into the JVM
+            next_look = time.monotonic() + look_seconds(job.stall_seconds)
+            for sink in tasks.went_on():
+                progress_log.went_on(sink)
         if source and source.error:
             raise source.error
         failed = [query for query in queries if not query.isActive and query.exception()]
@@ -336,9 +361,7 @@ def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], Non
     """The job's topic or stream as a streaming DataFrame.
 
     Args:
-        spark: the session.
-        endpoints: where the source and the store are.
-        job: what to read.
+        endpoints: of the source and the store.
         went_on: called after each landed file, where a stream is landed before the queries start.
 
     Returns:
@@ -361,10 +384,10 @@ def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], Non
 
 
 def watch_topic(spark, endpoints: Endpoints, job: Job) -> TopicWatch:
-    """The running watch of the job's topic.
+    """Start the watch of the job's topic.
 
     Raises:
-        Refused: the topic is not there, or another than the one that a checkpoint has read.
+        Refused: the topic is missing, or a checkpoint has read another one.
     """
     topic = Topic(spark, job.topic, spark_options(endpoints.kafka_bootstrap))
     checkpoints = [sinks.checkpoint_path(job.base, sink) for sink in job.sinks]
@@ -376,7 +399,7 @@ def watch_topic(spark, endpoints: Endpoints, job: Job) -> TopicWatch:
 
 
 def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
-    """Make sure that a Hudi sink's checkpoint belongs to its table, which is whole or not there.
+    """Check that a Hudi sink's checkpoint belongs to its table, which is complete or missing.
 
     Returns:
         The sink's further options, with the one that names the stream in the table's commits.
@@ -385,15 +408,14 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
         LabError: new events would be missing from the table without an error.
     """
     table, path = sinks.table_path(job.base, sink), sinks.checkpoint_path(job.base, sink)
-    if not job.lock:  # with one, another job may be making the table now
+    if not job.lock:  # with one, another job may be creating the table now
         guard.drop_unmade(endpoints, table)
     guard.check_clock(endpoints, table, job.java_options)
-    # Where several jobs write a table, Hudi wants each of its streams to be named.
-    named = {guard.IDENTIFIER: guard.claim_table(endpoints, table, path, job.replay)}
+    # Where several jobs write a table, Hudi requires a name for each of its streams.
+    claimed = guard.claim_table(endpoints, table, path, settings().cores, job.replay)
     locked = options.shared(job.lock, table) if job.lock else {}
-    cluster = guard.bucket_options(endpoints, table, settings().cores)
-    cluster |= options.reachable(settings().spark_driver_ports)
-    return cluster | job.hudi | locked | named
+    reachable = options.reachable(settings().spark_driver_ports)
+    return claimed | reachable | job.hudi | locked
 
 
 def _failed(job: Job, progress_log: ProgressLog, query) -> int:
@@ -413,11 +435,11 @@ def _note_progress(progress_log: ProgressLog, queries: list) -> None:
 
 
 def _watch(job: Job, progress_log: ProgressLog) -> None:
-    """End this process, with a reason and a thread dump, when nothing of a query moves any more.
+    """End this process, with a reason and a thread dump, when a query makes no progress.
 
     An idle query still reports every ten seconds, and a long batch is many tasks, or one that reads
     or writes. The watchdog runs in its own thread and never calls the JVM, which may be what hangs:
-    the main thread, which does, then notes nothing.
+    then the main thread, which does call it, notes nothing.
     """
 
     def watch() -> None:
@@ -472,7 +494,7 @@ def main(job_file: Path) -> int:
     """Run a job; if it ends early, the reason is in its state file.
 
     Args:
-        job_file: what `Job.save` wrote.
+        job_file: written by `Job.save`.
 
     Returns:
         Exit status.
@@ -491,7 +513,7 @@ def main(job_file: Path) -> int:
         print(error, flush=True)
         return 1
     except Exception as error:
-        # Py4J reports a dead JVM in many ways, and none of them says so.
+        # Py4J reports a dead JVM in many ways, and none of them names it.
         dead = all(p.status() == psutil.STATUS_ZOMBIE for p in psutil.Process().children())
         what = "The JVM of Spark ended" if dead else "The writer failed"
         why = explained(f"{type(error).__name__}: {error}", Path(job.log))
@@ -505,7 +527,7 @@ def main(job_file: Path) -> int:
         return 0
     progress_log.state("starting", again=again)
     print(f"{again} The writer starts again.", flush=True)
-    # A process of its own ends whatever Hudi still does in the old JVM, such as a compaction.
+    # A new process ends anything that Hudi still does in the old JVM, such as a compaction.
     os.execv(sys.executable, command(job_file))
 
 

@@ -1,4 +1,4 @@
-"""What work cost, and what measurements allow to say.
+"""Cost of work, and conclusions from measurements.
 
 Five counters answer five questions about reading:
 
@@ -8,6 +8,6 @@ Five counters answer five questions about reading:
 - `scans`: files in the scans of the plan. How many files were left after pruning?
 - `bucket_usage`: all requests and bytes of a bucket, counted by MinIO. What would a cloud charge?
 
-`sampling` watches memory and the store over time, `freshness` ages of events, `verdict` compares
+`sampling` records memory and the store over time, `freshness` ages of events, `verdict` compares
 rounds.
 """

@@ -1,6 +1,6 @@
 """Requests and bytes of one bucket, counted by MinIO: exact, for all programs that use it.
 
-The benchmark uses it. It gives each sink a bucket of its own and charges requests as a cloud would.
+The benchmark gives each sink its own bucket and charges requests as a cloud would.
 """
 
 import base64
@@ -24,7 +24,7 @@ REQUESTS = "minio_bucket_api"  # the parser drops `_total` from the names of cou
 TRAFFIC = "minio_bucket_api_traffic_{}_bytes"
 PROBE = b"x" * 4321
 
-# A bill knows three kinds. Every other request is a read, the cheapest kind that is charged.
+# A bill has three kinds. Every other request counts as a read, the cheapest kind that is charged.
 WRITES = (
     "PutObject",
     "PutObjectPart",
@@ -62,11 +62,11 @@ class BucketUsage:
 
 
 def usage_in(metrics: str, written: str) -> BucketUsage:
-    """The usage in a bucket's metrics.
+    """Usage from a bucket's metrics.
 
     Args:
-        metrics: text in the format of Prometheus.
-        written: which traffic counter counts the bytes written, `sent` or `received`.
+        metrics: text in Prometheus' format.
+        written: traffic counter of the bytes written, `sent` or `received`.
     """
     kinds = {**dict.fromkeys(WRITES, "puts"), **dict.fromkeys(LISTS, "lists")}
     kinds |= dict.fromkeys(DELETES, "deletes")
@@ -84,11 +84,10 @@ def usage_in(metrics: str, written: str) -> BucketUsage:
 
 
 class MeteredBucket:
-    """A bucket of one sink alone, whose usage MinIO counts.
+    """Bucket for one sink, whose usage MinIO counts.
 
     Args:
-        endpoints: where the store is.
-        sink: the sink; the name of the bucket ends with it.
+        sink: the name of the bucket ends with it.
     """
 
     def __init__(self, endpoints: Endpoints, sink: str):
@@ -97,11 +96,11 @@ class MeteredBucket:
 
     @property
     def name(self) -> str:
-        """For example `lakehouse-bench-cow`."""
+        """Name of the bucket, for example `lakehouse-bench-cow`."""
         return self.endpoints.bucket
 
     def make(self) -> None:
-        """Create the bucket anew, and find out which counter of its store counts the bytes written.
+        """Recreate the bucket, and find out which counter of its store counts the bytes written.
 
         Raises:
             LabError: the store has no such metrics.
@@ -125,7 +124,7 @@ class MeteredBucket:
         self.clear()
 
     def usage(self) -> BucketUsage:
-        """The usage since the bucket was created or MinIO was started."""
+        """Usage since the bucket was created or MinIO was started."""
         return usage_in(self._metrics(), self._written)
 
     def clear(self) -> None:
@@ -158,12 +157,12 @@ class MeteredBucket:
                 f"The store at {self.endpoints.s3_endpoint} does not return metrics ({error}).",
                 "run it on the lab's own MinIO: unset LAB_S3_ENDPOINT."
                 if settings().s3_endpoint
-                else "look at `lab status`.",
+                else "run: lab status",
             ) from None
 
 
 def _token(endpoints: Endpoints) -> str:
-    """A token for MinIO's metrics, signed with the lab's own key (RFC 7519, HS512)."""
+    """Token for MinIO's metrics, signed with the lab's own key (RFC 7519, HS512)."""
 
     def part(content: bytes) -> bytes:
         return base64.urlsafe_b64encode(content).rstrip(b"=")

@@ -1,6 +1,6 @@
-"""Freshness: how long after an event was sent can a reader see it in a sink?
+"""Freshness: time from sending an event until a reader can see it in a sink.
 
-The interval ends when the commit that holds the event completes, as the store shows it. At the
+The interval ends when the commit that contains the event completes, according to the store. At the
 commit's requested time nobody can read its rows yet.
 """
 
@@ -29,7 +29,7 @@ def event_freshness(
         ends = np.array(
             [offsets.get(str(int(partition)), 0) for offsets in batches["end_offsets"]], dtype=float
         )
-        # The first batch whose end offset lies beyond the message holds it.
+        # The event is in the first batch whose end offset lies beyond it.
         position = np.searchsorted(ends, group["offset"].to_numpy(dtype=float), side="right")
         padded = np.append(visible, np.nan)
         seconds.loc[group.index] = padded[position] - group["sent_at"].to_numpy(dtype=float) / 1e6
@@ -37,7 +37,7 @@ def event_freshness(
 
 
 def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> np.ndarray:
-    """When each batch became visible.
+    """Time when each batch became visible.
 
     A file sink names its log entries by batch number. A Hudi table has one completed write per
     batch, in the same order.

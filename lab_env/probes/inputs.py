@@ -1,9 +1,9 @@
 """Bytes that Spark's tasks read, as in the Spark UI's column *Input*: the data a query processed.
 
-The count includes the log files of a Merge-on-Read table, each about once. It excludes what the
-driver reads (timeline, settings, schema). More bytes go over the wire: the reader opens each log
-twice, first for its header, and S3A requests the rest of the file each time. S3A's own counter
-`stream_read_total_bytes` counts those for this Java process.
+The count includes the log files of a Merge-on-Read table, each about once. It excludes the driver's
+reads (timeline, settings, schema). More bytes go over the wire: the reader opens each log twice,
+first for its header, and S3A requests the rest of the file each time. S3A's own counter
+`stream_read_total_bytes` has the latter for this Java process.
 """
 
 import json
@@ -52,12 +52,12 @@ class InputBytes:
 
 
 def input_of(group: str, jobs: list[dict], stages: list[dict]) -> int:
-    """The input of one job group.
+    """Input of one job group.
 
     Args:
         group: its id.
-        jobs: what Spark's REST API returns for `jobs`.
-        stages: and for `stages`; failed attempts count too, because they have read.
+        jobs: response of Spark's REST API for `jobs`.
+        stages: response for `stages`; failed attempts count too, because they have read.
 
     Returns:
         Bytes.

@@ -1,4 +1,6 @@
-"""Objects that this Spark driver read: how many offsets and bytes of each, from S3A's debug log."""
+"""Objects that this Spark driver read: number of offsets and bytes of each, from S3A's debug
+log.
+"""
 
 import re
 from collections.abc import Generator
@@ -17,7 +19,7 @@ _STREAM = re.compile(
 
 
 class Reads:
-    """What was read; filled in at the end of the block of `watch`.
+    """Objects read; filled in at the end of the block of `watch`.
 
     Args:
         log: the debug log of the S3A client.
@@ -40,10 +42,10 @@ class Reads:
 
 @contextmanager
 def watch(lab: Lab) -> Generator[Reads]:
-    """Record what a lab's Spark driver reads from the store in a `with` block.
+    """Record the reads of a lab's Spark driver in a `with` block.
 
     Args:
-        lab: the lab; on a cluster the executors' requests are not recorded.
+        lab: on a cluster the executors' requests are not recorded.
 
     Yields:
         The reads, complete after the block.

@@ -1,7 +1,7 @@
 """HTTP requests of this Spark process to the object store, by the counters of its S3A client.
 
-The client counts each request that it sends, so the figures are exact and available at once. Here
-Spark runs driver and tasks in one JVM; on a cluster each executor has its own counters.
+The client counts each request that it sends, so the figures are exact and available immediately.
+Here Spark runs driver and tasks in one JVM; on a cluster each executor has its own counters.
 """
 
 from collections.abc import Generator

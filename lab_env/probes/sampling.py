@@ -15,11 +15,11 @@ from lab_env.settings import Endpoints
 
 
 class Sampler:
-    """Calls a function at a fixed interval in a thread of its own; a context manager.
+    """Calls a function at a fixed interval in its own thread; a context manager.
 
     Args:
         seconds: the interval.
-        sample: the function; an exception is stored in `error` and ends the sampling.
+        sample: an exception is stored in `error` and ends the sampling.
     """
 
     def __init__(self, seconds: float, sample: Callable[[], None]):
@@ -53,14 +53,14 @@ class MemorySamples:
     """Memory of groups of processes over time: PSS on Linux (see `memory_of`).
 
     Args:
-        groups: for each name a function that lists the group's processes at that moment.
+        groups: for each name a function that lists the group's current processes.
     """
 
     groups: dict[str, Callable[[], Iterable[psutil.Process]]]
     rows: list[dict] = field(default_factory=list)
 
     def take(self) -> None:
-        """One sample: MB of each group."""
+        """Take one sample: MB of each group."""
         row = {"at": time.time()}
         seen: set[int] = set()
         for name, processes in self.groups.items():
@@ -73,7 +73,7 @@ class MemorySamples:
         self.rows.append(row)
 
     def peak(self) -> dict[str, float]:
-        """The sample with the highest sum: MB of each group and `total`."""
+        """Sample with the highest sum: MB of each group and `total`."""
         with_totals = [
             row | {"total": sum(v for k, v in row.items() if k != "at")} for row in self.rows
         ]
@@ -85,8 +85,7 @@ class StoreSamples:
     """Files, bytes and finished commits of each sink over time, listed from the store.
 
     Args:
-        endpoints: where the store is.
-        prefix: the folder of the pipeline's tables, for example `tour`.
+        prefix: folder of the pipeline's tables, for example `tour`.
     """
 
     endpoints: Endpoints
@@ -95,7 +94,7 @@ class StoreSamples:
     completions: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def take(self) -> None:
-        """One sample of every sink."""
+        """Take one sample of every sink."""
         for sink in SINKS:
             name = FOLDERS[sink]
             files = size = 0
@@ -110,7 +109,7 @@ class StoreSamples:
 
 
 def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
-    """The commit that an object of a sink announces, and when readers could see it.
+    """Commit that an object of a sink announces, and when readers could see it.
 
     Returns:
         The requested instant of a completed write on a Hudi timeline, or the batch number of a file
@@ -118,7 +117,7 @@ def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
     """
     folder, _, name = entry.key.rpartition("/")
     if folder.endswith("/_spark_metadata"):
-        # `9.compact` replaces batch 9 and repeats the older ones; temporary files are no commits.
+        # `9.compact` replaces batch 9 and repeats the older ones; temporary files are not commits.
         batch = name.removesuffix(".compact")
         return (batch, entry.modified.timestamp()) if batch.isdigit() else None
     instant = parse_timeline_key(entry.key)
@@ -129,6 +128,6 @@ def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
 
 
 def is_compaction(entry: store.StoredObject) -> bool:
-    """Whether an object announces a finished compaction of the MOR table, a `commit` there."""
+    """True if an object announces a finished compaction of the MOR table, a `commit` there."""
     instant = parse_timeline_key(entry.key) if "/orders_mor/" in entry.key else None
     return bool(instant and instant.completed and instant.action == "commit")

@@ -18,14 +18,7 @@ def files_read(query) -> int:
 
 
 def rows_and_files_read(query) -> tuple[list, int]:
-    """Run a query once, for its rows and for the number of files that its scans read.
-
-    Args:
-        query: a Spark DataFrame.
-
-    Returns:
-        All its rows, and the number of files as in `files_read`.
-    """
+    """Run a query once; return its rows and the number of files as in `files_read`."""
     # A plan counts its files in its first run only, so a copy of the query is run.
     query = query.select("*")
     rows = query.collect()
@@ -35,7 +28,7 @@ def rows_and_files_read(query) -> tuple[list, int]:
 
 
 def _leaves(node) -> list:
-    """The leaves of a plan, including those inside an adaptive plan and its finished stages."""
+    """Leaves of a plan, including those inside an adaptive plan and its finished stages."""
     name = node.getClass().getSimpleName()
     if name == "AdaptiveSparkPlanExec":
         return _leaves(node.executedPlan())

@@ -1,4 +1,4 @@
-"""Compares two ways by their rounds: lower, higher, equal or inconclusive.
+"""Compare two ways by their rounds: lower, higher, equal or inconclusive.
 
 A difference counts only if it exceeds the noise: all rounds of one way lie on one side of all
 rounds of the other, and the medians are farther apart than either way varies. Exercise 20.4 teaches
@@ -14,13 +14,10 @@ LOWER, HIGHER, EQUAL, INCONCLUSIVE = "lower", "higher", "equal", "inconclusive"
 
 @dataclass(frozen=True)
 class Spread:
-    """The figures of one way over the rounds, summarized.
+    """Summary of the figures of one way over the rounds.
 
     Args:
-        median: of all rounds.
-        low: the lowest.
-        high: the highest.
-        rounds: how many.
+        rounds: number of rounds.
     """
 
     median: float
@@ -30,12 +27,12 @@ class Spread:
 
     @classmethod
     def of(cls, figures: Sequence[float]) -> "Spread":
-        """The spread of at least one figure."""
+        """Summarize at least one figure."""
         return cls(statistics.median(figures), min(figures), max(figures), len(figures))
 
     @property
     def width(self) -> float:
-        """From the lowest to the highest round."""
+        """Difference of the highest and the lowest round."""
         return self.high - self.low
 
 

@@ -1,6 +1,6 @@
-"""A container's memory limit; psutil and `/proc/meminfo` report the host's memory instead.
+"""Memory limit of a container; psutil and `/proc/meminfo` report the host's memory instead.
 
-Standard library only: `make test` asks for it before there is a `.venv`.
+Standard library only: `make test` uses it before there is a `.venv`.
 """
 
 from pathlib import Path
@@ -8,17 +8,17 @@ from pathlib import Path
 GROUPS = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 
-# Of version 2 and version 1 of control groups: the limit, what is in use, and the part of it that
-# the kernel gives up first, files read a while ago.
+# For version 2 and version 1 of control groups: the limit, the memory in use, and the part of it
+# that the kernel reclaims first: files read a while ago.
 V2 = ("memory.max", "memory.current", "inactive_file")
 V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def container_memory():
-    """The tightest memory limit of this process's control groups.
+    """Tightest memory limit of this process's control groups.
 
     Returns:
-        Bytes that they allow, and bytes that are still free; None without a limit.
+        Bytes allowed, and bytes still free; None without a limit.
     """
     found = [limit for folder, names in _groups() if (limit := _limit(folder, *names))]
     if not found:
@@ -27,7 +27,7 @@ def container_memory():
 
 
 def _groups():
-    """The folders of this process's groups, from its own to the outermost that is visible here."""
+    """Folders of this process's groups, from its own to the outermost visible one."""
     try:
         lines = OWN.read_text().splitlines()
     except OSError:
@@ -40,7 +40,7 @@ def _groups():
             top, names = GROUPS / "memory", V1
         else:
             continue
-        # A container may see the path that the host has, but only its own group at the top.
+        # A container may see the host's path, but only its own group at the top.
         own = top if ".." in path else top / path.lstrip("/")
         for folder in (own, *own.parents):
             yield folder, names
@@ -49,7 +49,7 @@ def _groups():
 
 
 def _limit(folder, limit, used, reclaimed):
-    """What a group allows, and how much of it is free; None without a limit."""
+    """Bytes that a group allows, and bytes still free; None without a limit."""
     try:
         allowed = int((folder / limit).read_text())
         taken = int((folder / used).read_text())

@@ -1,6 +1,6 @@
 """The environment of the lab's programs: fit for this machine, without foreign variables, marked.
 
-The mark is how the programs of this LAB_HOME, and of no other, are found again after a crash.
+By the mark the lab finds the programs of this LAB_HOME again after a crash.
 """
 
 import contextlib
@@ -17,62 +17,62 @@ from lab_env.settings import settings
 
 MARK = "STREAMING_LAKEHOUSE_HOME"
 
-# The supervisor and all that it starts carry this one too.
+# The supervisor and all its children carry this one too.
 SUPERVISED = "LAKEHOUSE_LAUNCH"
 
-# The namespace of the lesson whose notebook started a program.
+# Namespace of the lesson whose notebook started a program.
 LESSON = "STREAMING_LAKEHOUSE_LESSON"
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
-# Where a Java unpacks its native libraries on Linux, whatever TMPDIR says.
+# Java unpacks its native libraries here on Linux, regardless of TMPDIR.
 JAVA_TEMPORARY = Path("/tmp")
 JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
 
 
 def mark() -> dict[str, str]:
-    """The variable by which `lab down` finds a program of this LAB_HOME, whoever started it."""
+    """Variable by which `lab down` finds a program of this LAB_HOME, whoever started it."""
     return {MARK: str(home())}
 
 
 def mark_of_lesson(namespace: str) -> dict[str, str]:
-    """The variables by which a lesson's reset, too, finds a program that its notebook started."""
+    """Variables by which a lesson's reset also finds a program that its notebook started."""
     return mark() | {LESSON: namespace}
 
 
 def programs_of_lesson(namespace: str) -> list[psutil.Process]:
-    """The living programs that a notebook of a lesson has started, perhaps in an earlier kernel."""
+    """Living programs that a notebook of a lesson has started, perhaps in an earlier kernel."""
     return [p for p in marked_processes() if environment_of(p).get(LESSON) == namespace]
 
 
 def clean_environment() -> dict[str, str]:
-    """A copy of this process's environment without the variables of other installations."""
+    """Copy this process's environment without the variables of other installations."""
     kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED_ENV}
     return kept | settings().conf_folders | adaptations()
 
 
 def adapt() -> None:
-    """Set the `adaptations` in this process: its libraries and all that it starts need them."""
+    """Set the `adaptations` in this process: its libraries and its children need them."""
     os.environ.update(adaptations())
 
 
 def adaptations() -> dict[str, str]:
-    """The variables that let programs work on this machine; none on most machines.
+    """Variables that let programs work on this machine; none on most machines.
 
-    Where a proxy is set, clients would ask it for the lab's own servers, too. Where /tmp is mounted
+    Where a proxy is set, clients would use it for the lab's own servers, too. Where /tmp is mounted
     noexec, a Java cannot load the native libraries of Snappy, Zstandard and RocksDB from there.
     """
     return _without_proxy() | _loading_elsewhere()
 
 
 def proxies() -> list[str]:
-    """The proxy variables that are set."""
+    """Proxy variables that are set."""
     names = [spelling for name in PROXIES for spelling in (name, name.upper())]
     return [name for name in names if os.environ.get(name)]
 
 
 def _without_proxy() -> dict[str, str]:
-    """Both spellings, because libraries differ in which one they read."""
+    """Set both spellings, because libraries differ in the one they read."""
     if not proxies():
         return {}
     own = ["localhost", "127.0.0.1", settings().client_host, settings().spark_driver_host]
@@ -96,10 +96,10 @@ def _loading_elsewhere() -> dict[str, str]:
 
 
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:
-    """The living programs of this LAB_HOME, a dead supervisor's included; never this process.
+    """Living programs of this LAB_HOME, a dead supervisor's included; never this process.
 
     Args:
-        supervised: only what a supervisor started; a live load in a terminal is left out.
+        supervised: only programs started by a supervisor, so without a live load in a terminal.
     """
     wanted = str(home())
     return [
@@ -115,6 +115,6 @@ def marked_processes(supervised: bool = False) -> list[psutil.Process]:
 
 def _is_own(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
-        # A program that refuses root runs as another user, whom root started.
+        # A program that refuses to run as root runs as another user, but root started it.
         return os.getuid() in (0, process.uids().real)
     return False

@@ -1,6 +1,6 @@
-"""Starts one supervised program: reads its description, then becomes it (same pid).
+"""Start one supervised program: read its description, then become it (same pid).
 
-Standard library only, so that it starts at once. Paths and values reach the program without any
+Standard library only, so that it starts fast. Paths and values reach the program without any
 quoting.
 """
 
@@ -19,7 +19,7 @@ def launch(description: str) -> None:
     """
     with open(description) as file:
         program = json.load(file)
-    # One byte per start: the file's size tells how often the supervisor restarted the program.
+    # One byte per start: the file's size is the number of starts.
     with open(description.removesuffix(".json") + ".starts", "ab") as starts:
         starts.write(b".")
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,4 +1,4 @@
-"""Lock files: what one process, or one thread of it, does alone."""
+"""Lock files for work that only one process, or one thread of it, may do."""
 
 import fcntl
 import os
@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-# `flock` keeps other processes out, but not the other threads of this one: they take turns at a
-# thread lock of the same path.
+# `flock` excludes other processes, but not other threads of this one: they take turns at a thread
+# lock of the same path.
 _thread_locks: dict[Path, threading.RLock] = {}
 _held: set[Path] = set()
 
@@ -19,7 +19,7 @@ def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generat
     """Hold a lock file; other processes and threads wait. One thread may nest it.
 
     Args:
-        path: the lock file; it stays afterwards.
+        path: the lock file, which is not removed.
         on_wait: called once if another process holds the lock.
     """
     with _thread_locks.setdefault(path, threading.RLock()):
@@ -42,11 +42,10 @@ def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generat
 
 
 def wait_until_free(path: Path, on_wait: Callable[[], None]) -> None:
-    """Wait until no other process holds a lock file; it is made if it is missing.
+    """Wait until no other process holds a lock file; it is created if missing.
 
     Args:
-        path: the lock file.
-        on_wait: called each second meanwhile.
+        on_wait: called every second meanwhile.
     """
     while not is_free(path):
         on_wait()
@@ -54,7 +53,7 @@ def wait_until_free(path: Path, on_wait: Callable[[], None]) -> None:
 
 
 def is_free(path: Path) -> bool:
-    """Whether no other process holds a lock file; it is made if it is missing."""
+    """True if no other process holds a lock file; it is created if missing."""
     if path in _held:
         return True
     with path.open("a") as file:

@@ -10,15 +10,15 @@ from lab_env.settings import settings
 def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
     """Choose the ports of a service that is about to start, and remember them.
 
-    The last choice is kept as long as the preferred port is the same and the chosen one is free. No
-    port of another service is taken, even if that service does not run.
+    The last choice is kept as long as the preferred port is the same and the chosen one is free.
+    Ports of other services are never taken, even if these do not run.
 
     Args:
         service: its name.
-        preferred: the number in the settings, by port name.
+        preferred: number in the settings, by port name.
 
     Returns:
-        The number to listen on, by port name.
+        Number to listen on, by port name.
 
     Raises:
         LabError: no port is free.
@@ -42,7 +42,7 @@ def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
 
 
 def port_is_free(port: int) -> bool:
-    """Whether a server could listen on a port of LAB_BIND now."""
+    """True if a server could listen on a port of LAB_BIND now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -53,7 +53,7 @@ def port_is_free(port: int) -> bool:
 
 
 def free_port(preferred: int) -> int:
-    """The preferred port, or the next one that is free now.
+    """Return the preferred port, or the next one that is free now.
 
     Raises:
         LabError: no port is free.

@@ -1,7 +1,7 @@
-"""Runs the lab's programs outside every notebook kernel: one supervisord per LAB_HOME.
+"""Run the lab's programs outside every notebook kernel: one supervisord per LAB_HOME.
 
 Commands reach it over a Unix socket. Restarting or killing a kernel stops no program, and a service
-that dies is started again.
+that dies is restarted.
 """
 
 import contextlib
@@ -48,13 +48,13 @@ class Program:
     Args:
         name: short name; its log is `LAB_HOME/logs/<name>.log`.
         argv: absolute path of the executable, and its arguments.
-        env: variables added to the environment; values may be secret. The object store's
-            credentials reach the program only from here.
-        cwd: working folder; LAB_HOME when not given.
-        autorestart: start it again when it ends by itself.
-        start_seconds: how long it must live to count as started.
-        stop_seconds: how long it may take to end before it is killed.
-        stop_signal: what asks it to end.
+        env: additional variables; values may be secret. The object store's credentials reach the
+        program only from here.
+        cwd: working folder; LAB_HOME by default.
+        autorestart: restart it when it ends by itself.
+        start_seconds: minimum lifetime to count as started.
+        stop_seconds: time to end before it is killed.
+        stop_signal: signal that requests its end.
     """
 
     name: str
@@ -69,15 +69,15 @@ class Program:
 
 @dataclass(frozen=True)
 class ProgramStatus:
-    """The status of a supervised program.
+    """Status of a supervised program.
 
     Args:
         name: the program.
-        state: RUNNING, STARTING, BACKOFF (ended too early, will be tried again), STOPPED, EXITED
-            or FATAL (given up).
-        pid: process id, 0 when it does not run.
+        state: RUNNING, STARTING, BACKOFF (ended too early, will be retried), STOPPED, EXITED or
+        FATAL (given up).
+        pid: 0 when it does not run.
         uptime: seconds since its last start, 0 when it does not run.
-        restarts: how often it was started again since it was added.
+        restarts: number of restarts since it was added.
         exit_code: exit status of its last run, None while it runs.
     """
 
@@ -90,12 +90,12 @@ class ProgramStatus:
 
     @property
     def alive(self) -> bool:
-        """Whether the program runs or is about to."""
+        """True if the program runs or is about to."""
         return self.state in RUNNING_STATES
 
 
 def ensure_supervisor() -> None:
-    """Start the supervisor of this LAB_HOME unless it runs; end what a dead one left behind.
+    """Start the supervisor of this LAB_HOME unless it runs; end orphans of a dead one.
 
     Raises:
         LabError: it does not start.
@@ -112,7 +112,7 @@ def ensure_supervisor() -> None:
 
 
 def is_running() -> bool:
-    """Whether this LAB_HOME's supervisor answers."""
+    """True if this LAB_HOME's supervisor answers."""
     if not _socket().exists():
         return False
     try:
@@ -139,7 +139,7 @@ def start(program: Program) -> None:
         except xmlrpc.client.Fault as fault:
             raise LabError(
                 f"{program.name} could not be started: {fault.faultString}.",
-                f"look at the log with: lab logs {program.name}",
+                f"run: lab logs {program.name}",
                 log_tail(program.name),
             ) from None
 
@@ -170,15 +170,7 @@ def remove(name: str) -> None:
 
 
 def _command(done: str, method: str, name: str, *harmless: int, timeout: float = 20) -> None:
-    """Give a command about a program; without a supervisor there is nothing to do.
-
-    Args:
-        done: what the command does to the program, for the error.
-        method: of supervisord's API.
-        name: the program.
-        harmless: fault codes that are no failure of this command.
-        timeout: seconds to wait for the answer.
-    """
+    """Send the supervisor a command for a program; do nothing without a supervisor."""
     try:
         _call(method, name, timeout=timeout)
     except (FileNotFoundError, ConnectionRefusedError):
@@ -193,7 +185,7 @@ def _command(done: str, method: str, name: str, *harmless: int, timeout: float =
 
 
 def status() -> list[ProgramStatus]:
-    """The status of every supervised program; empty when no supervisor runs."""
+    """Status of every supervised program; empty when no supervisor runs."""
     try:
         processes = _call("getAllProcessInfo")
     except (OSError, xmlrpc.client.Error):
@@ -202,23 +194,25 @@ def status() -> list[ProgramStatus]:
 
 
 def status_of(name: str) -> ProgramStatus | None:
-    """The status of one program; None when the supervisor does not know it."""
+    """Status of one program; None when the supervisor does not know it."""
     return next((program for program in status() if program.name == name), None)
 
 
 def processes_of(name: str) -> list[psutil.Process]:
-    """The processes of a program, the one that the supervisor started first; empty without any."""
+    """Processes of a program, first the one that the supervisor started; empty if it does not
+    run.
+    """
     program = status_of(name)
     return process_tree(program.pid) if program else []
 
 
 def log_path(name: str) -> Path:
-    """Where a program's output goes."""
+    """Path of a program's log."""
     return folder("logs") / f"{name}.log"
 
 
 def log_tail(name: str, n: int = 20) -> str:
-    """The last `n` lines of a program's log; empty when there is no log."""
+    """Last `n` lines of a program's log; empty when there is no log."""
     try:
         with log_path(name).open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -229,13 +223,14 @@ def log_tail(name: str, n: int = 20) -> str:
 
 
 def shutdown() -> None:
-    """Stop the supervisor and every marked program; returns when none of this LAB_HOME is left.
+    """Stop the supervisor and every marked program; return when all processes of this LAB_HOME have
+    ended.
 
     Raises:
         LabError: a process cannot be ended.
     """
     with lab_lock():
-        # Live loads first: they wait for the answers of a broker that the supervisor would stop.
+        # Live loads first: they wait for a broker that the supervisor would stop.
         end_processes(list({*marked_processes()} - {*marked_processes(supervised=True)}))
         if is_running():
             longest = max((p["stop_seconds"] for p in _descriptions()), default=0)
@@ -249,7 +244,7 @@ def shutdown() -> None:
         if left:
             raise LabError(
                 f"These processes do not end: {', '.join(str(p.pid) for p in left)}.",
-                "look at them with: ps -p PID -o pid,stat,args",
+                "list them: ps -p PID -o pid,stat,args",
             )
 
 
@@ -263,7 +258,7 @@ def orphans() -> list[psutil.Process]:
 
 
 def stale_files() -> bool:
-    """Whether a supervisor that is gone has left files."""
+    """True if a dead supervisor has left files."""
     return not is_running() and _socket().exists()
 
 
@@ -272,7 +267,7 @@ def end_orphans() -> None:
     end_processes(orphans())
 
 
-# How it is done --------------------------------------------------------------------------------
+# Implementation ---------------------------------------------------------------------------------
 
 
 class _Connection(xmlrpc.client.Transport):
@@ -300,8 +295,8 @@ def _call(method: str, *arguments, timeout: float = 20):
 
 
 def _socket() -> Path:
-    # A Unix socket's path may have about 100 characters, so it cannot lie in LAB_HOME.
-    # /tmp and not TMPDIR: every terminal must find the same place.
+    # A Unix socket's path is limited to about 100 characters, so it cannot be in LAB_HOME. /tmp and
+    # not TMPDIR: every terminal must find the same place.
     base = Path("/tmp") if os.access("/tmp", os.W_OK) else Path(tempfile.gettempdir())
     key = hashlib.sha256(str(home()).encode()).hexdigest()[:12]
     return base / f"lakehouse-{os.getuid()}-{key}" / "supervisor.sock"
@@ -312,7 +307,7 @@ def _make_socket_folder() -> None:
     path.mkdir(mode=0o700, exist_ok=True)
     facts = path.lstat()
     if path.is_symlink() or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-        raise LabError(f"{path} belongs to somebody else.", f"remove it: rm -r {path}")
+        raise LabError(f"{path} belongs to another user.", f"remove it: rm -r {path}")
 
 
 def _programs() -> Path:
@@ -326,7 +321,7 @@ def _describe(program: Program) -> None:
     description = {
         "name": program.name,
         "argv": [str(part) for part in program.argv],
-        # Absolute places, because the program runs in another folder.
+        # Absolute paths, because the program runs in another folder.
         "env": without_credentials(lab_settings)
         | settings().places
         | settings().conf_folders
@@ -347,8 +342,8 @@ def _descriptions() -> list[dict]:
 
 
 def _write_config() -> None:
-    # supervisord runs in LAB_HOME/logs and all paths are relative to it: spaces, percent signs
-    # and semicolons of LAB_HOME never meet the syntax of its configuration.
+    # supervisord runs in LAB_HOME/logs and all paths are relative to it: spaces, percent signs and
+    # semicolons of LAB_HOME never appear in its configuration.
     lines = [
         "[supervisord]",
         "nodaemon=true",

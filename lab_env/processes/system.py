@@ -1,6 +1,6 @@
-"""What differs between operating systems: Linux, on which the lab is tested, and macOS.
+"""Differences between operating systems: Linux, on which the lab is tested, and macOS.
 
-psutil hides most differences. What it cannot hide, and what only Linux has, is here.
+psutil hides most of them. The remaining ones, and Linux-only features, are here.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from lab_env.processes.container import container_memory
 
 KERNEL = Path("/proc/version")
 
-# What opens an address in Windows' browser from WSL: wslu's program, else one of Windows itself.
+# Programs that open an address in Windows' browser from WSL: wslu's, else one of Windows itself.
 WINDOWS_BROWSERS = {
     "wslview": "wslview %s",
     "powershell.exe": "powershell.exe -NoProfile -Command \"Start-Process '%s'\"",
@@ -27,10 +27,10 @@ WINDOWS_BROWSERS = {
 
 
 def environment_of(process: psutil.Process) -> dict[str, str]:
-    """The environment that a process was started with; empty if it is not ours to read, or gone.
+    """Environment that a process was started with; empty if it may not be read, or is gone.
 
-    Both systems show a user the environment of their own programs. macOS hides that of programs it
-    protects, such as those in /usr/bin, so the lab marks only programs of its own.
+    Both systems show users the environment of their own programs. macOS hides that of programs it
+    protects, such as those in /usr/bin, so the lab marks only its own programs.
     """
     try:
         return process.environ()
@@ -39,11 +39,11 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
 
 
 def memory_of(process: psutil.Process) -> int:
-    """The bytes of memory that a process accounts for; 0 if it is gone.
+    """Bytes of memory attributed to a process; 0 if it is gone.
 
-    On Linux this is the proportional set size (PSS): a page that three processes share counts a
-    third. macOS has no such number, and tells the closest one (USS) of other processes only to
-    root. There it is the resident set size (RSS): a shared page counts whole in each process.
+    On Linux this is the proportional set size (PSS): a page shared by three processes counts a
+    third. macOS has no such number, and shows the closest one (USS) of other processes only to
+    root. There it is the resident set size (RSS): a shared page counts fully in each process.
     """
     for ask in (lambda: process.memory_full_info().pss, lambda: process.memory_info().rss):
         with contextlib.suppress(psutil.Error, OSError, AttributeError):
@@ -52,17 +52,17 @@ def memory_of(process: psutil.Process) -> int:
 
 
 def check_user() -> None:
-    """Refuse a user without a name, as a container may have: Spark's Hadoop does not start then.
+    """Refuse a user without a name, as a container may have: Spark's Hadoop would not start.
 
     Raises:
-        LabError: /etc/passwd, or what stands in for it, has no entry for this user.
+        LabError: /etc/passwd, or its replacement, has no entry for this user.
     """
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
         raise LabError(
             f"User id {os.getuid()} has no entry in /etc/passwd, so Spark cannot start.",
-            "add one, or choose a user who has one.",
+            "add one, or run as a user who has one.",
         ) from None
 
 
@@ -70,7 +70,7 @@ class Memory(NamedTuple):
     """Bytes of memory.
 
     Args:
-        total: that this machine has, or its container is allowed.
+        total: of this machine, or its container's limit.
         available: without swapping.
     """
 
@@ -79,19 +79,19 @@ class Memory(NamedTuple):
 
 
 def memory() -> Memory:
-    """The memory that programs here may use: the machine's, or less in a container with a limit."""
+    """Memory that programs here may use: the machine's, or less in a container with a limit."""
     machine = psutil.virtual_memory()
     total, free = container_memory() or (machine.total, machine.available)
     return Memory(min(machine.total, total), min(machine.available, free))
 
 
 def is_noexec(folder: Path) -> bool:
-    """Whether no program and no library can be run from a folder; only Linux tells."""
+    """True if a folder is mounted noexec; only Linux reports it."""
     return bool(os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0))
 
 
 def is_wsl() -> bool:
-    """Whether this Linux runs inside Windows (WSL); its kernel says so."""
+    """True if this Linux runs inside Windows (WSL), according to its kernel."""
     try:
         return "microsoft" in KERNEL.read_text().lower()
     except OSError:
@@ -99,7 +99,7 @@ def is_wsl() -> bool:
 
 
 def windows_browser() -> str:
-    """The command that opens an address in Windows' browser, as the variable BROWSER takes it.
+    """Command that opens an address in Windows' browser, in the form of the variable BROWSER.
 
     Empty outside WSL, and where Windows' programs are not on PATH.
     """
@@ -111,38 +111,38 @@ def windows_browser() -> str:
 
 
 def browser_environment() -> dict[str, str]:
-    """The variable by which Python opens a browser, where it would not find one by itself.
+    """Variable by which Python opens a browser, where it would not find one by itself.
 
-    A BROWSER that the user has set wins.
+    A BROWSER set by the user wins.
     """
     command = "" if os.environ.get("BROWSER") else windows_browser()
     return {"BROWSER": command} if command else {}
 
 
 def open_browser(address: str) -> None:
-    """Open an address in the user's browser; without one, nothing happens."""
+    """Open an address in the user's browser; do nothing without one."""
     import webbrowser
 
-    os.environ |= browser_environment()  # webbrowser reads it when it is first used
+    os.environ |= browser_environment()  # webbrowser reads it at its first use
     webbrowser.open(address)
 
 
 def has_display() -> bool:
-    """Whether a browser can be opened: on macOS always, on Linux with a display or Windows."""
+    """True if a browser can be opened: on macOS always, on Linux with a display or Windows."""
     return sys.platform == "darwin" or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or windows_browser()
     )
 
 
 def in_namespace(kind: str, prepare: str, subject: str = "sh") -> tuple[str, ...]:
-    """The words that run a command in a namespace of its own; Linux only, see `allows`.
+    """Command prefix that runs a command in its own namespace; Linux only, see `allows`.
 
-    All paths are whole, because a bare machine's PATH may lack the tools. A user who is not root is
-    root of a user namespace.
+    All paths are absolute, because a bare machine's PATH may lack the tools. A user who is not root
+    is root of a user namespace.
 
     Args:
         kind: an option of `unshare`, for example `--mount`.
-        prepare: the shell command that comes first there.
+        prepare: shell command that runs there first.
         subject: its `$0`.
     """
     unshare = (shutil.which("unshare") or "unshare", *(["--map-root-user"] if os.getuid() else []))
@@ -151,18 +151,18 @@ def in_namespace(kind: str, prepare: str, subject: str = "sh") -> tuple[str, ...
 
 
 def with_small_disk(folder: Path, megabytes: int) -> tuple[str, ...]:
-    """The words that run a command with a disk of this size mounted on a folder, for it alone."""
+    """Command prefix that mounts a disk of this size on a folder, for that command alone."""
     mount = f'{shutil.which("mount")} -t tmpfs -o size={megabytes}m none "$0"'
     return in_namespace("--mount", mount, str(folder))
 
 
 def as_seen_by(pid: int, path: Path) -> Path:
-    """The way from here to a path in another process's namespace; Linux only."""
+    """Path from here to a path in another process's namespace; Linux only."""
     return Path(f"/proc/{pid}/root{path}")
 
 
-# As an unprivileged user, for root's programs that refuse to run as root. Both ways keep access to
-# root's files. In a user namespace root is called 65534, and the files' owner is still root; where
+# Run root's programs that refuse root as an unprivileged user. Both ways keep access to root's
+# files. In a user namespace root appears as 65534, and the files' owner is still root; where
 # containers forbid that, the program becomes user 65534 and keeps the right to open any file.
 _NOBODY = "65534"
 _FILES = "-all,+dac_override"
@@ -182,15 +182,15 @@ _WITHOUT_ROOT = (
 
 
 def without_root(title: str) -> tuple[str, ...]:
-    """The words before a command that must not run as root; empty for any other user.
+    """Command prefix for a program that must not run as root; empty for any other user.
 
-    The process that results has the same pid as one without these words.
+    The program keeps the pid that it would have without the prefix.
 
     Args:
         title: the program's name in the error.
 
     Raises:
-        LabError: this user is root, and this machine has no way to give up root's rights.
+        LabError: this user is root, and this machine has no way to drop root's rights.
     """
     if os.getuid() != 0:
         return ()
@@ -205,7 +205,7 @@ def without_root(title: str) -> tuple[str, ...]:
 
 
 def allows(words: tuple[str, ...]) -> bool:
-    """Whether this machine runs a command behind such words."""
+    """True if this machine runs a command with such a prefix."""
     try:
         return subprocess.run([*words, "true"], capture_output=True).returncode == 0
     except OSError:

@@ -1,4 +1,4 @@
-"""A program that does tasks for the process that started it, one line of JSON each way."""
+"""A program that serves tasks to its parent process, one line of JSON each way."""
 
 import json
 import os
@@ -9,19 +9,19 @@ from typing import Any
 
 
 def serve(start: Callable[[], Any], failure: Callable[[Exception], dict]) -> Any:
-    """Do the tasks of the standard input until it ends; what is printed meanwhile goes to the log.
+    """Serve tasks until stdin closes; other output goes to the log.
 
-    The first reply, `{}`, says that the program is ready.
+    The first reply, `{}`, means that the program is ready.
 
     Args:
         start: makes the object whose methods are the tasks; each returns its reply.
-        failure: the reply for a task that raised.
+        failure: makes the reply for a task that raised.
 
     Returns:
-        What `start` has made.
+        The object that `start` made.
     """
     replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the JVM and others' code print goes to the log
+    os.dup2(2, 1)  # output of the JVM and of other code goes to the log
     worker = start()
     replies.write("{}\n")
     for line in sys.stdin:

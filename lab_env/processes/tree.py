@@ -1,4 +1,4 @@
-"""A program and all that it started: find these processes, wait for them, end or kill them."""
+"""A program and its descendants: find these processes, wait for them, end or kill them."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ def process_tree(pid: int) -> list[psutil.Process]:
     """A process, then all its descendants; empty if there is no such process.
 
     Args:
-        pid: 0 stands for a program that does not run, as in the supervisor's answers.
+        pid: 0 for a program that does not run, as the supervisor reports it.
     """
     try:
         root = psutil.Process(pid) if pid else None
@@ -21,7 +21,7 @@ def process_tree(pid: int) -> list[psutil.Process]:
 
 
 def jvm_below(pid: int) -> psutil.Process | None:
-    """The JVM among a process and its descendants, the first one of several; None without one."""
+    """First JVM among a process and its descendants; None without one."""
     for process in process_tree(pid):
         with contextlib.suppress(psutil.Error):
             if "java" in process.name():
@@ -30,7 +30,7 @@ def jvm_below(pid: int) -> psutil.Process | None:
 
 
 def resident_bytes(pid: int) -> int:
-    """The resident memory (RSS) of a process tree; pages that two of them share count twice."""
+    """Resident memory (RSS) of a process tree; pages that two of them share count twice."""
     total = 0
     for process in process_tree(pid):
         with contextlib.suppress(psutil.Error):
@@ -39,11 +39,10 @@ def resident_bytes(pid: int) -> int:
 
 
 def end_processes(processes: Iterable[psutil.Process], seconds: float = 10) -> None:
-    """Ask processes to end, kill those that do not, and return when all have ended.
+    """Terminate processes, kill those that do not end, and return when all have ended.
 
     Args:
-        processes: what to end.
-        seconds: how long they may take before they are killed.
+        seconds: time to end before they are killed.
     """
     processes = list(processes)
     for process in processes:
@@ -62,11 +61,10 @@ def kill_processes(processes: Iterable[psutil.Process]) -> None:
 
 
 def wait_until_ended(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Wait until processes have ended; a zombie has, even before its parent notices.
+    """Wait until processes have ended; a zombie counts as ended, even before its parent notices.
 
     Args:
-        processes: what to wait for.
-        seconds: the longest wait.
+        seconds: maximum wait.
 
     Returns:
         Those that are still alive.
@@ -80,7 +78,7 @@ def wait_until_ended(processes: Iterable[psutil.Process], seconds: float) -> lis
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process still runs; a zombie does not."""
+    """True if a process still runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

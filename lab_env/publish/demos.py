@@ -1,4 +1,4 @@
-"""`lab demo`: prepares a demo, so that it can be shown at once: data written, Spark warm.
+"""`lab demo`: prepare a demo, so that it can be shown immediately: data written, Spark warm.
 
 It starts JupyterLab and runs the cells under "Prepare" in the kernel of the notebook's page.
 """
@@ -23,7 +23,7 @@ QUESTION = "## The question"
 
 
 def notebook_of(name: str) -> str:
-    """The path of a demo's notebook in its folder.
+    """Path of a demo's notebook in its folder.
 
     Args:
         name: for example `time-travel`.
@@ -53,20 +53,16 @@ class RunningDemo:
 
 
 def show(name: str, report_progress: Progress) -> RunningDemo:
-    """Start JupyterLab with a fresh copy of a demo, and run the cells that prepare it.
-
-    Args:
-        name: of the demo.
-        report_progress: receives lines of progress.
+    """Start JupyterLab with a fresh copy of a demo, and run its preparation cells.
 
     Raises:
-        LabError: JupyterLab does not answer, or a cell that prepares the demo fails.
+        LabError: JupyterLab does not answer, or a preparation cell fails.
     """
     copy = copies.take(notebook_of(name))
     path = str(copy.relative_to(settings().work.parent))
-    report_progress("JupyterLab starts")
+    report_progress("starting JupyterLab")
     with started_jupyterlab(path) as server:
-        report_progress("Spark starts, and the table is written")
+        report_progress("starting Spark and writing the table")
         prepare(server, copy, path)
     return RunningDemo(server, server.page(path), f"solutions/{notebook_of(name)}")
 
@@ -77,7 +73,7 @@ def prepare(server: RunningJupyterLab, copy: Path, path: str) -> None:
     Args:
         server: a running JupyterLab.
         copy: the notebook.
-        path: its path in the folder that JupyterLab shows.
+        path: its path in JupyterLab's root folder.
 
     Raises:
         LabError: a cell fails.
@@ -95,10 +91,6 @@ def prepare(server: RunningJupyterLab, copy: Path, path: str) -> None:
 def slides(name: str, report_progress: Progress) -> Path:
     """Run a demo and build its slides, with the speaker's notes.
 
-    Args:
-        name: of the demo.
-        report_progress: receives lines of progress.
-
     Returns:
         The HTML file.
 
@@ -107,7 +99,7 @@ def slides(name: str, report_progress: Progress) -> Path:
     """
     from lab_env.publish.slides import make_slides
 
-    report_progress(f"{name}: the demo runs")
+    report_progress(f"{name}: running the demo")
     target = folder("slides") / f"{name}.html"
     make_slides(REPOSITORY / "solutions" / notebook_of(name), reveal(), target)
     return target

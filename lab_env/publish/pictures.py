@@ -39,12 +39,12 @@ class Picture:
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """Path of its file."""
         return FOLDER / f"{self.name}.svg"
 
     @property
     def svg(self) -> str:
-        """The content of its file."""
+        """Content of its file."""
         return render("publish/picture.svg.j2", **vars(self)) + "\n"
 
 
@@ -71,7 +71,7 @@ def _described(table: Snapshot, file: DataFile) -> str:
 
 
 def drift() -> list[str]:
-    """The pictures whose file is missing or not what would be drawn now, by their name."""
+    """Names of the pictures whose file is missing or differs from the current drawing."""
     return [
         picture.name
         for picture in pictures()
@@ -80,7 +80,7 @@ def drift() -> list[str]:
 
 
 def draw_all() -> list[Path]:
-    """Write all pictures; returns their files."""
+    """Write all pictures; return their files."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     written = []
     for picture in pictures():

@@ -27,10 +27,10 @@ MOMENTS = {"before": 'look("insert")', "after": 'look("update")'}
 
 
 class RecordedTable:
-    """A table's files as recorded: `lab_env.hudi.files.TableFiles` from a JSON object.
+    """Recorded files of a table: `lab_env.hudi.files.TableFiles` from a JSON object.
 
     Args:
-        record: as `record_table` returns it.
+        record: result of `record_table`.
     """
 
     def __init__(self, record: dict[str, Any]):
@@ -42,12 +42,12 @@ class RecordedTable:
         return self._record["sizes"]
 
     def read(self, key: str) -> bytes:
-        """The content of one of the files that the reader has read."""
+        """Content of a file that the reader has read."""
         return base64.b64decode(self._record["contents"][key])
 
 
 def record_table(files: TableFiles) -> dict[str, Any]:
-    """A table's listing, and the content of the files that `read_table` reads, for JSON."""
+    """Record a table's listing, and the content of the files that `read_table` reads, for JSON."""
     contents: dict[str, str] = {}
 
     class Watched:
@@ -68,10 +68,7 @@ def record_table(files: TableFiles) -> dict[str, Any]:
 def record(target: Path = RECORDING) -> Path:
     """Run lesson 05 up to its update, in the lab, and keep what the drawing needs.
 
-    The lesson's tables are made anew.
-
-    Args:
-        target: the file to write.
+    The lesson's tables are recreated.
 
     Returns:
         The file.
@@ -98,11 +95,11 @@ def recorded_run() -> dict[str, Any]:
 
 
 def recorded_table(moment: str, since: Snapshot | None = None) -> Snapshot:
-    """The table as it was `before` or `after` the update.
+    """The table `before` or `after` the update.
 
     Args:
         moment: one of `MOMENTS`.
-        since: an earlier snapshot; what is new since then is marked.
+        since: an earlier snapshot, to mark new files.
     """
     return read_table(RecordedTable(recorded_run()["tables"][moment]), since)
 
@@ -112,7 +109,7 @@ def _table_of(lab: Lab) -> dict[str, Any]:
 
 
 def _code_until(line: str) -> list[str]:
-    """The code cells of the worked lesson up to the one with that line."""
+    """Code cells of the worked lesson up to the one with that line."""
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     last = next(place for place, source in enumerate(code) if line in source)

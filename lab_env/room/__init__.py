@@ -1,5 +1,5 @@
-"""`lab room`: where the seats of a course are stuck, on one page, for those who joined it.
+"""`lab room`: one page that shows where the seats of a course are stuck.
 
-A seat reports numbers, ids and words of fixed lists: no answer, code or text of the learner except
-the name that they gave.
+A seat joins voluntarily. It reports numbers, ids and words from fixed lists: no answer, code or
+text of the learner except the name that they gave.
 """

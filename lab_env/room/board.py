@@ -1,4 +1,4 @@
-"""What the room knows of its seats: in memory only, and gone when the room closes."""
+"""The room's data about its seats: in memory only, and gone when the room closes."""
 
 import math
 import time
@@ -11,24 +11,24 @@ from lab_env.room.messages import message_text
 from lab_env.room.report import SILENT_AFTER_S, Report
 
 MAX_SEATS = 200
-SLACK_S = 1.0  # two reports of one activity differ by the time that they travelled
+SLACK_S = 1.0  # two reports of one activity differ by their travel time
 VERDICT_WORDS = {"ok": "ok", "warn": "warns of", "fail": "FAIL:"}
 
 
 class RoomFull(Exception):
-    """There are as many seats as the room takes."""
+    """The room accepts no more seats."""
 
 
 @dataclass
 class SeatState:
-    """What a seat has reported; times are seconds of the board's clock.
+    """Last reports of a seat; times are seconds of the board's clock.
 
     Args:
-        number: in the order in which seats came.
-        report: its newest report of an activity.
-        heard: when the newest report came.
-        active: when its newest activity was.
-        failing: when each exercise (or lesson that did not start) was first seen not passed.
+        number: in the order of joining.
+        report: newest report of an activity.
+        heard: time of the newest report.
+        active: time of its newest activity.
+        failing: when each exercise (or lesson that did not start) was first not passed.
     """
 
     number: int
@@ -39,25 +39,25 @@ class SeatState:
 
     @property
     def stuck_since(self) -> float | None:
-        """When the exercise of the last check was first seen not passed; None if it is passed."""
+        """When the last checked exercise was first not passed; None if it is passed."""
         return self.failing.get(_place(self.report))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One seat as the page shows it; all of it is text to be escaped.
+    """One seat as shown on the page; every field is text to be escaped.
 
     Args:
-        label: the name that was given, or "seat 3".
+        label: the given name, or "seat 3".
         where: lesson or exercise, with its title.
         attempts: at that exercise; empty without one.
         outcome: of the last check.
-        stuck: how long the exercise has not been passed; empty if it is.
+        stuck: time since the exercise was first not passed; empty if it is passed.
         message: the check's message with its holes, or the exception's name.
-        doctor: the verdict of `lab doctor`.
+        doctor: verdict of `lab doctor`.
         healthy: whether that verdict is not `fail`.
-        heard: when the seat was heard of last.
-        silent: whether it should have been heard of since.
+        heard: time since the last report.
+        silent: whether a report is overdue.
     """
 
     label: str
@@ -73,7 +73,7 @@ class Row:
 
 
 class Board:
-    """The seats of a room.
+    """Seats of a room.
 
     Args:
         clock: seconds that never go back.
@@ -91,13 +91,13 @@ class Board:
         }
 
     def receive(self, report: Report) -> int:
-        """Take a report.
+        """Store a report.
 
         Returns:
             The seat's number.
 
         Raises:
-            RoomFull: the seat is new, and there is no room for it.
+            RoomFull: the seat is new, and the room is full.
         """
         now = self._clock()
         with self._lock:
@@ -107,8 +107,8 @@ class Board:
             seat = self._seats.get(report.seat) or self._new_seat(report, now)
             seat.heard = now
             active = now - report.idle_seconds
-            # A seat may have two notebooks open; the one that was used last counts. What comes
-            # from the shell (`lab room join`, `lab doctor`) is about no lesson.
+            # A seat may have two notebooks open: the last one used counts. Reports from the shell
+            # (`lab room join`, `lab doctor`) name no lesson.
             if report.lesson and active >= seat.active - SLACK_S:
                 _take_activity(seat, report, active)
             else:
@@ -129,15 +129,15 @@ class Board:
         return self._seats[report.seat]
 
     def rows(self) -> list[Row]:
-        """All seats: first who is stuck, longest first, then the others, longest idle first."""
+        """All seats: stuck ones first, longest first, then the others, longest idle first."""
         now = self._clock()
         with self._lock:
             seats = [replace(s, failing=dict(s.failing)) for s in self._seats.values()]
-        # Outside the lock: the first message of a lesson takes long, and seats wait one second.
+        # Outside the lock: a lesson's first message takes long, and seats wait only one second.
         return [self._row(seat, now) for seat in sorted(seats, key=_order)]
 
     def stuck_at(self) -> list[tuple[str, int]]:
-        """The exercises at which seats are stuck, with how many; most seats first."""
+        """Exercises where seats are stuck, with their number of seats; most seats first."""
         counts: dict[str, int] = {}
         with self._lock:
             for seat in self._seats.values():
@@ -155,7 +155,7 @@ class Board:
             outcome=report.outcome,
             stuck="" if since is None else duration(now - since),
             message=report.error or message_text(report.lesson, report.message),
-            doctor=_verdict(report) or "not asked",
+            doctor=_verdict(report) or "not run",
             healthy=report.doctor != "fail",
             heard=f"{duration(now - seat.heard)} ago",
             silent=now - seat.heard > SILENT_AFTER_S,
@@ -168,7 +168,7 @@ class Board:
 
 
 def duration(seconds: float) -> str:
-    """A time span for people: `40 s`, `12 min`, `1 h 05 min`."""
+    """Format a time span for people: `40 s`, `12 min`, `1 h 05 min`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(int(seconds) // 60, 60)

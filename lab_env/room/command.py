@@ -1,4 +1,4 @@
-"""What `lab room` does: open a room, join one, leave it, and tell it the doctor's verdict."""
+"""`lab room`: open a room, join one, leave it, and report the doctor's verdict."""
 
 import ipaddress
 import secrets
@@ -20,8 +20,9 @@ from lab_env.settings import settings
 
 ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no letter that looks like a digit
 EXPOSED = (
-    "Other machines can reach the room. It asks seats for its code and the page for its key, but"
-    " does not encrypt: whoever can read this network's traffic can read both, and the reports."
+    "Other machines can reach the room. Seats need its code and the page needs its key, but "
+    "nothing is encrypted: anyone who can read this network's traffic can read both, and the "
+    "reports."
 )
 
 
@@ -30,8 +31,7 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
 
     Args:
         bind: IPv4 address to listen on; empty for LAB_BIND.
-        new_code: take a new code and key; the seats then have to join anew.
-        say: receives the lines for the instructor.
+        new_code: make a new code and key; seats then have to join again.
         warn: receives the warning if other machines can reach the room.
 
     Raises:
@@ -54,9 +54,9 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
     if not ipaddress.IPv4Address(host).is_loopback:
         warn(EXPOSED)
     for address, typed in zip(shown, joins, strict=True):
-        say(f"The page, for you alone: {address}/?key={key}")
+        say(f"The page, only for you: {address}/?key={key}")
         say(f"A seat joins with: {typed}")
-    say("Ctrl-C closes the room. The page and what it knows are then gone; the code stays.")
+    say("Ctrl-C closes the room. Its page and data are then gone; the code stays.")
     with server:
         try:
             server.serve_forever()
@@ -65,23 +65,22 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
 
 
 def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tuple[int, Report]:
-    """Join a room; from then on this lab's checks are reported to it.
+    """Join a room: this lab's checks are reported to it from now on.
 
     Args:
         address: of the room, for example `http://192.168.1.7:8790`.
-        code: of the room.
-        name: what the page shows; empty for a number.
-        findings: what `lab doctor` found.
+        name: shown on the page; empty for a number.
+        findings: of `lab doctor`.
 
     Returns:
-        The seat's number, and what was sent.
+        The seat's number, and the report.
 
     Raises:
-        LabError: an argument is not allowed, or the room does not take the seat.
+        LabError: an argument is not allowed, or the room refuses the seat.
     """
     address, code = _address(address), code.strip().lower()
     if not is_code(code):
-        raise LabError(f"{code!r} is no room's code.", "type it as the page shows it: abcd-2345")
+        raise LabError(f"{code!r} is not a room's code.", "type it as the page shows it: abcd-2345")
     if not is_name(name):
         raise LabError(
             f"A name has at most {MAX_NAME} printable characters.", "choose a shorter one."
@@ -101,27 +100,27 @@ def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tup
     number = _send_or_say(joined, report)
     _keep(joined)
     if known and known.address != address:
-        with suppress(OSError, HTTPException, Refused):  # the room before it may be gone
+        with suppress(OSError, HTTPException, Refused):  # the room joined before may be gone
             send(known, about(known, leaving=True))
     return number, report
 
 
 def leave() -> bool:
-    """Leave the room; False if there is none."""
+    """Leave the room; return False if none was joined."""
     joined = membership()
     (home() / FILE).unlink(missing_ok=True)
     if joined:
-        with suppress(OSError, HTTPException, Refused):  # a room that is gone shows nobody
+        with suppress(OSError, HTTPException, Refused):  # a closed room shows nobody
             send(joined, about(joined, leaving=True))
     return joined is not None
 
 
 def tell_verdict(findings: Sequence[Finding]) -> None:
-    """Tell the room, if this lab joined one, what `lab doctor` has found now."""
+    """Send the doctor's findings to the room, if this lab joined one."""
     if joined := membership():
         verdict, subjects = verdict_of(findings)
         joined = joined.model_copy(update={"doctor": verdict, "doctor_about": subjects})
-        # The lesson's next report has it, too.
+        # The lesson's next report repeats it.
         with suppress(OSError, HTTPException, Refused, ValidationError):
             report = about(joined)
             _keep(joined)
@@ -129,7 +128,7 @@ def tell_verdict(findings: Sequence[Finding]) -> None:
 
 
 def verdict_of(findings: Sequence[Finding]) -> tuple[str, tuple[str, ...]]:
-    """The worst verdict, and what it is about: no fact, because facts have paths and addresses."""
+    """Worst verdict and its subject, without facts: these contain paths and addresses."""
     for worst in ("fail", "warn"):
         if subjects := {finding.subject for finding in findings if finding.verdict == worst}:
             return worst, tuple(sorted(subjects))
@@ -144,18 +143,20 @@ def _send_or_say(joined: Membership, report: Report) -> int:
     try:
         return send(joined, report)
     except Refused as refused:
-        why = {403: "says that this is not its code", 503: "is full"}
+        why = {403: "does not accept this code", 503: "is full"}
         said = why.get(refused.status, f"refuses the report (HTTP {refused.status})")
-        raise LabError(f"The room {said}.", "ask the instructor for address and code.") from None
+        raise LabError(
+            f"The room {said}.", "ask the instructor for the address and code."
+        ) from None
     except (OSError, HTTPException) as error:
         raise LabError(
             f"No room answers at {joined.address}: {error}.",
-            "is the address right, and does `lab room` run there with --bind?",
+            "check the address; the instructor runs `lab room` with --bind.",
         ) from None
 
 
 def kept_secrets(new: bool) -> tuple[str, str]:
-    """The room's code and key: the same at each start, so that seats need not join again."""
+    """Code and key of the room, kept across starts so that seats need not join again."""
     known = read_state().get("room", {})
     if new or not {"code", "key"} <= known.keys():
         letters = "".join(secrets.choice(ALPHABET) for _ in range(8))
@@ -169,13 +170,13 @@ def _ipv4(address: str) -> str:
         return str(ipaddress.IPv4Address(address))
     except ValueError:
         raise LabError(
-            f"{address!r} is no IPv4 address.",
+            f"{address!r} is not an IPv4 address.",
             "use --bind 0.0.0.0 for all networks of this machine.",
         ) from None
 
 
 def _addresses(host: str) -> list[str]:
-    """The addresses at which seats find a server: for 0.0.0.0 those of this machine's networks."""
+    """Addresses where seats reach the server; 0.0.0.0 means those of this machine's networks."""
     if host != "0.0.0.0":
         return [host]
     found = (
@@ -198,10 +199,10 @@ def _address_of_route() -> str:
 
 
 def _address(text: str) -> str:
-    """A room's address in its one form.
+    """Normalise a room's address.
 
     Raises:
-        LabError: it is no address of a room.
+        LabError: it is not one.
     """
     try:
         parts = urlsplit(text.strip().rstrip("/"))
@@ -210,7 +211,7 @@ def _address(text: str) -> str:
         usable = False
     if not usable or parts.path or parts.query or parts.fragment or parts.username:
         raise LabError(
-            f"{text!r} is no room's address.",
+            f"{text!r} is not a room's address.",
             "type it as the page shows it: http://192.168.1.7:8790",
         )
     return f"http://{parts.netloc}"

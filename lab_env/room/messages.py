@@ -1,8 +1,8 @@
-"""Which of its messages a check has shown, as an id that carries nothing of the learner's.
+"""Identify a check's message by an id that contains nothing of the learner's.
 
-A message is often filled in with what the learner answered: "You say 3; the listing has 4." In the
-source of the checks it is a template with holes. A seat sends the id of the template, and the room
-finds the template again in its own copy of the course: "You say …; the listing has …."
+A message often includes the learner's answer: "You say 3; the listing has 4." In the checks' source
+it is a template with holes. A seat sends the template's id, and the room finds the template in its
+own copy of the course: "You say …; the listing has …."
 """
 
 import ast
@@ -17,9 +17,9 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 HOLE = "…"
-LEAST = 12  # characters of its own that make a template's match more than chance
+LEAST = 12  # fixed characters that a template needs so that a match is no coincidence
 
-# Beside those of Python, the exceptions that a learner's code raises.
+# Exceptions of learners' code, in addition to Python's own.
 KNOWN_ERRORS = {name for name in vars(builtins) if name.endswith(("Error", "Exception"))} | {
     "AnalysisException",
     "ArrowInvalid",
@@ -34,16 +34,16 @@ KNOWN_ERRORS = {name for name in vars(builtins) if name.endswith(("Error", "Exce
     "StreamingQueryException",
 }
 
-# The parts of a template between its holes; the first and the last one may be empty.
+# Fixed parts of a template between its holes; the first and the last one may be empty.
 Parts = tuple[str, ...]
 
 
 def message_id(lesson: str, text: str) -> str:
-    """The id of the message that fits a text best; empty if it is none of the lesson's messages.
+    """Id of the lesson's message that fits a text best; empty if none does.
 
     Args:
         lesson: two digits.
-        text: what the learner was shown.
+        text: as the learner saw it.
     """
     fitting = [parts for parts in _messages(lesson).values() if _fits(parts, text)]
     best = max(fitting, key=_own_characters, default=None)
@@ -51,20 +51,20 @@ def message_id(lesson: str, text: str) -> str:
 
 
 def message_text(lesson: str, known_id: str) -> str:
-    """The message with that id, with `…` for each hole; empty if this copy has no such message."""
+    """Message with this id, with `…` for each hole; empty if this copy has no such message."""
     parts = _messages(lesson).get(known_id) if known_id else None
     return HOLE.join(parts) if parts else ""
 
 
 def error_name(text: str) -> str:
-    """The name of the exception that the card of a mistake begins with, if it is well known."""
+    """Name of the exception at the start of an error card, if it is well known."""
     found = re.match(r"(\w+)\b", text)
     return found[1] if found and found[1] in KNOWN_ERRORS else ""
 
 
 @cache
 def _messages(lesson: str) -> dict[str, Parts]:
-    """All templates that a check of a lesson can show, by id."""
+    """Templates of all messages that a lesson's checks can show, by id."""
     own = f"lessons/l{lesson}"
     if not (re.fullmatch("[0-9]{2}", lesson) and (PACKAGE / own).is_dir()):
         return {}
@@ -74,7 +74,7 @@ def _messages(lesson: str) -> dict[str, Parts]:
 
 @cache
 def _templates_of(folder: str) -> frozenset[Parts]:
-    """The templates in a folder's modules that are long enough to be told apart."""
+    """Templates in a folder's modules that are long enough to be told apart."""
     return frozenset(
         parts
         for path in sorted((PACKAGE / folder).glob("*.py"))
@@ -93,7 +93,7 @@ def _templates_in(tree: ast.AST) -> Iterator[Parts]:
 
 
 def _parts(node: ast.AST) -> Parts | None:
-    """The template that an expression makes; None if it makes no text."""
+    """Template that an expression makes; None if it makes no text."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return (node.value,)
     if isinstance(node, ast.JoinedStr):
@@ -114,19 +114,19 @@ def _parts(node: ast.AST) -> Parts | None:
 
 
 def _closed(literals: Iterator[str]) -> Parts:
-    """The parts of a `str.format` template, which may end with a hole."""
+    """Parts of a `str.format` template, which may end with a hole."""
     return (*literals, "")
 
 
 def _fits(parts: Parts, text: str) -> bool:
-    """Whether a text is the template with something in its holes."""
+    """True if a text is the template with its holes filled."""
     if len(parts) == 1:
         return text == parts[0]
     first, *inner, last = parts
     if not text.startswith(first) or not text.endswith(last):
         return False
     at, end = len(first), len(text) - len(last)
-    for part in inner:  # the first place that fits leaves most room for the others
+    for part in inner:  # the first match leaves most room for the others
         at = text.find(part, at, end)
         if at < 0:
             return False

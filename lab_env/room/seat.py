@@ -1,7 +1,7 @@
-"""A seat's side of the room: it reports what a lesson's checks found, and that it is alive.
+"""A seat's side of the room: reports what a lesson's checks found, and that it is alive.
 
-All of it happens in one thread beside the lesson. A room that does not answer costs the lesson
-nothing: the thread waits one second for it and says so once.
+Everything happens in one background thread. A room that does not answer costs the lesson nothing:
+the thread waits one second for it and prints one line.
 """
 
 import json
@@ -25,21 +25,20 @@ from lab_env.room.report import BEAT_S, Report
 from lab_env.settings import settings
 
 TIMEOUT_S = 1.0
-FILE = "room.json"  # in LAB_HOME; whoever has it takes part, and removing it ends that
+FILE = "room.json"  # in LAB_HOME; removing the file ends the membership
 DOCTOR = (sys.executable, "-I", "-m", "lab_env.cli", "doctor")
 DOCTOR_EVERY_S = 60.0
 
 
 class Membership(BaseModel):
-    """What a seat knows of the room that it joined; the content of `room.json`.
+    """A seat's membership of a room; the content of `room.json`.
 
     Args:
         address: of the room, for example `http://192.168.1.7:8790`.
-        code: of the room.
-        seat: its random id.
-        name: what the learner gave; empty otherwise.
-        doctor: the worst verdict of `lab doctor`.
-        doctor_about: what that verdict is about.
+        seat: random id.
+        name: given by the learner; empty otherwise.
+        doctor: worst verdict of `lab doctor`.
+        doctor_about: subject of that verdict.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -53,7 +52,7 @@ class Membership(BaseModel):
 
 
 class Refused(Exception):
-    """The room answered, but did not take the report.
+    """The room answered, but refused the report.
 
     Args:
         status: of HTTP.
@@ -65,7 +64,7 @@ class Refused(Exception):
 
 
 def membership() -> Membership | None:
-    """The room that this lab joined; None without one, or if its file is damaged."""
+    """Room that this lab joined; None without one, or if its file is damaged."""
     try:
         return Membership.model_validate_json((settings().home / FILE).read_bytes())
     except (OSError, LabError, ValidationError):
@@ -73,10 +72,9 @@ def membership() -> Membership | None:
 
 
 def about(joined: Membership, **activity: Any) -> Report:
-    """A seat's report.
+    """Build a seat's report.
 
     Args:
-        joined: who reports.
         activity: the fields of `Report` about the lesson.
 
     Raises:
@@ -94,11 +92,11 @@ def send(joined: Membership, report: Report) -> int:
 
     Raises:
         OSError: the room cannot be reached within a second.
-        HTTPException: what answers is no room.
+        HTTPException: the server is not a room.
         Refused: the code is wrong, or the room is full.
     """
     place = urlsplit(joined.address)
-    # Straight to the room: neither a proxy of the environment nor a redirection gets the report.
+    # Direct to the room: no proxy or redirect may get the report.
     connection = HTTPConnection(place.hostname or "", place.port, timeout=TIMEOUT_S)
     try:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {joined.code}"}
@@ -112,20 +110,20 @@ def send(joined: Membership, report: Report) -> int:
     try:
         return int(json.loads(content)["number"])
     except (ValueError, TypeError, KeyError):
-        raise HTTPException("what answers is no room") from None
+        raise HTTPException("the server there is not a room") from None
 
 
 @dataclass(frozen=True)
 class Activity:
-    """What the lesson of this process did last; `text` never leaves the process.
+    """Last activity in this process's lesson; `text` never leaves the process.
 
     Args:
-        at: when, by the clock that never goes back.
+        at: monotonic time.
         lesson: two digits.
         exercise: its id; empty before the first check.
         outcome: of the last check.
         attempts: at this exercise.
-        text: what the learner was shown.
+        text: shown to the learner.
     """
 
     at: float
@@ -140,7 +138,7 @@ class Activity:
         return message_id(self.lesson, self.text) if self.outcome == "not yet" else ""
 
     def fields(self) -> dict[str, Any]:
-        """The activity as fields of `Report`."""
+        """Fields of `Report` for this activity."""
         failed = self.outcome == "error in your code"
         return {
             "lesson": self.lesson,
@@ -154,10 +152,10 @@ class Activity:
 
 
 class Seat:
-    """Reports what this process does to the room, if there is one.
+    """Reports this process's activity to the room, if there is one.
 
     Args:
-        joined: finds the room; asked anew for each report.
+        joined: finds the room; called for each report.
     """
 
     def __init__(self, joined: Callable[[], Membership | None] = membership):
@@ -173,10 +171,10 @@ class Seat:
 
     @contextmanager
     def entering(self, lesson: str) -> Generator[None]:
-        """Report that the lesson whose start is the body of the `with` begins, or cannot begin.
+        """Report that the lesson starting in the body of the `with` begins, or cannot begin.
 
         Args:
-            lesson: two digits; what is no lesson, such as a demo, is not reported.
+            lesson: two digits; anything else, such as a demo, is not reported.
         """
         try:
             yield
@@ -185,27 +183,26 @@ class Seat:
             raise
         joined = self._joined()
         if joined and lesson.isdigit():
-            print(f"This seat reports to the room {joined.address}; to end that: lab room leave")
+            print(f"This seat reports to the room {joined.address}; to stop: lab room leave")
             self._report(Activity(time.monotonic(), lesson))
 
     def checked(self, exercise: str, outcome: str, attempts: int, text: str = "") -> None:
-        """Report what a check found; returns at once.
+        """Report a check's result; does not wait.
 
         Args:
-            exercise: its id.
             outcome: as in `Report`; an empty stub (`not attempted`) is not reported.
             attempts: at this exercise.
-            text: what the learner was shown; only the id of the check's message is sent.
+            text: shown to the learner; only the id of the check's message is sent.
         """
         if outcome != "not attempted" and self._joined():
             now = time.monotonic()
             self._report(Activity(now, exercise[:2], exercise, outcome, attempts, text))
 
     def trouble(self, place: str) -> None:
-        """Report that the lab itself failed, and have the doctor look at it.
+        """Report that the lab itself failed, and start the doctor.
 
         Args:
-            place: the exercise that was checked, or the lesson that should begin.
+            place: the exercise checked, or the lesson about to start.
         """
         lesson, dot, _ = place.partition(".")
         if lesson.isdigit() and self._joined():
@@ -222,7 +219,7 @@ class Seat:
         self._wake.set()
         if self._lost and not self._told:
             self._told = True
-            print("The room does not answer. The lesson goes on without it.")
+            print("The room does not answer. The lesson continues without it.")
 
     def _keep_reporting(self) -> None:
         while True:
@@ -235,11 +232,11 @@ class Seat:
                 send(joined, about(joined, **self._activity.fields()))
                 self._lost = False
                 self._call_doctor()
-            except Exception:  # whatever it is, the lesson has nothing to do with it
+            except Exception:  # no failure here may reach the lesson
                 self._lost = True
 
     def _call_doctor(self) -> None:
-        """Start `lab doctor` if it is needed; it reports its verdict itself. Once a minute."""
+        """Start `lab doctor` if needed, at most once a minute; it reports its verdict itself."""
         if self._doctor:
             self._doctor.poll()  # so that it does not stay as a zombie
         if self._needs_doctor and time.monotonic() - self._examined_at >= DOCTOR_EVERY_S:

@@ -1,6 +1,6 @@
-"""The room's HTTP server: seats post their reports, the instructor's browser asks for the page.
+"""The room's HTTP server: seats post reports, the instructor's browser requests the page.
 
-Seats need the room's code, the page needs a key of its own, so that who reports cannot look.
+Seats need the room's code and the page needs a separate key, so seats cannot see the page.
 """
 
 import json
@@ -19,12 +19,12 @@ from lab_env.room.board import Board, RoomFull
 from lab_env.room.report import MAX_BODY_BYTES, parse_report
 
 REFRESH_S = 5
-TIMEOUT_S = 5  # for a client that sends nothing more
-LONGEST_S = 10  # a connection; bytes that trickle in do not hold it
-MAX_CONNECTIONS = 64  # a class's heartbeats need one or two at a time
+TIMEOUT_S = 5  # for a client that stops sending
+LONGEST_S = 10  # per connection; a trickle of bytes does not extend it
+MAX_CONNECTIONS = 64  # a class's heartbeats need one or two simultaneously
 HEADERS = {
     "Cache-Control": "no-store",
-    # The page is text and its own style: nothing that a seat sends could run or fetch anything.
+    # The page is text and its own style: data from a seat cannot run or fetch anything.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -36,10 +36,10 @@ class RoomServer(ThreadingHTTPServer):
 
     Args:
         address: host and port to listen on.
-        board: where the reports go.
-        code: what seats know.
-        key: what the page's reader knows.
-        join: the command that the page shows to those who want to join.
+        board: stores the reports.
+        code: of the seats.
+        key: of the page.
+        join: command for seats, shown on the page.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -54,14 +54,14 @@ class RoomServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def process_request(self, request, client_address) -> None:
-        """Serve a connection in a thread of its own; one too many is closed."""
+        """Serve a connection in its own thread; close it if there are too many."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def server_bind(self) -> None:
-        """Bind without asking a name server, for which a room without internet would wait."""
+        """Bind without a DNS lookup, which would hang without internet."""
         TCPServer.server_bind(self)
         host, port = self.server_address[:2]
         self.server_name, self.server_port = str(host), int(port)
@@ -78,15 +78,14 @@ class RoomServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request, client_address) -> None:
-        """A client that went away is no event."""
+        """Ignore clients that went away."""
 
 
 def page(board: Board, join: str) -> str:
-    """The instructor's page as HTML.
+    """Render the instructor's page as HTML.
 
     Args:
-        board: what is known of the seats.
-        join: the command that the page shows to those who want to join.
+        join: command for seats, shown on the page.
     """
     rows = board.rows()
     return render(
@@ -106,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def room(self) -> RoomServer:
-        """The server, whose class the library does not know."""
+        """The server, with its own type."""
         return cast(RoomServer, self.server)
 
     def do_GET(self) -> None:
@@ -123,19 +122,19 @@ class _Handler(BaseHTTPRequestHandler):
         if body is None:
             return
         if self.path != "/seats":
-            self._answer(404, "Reports go to /seats.")
+            self._answer(404, "Send reports to /seats.")
         elif not _equal(self.headers.get("Authorization", ""), f"Bearer {self.room.code}"):
-            self._answer(403, "That is not the code of this room.")
+            self._answer(403, "This is not the code of this room.")
         else:
             self._take(body)
 
     def _body(self) -> bytes | None:
-        """The request's body; None, and answered, if it is no body for a report."""
+        """Read the request's body; None, after an error response, if it cannot be a report."""
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
-            self._answer(411, "A report says how long it is.")
+            self._answer(411, "A report needs a Content-Length.")
         elif len(length) > 9 or int(length) > MAX_BODY_BYTES:
-            self._answer(413, "That is too long for a report.")
+            self._answer(413, "The report is too long.")
         else:
             return self.rfile.read(int(length))
         return None
@@ -143,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _take(self, body: bytes) -> None:
         report = parse_report(body)
         if report is None:
-            self._answer(400, "That is no report.")
+            self._answer(400, "This is not a report.")
             return
         try:
             number = self.room.board.receive(report)
@@ -163,11 +162,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def version_string(self) -> str:
-        """What the header `Server` says."""
+        """Value of the `Server` header."""
         return "lab room"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Who asked when is nobody's business."""
+        """Log no requests: they stay private."""
 
 
 def _equal(given: str, known: str) -> bool:
@@ -175,5 +174,5 @@ def _equal(given: str, known: str) -> bool:
 
 
 def _cut(connection: socket.socket) -> None:
-    with suppress(OSError):  # it has ended already
+    with suppress(OSError):  # it has already ended
         connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""What the lab knows about a server: how it is fetched, started, checked, cleared and examined.
+"""Base class of the lab's servers: how one is fetched, started, checked, cleared and examined.
 
 A service is ready when a client's call works, not when a process exists or a log line appears.
 """
@@ -19,7 +19,7 @@ from lab_env.processes.ports import choose_ports
 from lab_env.processes.state import folder, read_state
 from lab_env.processes.supervisor import Program
 
-# The log4j2.properties of a server. Only warnings: its last twenty lines must explain a failure.
+# log4j2.properties for a server. Only warnings: the last twenty lines must explain a failure.
 LOG4J2 = """\
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -31,7 +31,7 @@ appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %-5p %c{1}: %m%n%e
 
 
 class NotReady(Exception):
-    """The service does not answer as it should yet; the text says how."""
+    """The service does not answer properly yet; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Finding:
     """One result of `lab doctor`.
 
     Args:
-        subject: what was examined, for example `java`.
+        subject: examined item, for example `java`.
         verdict: ok, warn (it works, but deserves a look) or fail.
         fact: what was found.
-        fix: what to do about it; empty if nothing needs to be done.
+        fix: what to do about it; empty if nothing is needed.
     """
 
     subject: str
@@ -52,15 +52,15 @@ class Finding:
 
 
 class Service(ABC):
-    """One server of the lab, which keeps all its files in the folder of LAB_HOME with its name.
+    """One server of the lab; it keeps all its files in LAB_HOME, in the folder with its name.
 
     Attributes:
-        name: what `lab` commands call it.
+        name: its name in `lab` commands.
         title: its name in messages.
-        variables: the settings that name an external server instead.
+        variables: settings that name an external server instead.
         needs: names of the services that are started with it.
         contents: what users lose when its folder is removed, for example `topics`.
-        has_login: whether clients need a key or a password, and cannot do without.
+        has_login: whether clients must present a key or a password.
         own_for_lessons: whether lessons change its configuration, which an external one refuses.
         fetched_on_demand: whether its first start fetches it, rather than set-up.
         start_seconds: how long it may take to become ready.
@@ -80,11 +80,11 @@ class Service(ABC):
 
     @abstractmethod
     def preferred_ports(self) -> dict[str, int]:
-        """Its ports by name, as the settings have them; clients use the first."""
+        """Default ports by name, from the settings; clients use the first."""
 
     @abstractmethod
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch into the cache everything that the server runs on."""
+        """Fetch everything that the server runs on into the cache."""
 
     @abstractmethod
     def program(self, ports: dict[str, int]) -> Program:
@@ -100,10 +100,10 @@ class Service(ABC):
 
     @abstractmethod
     def address(self) -> str:
-        """What a client needs to reach it."""
+        """Address for clients."""
 
     def external_address(self) -> str:
-        """The address of the external server that the settings name; empty if they name none."""
+        """Address of the external server in the settings; empty if they name none."""
         return ""
 
     def probe(self) -> None:
@@ -115,49 +115,49 @@ class Service(ABC):
         self.check()
 
     def endpoints(self) -> dict[str, str]:
-        """The fields of `Endpoints` that describe this server."""
+        """Fields of `Endpoints` that describe this server."""
         return {}
 
     def links(self) -> dict[str, str]:
-        """The server's web pages: name and URL."""
+        """Web pages of the server: name and URL."""
         return {}
 
     def clear(self, namespace: str) -> dict[str, int]:
-        """Remove what a lesson keeps on this server; called only while the server runs.
+        """Remove a lesson's data from this running server.
 
         Args:
             namespace: of the lesson, for example `lesson-05`.
 
         Returns:
-            What was removed, in the plural, and how many, for example `{"topics": 2}`.
+            Plural nouns and counts, for example `{"topics": 2}`.
         """
         return {}
 
     def missing_resources(self) -> str:
-        """Why this machine cannot fetch or run it; empty if it can."""
+        """Reason why this machine cannot fetch or run it; empty if it can."""
         return ""
 
     def warning(self) -> str:
-        """What `lab up` should warn of while it runs; empty if nothing."""
+        """Warning for `lab up` while it runs; empty if there is none."""
         return ""
 
     def diagnose(self) -> Iterable[Finding]:
-        """What `lab doctor` should say about the program itself.
+        """Findings for `lab doctor` about the program itself.
 
-        The doctor examines the ports of every service, and whether it answers.
+        The doctor examines every service's ports and whether it answers.
         """
         return ()
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The names of its programs; the first is the server that clients reach."""
+        """Names of its programs; the first is the server that clients reach."""
         return (self.name,)
 
     # What all servers share -----------------------------------------------------------------------
 
     @property
     def external(self) -> bool:
-        """Whether the settings name a server that the lab must not start."""
+        """True if the settings name a server that the lab must not start."""
         return bool(self.external_address())
 
     @property
@@ -166,23 +166,25 @@ class Service(ABC):
         return folder(self.name)
 
     def port(self, name: str) -> int:
-        """The number of one of `preferred_ports()`, as the server was last started."""
+        """Number of one of `preferred_ports()` at the last start."""
         ports = read_state().get(self.name, {}).get("ports", {})
         return ports.get(name, self.preferred_ports()[name])
 
     def port_variable(self, name: str) -> str:
-        """The setting for a port: `LAB_KAFKA_PORT` for the first, then `LAB_KAFKA_<NAME>_PORT`."""
+        """Setting for a port: `LAB_KAFKA_PORT` for the first, then `LAB_KAFKA_<NAME>_PORT`."""
         first = next(iter(self.preferred_ports()))
         part = "" if name == first else f"_{name}"
         return f"LAB_{self.name}{part}_PORT".upper()
 
     def running(self) -> bool:
-        """Whether its process is running in this lab."""
+        """True if its process is running in this lab."""
         status = supervisor.status_of(self.name)
         return bool(status and status.state == "RUNNING")
 
     def wait_while_starting(self) -> None:
-        """Wait for the answer of a server that was started just now, and not of one that hangs."""
+        """Wait for an answer from a server that has just been started, but not from one that
+        hangs.
+        """
         while (status := supervisor.status_of(self.name)) and status.alive:
             if status.uptime > self.start_seconds:
                 return
@@ -199,21 +201,23 @@ class Service(ABC):
             supervisor.start(self.program(choose_ports(self.name, self.preferred_ports())))
 
     def remove(self) -> None:
-        """Stop all of its programs and forget them."""
+        """Stop all its programs and forget them."""
         for program in reversed(self.programs):
             supervisor.remove(program)
 
     def failed(self) -> bool:
-        """Whether a process keeps ending; one that was killed once is about to restart."""
+        """True if a process keeps ending; one that was killed once is about to restart."""
         return self._failed_program() is not None
 
     def restarts(self) -> int:
-        """How often the supervisor has started its process again."""
+        """Number of restarts by the supervisor."""
         status = supervisor.status_of(self.name)
         return status.restarts if status else 0
 
     def failure(self, why: str) -> LabError:
-        """The error for a service that does not become ready, with what its last probe said."""
+        """Build the error for a service that does not become ready, with its last probe's
+        reason.
+        """
         if self.external:
             return LabError(
                 f"{self.title} at {self.external_address()} cannot be used: {why}.",
@@ -227,7 +231,7 @@ class Service(ABC):
         )
 
     def _failed_program(self) -> str | None:
-        """The first of its programs that was given up, or is not there."""
+        """Find the first of its programs that was given up or is missing."""
         known = {program.name: program.state for program in supervisor.status()}
         given_up = (None, "FATAL", "STOPPED", "BACKOFF")
         return next((name for name in self.programs if known.get(name) in given_up), None)
@@ -237,7 +241,6 @@ def open_local(request: str | urllib.request.Request, timeout: float = 2):
     """Open a URL of this machine, ignoring proxy variables.
 
     Args:
-        request: the URL, or a request for it.
         timeout: seconds.
 
     Raises:
@@ -254,13 +257,10 @@ def request_json(
     headers: Mapping[str, str] | None = None,
     timeout: float = 10,
 ):
-    """Call a JSON interface of this machine; the decoded answer, None if it is empty.
+    """Call a JSON interface of this machine; return the decoded answer, None if it is empty.
 
     Args:
-        method: of HTTP.
-        url: what to call.
-        body: what to send, as plain data; None for nothing.
-        headers: further headers.
+        body: plain data to send.
         timeout: seconds.
 
     Raises:

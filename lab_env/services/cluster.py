@@ -1,9 +1,9 @@
 """A Spark cluster: Spark's own standalone master and two workers of one core each, for lesson 21.
 
-PySpark's wheel contains it. A master gives workers to applications, and each worker starts
-executors for them. Whoever reaches a master could run code on its workers, so master, workers and
-drivers must know a secret. The keys of the object store are in the environment of the workers,
-which their executors inherit: no page, argument or log shows them.
+PySpark's wheel contains it. The master assigns workers to applications, and each worker starts
+executors for them. Anyone who reaches a master could run code on its workers, so master, workers
+and drivers share a secret. The object store's keys are in the workers' environment, which executors
+inherit: no page, argument or log shows them.
 """
 
 import contextlib
@@ -30,13 +30,13 @@ from lab_env.services.minio import credentials_as
 from lab_env.settings import settings
 
 WORKERS = (1, 2)
-SCALA = "2.12"  # of PySpark's jars; Spark's own scripts would find it out
+SCALA = "2.12"  # of PySpark's jars; Spark's own scripts would detect it
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-MEMORY = 2.0  # gigabytes: master and workers 0.6, and two executors
-MASTER_SECONDS = 30  # until a master that was just started takes workers
+MEMORY = 2.0  # gigabytes: 0.6 for master and workers, plus two executors
+MASTER_SECONDS = 30  # until a newly started master accepts workers
 
 JVM = (
     "-Xmx256m",
@@ -48,13 +48,13 @@ JVM = (
 
 PROPERTIES = {
     "spark.authenticate": "true",
-    # A page that other users of this machine can open must not end applications.
+    # A web page opened by another user of this machine must not be able to end applications.
     "spark.ui.killEnabled": "false",
-    # What an executor has fetched and logged goes ten minutes after its application.
+    # Remove an executor's files and logs ten minutes after its application ends.
     "spark.worker.cleanup.enabled": "true",
     "spark.worker.cleanup.interval": "60",
     "spark.worker.cleanup.appDataTtl": "600",
-    # The master forgets a worker that has been silent for so many seconds.
+    # The master forgets a worker after this many silent seconds.
     "spark.worker.timeout": "20",
 }
 
@@ -66,11 +66,11 @@ class Worker:
     Args:
         number: 1 or 2.
         program: its name among the lab's programs; `lab logs` shows its log.
-        alive: whether the master counts on it.
-        pid: of its process; 0 if it does not run.
-        executors: the process id of each executor, by application and executor id, for example
-            `("app-20261123051200-0000", "1")`.
-        page: its web page.
+        alive: whether the master considers it alive.
+        pid: 0 if it does not run.
+        executors: process ids by application and executor id, for example
+        `("app-20261123051200-0000", "1")`.
+        page: web page.
     """
 
     number: int
@@ -91,11 +91,11 @@ class Cluster(Service):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The master, then the workers."""
+        """Names of the master and the workers."""
         return (self.name, *map(program_of, WORKERS))
 
     def preferred_ports(self) -> dict[str, int]:
-        """The master's port for drivers and workers, and the web pages."""
+        """Ports of the master and of the web pages."""
         chosen = settings()
         return {
             "master": chosen.cluster_port,
@@ -105,20 +105,20 @@ class Cluster(Service):
         }
 
     def fetch(self, report_progress: Progress) -> None:
-        """Nothing to fetch: PySpark brings it."""
+        """Do nothing: PySpark brings it."""
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The master, after the files of all three programs."""
+        """Write the files of all three programs and describe the master's process."""
         address = f"spark://{settings().client_host}:{ports['master']}"
         _write_files(self.folder, address)
         listens = ("--port", str(ports["master"]), "--webui-port", str(ports["ui"]))
         return self._program(self.name, MASTER, *listens)
 
     def worker_program(self, number: int) -> Program:
-        """A worker; its executors may take the memory that an executor is given.
+        """Describe a worker's process; it may use one executor's memory.
 
-        It is stopped by a kill of its whole process group. A worker that is asked to end still
-        takes orders: it started an executor while it ended, which then nobody stopped.
+        A kill of the whole process group stops it. A worker that ends politely still takes orders:
+        it started an executor while it ended, which then nobody stopped.
         """
         program = self._program(
             program_of(number),
@@ -133,7 +133,7 @@ class Cluster(Service):
     def start(self) -> None:
         """Start the master, and the workers as soon as it listens.
 
-        A worker that finds no master asks again only after five to fifteen seconds.
+        A worker that finds no master retries only after five to fifteen seconds.
         """
         super().start()
         self._wait_for_master()
@@ -141,54 +141,48 @@ class Cluster(Service):
             self.start_worker(number)
 
     def start_worker(self, number: int) -> None:
-        """Start a worker unless it runs; the master knows it some seconds later.
-
-        Args:
-            number: 1 or 2.
-        """
+        """Start a worker unless it runs; the master sees it some seconds later."""
         status = supervisor.status_of(program_of(number))
         if status is None or not status.alive:
             supervisor.start(self.worker_program(number))
 
     def stop_worker(self, number: int) -> None:
-        """Stop a worker with its executors; it stays stopped until `start_worker` or `lab up`.
-
-        Args:
-            number: 1 or 2.
-        """
+        """Stop a worker with its executors; it stays stopped until `start_worker` or `lab up`."""
         supervisor.stop(program_of(number))
 
     def check(self) -> None:
-        """Ask the master for its workers: all must be alive."""
+        """Check that the master's workers are all alive."""
         alive = self.master_state()["aliveworkers"]
         if alive < len(WORKERS):
             raise NotReady(f"{alive} of {len(WORKERS)} workers are alive")
 
     def address(self) -> str:
-        """The master's URL, as `spark.master` takes it."""
+        """URL of the master, as `spark.master` takes it."""
         return f"spark://{settings().client_host}:{self.port('master')}"
 
     @property
     def page(self) -> str:
-        """The master's web page; `/json/` below it is its state."""
+        """The master's web page; `/json/` below it returns its state."""
         return self._page("ui")
 
     def missing_resources(self) -> str:
-        """Too little memory for it and its executors."""
+        """Report too little memory for it and its executors."""
         free = memory().available / 1e9
-        return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; there are {free:.1f}"
+        return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; only {free:.1f} GB is"
 
     def diagnose(self) -> Iterator[Finding]:
-        """Whether there is memory for it."""
+        """Warn if there is too little memory for it."""
         if not self.running() and (missing := self.missing_resources()):
-            yield Finding(self.name, "warn", missing, "close other programs before: lab up cluster")
+            yield Finding(
+                self.name, "warn", missing, "close other programs, then run: lab up cluster"
+            )
 
     def links(self) -> dict[str, str]:
         """The master's web page, which links those of workers and applications."""
         return {"Spark cluster": self.page} if self.running() else {}
 
     def master_state(self) -> dict:
-        """What the master says: workers, applications, cores; see Spark's `JsonProtocol`.
+        """State of the master: workers, applications, cores; see Spark's `JsonProtocol`.
 
         Raises:
             NotReady: it does not answer, or another master does.
@@ -202,7 +196,7 @@ class Cluster(Service):
         return state
 
     def workers(self) -> list[Worker]:
-        """The workers, with the process of each executor.
+        """Workers, with the process of each executor.
 
         Raises:
             LabError: the master does not answer.
@@ -259,12 +253,12 @@ class Cluster(Service):
 
 
 def program_of(worker: int) -> str:
-    """The name of a worker's program, for example `cluster-worker-1`."""
+    """Name of a worker's program, for example `cluster-worker-1`."""
     return f"{Cluster.name}-worker-{worker}"
 
 
 def _write_files(folder: Path, address: str) -> None:
-    """Write what master, workers and drivers read; only this user can read the secret."""
+    """Write the files of master, workers and drivers; only this user can read the secret."""
     own = {"spark.master": address, "spark.authenticate.secret": secrets()["cluster_secret"]}
     text = "".join(f"{name}={value}\n" for name, value in (PROPERTIES | own).items())
     write_private(settings().cluster_properties, text)
@@ -272,7 +266,7 @@ def _write_files(folder: Path, address: str) -> None:
 
 
 def _executor(process: psutil.Process) -> tuple[str, str] | None:
-    """The application and the number of an executor's process; None if it is none."""
+    """Application and number of an executor's process; None if it is not an executor."""
     with contextlib.suppress(psutil.Error):
         arguments = process.cmdline()
         if EXECUTOR in arguments:

@@ -1,8 +1,8 @@
 """Kafka Connect with Debezium's connector for PostgreSQL: one standalone worker.
 
-Set-up leaves it out: the first `lab up connect` fetches it. A standalone worker keeps the offsets
-of its connectors in a file, but not the connectors: after a restart they have to be created again,
-and then go on from their offsets. Nothing here hides that, because lesson 15 teaches it.
+Set-up leaves it out: the first `lab up connect` fetches it. A standalone worker keeps its
+connectors' offsets in a file, but not the connectors: after a restart they have to be created again
+and then resume from their offsets. Lesson 15 teaches this, so nothing here hides it.
 """
 
 import json
@@ -36,7 +36,7 @@ from lab_env.settings import settings
 CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
 PASSWORD = "POSTGRES_PASSWORD"  # connectors name it as ${env:POSTGRES_PASSWORD}
 MEGABYTES = 17  # to fetch: the worker's jars and the connector
-PATIENCE_S = 60  # where other work takes the processor, a task needs many seconds to stop
+PATIENCE_S = 60  # on a busy machine a task needs many seconds to stop
 OFFSETS = "offsets"  # the file that outlives a restart
 
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Duser.timezone=UTC")
@@ -44,17 +44,17 @@ JVM = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Duser.timezone=UTC")
 CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
 PROPERTIES = {
-    # Plain JSON, as the course's other events are: no schema in each message.
+    # Plain JSON like the course's other events: no schema in each message.
     "key.converter": CONVERTER,
     "key.converter.schemas.enable": "false",
     "value.converter": CONVERTER,
     "value.converter.schemas.enable": "false",
     "offset.storage.file.filename": OFFSETS,
-    # Relative to the working folder: a path may hold characters with a meaning in this file.
+    # Relative to the working folder: a path may contain characters with a meaning in this file.
     "plugin.path": "plugins",
     # Trust the lists in the jars instead of scanning every class.
     "plugin.discovery": "service_load",
-    # A connector's configuration names the password, which is in the worker's environment.
+    # The connector's configuration refers to the password in the worker's environment.
     "config.providers": "env",
     "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
     "config.providers.env.param.allowlist.pattern": PASSWORD,
@@ -71,17 +71,17 @@ class Connect(Service):
     fetched_on_demand = True
 
     def preferred_ports(self) -> dict[str, int]:
-        """The REST interface."""
+        """Port of the REST interface."""
         return {"rest": settings().connect_port}
 
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch the worker, which uses the broker's jars too, and Debezium's connector."""
+        """Fetch the worker, which also uses the broker's jars, and Debezium's connector."""
         fetch_jars("kafka", report_progress)
         fetch_jars(self.name, report_progress)
         fetch_archive(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The worker on its folder."""
+        """Prepare the worker's folder and describe its process."""
         plugin = archive_folder(self.name)
         if plugin is None:
             raise LabError("Kafka Connect has not been fetched yet.", "run: lab up connect")
@@ -99,24 +99,24 @@ class Connect(Service):
         )
 
     def check(self) -> None:
-        """Ask for its plugins; Debezium's connector must be one of them."""
+        """List its plugins; Debezium's connector must be one of them."""
         try:
             with open_local(f"{self.address()}/connector-plugins") as answer:
                 plugins = {plugin["class"] for plugin in json.load(answer)}
         except (OSError, ValueError) as error:
             raise NotReady(f"it does not answer ({error})") from None
         if CONNECTOR not in plugins:
-            raise NotReady(f"it does not know {CONNECTOR}")
+            raise NotReady(f"{CONNECTOR} is not among its plugins")
 
     def address(self) -> str:
-        """The URL of its REST interface."""
+        """URL of its REST interface."""
         return f"http://{settings().client_host}:{self.port('rest')}"
 
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's connectors, for example `lesson-15.orders`, and their offsets.
 
-        Offsets of a connector that a restart has forgotten go too, if PostgreSQL runs: they can be
-        deleted only through a connector, and none is created without its database.
+        While PostgreSQL runs, offsets of a connector that a restart has forgotten go too: they can
+        be deleted only through a connector, and none is created without its database.
         """
         prefix = f"{namespace}."
         known = {name for name in self._call("GET", "/connectors") if name.startswith(prefix)}
@@ -130,20 +130,20 @@ class Connect(Service):
         return {"connectors": len(known)}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Whether it has been fetched, and where it is."""
+        """Report whether it has been fetched, and where it is."""
         fetched = archive_folder(self.name)
         missing = f"not fetched; lab up {self.name} fetches it once ({MEGABYTES} MB)"
         yield Finding(self.name, "ok", str(fetched or missing))
 
     def _remove(self, name: str) -> None:
-        """Remove a connector with its offsets, which must be deleted while it is stopped."""
+        """Remove a connector with its offsets, which can be deleted only while it is stopped."""
         path = f"/connectors/{quote(name)}"
         self._call("PUT", f"{path}/stop")
         self._call("DELETE", f"{path}/offsets")
         self._call("DELETE", path)
 
     def _call(self, method: str, path: str, body: dict | None = None):
-        """Call the REST interface, which answers 400 or 409 while it is still changing a state."""
+        """Call the REST interface; while it changes a state it answers 400 or 409."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -161,7 +161,7 @@ class Connect(Service):
 
 
 def _stopped_connector(name: str) -> dict:
-    """A connector that does nothing; it lets the offsets under its name be deleted."""
+    """Create a connector that does nothing, so that the offsets under its name can be deleted."""
     return {
         "name": name,
         "initial_state": "STOPPED",
@@ -179,10 +179,10 @@ def _stopped_connector(name: str) -> dict:
 
 
 def _names_with_offsets(path: Path, prefix: str) -> set[str]:
-    """The connectors with this prefix that have offsets in a worker's file.
+    """Connectors with this prefix that have offsets in a worker's file.
 
-    The file is a serialized Java map. A key, such as `["lesson-15.orders",{"server":"x"}]`, stands
-    in it as plain text; `p` after it is Java's null, which deleted offsets leave.
+    The file is a serialized Java map. A key, such as `["lesson-15.orders",{"server":"x"}]`, is
+    plain text in it; `p` after it is Java's null, which deleted offsets leave.
     """
     content = path.read_bytes() if path.exists() else b""
     key = rb'\["(' + re.escape(prefix).encode() + rb'[^"]*)",\{[^{}]*\}\](?!p)'
@@ -197,8 +197,8 @@ def _configure(folder: Path, port: int, plugin: Path) -> None:
     link.unlink(missing_ok=True)
     link.symlink_to(plugin)
     own = {
-        # Ten minutes unless chosen otherwise, Connect's own default is one: what comes twice after
-        # a kill is then decided by the lesson, which stores offsets by stopping a connector.
+        # Commit offsets every ten minutes (Connect's default is one): lesson 15 stores them by
+        # stopping a connector, and so decides what is repeated after a kill.
         "offset.flush.interval.ms": str(settings().connect_flush_seconds * 1000),
         "bootstrap.servers": Kafka().address(),
         "listeners": f"http://{settings().bind}:{port}",

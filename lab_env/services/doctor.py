@@ -1,4 +1,4 @@
-"""Examines this machine and this lab, and says how to fix what is wrong."""
+"""Checks this machine and this lab, and names the fix for each problem."""
 
 import os
 import shutil
@@ -32,9 +32,9 @@ COMFORTABLE_DISK, LEAST_DISK = 5, 1  # gigabytes
 
 
 def run_checks() -> list[Finding]:
-    """Run every check; a check that cannot run is a finding itself.
+    """Run every check; a check that cannot run becomes a finding.
 
-    If the settings are invalid, nothing else can be examined, so that is the only finding.
+    Invalid settings are the only finding, because every other check needs them.
     """
     try:
         settings()
@@ -64,7 +64,7 @@ def run_checks() -> list[Finding]:
 
 
 def needs_setup() -> bool:
-    """Whether something is missing that `make setup` brings: a quick look, without checksums."""
+    """Quick look, without checksums: True if something is missing that `make setup` brings."""
     checks = {"packages": _packages, "java": _java, "jars": _jars, "minio": _minio}
     found = _findings(checks)
     return any("make setup" in finding.fix for finding in found)
@@ -85,9 +85,7 @@ def _bind() -> Iterator[Finding]:
         fix = "unset LAB_BIND, or block these ports for other machines with a firewall"
         yield Finding("network", "warn", warning, fix)
     else:
-        fact = (
-            f"servers listen on {settings().bind}: all users of this machine reach them, no others"
-        )
+        fact = f"{settings().bind}: only users of this machine can reach the servers"
         yield Finding("network", "ok", fact)
 
 
@@ -125,25 +123,24 @@ def _java() -> Iterator[Finding]:
     if chosen and java.origin != "JAVA_HOME":
         version = java_version(Path(chosen))
         kind = f"Java {version}" if version else "not a Java"
-        fact = f"JAVA_HOME={chosen} is {kind}, so it is not used"
-        yield Finding("java", "warn", fact, f"nothing, or set JAVA_HOME to a Java {VERSION}")
+        yield Finding("java", "ok", f"the lab does not use JAVA_HOME={chosen}: it is {kind}")
 
 
 def _foreign_variables() -> Iterator[Finding]:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYTHONPATH", "PYTHONHOME", "HADOOP_CONF_DIR"):
         if os.environ.get(name) and name not in settings().conf_folders:
-            fact = f"{name}={os.environ[name]} is set; the lab's programs do not see it"
-            yield Finding("environment", "warn", fact, f"unset {name}")
+            fact = f"the lab's programs do not see {name}={os.environ[name]}"
+            yield Finding("environment", "ok", fact)
 
 
 def _proxy() -> Iterator[Finding]:
     if found := proxies():
-        fact = f"{', '.join(found)}: not used for the servers of this machine"
+        fact = f"{', '.join(found)}: not used for servers on this machine"
         yield Finding("environment", "ok", fact)
 
 
 def _java_libraries() -> Iterator[Finding]:
-    """A Java loads the libraries of Snappy, Zstandard and RocksDB from a temporary folder."""
+    """Java loads the libraries of Snappy, Zstandard and RocksDB from a temporary folder."""
     if not is_noexec(JAVA_TEMPORARY):
         return
     if not is_noexec(home()):
@@ -172,15 +169,12 @@ def _jars() -> Iterator[Finding]:
 
 def _minio() -> Iterator[Finding]:
     if not SERVICES["minio"].external and find_minio() is None:
-        yield Finding("minio", "fail", "There is no MinIO program yet.", "run: make setup")
+        yield Finding("minio", "fail", "MinIO is not installed", "run: make setup")
 
 
 def _checksums() -> Iterator[Finding]:
-    corrupt = corrupt_jars()
-    for jar in corrupt:
+    for jar in corrupt_jars():
         yield Finding("jars", "fail", f"{jar} is damaged", f"run: rm -r {jar.parent}; make setup")
-    if not corrupt:
-        yield Finding("jars", "ok", "unchanged")
 
 
 def _disk() -> Iterator[Finding]:
@@ -188,7 +182,7 @@ def _disk() -> Iterator[Finding]:
         free = shutil.disk_usage(path).free / GIGABYTE
         verdict = "ok" if free >= COMFORTABLE_DISK else "warn" if free >= LEAST_DISK else "fail"
         fix = f"free some space, or set {name} to a folder on a larger disk"
-        fact = f"{free:.1f} GB free for {name}={path}"
+        fact = f"{free:.1f} GB free in {name}={path}"
         yield Finding("disk", verdict, fact, "" if verdict == "ok" else fix)
 
 
@@ -199,9 +193,7 @@ def _memory() -> Iterator[Finding]:
     enough = free + used_by_lab >= NEEDED_MEMORY
     limited = container_memory() is not None
     where = " in this container" if limited else ""
-    fact = (
-        f"{free:.1f} of {total:.1f} GB free{where}; services, Spark and load need {NEEDED_MEMORY}"
-    )
+    fact = f"{free:.1f} of {total:.1f} GB free{where}; the lab needs {NEEDED_MEMORY}"
     more = "give the container more" if limited else "close other programs"
     fix = f"{more}, or set LAB_SPARK_MEMORY=700m"
     if is_wsl():
@@ -225,23 +217,26 @@ def _leftovers() -> Iterator[Finding]:
 
 
 def _ports() -> Iterator[Finding]:
-    for service in SERVICES.values():
-        if service.external or service.running():
-            continue
-        for name, port in service.preferred_ports().items():
-            if port_is_free(port):
-                yield Finding("ports", "ok", f"{port} is free for {service.title} ({name})")
-            else:
-                fact = f"{port} for {service.title} ({name}) is in use"
-                fix = f"nothing: lab up takes a free port. Or set {service.port_variable(name)}."
-                yield Finding("ports", "warn", fact, fix)
+    """Ports of services that do not run. A busy one is no problem: `lab up` takes a free one."""
+    wanted = {
+        port: service.port_variable(name)
+        for service in SERVICES.values()
+        if not (service.external or service.running())
+        for name, port in service.preferred_ports().items()
+    }
+    busy = [f"{port} ({variable})" for port, variable in wanted.items() if not port_is_free(port)]
+    if busy:
+        yield Finding("ports", "ok", f"in use: {', '.join(busy)}; lab up takes free ones instead")
+    elif wanted:
+        yield Finding("ports", "ok", "the preferred ports are free")
 
 
 def _services() -> Iterator[Finding]:
+    stopped = []
     for service in SERVICES.values():
         status = supervisor.status_of(service.name)
         if not service.external and (status is None or status.state == "STOPPED"):
-            yield Finding("services", "ok", f"{service.title} is not running")
+            stopped.append(service.name)
             continue
         try:
             service.check()
@@ -250,10 +245,12 @@ def _services() -> Iterator[Finding]:
             restart = f"run: lab logs {service.name}   (then: lab down; lab up)"
             fix = f"check {service.variables}" if service.external else restart
             yield Finding("services", "fail", f"{service.title}: {why}", fix)
+    if stopped:
+        yield Finding("services", "ok", f"not running: {', '.join(stopped)}")
 
 
 def _exhausted() -> Iterator[Finding]:
-    """JVMs that ran out of something: the exceptions that follow name anything but the cause."""
+    """JVMs that ran out of something: the exceptions that follow do not name the cause."""
     for log in sorted(folder("logs").glob("*.log")):
         if found := exhaustion_in(log):
             fact = f"{log.stem}: {found.cause} (in {log})"
@@ -261,7 +258,7 @@ def _exhausted() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    """The settings that differ from their defaults; secret ones show as asterisks."""
+    """List settings that differ from their defaults; secrets show as asterisks."""
     chosen = settings().model_fields_set
     shown = [f"LAB_{name.upper()}={getattr(settings(), name)}" for name in sorted(chosen)]
     yield Finding("settings", "ok", ", ".join(shown) or "all have their defaults")

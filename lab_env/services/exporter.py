@@ -1,7 +1,7 @@
-"""The exporter: metrics of the pipelines, measured from outside by a process of its own.
+"""The exporter measures the pipelines from outside, in its own process.
 
-A writer that is killed takes its own metrics with it. This process goes on and says how far behind
-the pipeline is.
+A writer that is killed takes its own metrics with it. The exporter keeps running and reports how
+far behind the pipeline is.
 """
 
 import sys
@@ -23,14 +23,14 @@ class Exporter(Service):
     needs = ("minio", "kafka")
 
     def preferred_ports(self) -> dict[str, int]:
-        """The port of its page of metrics."""
+        """Port of its metrics page."""
         return {"metrics": settings().exporter_port}
 
     def fetch(self, report_progress: Progress) -> None:
-        """Nothing to fetch: it is part of the course."""
+        """Do nothing: it is part of the course."""
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The exporter, which finds out by itself what there is to watch."""
+        """Describe its process; it discovers what to watch."""
         return Program(
             name=self.name,
             argv=[
@@ -44,7 +44,7 @@ class Exporter(Service):
         )
 
     def check(self) -> None:
-        """Ask whether it serves; it may serve while nothing that it watches answers."""
+        """Check that it serves, even if nothing that it watches answers."""
         try:
             with open_local(f"{self.address()}/-/healthy") as answer:
                 content = answer.read()
@@ -54,7 +54,7 @@ class Exporter(Service):
             raise NotReady(f"another program answers at {self.address()}")
 
     def address(self) -> str:
-        """Its URL; `/metrics` is the page."""
+        """URL of the exporter; `/metrics` is the page."""
         return f"http://{settings().client_host}:{self.port('metrics')}"
 
     def links(self) -> dict[str, str]:

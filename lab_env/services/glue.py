@@ -1,4 +1,4 @@
-"""The names of tables in AWS Glue, by the calls that `hive` makes to a metastore.
+"""Call AWS Glue as `hive` calls a metastore.
 
 The credentials are the machine's own. boto3's `AWS_ENDPOINT_URL_GLUE` names another endpoint.
 """
@@ -17,7 +17,7 @@ def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
         uri: `glue://region`.
         method: for example `get_all_tables`.
         arguments: of the method.
-        seconds: how long to wait for the connection, and then for each answer.
+        seconds: limit for the connection, and for each answer.
 
     Raises:
         HiveError: the call failed.
@@ -55,7 +55,7 @@ def _partitions(client, database: str, table: str, limit: int) -> list[str]:
 
 
 def _drop(client, database: str, delete_files: bool, with_tables: bool) -> None:
-    client.delete_database(Name=database)  # with its tables; files are never Glue's
+    client.delete_database(Name=database)  # with its tables; Glue owns no files
 
 
 def _names(client, operation: str, field: str, **arguments) -> list[str]:

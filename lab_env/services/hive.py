@@ -3,7 +3,7 @@
 import io
 from typing import Any
 
-# What the lab uses of Hive's hive_metastore.thrift. Unknown fields in replies are skipped.
+# The lab's part of Hive's hive_metastore.thrift. Unknown fields in replies are skipped.
 INTERFACE = """
 exception MetaException { 1: string message }
 exception NoSuchObjectException { 1: string message }
@@ -22,7 +22,7 @@ service ThriftHiveMetastore {
 
 
 class HiveError(Exception):
-    """The metastore does not answer, or answers with an exception; the text says which."""
+    """The metastore does not answer, or answers with an exception."""
 
 
 def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
@@ -32,7 +32,7 @@ def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
         uri: `thrift://host:port` of the metastore.
         method: for example `get_all_tables`.
         arguments: of the method.
-        seconds: how long to wait for the connection, and then for each part of the answer.
+        seconds: limit for the connection, and for each part of the answer.
 
     Raises:
         HiveError: the call failed.

@@ -1,4 +1,4 @@
-"""Kafka: one broker that is also its own KRaft controller. Every lesson reads from it."""
+"""Kafka: one broker that is also its own KRaft controller."""
 
 import logging
 import os
@@ -24,7 +24,7 @@ from lab_env.settings import settings, without_credentials
 from lab_env.shop.kafka_client import confluent_options
 from lab_env.shop.topics import delete_topics
 
-# With one broker nothing can be replicated. The other values keep start-up and disk use small.
+# One broker cannot replicate. The other values keep start-up and disk use small.
 PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -50,8 +50,8 @@ PROPERTIES = {
 }
 
 # Only the quick compiler: this broker lives minutes to hours and mostly copies bytes. Measured in
-# processor seconds until it answers, and after 900,000 messages of 300 bytes: 4.0 and 7.7 with
-# the quick compiler alone, 5.3 and 10.7 with both.
+# processor seconds until it answers, and after 900,000 messages of 300 bytes: 4.0 and 7.7 with the
+# quick compiler alone, 5.3 and 10.7 with both.
 JVM = ("-Xmx384m", "-XX:+UseSerialGC", *QUICK_COMPILER)
 
 MILESTONES = (
@@ -70,11 +70,11 @@ class Kafka(Service):
     variables = "LAB_KAFKA_BOOTSTRAP and LAB_KAFKA_SECURITY"
 
     def preferred_ports(self) -> dict[str, int]:
-        """The broker and its controller."""
+        """Ports of the broker and its controller."""
         return {"broker": settings().kafka_port, "controller": settings().kafka_controller_port}
 
     def external_address(self) -> str:
-        """LAB_KAFKA_BOOTSTRAP."""
+        """Value of LAB_KAFKA_BOOTSTRAP."""
         return settings().kafka_bootstrap
 
     def fetch(self, report_progress: Progress) -> None:
@@ -82,7 +82,7 @@ class Kafka(Service):
         fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The broker on its folder, which its first start formats."""
+        """Write the broker's folder, formatting it at the first start, and describe the process."""
         _configure(self.folder / "server.properties", ports, "data")
         if not (self.folder / "data" / "meta.properties").exists():
             _format_storage(self.folder, ports)
@@ -94,7 +94,7 @@ class Kafka(Service):
         )
 
     def check(self) -> None:
-        """Ask for the cluster's metadata; the cluster must be this lab's."""
+        """Read the cluster's metadata; the cluster must be this lab's."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -122,14 +122,14 @@ class Kafka(Service):
         return {"kafka_bootstrap": self.address()}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Whether the file of LAB_KAFKA_SECURITY can be used, and who can read it."""
+        """Check that the file in LAB_KAFKA_SECURITY can be used, and that it is private."""
         if path := settings().kafka_security:
             confluent_options(self.address())  # its errors are findings
             if path.stat().st_mode & 0o077:
                 fact = f"other users can read LAB_KAFKA_SECURITY={path}"
                 yield Finding(self.name, "warn", fact, f"run: chmod 600 {shlex.quote(str(path))}")
             else:
-                yield Finding(self.name, "ok", f"clients sign in by {path}")
+                yield Finding(self.name, "ok", f"clients sign in with {path}")
 
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's topics, for example `lesson-05.orders`."""
@@ -137,14 +137,14 @@ class Kafka(Service):
 
 
 def _configure(path: Path, ports: dict[str, int], data: str) -> None:
-    """Write the broker's settings; it keeps its data in the folder `data` beside them."""
+    """Write the broker's settings; it keeps its data in the folder `data` next to them."""
     bind, host = settings().bind, settings().client_host
     broker, controller = ports["broker"], ports["controller"]
     own = {
         "listeners": f"PLAINTEXT://{bind}:{broker},CONTROLLER://{bind}:{controller}",
         "advertised.listeners": f"PLAINTEXT://{host}:{broker}",
         "controller.quorum.voters": f"1@{host}:{controller}",
-        # Relative to the working folder: a path may hold characters with a meaning in this file.
+        # Relative to the working folder: a path may contain characters with a meaning in this file.
         "log.dirs": data,
     }
     write_properties(path, PROPERTIES | own)
@@ -176,7 +176,9 @@ def _format_storage(folder: Path, ports: dict[str, int]) -> None:
 
 
 def _cluster_id() -> str:
-    """A random cluster ID. One in 64 begins with a dash, which Kafka would take for an option."""
+    """Make a random cluster ID. One in 64 begins with a dash, which Kafka would take for an
+    option.
+    """
     while (name := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return name
@@ -190,7 +192,7 @@ def quiet_log(*milestones: str) -> list[str]:
     """JVM options that log only warnings: the last twenty lines must explain a failure.
 
     Args:
-        milestones: the loggers whose information is wanted, too.
+        milestones: loggers that may also log information.
     """
     log = "-Dorg.slf4j.simpleLogger"
     return [

@@ -1,8 +1,8 @@
-"""An emulated Amazon Kinesis Data Streams (moto), or the one that LAB_KINESIS_ENDPOINT names.
+"""An emulated Amazon Kinesis Data Streams (moto), or the server in LAB_KINESIS_ENDPOINT.
 
-The emulator speaks Kinesis's own API: it hashes keys to shards, splits and merges shards, but
+The emulator offers Kinesis's own API: it hashes keys to shards, splits and merges shards, but
 enforces no throughput limits. It keeps everything in memory, so a restart empties it. On any other
-server the lab makes and deletes no stream: somebody pays for it.
+server the lab creates and deletes no streams, because they cost money.
 """
 
 import sys
@@ -13,7 +13,7 @@ from lab_env.services.base import NotReady, Service
 from lab_env.settings import settings
 from lab_env.shop import streams
 
-# With these it answers, and refuses only to list all streams: the stream's own rights count.
+# These codes mean that it answers: it only refuses to list all streams.
 ANSWERS = ("AccessDeniedException",)
 ANSWER_SECONDS = 2.0
 
@@ -26,18 +26,18 @@ class Kinesis(Service):
     variables = "LAB_KINESIS_ENDPOINT"
 
     def preferred_ports(self) -> dict[str, int]:
-        """The API."""
+        """Port of the API."""
         return {"api": settings().kinesis_port}
 
     def external_address(self) -> str:
-        """LAB_KINESIS_ENDPOINT."""
+        """Value of LAB_KINESIS_ENDPOINT."""
         return settings().kinesis_endpoint
 
     def fetch(self, report_progress: Progress) -> None:
-        """Nothing to fetch: it is one of the Python packages."""
+        """Do nothing: it is one of the Python packages."""
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The emulator."""
+        """Describe the emulator's process."""
         return Program(
             name=self.name,
             argv=[
@@ -60,7 +60,7 @@ class Kinesis(Service):
             raise NotReady(str(error)) from None
 
     def address(self) -> str:
-        """The endpoint for Kinesis clients."""
+        """Endpoint for Kinesis clients."""
         own = f"http://{settings().client_host}:{self.port('api')}"
         return self.external_address() or own
 
@@ -69,7 +69,7 @@ class Kinesis(Service):
         return {"kinesis": self.address()}
 
     def client(self):
-        """A boto3 client; the emulator accepts any credentials."""
+        """Make a boto3 client; the emulator accepts any credentials."""
         return streams.client(self.address(), ANSWER_SECONDS)
 
     def clear(self, namespace: str) -> dict[str, int]:

@@ -1,13 +1,13 @@
-"""Runs moto's server with the parts of Kinesis that readers rely on and moto 5.2.5 lacks.
+"""Run moto's server with the parts of Kinesis that readers rely on and moto 5.2.5 lacks.
 
-What the fixes restore is in Amazon's developer guide (*Reshard a stream*) and API reference:
+The fixes follow Amazon's developer guide (*Reshard a stream*) and API reference:
 
 - A shard that was split or merged keeps its records and takes no new ones; these go to its
   children. moto finds the closed parent first, and copies all records of two merged shards.
-- The last page of a closed shard has no `NextShardIterator`. By this a reader knows its end.
+- The last page of a closed shard has no `NextShardIterator`; this tells a reader that it has ended.
 - Sequence numbers have 56 digits and grow with time, those of children above their parents'. moto
   counts from 1 in each shard.
-- A record has one sequence number, also when two requests arrive at once.
+- A record has one sequence number, even when two requests arrive simultaneously.
 """
 
 import sys
@@ -25,7 +25,7 @@ _newest = FIRST_SEQUENCE_NUMBER
 
 
 def next_sequence_number() -> int:
-    """A number above all earlier ones; call it under the lock."""
+    """Return a number above all earlier ones; call it under the lock."""
     global _newest
     _newest = max(_newest + 1, FIRST_SEQUENCE_NUMBER + time.time_ns())
     return _newest
@@ -40,7 +40,7 @@ def put_record(shard: Shard, partition_key: str, data: str, explicit_hash_key: s
 
 
 def closing(reshard):
-    """A `Stream.split_shard` or `merge_shards` that leaves the closed shards' records alone."""
+    """Wrap `Stream.split_shard` or `merge_shards` to leave the closed shards' records alone."""
 
     @wraps(reshard)
     def wrapper(stream: Stream, *arguments: str) -> None:
@@ -52,14 +52,15 @@ def closing(reshard):
         finally:
             for name, records in kept.items():
                 stream.shards[name].records = records
-        # moto gives a record to the first shard whose range has its hash: closed ones go last.
+        # moto gives a record to the first shard whose range contains its hash, so closed shards go
+        # last.
         stream.shards = dict(sorted(stream.shards.items(), key=lambda item: not item[1].is_open))
 
     return wrapper
 
 
 def ending(get_records):
-    """A `KinesisBackend.get_records` that gives no further iterator after a closed shard's end."""
+    """Wrap `KinesisBackend.get_records` to return no iterator after a closed shard's end."""
 
     @wraps(get_records)
     def wrapper(backend, stream_arn, iterator, limit):
@@ -74,14 +75,14 @@ def ending(get_records):
 
 
 def decompose(iterator: str) -> list[str]:
-    """Stream, shard and newest sequence number of an iterator of moto."""
+    """Stream, shard and newest sequence number of a moto iterator."""
     from moto.kinesis.utils import decompose_shard_iterator
 
     return decompose_shard_iterator(iterator)
 
 
 def one_at_a_time(method):
-    """The method under the lock: moto answers each request in a thread of its own."""
+    """Run the method under the lock: moto answers each request in its own thread."""
 
     @wraps(method)
     def wrapper(*arguments, **named):
@@ -92,7 +93,7 @@ def one_at_a_time(method):
 
 
 def fix_moto() -> None:
-    """Put the fixes in place."""
+    """Install the fixes."""
     Shard.put_record = one_at_a_time(put_record)
     for name in ("split_shard", "merge_shards"):
         setattr(Stream, name, one_at_a_time(closing(getattr(Stream, name))))

@@ -1,4 +1,4 @@
-"""Starts, stops, clears and describes services. It knows none of them by name."""
+"""Start, stop, clear and describe services, without knowing any by name."""
 
 import os
 import time
@@ -17,7 +17,7 @@ from lab_env.services.registration import DEFAULT, SERVICES
 from lab_env.services.registration import service as service_named
 from lab_env.settings import Endpoints, settings
 
-TOO_OFTEN = 3  # a server may die of a passing reason once or twice while it starts
+TOO_OFTEN = 3  # a server may die once or twice while it starts, for a passing reason
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class ServiceStatus:
     Args:
         name: of the service, or of another program that the lab supervises.
         state: ready, not ready (and why), external, or the supervisor's state in lower case.
-        address: what a client needs to reach it.
-        pid: process id; 0 if it does not run here.
+        address: for clients.
+        pid: 0 if it does not run here.
         uptime: seconds since its start.
-        restarts: how often the supervisor restarted it.
+        restarts: by the supervisor.
         memory_mb: resident memory in MB, child processes included.
-        links: its web pages: name and URL.
+        links: web pages: name and URL.
     """
 
     name: str
@@ -50,13 +50,12 @@ class ServiceStatus:
 
 
 def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = print) -> Endpoints:
-    """Start services and wait until they are ready; services that run already are left alone.
+    """Start services and wait until they are ready; running services are left alone.
 
-    A first set-up that still runs beside JupyterLab is waited for.
+    A first set-up that is still running from JupyterLab is waited for.
 
     Args:
         names: services to start, with those that they need; by default the default ones.
-        progress: receives one line at a time.
 
     Raises:
         LabError: a name is unknown, a service does not become ready, or this user has no name.
@@ -80,7 +79,7 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
 
 
 def check_for_lesson(names: Sequence[str]) -> None:
-    """Refuse external servers that a lesson cannot use; the other services of a lesson may be any.
+    """Refuse external servers that a lesson cannot use.
 
     Raises:
         LabError: a lesson changes the configuration of one of these services.
@@ -88,14 +87,14 @@ def check_for_lesson(names: Sequence[str]) -> None:
     for wanted in map(service_named, names):
         if wanted.own_for_lessons and wanted.external:
             raise LabError(
-                f"The lesson changes the configuration of {wanted.title}, and {wanted.variables} "
+                f"This lesson changes the configuration of {wanted.title}, and {wanted.variables} "
                 "names one that the lab does not configure.",
                 f"unset {wanted.variables}; the lab then starts its own.",
             )
 
 
 def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
-    """Start an optional service, with those that it needs, without waiting for it; `up` waits.
+    """Start an optional service and those that it needs, without waiting; `up` waits.
 
     The service is left out, with a line that says why, if the machine is too small for it or it
     cannot be fetched. If `CI` is set in the environment, it is never left out.
@@ -110,7 +109,7 @@ def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
     try:
         missing = "" if wanted.running() or os.environ.get("CI") else wanted.missing_resources()
         if missing:
-            raise LabError(f"{missing}.", f"when there is more, run: lab up {name}")
+            raise LabError(f"{missing}.", f"free some, then run: lab up {name}")
         with lab_lock():
             own = [needed for needed in _with_needs([name]) if not needed.external]
             for needed in own:
@@ -143,13 +142,13 @@ def down(purge: bool = False) -> None:
 
 
 def purged_contents() -> str:
-    """What `down(purge=True)` removes, as a list; external servers keep what they have."""
+    """List what `down(purge=True)` removes; external servers keep their data."""
     own = [service.contents for service in SERVICES.values() if not service.external]
     return ", ".join([*filter(None, own), "ledgers, logs, passwords and progress"])
 
 
 def clear(namespace: str) -> dict[str, int]:
-    """Remove what a lesson keeps on the servers that are running or have just been started.
+    """Remove a lesson's data from the servers that are running or have just been started.
 
     Args:
         namespace: of the lesson, for example `lesson-05`.
@@ -161,15 +160,15 @@ def clear(namespace: str) -> dict[str, int]:
         if service.contents and not service.external:
             service.wait_while_starting()
     reachable = [s for s in SERVICES.values() if s.external or s.running()]
-    # The last first: a connector must not outlive its topics and its database.
+    # In reverse: a connector must not outlive its topics and its database.
     cleared = {service.name: service.clear(namespace) for service in reversed(reachable)}
     return {what: n for service in reachable for what, n in cleared[service.name].items()}
 
 
 def status() -> list[ServiceStatus]:
-    """The status of every service and every other supervised program.
+    """Status of every service and every other supervised program.
 
-    Services other than the default ones are listed once they have been started.
+    Optional services are listed once they have been started.
     """
     programs = {program.name: program for program in supervisor.status()}
     rows = [
@@ -182,7 +181,7 @@ def status() -> list[ServiceStatus]:
 
 
 def endpoints() -> Endpoints:
-    """Where the running services are.
+    """Addresses of the running services.
 
     Raises:
         LabError: a default service is not running.
@@ -196,32 +195,32 @@ def endpoints() -> Endpoints:
 
 
 def links() -> dict[str, str]:
-    """The web pages of the services: name and URL, for a browser."""
+    """Web pages of the services: name and URL, for a browser."""
     return {name: url for service in SERVICES.values() for name, url in _links(service).items()}
 
 
 def exposure() -> str:
-    """What LAB_BIND lets other machines reach; empty if they can reach nothing."""
+    """Describe what LAB_BIND exposes to other machines; empty if nothing."""
     if not settings().reachable_from_outside:
         return ""
     own = [service for service in SERVICES.values() if not service.external]
     unprotected = [service.title for service in own if not service.has_login]
     protected = [service.title for service in own if service.has_login]
     return (
-        f"LAB_BIND={settings().bind}: other machines can reach the lab's servers."
-        f" Count these as without a login: {', '.join(unprotected)}, Spark's web page."
-        " Anyone who reaches them can read or change what is in them."
-        f" These need a key, but do not encrypt: {', '.join([*protected, 'JupyterLab'])}."
+        f"LAB_BIND={settings().bind}: other machines can reach the lab's servers. These have no "
+        f"login: {', '.join(unprotected)}, Spark's web page. Anyone who reaches them can read or "
+        "change their content. These need a key but do not encrypt: "
+        f"{', '.join([*protected, 'JupyterLab'])}."
     )
 
 
 def warnings() -> list[str]:
-    """What `lab up` warns of."""
+    """Warnings for `lab up`."""
     return [w for w in (exposure(), *(s.warning() for s in SERVICES.values())) if w]
 
 
 def _with_needs(names: Sequence[str]) -> list[Service]:
-    """The named services, each after those that it needs."""
+    """Sort the named services, each after those that it needs."""
     ordered: dict[str, Service] = {}
 
     def add(name: str) -> None:
@@ -235,7 +234,7 @@ def _with_needs(names: Sequence[str]) -> list[Service]:
 
 
 def _fetch_on_demand(service: Service, progress: Callable[[str], None]) -> None:
-    """Fetch what set-up leaves out."""
+    """Fetch a service that set-up leaves out."""
     if not service.fetched_on_demand:
         return
     try:
@@ -268,7 +267,7 @@ def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -
             elif service.failed():
                 raise service.failure("its process ended")
             elif service.restarts() >= restarts[service.name] + TOO_OFTEN:
-                # For example another program has taken its port since it was chosen.
+                # For example, another program has taken its port meanwhile.
                 service.remove()
                 raise service.failure(f"its process ended {TOO_OFTEN} times ({why})")
             else:

@@ -1,4 +1,4 @@
-"""The Hive Metastore: the catalog in which engines look up a table's columns and location by name.
+"""The Hive Metastore: the catalog where engines look up a table's columns and location by name.
 
 PySpark's own jars contain it (Hive 2.3); it keeps its tables in an embedded Derby database.
 """
@@ -23,14 +23,14 @@ from lab_env.settings import settings
 JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Duser.timezone=UTC")
 
 PROPERTIES = {
-    # Relative to the working folder: a path may hold characters with a meaning in a JDBC URL.
+    # Relative to the working folder: a path may contain characters with a meaning in a JDBC URL.
     "javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=db;create=true",
     "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
     # The first start creates Derby's tables itself; there is no schema version to verify.
     "datanucleus.schema.autoCreateAll": "true",
     "hive.metastore.schema.verification": "false",
     "fs.s3a.path.style.access": "true",
-    # A store that is down must be an error within seconds; the metastore only asks it for folders.
+    # A stopped store must be an error within seconds; the metastore only looks up folders there.
     "fs.s3a.attempts.maximum": "1",
     "fs.s3a.retry.limit": "1",
     "fs.s3a.connection.establish.timeout": "2000",
@@ -53,15 +53,15 @@ class Metastore(Service):
 
     @property
     def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
-        """Glue stands in for a metastore."""
+        """Name Glue or the Hive Metastore."""
         return "AWS Glue" if settings().catalog == "glue" else "Hive Metastore"
 
     def preferred_ports(self) -> dict[str, int]:
-        """The Thrift port."""
+        """Thrift port."""
         return {"thrift": settings().metastore_port}
 
     def external_address(self) -> str:
-        """LAB_METASTORE_URI, or Glue in the region of the store."""
+        """LAB_METASTORE_URI, or Glue in the store's region."""
         if settings().catalog == "glue":
             return f"{glue.SCHEME}{settings().s3_region}"
         return settings().metastore_uri
@@ -71,7 +71,7 @@ class Metastore(Service):
         fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The metastore on its folder."""
+        """Prepare the metastore's folder and describe its process."""
         _write_configuration(self.folder)
         return Program(
             name=self.name,
@@ -85,18 +85,18 @@ class Metastore(Service):
         )
 
     def check(self) -> None:
-        """Ask for the names of the databases."""
+        """List the databases."""
         try:
             self._client.call(self.address(), "get_all_databases", seconds=3)
         except hive.HiveError as error:
             raise NotReady(f"it does not answer ({error})") from None
 
     def address(self) -> str:
-        """Its URI, in the form of `hive.metastore.uris`."""
+        """URI in the form of `hive.metastore.uris`."""
         return self.external_address() or f"thrift://{settings().client_host}:{self.port('thrift')}"
 
     def partitions(self, database: str, table: str) -> list[str]:
-        """The partitions registered for a table, for example `partition_date=2026-11-21`.
+        """Partitions registered for a table, for example `partition_date=2026-11-21`.
 
         Raises:
             LabError: the metastore does not answer, or there is no such table.
@@ -125,7 +125,7 @@ class Metastore(Service):
 
 
 def database_of(namespace: str) -> str:
-    """The database of a namespace: `lesson_05` for `lesson-05`, as Hive allows no hyphen."""
+    """Database of a namespace: `lesson_05` for `lesson-05`, as Hive allows no hyphen."""
     return namespace.replace("-", "_")
 
 
@@ -149,7 +149,7 @@ def _write_configuration(folder: Path) -> None:
 
 
 def _class_path() -> str:
-    """Hive from PySpark, S3A from the sessions' jars. No Hudi jar: it brings a Hive of its own."""
+    """Hive from PySpark, S3A from the sessions' jars. No Hudi jar: it bundles another Hive."""
     spark = pyspark_home() / "jars"
     s3a = [jar for jar in sorted(jar_folder("spark").glob("*.jar")) if "aws" in jar.name]
     (py4j,) = spark.glob("py4j-*.jar")

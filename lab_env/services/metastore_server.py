@@ -20,8 +20,6 @@ def serve(java: str, class_path: str, options: list[str], host: str, port: int) 
         java: the `java` executable.
         class_path: with py4j's jar, and a folder that holds `hive-site.xml`.
         options: JVM options.
-        host: address to listen on.
-        port: port to listen on.
     """
     jars = class_path.split(os.pathsep)
     gateway_port, token = launch_gateway(
@@ -38,7 +36,7 @@ def serve(java: str, class_path: str, options: list[str], host: str, port: int) 
     classes = JavaGateway(gateway_parameters=parameters).jvm
     hive, thrift = classes.org.apache.hadoop.hive, classes.org.apache.thrift
 
-    # What HiveMetaStore.startMetaStore does without security and with a plain socket.
+    # Same steps as HiveMetaStore.startMetaStore without security, on a plain socket.
     conf = hive.conf.HiveConf()
     handler = hive.metastore.HiveMetaStore.HMSHandler("lab metastore", conf, False)
     handler = hive.metastore.RetryingHMSHandler.getProxy(conf, handler, False)

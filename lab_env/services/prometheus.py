@@ -1,7 +1,7 @@
 """Prometheus: keeps the metrics of the pipelines and evaluates alert rules, for lesson 19.
 
 Set-up leaves it out: the first `lab up prometheus` builds it from its Go modules. Its own web pages
-need JavaScript tools to build and are left out; the API, rules and console templates are all there.
+need JavaScript tools to build and are left out; the API, rules and console templates all work.
 """
 
 import os
@@ -33,10 +33,10 @@ from lab_env.settings import settings, without_credentials
 
 PACKAGE = Path(monitor.__file__).parent
 CONSOLE = "consoles/pipeline.html"
-RULES, SCRAPE = "rules", "scrape"  # folders of files that are named after their lesson
-OWN = "lab"  # the files that the lab itself keeps there
+RULES, SCRAPE = "rules", "scrape"  # folders of files named after their lesson
+OWN = "lab"  # the lab's own files there
 
-EVALUATION_S = 1  # a lesson waits for its alarm, so everything happens each second
+EVALUATION_S = 1  # a lesson waits for its alert, so everything happens every second
 CLEAR_ATTEMPTS = 10
 SETTINGS = {
     "global": {
@@ -62,11 +62,11 @@ class Prometheus(Service):
     own_for_lessons = True
 
     def preferred_ports(self) -> dict[str, int]:
-        """The port of its API."""
+        """Port of its API."""
         return {"http": settings().prometheus_port}
 
     def external_address(self) -> str:
-        """LAB_PROMETHEUS_URL."""
+        """Value of LAB_PROMETHEUS_URL."""
         return settings().prometheus_url
 
     def fetch(self, report_progress: Progress) -> None:
@@ -86,29 +86,29 @@ class Prometheus(Service):
             clear_partial()
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The server on its folder, with the lab's own job and alert rules."""
+        """Write the lab's own job and alert rules and describe the process."""
         if not _server().exists():
             raise LabError("Prometheus has not been built yet.", "run: lab up prometheus")
         for folder in (RULES, SCRAPE):
             (self.folder / folder).mkdir(exist_ok=True)
             for file in (self.folder / folder).glob("*.yml"):
-                # A reset removes the lesson's folder, also while this server does not run.
+                # A reset removes the lesson's folder, even while this server is stopped.
                 if not (home() / "lessons" / file.stem).is_dir():
                     file.unlink()
         shutil.copy(PACKAGE / "alerts.yml", self.folder / RULES / f"{OWN}.yml")
         target = Exporter().address().removeprefix("http://")
         own = {"job_name": "pipeline", "static_configs": [{"targets": [target]}]}
         _write_yaml(self.folder / "prometheus.yml", SETTINGS | {"scrape_configs": [own]})
-        # Paths are relative to the working folder: in the configuration they are patterns.
+        # Relative to the working folder: the configuration treats paths as patterns.
         return Program(
             name=self.name,
             argv=[
                 *(str(_server()), "--config.file=prometheus.yml", "--storage.tsdb.path=data"),
                 f"--web.listen-address={settings().bind}:{ports['http']}",
-                # Reload by HTTP, and deletion of a lesson's series. Neither asks for a login: every
+                # Reload by HTTP, and deletion of a lesson's series. Neither needs a login: every
                 # program on this machine can do it, or stop the server.
                 *("--web.enable-lifecycle", "--web.enable-admin-api"),
-                # No page of another origin may read its answers.
+                # No page from another origin may read its answers.
                 "--web.cors.origin=https?://(localhost|127[.]0[.]0[.]1)(:[0-9]+)?",
                 f"--web.console.templates={PACKAGE / 'consoles'}",
                 f"--web.console.libraries={PACKAGE / 'consoles'}",
@@ -118,7 +118,7 @@ class Prometheus(Service):
         )
 
     def check(self) -> None:
-        """Ask whether it is ready."""
+        """Check its readiness endpoint."""
         try:
             with open_local(f"{self.address()}/-/ready"):
                 pass
@@ -138,17 +138,17 @@ class Prometheus(Service):
         return {"Console of the pipelines": f"{self.address()}/{CONSOLE}"}
 
     def missing_resources(self) -> str:
-        """Too little disk to build it."""
+        """Report too little disk to build it."""
         if _server().exists():
             return ""
         needed = versions()["go"][self.name]["build_megabytes"]
         free = shutil.disk_usage(cache()).free / 1e6
         if free >= needed:
             return ""
-        return f"{size_in_words(needed)} of disk must be free to build it; there are {free:.0f} MB"
+        return f"{size_in_words(needed)} of disk must be free to build it; only {free:.0f} MB is"
 
     def clear(self, namespace: str) -> dict[str, int]:
-        """Remove a lesson's rules, targets and series; an external server keeps what it has."""
+        """Remove a lesson's rules, targets and series; an external server keeps its data."""
         if self.external:
             return {}
         series, removed = [f'{{namespace="{namespace}"}}'], 0
@@ -163,47 +163,50 @@ class Prometheus(Service):
         query = urlencode({"match[]": series}, doseq=True)
         for _ in range(CLEAR_ATTEMPTS):
             self._post(f"/api/v1/admin/tsdb/delete_series?{query}")
-            # A scrape or an evaluation that was under way stores its result afterwards.
+            # A scrape or evaluation in progress stores its result afterwards.
             time.sleep(2 * EVALUATION_S)
             if not self._kept(series):
                 break
         return {"files of rules and targets": removed}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Whether it has been built, and where it is."""
+        """Report whether it has been built, and where it is."""
         if not self.external:
-            missing = f"not built; lab up {self.name} does it once ({_cost()})"
+            missing = f"not built; lab up {self.name} builds it once ({_cost()})"
             yield Finding(self.name, "ok", str(_server() if _server().exists() else missing))
 
-    # What lessons do with it ----------------------------------------------------------------------
+    # For lessons
+    # ------------------------------------------------------------------------------------
 
     def use_rules(self, namespace: str, text: str) -> None:
-        """Take a lesson's alert rules in place of those that it gave before.
+        """Replace a lesson's alert rules.
 
         Args:
             namespace: of the lesson.
-            text: a file of rules in Prometheus' own format, beginning with `groups:`.
+            text: rules file in Prometheus' own format, beginning with `groups:`.
 
         Raises:
-            LabError: Prometheus refuses them, and says why; the rules before stay.
+            LabError: Prometheus refuses them; the earlier rules stay.
         """
         self._refuse_external("rules")
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "rules.yml").write_text(text)
             checked = run_promtool("check", "rules", "--lint=none", "rules.yml", folder=folder)
         if checked.returncode:
-            raise LabError(f"These rules are refused: {_reason(checked)}", "correct the rules.")
+            raise LabError(
+                f"Prometheus refuses these rules: {_reason(checked)}", "correct the rules."
+            )
         self._use(RULES, namespace, text)
 
     def use_scrape(self, namespace: str, text: str) -> None:
-        """Take a lesson's scrape jobs in place of those that it gave before.
+        """Replace a lesson's scrape jobs.
 
         Args:
             namespace: of the lesson.
-            text: a file in Prometheus' own format, beginning with `scrape_configs:`.
+            text: file in Prometheus' own format, beginning with `scrape_configs:`.
 
         Raises:
-            LabError: Prometheus refuses them, and says why; the jobs before stay.
+            LabError: Prometheus refuses them; the earlier jobs stay.
         """
         self._refuse_external("targets")
         with tempfile.TemporaryDirectory() as folder:
@@ -211,11 +214,13 @@ class Prometheus(Service):
             _write_yaml(Path(folder) / "all.yml", {"scrape_config_files": ["jobs.yml"]})
             checked = run_promtool("check", "config", "all.yml", folder=folder)
         if checked.returncode:
-            raise LabError(f"These jobs are refused: {_reason(checked)}", "correct the jobs.")
+            raise LabError(
+                f"Prometheus refuses these jobs: {_reason(checked)}", "correct the jobs."
+            )
         self._use(SCRAPE, namespace, text)
 
     def reload(self) -> None:
-        """Read configuration, rules and jobs anew.
+        """Reload configuration, rules and jobs.
 
         Raises:
             LabError: it refuses them, or does not answer.
@@ -235,7 +240,7 @@ class Prometheus(Service):
             raise
 
     def _kept(self, series: list[str]) -> bool:
-        """Whether any of these series has a value of the last minutes."""
+        """True if any of these series has a value from the last minutes."""
         from lab_env.monitor.client import query  # pandas: not for each start of the lab
 
         recent = " or ".join(f"last_over_time({selector}[5m])" for selector in series)
@@ -248,7 +253,7 @@ class Prometheus(Service):
                 pass
         except urllib.error.HTTPError as error:
             what = f"Prometheus refuses {path.partition('?')[0]}: {_text(error)}"
-            raise LabError(what, f"look at its log: lab logs {self.name}") from None
+            raise LabError(what, f"read its log: lab logs {self.name}") from None
         except OSError as error:
             what = f"Prometheus at {self.address()} does not answer ({error})."
             raise LabError(what, f"run: lab up {self.name}") from None
@@ -256,13 +261,13 @@ class Prometheus(Service):
     def _refuse_external(self, what: str) -> None:
         if self.external:
             raise LabError(
-                f"The lab gives no {what} to the Prometheus of LAB_PROMETHEUS_URL.",
+                f"The lab cannot add {what} to the Prometheus in LAB_PROMETHEUS_URL.",
                 "add them to its own configuration, or unset LAB_PROMETHEUS_URL.",
             )
 
 
 def run_promtool(*arguments: str, folder: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run promtool in a folder, with its output as text.
+    """Run promtool in a folder, capturing its output as text.
 
     Raises:
         LabError: there is none.
@@ -271,7 +276,7 @@ def run_promtool(*arguments: str, folder: str | Path) -> subprocess.CompletedPro
     found = str(program) if program.exists() else shutil.which("promtool")
     if not found:
         own = "unset LAB_PROMETHEUS_URL and " if Prometheus().external else ""
-        raise LabError("There is no promtool yet.", f"{own}run: lab up prometheus")
+        raise LabError("promtool is not installed.", f"{own}run: lab up prometheus")
     return subprocess.run(
         [found, *arguments],
         cwd=folder,
@@ -311,10 +316,10 @@ def _series_of(file: Path) -> list[str]:
 
 
 def _reason(checked: subprocess.CompletedProcess[str]) -> str:
-    """What promtool objects to, without what it says about files."""
+    """Extract promtool's objection, without file names."""
     lines = [line.strip() for line in (checked.stderr or checked.stdout).splitlines()]
     said = [line for line in lines if line and not line.startswith(("FAILED", "Checking"))]
-    return " ".join(said) or "promtool does not say why."
+    return "promtool gives no reason.".join(said) or "promtool does not say why."
 
 
 def _text(error: urllib.error.HTTPError) -> str:

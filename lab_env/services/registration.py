@@ -1,4 +1,4 @@
-"""The servers of the lab. A new one is registered here, and nowhere else."""
+"""The lab's servers. Register a new one here, and nowhere else."""
 
 from lab_env.errors import LabError
 from lab_env.services.base import Service
@@ -34,7 +34,7 @@ DEFAULT = ("minio", "kafka")  # what `lab up` starts; the others start on reques
 
 
 def service(name: str) -> Service:
-    """The service with this name, for example `kafka`.
+    """Service by name, for example `kafka`.
 
     Raises:
         LabError: there is none; the next step lists the names.

@@ -1,8 +1,8 @@
 """Trino: a second query engine, which shares only the metastore and the object store with Spark.
 
 It is large, so set-up leaves it out: the first `lab up trino` fetches it with the newer Java that
-it needs. Of its connectors only the one for Hudi tables is kept. There is no external Trino in its
-place: it would not know this lab's metastore.
+it needs. Of its connectors only the one for Hudi tables is kept. An external Trino cannot replace
+it: it would not know this lab's metastore.
 """
 
 import json
@@ -41,7 +41,7 @@ CONNECTOR = {
     "connector.name": "hudi",
     "fs.native-s3.enabled": "true",
     "s3.path-style-access": "true",
-    # A store or a metastore that is down must be an error within seconds.
+    # A stopped store or metastore must be an error within seconds.
     "s3.max-error-retries": "2",
     "s3.socket-connect-timeout": "2s",
     "s3.socket-read-timeout": "5s",
@@ -72,13 +72,13 @@ class Trino(Service):
         fetch_archive(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Trino on its folder."""
+        """Prepare Trino's folder and describe its process."""
         java, server = wheel_java_home(JAVA), archive_folder(self.name)
         if java is None or server is None:
             raise LabError("Trino has not been fetched yet.", "run: lab up trino")
         if settings().catalog == "glue":
-            what = "The lab's Trino finds tables in a Hive Metastore only, and LAB_CATALOG=glue."
-            raise LabError(what, "unset LAB_CATALOG, or do without Trino.")
+            what = "The lab's Trino finds tables only in a Hive Metastore, but LAB_CATALOG=glue."
+            raise LabError(what, "unset LAB_CATALOG, or skip Trino.")
         _write_configuration(self.folder, ports["http"], server)
         return Program(
             name=self.name,
@@ -92,7 +92,7 @@ class Trino(Service):
         )
 
     def check(self) -> None:
-        """Ask whether it has finished starting, and has found its one node: itself."""
+        """Check that it has started and found its one node: itself."""
         try:
             with open_local(f"{self.address()}/v1/info") as answer:
                 starting = json.load(answer).get("starting")
@@ -101,10 +101,10 @@ class Trino(Service):
         if starting is not False:
             raise NotReady("it is still starting")
         # For some seconds after its start it refuses queries with NO_NODES_AVAILABLE.
-        self._run("SELECT 1", "it runs no query")
+        self._run("it cannot run a query yet", "it runs no query")
 
     def probe(self) -> None:
-        """Let it list the metastore's databases."""
+        """List the metastore's databases through Trino."""
         self.check()
         self._run("SHOW SCHEMAS", "it cannot query the metastore")
 
@@ -126,10 +126,12 @@ class Trino(Service):
         return f"http://{settings().client_host}:{self.port('http')}"
 
     def missing_resources(self) -> str:
-        """Too little memory to run it beside a Spark session, or too little disk to fetch it."""
+        """Report too little memory to run it alongside a Spark session, or too little disk to fetch
+        it.
+        """
         free = memory().available / 1e9
         if free < MEMORY:
-            return f"{MEMORY} GB of memory must be free; there are {free:.1f} GB"
+            return f"{MEMORY} GB of memory must be free; only {free:.1f} GB is"
         return missing_disk(self.name)
 
     def links(self) -> dict[str, str]:
@@ -137,7 +139,7 @@ class Trino(Service):
         return {"Trino": f"{self.address()}/ui/"} if self.running() else {}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Whether it has been fetched, and where it is."""
+        """Report whether it has been fetched, and where it is."""
         fetched = archive_folder(self.name)
         size = versions()["archives"][self.name]["megabytes"] / 1000
         missing = f"not fetched; lab up {self.name} fetches it once ({size:.1f} GB)"

@@ -19,14 +19,14 @@ from lab_env.services.base import LOG4J2, NotReady, Service, write_properties
 from lab_env.settings import settings
 
 TIMEOUT_S = 3
-TICK_MS = 500  # a session lasts for two ticks at least
+TICK_MS = 500  # a session lasts at least two ticks
 
 PROPERTIES = {
     "tickTime": str(TICK_MS),
-    # What Hudi asks for. A holder that is silent for longer loses its lock and may still commit:
-    # by default a session ends after 20 ticks.
+    # Hudi's default session timeout. A holder that is silent for longer loses its lock and may
+    # still commit: by default a session ends after 20 ticks.
     "maxSessionTimeout": "60000",
-    # Relative to the working folder: a path may hold characters with a meaning in this file.
+    # Relative to the working folder: a path may contain characters with a meaning in this file.
     "dataDir": "data",
     "admin.enableServer": "false",
     "4lw.commands.whitelist": "srvr",
@@ -38,17 +38,17 @@ JVM = (
     "-Xmx128m",
     "-XX:+UseSerialGC",
     *QUICK_COMPILER,
-    # A lock is a few hundred bytes: no log of 64 MB in advance. A killed process loses nothing
+    # A lock is a few hundred bytes, so no 64 MB log is preallocated. A killed process loses nothing
     # without fsync; only a power failure could.
     "-Dzookeeper.preAllocSize=1024",
     "-Dzookeeper.forceSync=no",
     "-Dlog4j2.configurationFile=log4j2.properties",
 )
 
-# Where Hudi's lock provider that is told no place puts its locks.
+# Where Hudi puts locks if its lock provider has no base path.
 IMPLICIT = "/tmp"
 
-# What the server needs of PySpark's jars.
+# The part of PySpark's jars that the server needs.
 JARS = ("zookeeper*", "slf4j-api-*", "log4j-*", "netty-*", "metrics-core-*", "snappy-java-*")
 
 
@@ -61,18 +61,18 @@ class ZooKeeper(Service):
     variables = "LAB_ZOOKEEPER_CONNECT"
 
     def preferred_ports(self) -> dict[str, int]:
-        """The port of its clients."""
+        """Port for its clients."""
         return {"client": settings().zookeeper_port}
 
     def external_address(self) -> str:
-        """LAB_ZOOKEEPER_CONNECT."""
+        """Value of LAB_ZOOKEEPER_CONNECT."""
         return settings().zookeeper_connect
 
     def fetch(self, report_progress: Progress) -> None:
-        """Nothing to fetch: PySpark brings it."""
+        """Do nothing: PySpark brings it."""
 
     def program(self, ports: dict[str, int]) -> Program:
-        """The server on its folder."""
+        """Prepare the server's folder and describe its process."""
         own = {"clientPort": str(ports["client"]), "clientPortAddress": settings().bind}
         write_properties(self.folder / "zoo.cfg", PROPERTIES | own)
         (self.folder / "log4j2.properties").write_text(LOG4J2)
@@ -84,13 +84,13 @@ class ZooKeeper(Service):
         )
 
     def check(self) -> None:
-        """Ask each server of the address for its state: one must serve requests."""
+        """Check that one server of the address serves requests."""
         answers = [_state_of(server) for server in self.address().split(",")]
         if not any(serves for serves, _ in answers):
             raise NotReady(answers[0][1])
 
     def address(self) -> str:
-        """What clients connect to, `host:port`; of an external one perhaps several."""
+        """Address for clients, `host:port`; an external one may have several."""
         own = f"{settings().client_host}:{self.port('client')}"
         return self.external_address() or own
 
@@ -101,9 +101,9 @@ class ZooKeeper(Service):
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's nodes, for example `/lesson-18` and `/lakehouse/lesson-18`.
 
-        The first is for what a notebook chooses, the second is where the pipeline's options put the
-        locks of all tables of the lesson, by bucket and path. On the lab's own server the empty
-        locks that have no place of their own go, too: whose they were cannot be seen.
+        Notebooks choose nodes below the first; the pipeline's options put the locks of all the
+        lesson's tables below the second, by bucket and path. On the lab's own server, empty locks
+        in Hudi's default place go too, as they do not show their owner.
 
         Raises:
             LabError: a writer holds one of the locks.
@@ -117,8 +117,8 @@ class ZooKeeper(Service):
                 for path in found:
                     client.delete(path, recursive=True)
             except NotEmptyError:
-                what = f"A writer keeps taking locks of {namespace} in {self.title}."
-                raise LabError(what, "end it, and run this again.") from None
+                what = f"A writer keeps taking the locks of {namespace} in {self.title}."
+                raise LabError(what, "end the writer, then run this again.") from None
             if not self.external:
                 _delete_implicit(client)
         return {"locks": locks}
@@ -164,7 +164,7 @@ def _delete_implicit(client) -> None:
 
 
 def _state_of(server: str) -> tuple[bool, str]:
-    """Whether a server serves requests, and if not, why."""
+    """Check whether a server serves requests, and if not, why."""
     host, _, port = server.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S) as connection:
@@ -173,4 +173,4 @@ def _state_of(server: str) -> tuple[bool, str]:
                 text = answer.read().decode(errors="replace")
     except OSError as error:
         return False, f"it does not answer ({error})"
-    return "Mode: " in text, text.strip().splitlines()[0] if text.strip() else "it says nothing"
+    return "Mode: " in text, text.strip().splitlines()[0] if text.strip() else "it returned no mode"

@@ -1,6 +1,6 @@
 """The running example: an online shop whose order events flow through the course.
 
-It makes believable load, keeps a ledger of what the broker acknowledged, and replays a recorded
+It makes realistic load, keeps a ledger of the broker's acknowledgements, and replays a recorded
 stream.
 """
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 from lab_env.errors import LabError
 from lab_env.settings import settings
 
-# What the commands and `Load` do when nothing else is asked for.
-TOPIC = "lab.orders"  # in a space of its own: `lab reset lab` clears it
-RATE = 500  # events a second
+# Defaults of the commands and of `Load`.
+TOPIC = "lab.orders"  # in its own namespace: `lab reset lab` clears it
+RATE = 500  # events per second
 USERS = 20
 
 
 def default_topic() -> str:
-    """The topic of `lab load` and `lab replay`, within LAB_NAMESPACE."""
+    """Topic of `lab load` and `lab replay`, within LAB_NAMESPACE."""
     return f"{settings().prefix}{TOPIC}"
 
 
@@ -26,8 +26,8 @@ class Arrival(NamedTuple):
 
     Args:
         send_id: its header `send-id`, empty when it has none.
-        partition: where it lies; of Kinesis the shard's number.
-        offset: its place there; of Kinesis the sequence number.
+        partition: of the topic; for Kinesis the shard's number.
+        offset: for Kinesis the sequence number.
         at: the broker's time for it, microseconds since 1970 UTC.
     """
 
@@ -40,18 +40,15 @@ class Arrival(NamedTuple):
 def check_topic_name(topic: str) -> str:
     """Refuse a name that Kafka does not accept; a topic's ledger folder has the same name.
 
-    Args:
-        topic: topic name.
-
     Returns:
         The name.
 
     Raises:
-        LabError: no topic can be called so.
+        LabError: the name is not allowed.
     """
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic) or topic in (".", ".."):
         raise LabError(
-            f"No Kafka topic can be called {topic!r}.",
+            f"{topic!r} is not a valid name of a Kafka topic.",
             "use 1 to 249 letters, digits, dots, hyphens and underscores, for example my.orders.",
         )
     return topic

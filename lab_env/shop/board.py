@@ -1,4 +1,4 @@
-"""The board on the shop's wall, revenue by status, computed without Kafka, Spark or a table."""
+"""The shop's dashboard, revenue by status, computed without Kafka, Spark or a table."""
 
 import json
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from lab_env.shop.model import Send
 
 
 def board_as_sent(sends: Iterable[Send]) -> pd.DataFrame:
-    """The shop's board, computed in plain Python from the messages themselves.
+    """Compute the shop's board in plain Python from the messages themselves.
 
     Args:
         sends: messages as they were sent; malformed ones are left out.

@@ -1,4 +1,4 @@
-"""The two brokers behind one set of functions: an address says which of them is meant.
+"""One interface for the two brokers; the address selects one.
 
 `host:port` is Kafka, a URL is Kinesis. `producer.open_sender` does the same for senders.
 """
@@ -9,7 +9,7 @@ from lab_env.shop import Arrival, streams, topics
 
 
 def is_kinesis(address: str) -> bool:
-    """Whether an address is that of Kinesis."""
+    """True if an address is that of Kinesis."""
     return "://" in address
 
 
@@ -26,7 +26,7 @@ def ensure_topic(address: str, topic: str) -> None:
 
 
 def end_offsets(address: str, topic: str) -> dict[int, int]:
-    """How many messages each partition or shard has had, by its number.
+    """Number of messages so far in each topic partition or shard, by its number.
 
     Raises:
         LabError: the broker or the topic cannot be read.

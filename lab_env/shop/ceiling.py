@@ -1,8 +1,8 @@
-"""Measures what one process of the load generator costs, against a plain loop doing its work.
+"""Compare one process of the load generator with a plain loop that does the same work.
 
 Both make the same events, write the same ledger and wait for the same acknowledgements; the loop
-only lacks Locust. Counted are events per processor second: at full speed each of them keeps a core
-busy, so this is its ceiling on a core of its own, and what else the machine does changes it little.
+only lacks Locust. The measure is events per processor second: at full speed each keeps a core busy,
+so this is its ceiling on one core, and other load on the machine changes it little.
 """
 
 import secrets
@@ -30,7 +30,7 @@ def measure_ceiling(
     Args:
         bootstrap: `host:port` of the broker.
         seconds: time in all for each of the two, over all rounds.
-        rounds: how often they take turns.
+        rounds: each of the two runs once per round.
 
     Returns:
         For each round, that of the load generator and that of the plain loop.
@@ -53,7 +53,7 @@ def measure_ceiling(
 
 
 def _locust(bootstrap: str, topic: str, directory: Path, seconds: float) -> float:
-    """The load generator at full speed, from the moment at which its users run."""
+    """Run the load generator at full speed, measured from the start of its users."""
     used_before = _used(children=True)
     load = Load(bootstrap, topic, directory, None, seconds=seconds, show=False).start()
     began, used_at_start = time.time(), _used(load.pid)
@@ -84,6 +84,6 @@ def _used(pid: int | None = None, children: bool = False) -> float:
 
 
 def _acknowledged(directory: Path, since: float) -> int:
-    """How many events sent since a moment (seconds since 1970) the broker has acknowledged."""
+    """Number of acknowledged events sent since a time (seconds since 1970)."""
     frame = Ledger(directory).frame()
     return int(((frame["state"] == "acked") & (frame["sent_at"] >= since * 1e6)).sum())

@@ -1,4 +1,4 @@
-"""What `lab load`, `lab replay` and `lab ledger` do; the commands only pass their arguments."""
+"""`lab load`, `lab replay` and `lab ledger`; the commands only pass their arguments."""
 
 from lab_env.errors import LabError
 from lab_env.settings import Endpoints, settings
@@ -20,14 +20,12 @@ def load(
     """Put live load on a topic and show its numbers.
 
     Args:
-        endpoints: the running services.
-        topic: topic name.
-        rate: events a second; None for as fast as possible.
+        rate: events per second; None for no limit.
         users: number of simulated users.
-        seconds: length; None until Ctrl-C.
-        processes: number of processes that send.
+        seconds: duration; None until Ctrl-C.
+        processes: number of sending processes.
         web: serve Locust's web UI.
-        environment: variables for Locust's processes beside those of this one.
+        environment: additional variables for Locust's processes.
 
     Raises:
         LabError: the load did not start or died, or a send was not acknowledged.
@@ -54,7 +52,7 @@ def load(
     if lost:
         raise LabError(
             f"{lost} sends were not acknowledged.",
-            f"`lab status` shows whether it runs; `lab ledger --topic {topic}` asks the topic.",
+            f"run: lab status   (then: lab ledger --topic {topic}, which reads the topic)",
         )
 
 
@@ -68,11 +66,9 @@ def replay(
     """Send the recorded stream to a topic.
 
     Args:
-        endpoints: the running services.
-        topic: topic name.
-        n: number of sends; all when left out.
-        rate: sends a second; as fast as possible when left out.
-        skip: leave out this many sends at the beginning.
+        n: number of sends; by default all.
+        rate: sends per second; by default no limit.
+        skip: number of sends to skip at the beginning.
 
     Raises:
         LabError: the broker cannot be reached or a send was not acknowledged.
@@ -84,10 +80,6 @@ def replay(
 def ledger(endpoints: Endpoints, topic: str) -> None:
     """Settle a topic's ledger and show it.
 
-    Args:
-        endpoints: the running services.
-        topic: topic name.
-
     Raises:
         LabError: nothing was sent to the topic, or it cannot be read, or it and the ledger differ.
     """
@@ -95,8 +87,8 @@ def ledger(endpoints: Endpoints, topic: str) -> None:
     if not directory.exists():
         known = ", ".join(known_ledgers())
         raise LabError(
-            f"No ledger of a topic {topic} is here.",
-            f"choose with --topic one of: {known}." if known else "`lab load` starts one.",
+            f"There is no ledger for the topic {topic}.",
+            f"choose with --topic one of: {known}." if known else "start one: lab load",
         )
     book = Ledger(directory)
     settlement = book.settle(endpoints.broker(settings().source), topic)
@@ -105,5 +97,6 @@ def ledger(endpoints: Endpoints, topic: str) -> None:
     if not settlement.ok:
         raise LabError(
             "The topic and its ledger differ.",
-            "wait for the send timeout and ask again; what stays was sent by someone else.",
+            "wait for the send timeout and run this again; "
+            "differences that stay were sent by another program.",
         )

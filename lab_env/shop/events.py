@@ -1,4 +1,4 @@
-"""The order event: its fields, its JSON form on the wire, and how it can be malformed.
+"""The order event: its fields, its JSON form, and the ways it can be malformed.
 
 Notebooks and pipelines take names and the Spark schema from here, so that they agree on one event.
 """
@@ -25,56 +25,57 @@ MAX_EVENT_BYTES = 4096
 MAX_DEPTH = 200
 SEND_ID_HEADER = "send-id"
 
-# The times stay text until the pipeline has judged them: a cast would turn a wrong one into NULL.
+# The times stay text until the pipeline has validated them: a cast would turn an invalid one into
+# NULL.
 EVENT_DDL = (
     "event_id STRING, op STRING, order_id STRING, customer_id STRING, product_id STRING, "
     "amount DECIMAL(12,2), status STRING, order_ts STRING, partition_date STRING, sent_at STRING"
 )
 
 # The contract: a message is an event unless one of these applies; the first that does is the reason
-# in the dead letters. Fields that are not in `FIELDS` are allowed, whatever they hold. *Blank* text
-# is empty or white space only, as Python's `str.isspace` has it. A *time* has the form
+# in the dead letters. Fields that are not in `FIELDS` are allowed, whatever they contain. *Blank*
+# text is empty or white space only, by Python's `str.isspace`. A *time* has the form
 # `2026-11-21T02:14:15Z`, with up to six decimals of a second; a *date* has `2026-11-21`. Both are
 # UTC: a partition_date in the shop's local time may be a day ahead of order_ts, and is refused.
 REASONS = {
-    "empty": "no value, or nothing but JSON's white space (space, tab, LF, CR)",
+    "empty": "no value, or only JSON's white space (space, tab, LF, CR)",
     "oversized": f"more than {MAX_EVENT_BYTES} bytes",
-    "byte_order_mark": "begins with the byte-order mark of UTF-8, which RFC 8259 forbids to send",
-    # Reading from the first byte, the first thing that is no longer JSON decides among these three:
+    "byte_order_mark": "begins with the byte-order mark of UTF-8, which RFC 8259 forbids",
+    # The first byte that is not JSON decides among these three:
     "not_json": (
-        "not exactly one JSON object (RFC 8259), or not UTF-8 (that is looked at first; a last "
-        "character that is cut off is UTF-8); an escape of half a surrogate pair, read as a whole, "
-        "is no text, and NaN is no number"
+        "not exactly one JSON object (RFC 8259), or not UTF-8 (checked first; a truncated last "
+        "character counts as UTF-8); half an escaped surrogate pair is not text, and NaN is not a "
+        "number"
     ),
-    "truncated": "could be the beginning of a JSON object, and ends before it does",
-    "too_deep": f"a value within more than {MAX_DEPTH} objects and arrays, its own object counted",
-    "duplicate_key": "an object in it, at any depth, has two members of one name, escapes resolved",
+    "truncated": "begins like a JSON object, but ends too early",
+    "too_deep": f"a value inside more than {MAX_DEPTH} objects and arrays, the event included",
+    "duplicate_key": "an object at any depth has two members with one name, escapes resolved",
     "missing_key": "has no order_id",
     "null_key": "order_id is null or blank",
     "wrong_type": (
-        "a field that is there and not null is no number (amount) or no text (all others); further "
-        "down, after negative_amount: an amount that is not a whole number of cents, or is ten "
-        "billion or more; its value counts: 1.25e1 and 12.500 are 12.50"
+        "a field that is not null is not a number (amount) or not text (all others); checked after "
+        "negative_amount: an amount that is not a whole number of cents, or is ten billion or "
+        "more; its value counts: 1.25e1 and 12.500 are 12.50"
     ),
-    "missing_field": "another field of the event is not there, null or blank",
+    "missing_field": "another field of the event is missing, null or blank",
     "control_character": "an event_id, order_id, customer_id or product_id has one (Unicode's Cc)",
-    "unknown_op": "op is none of `OPS`",
-    "unknown_status": "status is none of `STATUSES`",
+    "unknown_op": "op is not one of `OPS`",
+    "unknown_status": "status is not one of `STATUSES`",
     "negative_amount": "the amount is less than zero (-0.0 is zero)",
     "time_format": (
-        "in capitals, order_ts or sent_at is a time (as `datetime.fromisoformat` reads it), or "
-        "partition_date a date (`date.fromisoformat`), in another form: nanoseconds, an offset"
+        "order_ts or sent_at, in capitals, is a time that `datetime.fromisoformat` accepts, or "
+        "partition_date a date (`date.fromisoformat`), but in another form: nanoseconds, an offset"
     ),
     "impossible_timestamp": (
-        "one of them is no time or date at all (a leap second is none, either); or, further down, "
-        "after impossible_record_time: order_ts or sent_at is before 2020 or more than a day after "
+        "one of them is not a time or date (neither is a leap second); or, checked after "
+        "impossible_record_time: order_ts or sent_at is before 2020 or more than a day after "
         "Kafka's timestamp of the record; partition_date, the day of the order's creation, is "
         "before 2020 or after the day of order_ts"
     ),
     "impossible_record_time": (
-        "Kafka's own timestamp of the record is not between 2020 and 2099, so that nothing can be "
-        "said of the event's times: a producer may have set it in seconds (Spark itself fails at "
-        "one in nanoseconds, which Kafka 4 refuses)"
+        "Kafka's own timestamp of the record is not between 2020 and 2099, so the event's "
+        "times cannot be checked: a producer may have set it in seconds (Spark itself fails on "
+        "nanoseconds, which Kafka 4 refuses)"
     ),
 }
 
@@ -91,26 +92,21 @@ def encode(
     partition_date: str,
     sent_at: str,
 ) -> bytes:
-    """The event as one JSON object in UTF-8.
+    """Encode the event as one JSON object in UTF-8.
 
-    Written as text, because an amount keeps its two decimals that way and because it is the
-    load generator's innermost loop. All text must be free of quotes and backslashes, as the
-    shop's own identifiers are.
+    It is built as text, which keeps an amount's two decimals and is fast in the load generator's
+    innermost loop. All text must be free of quotes and backslashes, as the shop's own identifiers
+    are.
 
     Args:
-        event_id: identifier of the event; a resend carries the same one.
+        event_id: a resend has the same one.
         op: one of `OPS`.
         order_id: the record key.
-        customer_id: who ordered.
-        product_id: what was ordered.
         cents: amount in euro cents.
         status: one of `STATUSES`.
         order_ts: event time, `2026-11-21T02:14:15.123456Z`.
         partition_date: day of the order's creation, `2026-11-21`.
         sent_at: time of sending, in the form of `order_ts`.
-
-    Returns:
-        The JSON bytes.
     """
     return (
         f'{{"event_id":"{event_id}","op":"{op}","order_id":"{order_id}",'
@@ -121,12 +117,12 @@ def encode(
 
 
 def malform(kind: str, event: bytes, rng: Random) -> bytes:
-    """A realistic malformed event, made from a valid one.
+    """Make a realistic malformed event from a valid one.
 
     Args:
         kind: one of `MALFORMED_KINDS`; it is also the reason that the pipeline must report.
-        event: the good event's JSON bytes.
-        rng: source of chance.
+        event: the valid event's JSON bytes.
+        rng: random source.
 
     Returns:
         The bytes to send.

@@ -1,4 +1,4 @@
-"""How clients reach Kafka: its address and, for a broker that wants one, a sign-in.
+"""Clients' connection to Kafka: its address and, if the broker requires it, a sign-in.
 
 LAB_KAFKA_SECURITY names a Java properties file, the one that Kafka's own tools take as
 `--command-config`. Spark's source takes it as it is; for confluent-kafka it is translated here.
@@ -10,7 +10,7 @@ from pathlib import Path
 from lab_env.errors import LabError
 from lab_env.settings import settings
 
-# What both clients call alike, or only Java needs.
+# Options that both clients name alike, or that only Java needs.
 SAME = ("security.protocol", "sasl.mechanism", "ssl.key.password", "ssl.keystore.password")
 JAVA_ONLY = ("ssl.truststore.type", "ssl.keystore.type", "sasl.client.callback.handler.class")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -18,7 +18,7 @@ CA = "ssl.truststore.certificates"
 
 
 def confluent_options(bootstrap: str) -> dict[str, str]:
-    """What any client of confluent-kafka needs to reach a broker.
+    """Options for a confluent-kafka client.
 
     Args:
         bootstrap: `host:port` of the broker, or several with commas.
@@ -30,7 +30,7 @@ def confluent_options(bootstrap: str) -> dict[str, str]:
 
 
 def spark_options(bootstrap: str) -> dict[str, str]:
-    """What Spark's Kafka source needs to reach a broker.
+    """Options for Spark's Kafka source.
 
     Args:
         bootstrap: `host:port` of the broker, or several with commas.
@@ -43,10 +43,10 @@ def spark_options(bootstrap: str) -> dict[str, str]:
 
 
 def security_properties() -> dict[str, str]:
-    """The properties of LAB_KAFKA_SECURITY, as Java's clients take them; empty without it.
+    """Properties of LAB_KAFKA_SECURITY in Java's form; empty without it.
 
-    The certificates of a PEM file are put in the place of its path, so that executors on other
-    machines need no file.
+    Paths of PEM files are replaced by their certificates, so that executors on other machines need
+    no file.
 
     Raises:
         LabError: the file cannot be used.
@@ -58,8 +58,8 @@ def security_properties() -> dict[str, str]:
     for name in properties:
         if not name.startswith(("security.", "sasl.", "ssl.")):
             raise LabError(
-                f"LAB_KAFKA_SECURITY={path} has {name}, which is no matter of security.",
-                "leave in it only what begins with security., sasl. or ssl.",
+                f"LAB_KAFKA_SECURITY={path} has {name}, which is not a security property.",
+                "remove everything that does not begin with security., sasl. or ssl.",
             )
     location = properties.get("ssl.truststore.location")
     if location and properties.get("ssl.truststore.type", "").upper() == "PEM":
@@ -69,7 +69,7 @@ def security_properties() -> dict[str, str]:
 
 
 def _translated(properties: dict[str, str]) -> dict[str, str]:
-    """Java's properties in the words of librdkafka."""
+    """Translate Java's properties to librdkafka's."""
     options: dict[str, str] = {}
     for name, value in properties.items():
         if name in SAME:
@@ -79,7 +79,7 @@ def _translated(properties: dict[str, str]) -> dict[str, str]:
         elif name == "sasl.jaas.config":
             options |= _login(value)
         elif name == "ssl.keystore.location":
-            # A PEM file with both; librdkafka reads each from it.
+            # a PEM file with both, from which librdkafka reads each
             options |= {"ssl.certificate.location": value, "ssl.key.location": value}
         elif name == "ssl.endpoint.identification.algorithm":
             options[name] = value or "none"
@@ -113,7 +113,7 @@ def _login(jaas: str) -> dict[str, str]:
 
 
 def _parse(text: str) -> dict[str, str]:
-    """The properties of a Java properties file: comments, continued lines, `=` or `:`, escapes."""
+    """Parse a Java properties file: comments, continued lines, `=` or `:`, escapes."""
     lines = re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()
     told = [line.strip() for line in lines if line.strip() and line.strip()[0] not in "#!"]
     pairs = (re.split(r"\s*[=:]\s*", line, maxsplit=1) for line in told)
@@ -131,5 +131,5 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise LabError(
             f"LAB_KAFKA_SECURITY cannot be used: {path}: {error.strerror}.",
-            "set it to a Java properties file that you may read, or unset it.",
+            "set it to a Java properties file that you can read, or unset it.",
         ) from None

@@ -1,8 +1,8 @@
-"""Sends to a Kinesis stream and keeps the ledger; the same interface as `producer.Sender`.
+"""Send to a Kinesis stream and keep the ledger; the same interface as `producer.Sender`.
 
-Kinesis has no idempotent producer: a request that timed out may have arrived, and sending it again
+Kinesis has no idempotent producer: a request that timed out may have arrived, and resending it
 would make duplicates. So such sends are unknown until the ledger is settled, as with Kafka. A
-record that Kinesis refused, for example because its shard is at its limit, is sent again.
+record that Kinesis refused, for example because its shard is at its limit, is resent.
 """
 
 import time
@@ -14,20 +14,19 @@ from lab_env.shop import streams
 from lab_env.shop.model import Send
 from lab_env.shop.sender import LedgerSender
 
-MOST_RECORDS = 500  # per request, Kinesis's own limit; with our events they stay below 5 MB, too
+MOST_RECORDS = 500  # per request, Kinesis's own limit; our events also stay below its 5 MB
 PAUSE_S = 0.1  # after a refusal
 
 
 class KinesisSender(LedgerSender):
     """Sends events to one stream and records the outcome of each in the ledger.
 
-    One request is on its way at a time, so events of an order keep their order, unless Kinesis
-    refuses one of them.
+    Only one request is in flight, so events of an order keep their order, unless Kinesis refuses
+    one of them.
 
     Args:
         address: URL of Kinesis.
         topic: name of the stream; it must exist.
-        ledger_dir: the stream's ledger folder.
         options: those of `LedgerSender`.
     """
 
@@ -38,20 +37,16 @@ class KinesisSender(LedgerSender):
         self._in_flight = 0
 
     def send_all(self, sends: Sequence[Send]) -> None:
-        """Take several sends.
-
-        Args:
-            sends: in the order of sending.
-        """
+        """Queue several sends, in the order of sending."""
         self._ledger.handed(sends)
         now = time.perf_counter()
         self._queue.extend((send, now) for send in sends)
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Send what waits, one request of it, unless another greenlet is doing that.
+        """Send one request of the queue, unless another greenlet is doing that.
 
         Args:
-            seconds: pause for so long if there is nothing to do.
+            seconds: pause if there is nothing to do.
         """
         if self._queue and not self._in_flight:
             self._send_some()
@@ -60,7 +55,7 @@ class KinesisSender(LedgerSender):
         self._ledger.tick()
 
     def waiting(self) -> int:
-        """Number of sends whose outcome is not known yet."""
+        """Number of sends without a known outcome."""
         return len(self._queue) + self._in_flight
 
     def flush(self) -> None:
@@ -90,7 +85,7 @@ class KinesisSender(LedgerSender):
             self._in_flight = 0
 
     def _note(self, batch: list[tuple[Send, float]], results: list[dict]) -> None:
-        """Record what Kinesis says of each record of a request."""
+        """Record Kinesis's result for each record of a request."""
         refused, why = [], ""
         for (send, handed_at), result in zip(batch, results, strict=True):
             if why_not := result.get("ErrorCode"):
@@ -105,7 +100,7 @@ class KinesisSender(LedgerSender):
             self._again(refused, why)
 
     def _again(self, batch: list[tuple[Send, float]], why: str) -> None:
-        """Put back what did not arrive, at the front; what has waited too long has failed."""
+        """Put back refused records, at the front; those that waited too long have failed."""
         last_call = time.perf_counter() - self._timeout_s
         self._give_up([pair for pair in batch if pair[1] <= last_call], why, certain=True)
         self._queue.extendleft(reversed([pair for pair in batch if pair[1] > last_call]))

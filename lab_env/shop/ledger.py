@@ -1,7 +1,7 @@
 """The ledger: every event handed to the broker and its outcome, in files outside Kafka and Spark.
 
-Each sending process appends to two files of its own: a line before a send is handed to the client,
-and a line when its fate is known. So a killed process leaves a send unknown, never forgotten.
+Each sending process appends to its own two files: a line before a send is handed to the client, and
+a line when its outcome is known. So a killed process leaves a send unknown, never forgotten.
 """
 
 import io
@@ -43,22 +43,16 @@ GRACE_S = 2.0
 
 
 def ledger_directory(topic: str) -> Path:
-    """The folder of a topic's ledger.
-
-    Args:
-        topic: topic name.
-
-    Returns:
-        A folder under `LAB_HOME`, which need not exist yet.
+    """Folder of a topic's ledger, under `LAB_HOME`; it need not exist yet.
 
     Raises:
-        LabError: no topic can be called so.
+        LabError: the name is not allowed.
     """
     return _ledgers() / check_topic_name(topic)
 
 
 def known_ledgers() -> list[str]:
-    """The topics that have a ledger."""
+    """Topics that have a ledger."""
     return sorted(path.name for path in _ledgers().glob("*") if path.is_dir())
 
 
@@ -67,7 +61,7 @@ def _ledgers() -> Path:
 
 
 def _whole_numbers(column: pd.Series) -> pd.Series:
-    """The column as int64, or as Python's integers where these are too large for that."""
+    """Convert the column to int64, or to Python's integers if these are too large for that."""
     try:
         return column.astype("int64")
     except OverflowError:
@@ -78,14 +72,14 @@ class LedgerWriter:
     """Writes the ledger of one process.
 
     Args:
-        directory: the topic's ledger folder; made when missing.
-        name: names this process's files.
+        directory: the topic's ledger folder, created if missing.
+        name: part of this process's file names.
     """
 
     def __init__(self, directory: Path, name: str):
         directory.mkdir(parents=True, exist_ok=True)
         stem = directory / f"{name}-{os.getpid()}-{time.time_ns()}"
-        # Sends go straight to the operating system: a killed process must not forget one.
+        # Sends go to the operating system unbuffered: a killed process must not forget one.
         self._sends = io.FileIO(f"{stem}.sends.tsv", "x")
         self._fates = io.BufferedWriter(io.FileIO(f"{stem}.fates.tsv", "x"), 1 << 20)
         self._flushed = time.monotonic()
@@ -106,10 +100,8 @@ class LedgerWriter:
         """Record that the broker acknowledged a send.
 
         Args:
-            send_id: which send.
-            partition: where the broker put it.
-            offset: its place in that partition.
-            at: microseconds since 1970 UTC; now when left out.
+            partition: of the topic.
+            at: microseconds since 1970 UTC; by default now.
         """
         at = at or time.time_ns() // 1000
         self._fates.write(f"{send_id}\tacked\t{partition}\t{offset}\t{at}\n".encode())
@@ -128,7 +120,7 @@ class LedgerWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything to the operating system."""
+        """Flush everything to the operating system."""
         self._fates.flush()
         self._flushed = time.monotonic()
 
@@ -144,11 +136,11 @@ class Settlement:
 
     Args:
         found: unknown sends that are in the topic, acknowledged now.
-        failed: unknown sends that are not there and no longer can come, failed now.
-        waiting: unknown sends that are not there but may still come; settle again later.
-        lost: acknowledged sends that the topic does not hold.
+        failed: unknown sends that are missing and can no longer come, failed now.
+        waiting: unknown sends that are missing but may still come; settle again later.
+        lost: acknowledged sends that the topic does not have.
         unrecorded: messages of the topic that this ledger never saw.
-        repeated: messages of the topic that came with the send id of an earlier one.
+        repeated: messages of the topic with the send id of an earlier one.
         messages: messages in the topic.
         examples: places of up to five unrecorded messages, `partition:offset`.
     """
@@ -164,7 +156,7 @@ class Settlement:
 
     @property
     def ok(self) -> bool:
-        """Whether no send is unknown and the topic has each acknowledged one exactly once."""
+        """True if no send is unknown and the topic has each acknowledged one exactly once."""
         return not (self.waiting or self.lost or self.unrecorded or self.repeated)
 
     def _repr_html_(self) -> str:
@@ -201,8 +193,8 @@ class Ledger:
         """All sends with their state.
 
         Returns:
-            One row a send: send_id, event_id, order_id, op, order_ts (microseconds since 1970 UTC),
-            kind, state (acked, failed, unknown), partition, offset (-1 unless acknowledged),
+            One row per send: send_id, event_id, order_id, op, order_ts (microseconds since 1970
+            UTC), kind, state (acked, failed, unknown), partition, offset (-1 unless acknowledged),
             sent_at, acked_at (microseconds; 0 unless acknowledged).
         """
         files = sorted(self.directory.glob("*.tsv"))
@@ -216,7 +208,8 @@ class Ledger:
     def _read(self) -> pd.DataFrame:
         sends = self._read_files("*.sends.tsv", SENDS)
         fates = self._read_files("*.fates.tsv", DELIVERY_REPORTS)
-        # Of two fates the surer one counts: the topic may have found what had timed out.
+        # Of two outcomes the more certain one counts: a send that timed out may be found in the
+        # topic.
         sureness = fates["fate"].astype(str).map({"unknown": 0, "failed": 1, "acked": 2})
         fates = (
             fates.assign(sureness=sureness)
@@ -261,34 +254,27 @@ class Ledger:
         )
 
     def settle(self, address: str, topic: str) -> Settlement:
-        """Read the topic once, decide every unknown send that it can, and record the decisions.
+        """Read the topic once, decide each unknown send where possible, and record the decisions.
 
-        Call it when no load runs: a send on its way looks like one that the topic lacks.
+        Call it when no load runs: a send in flight looks missing.
 
         Args:
             address: of the broker: Kafka's `host:port`, or Kinesis's URL.
-            topic: topic name.
-
-        Returns:
-            What was found.
 
         Raises:
             LabError: the broker or the topic cannot be read.
         """
         asked_at = time.time_ns() // 1000
-        # The topic first: what the ledger notes while it is read must not look unrecorded.
+        # The topic first: sends that the ledger records meanwhile must not look unrecorded.
         arrivals = list(broker.arrivals(address, topic))
         return self.decide(arrivals, asked_at)
 
     def decide(self, arrivals: Iterable[Arrival], asked_at: int) -> Settlement:
-        """Decide every unknown send that it can from all messages of the topic; see `settle`.
+        """Decide unknown sends from all messages of the topic; see `settle`.
 
         Args:
             arrivals: every message of the topic.
-            asked_at: when they were read, microseconds since 1970 UTC.
-
-        Returns:
-            What was found.
+            asked_at: time of the reading, microseconds since 1970 UTC.
         """
         first: dict[str, Arrival] = {}
         count, repeated, foreign = 0, 0, []
@@ -328,10 +314,10 @@ class Ledger:
         )
 
     def summary(self) -> pd.DataFrame:
-        """The number of sends by kind and state.
+        """Number of sends by kind and state.
 
         Returns:
-            One row a kind (event, late, resend, malformed), one column a state, with totals.
+            One row per kind (event, late, resend, malformed), one column per state, with totals.
         """
         frame = self.frame()
         counts = pd.crosstab(
@@ -363,12 +349,12 @@ class Ledger:
         """Raise an error if there is nothing to compare a table with.
 
         Raises:
-            LabError: the ledger holds no acknowledged send.
+            LabError: the ledger has no acknowledged send.
         """
         if not (self.frame()["state"] == "acked").any():
             raise LabError(
-                f"The ledger in {self.directory} holds no acknowledged send.",
-                "send something first, with `lab load` or `lab replay`.",
+                f"The ledger in {self.directory} has no acknowledged send.",
+                "send something first: lab load, or lab replay.",
             )
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Shows an object that changes: in place in a notebook or a terminal, as lines anywhere else."""
+"""Show a changing object: in place in a notebook or a terminal, as lines anywhere else."""
 
 import sys
 import time
@@ -9,15 +9,11 @@ LINE_EVERY_S = 5.0
 
 class Display(Protocol):
     def update(self, shown: object) -> None:
-        """Show the object as it is now."""
+        """Show the object's current state."""
 
 
 def live_display():
-    """The display for the place where this process runs.
-
-    Returns:
-        A context manager that gives a `Display`.
-    """
+    """Make the display for this process's output, as a context manager."""
     if _in_notebook():
         return _Notebook()
     return _Terminal() if sys.stdout.isatty() else _Lines()

@@ -1,7 +1,6 @@
 """Live load on Kafka or Kinesis: runs Locust in its own process and shows live numbers.
 
-Locust patches the standard library, which a notebook's kernel does not survive; so it never runs
-inside one.
+Locust patches the standard library, which would break a notebook's kernel.
 """
 
 import json
@@ -35,22 +34,22 @@ COLUMNS = ("seconds", "users", "rate", "acked", "failures", "p50_ms", "p95_ms")
 class Load:
     """Live load: a context manager, or `run()` to start it and wait for its end.
 
-    As a context manager it runs while the body runs, and the end of the body waits for its end when
-    it has one (`seconds`), or else stops it.
+    As a context manager it runs while the body runs; then it waits for the end of the load
+    (`seconds`), or else stops it.
 
     Args:
         bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
-        topic: topic name; made when missing.
-        ledger_dir: the topic's ledger folder; the logs of the run lie there too.
-        rate: acknowledged events a second in all; None for as fast as possible.
+        topic: created if missing.
+        ledger_dir: the topic's ledger folder, also for the logs of the run.
+        rate: acknowledged events per second in all; None for no limit.
         users: number of simulated users.
-        seconds: length of the run; None until `stop`.
-        processes: number of processes that send.
-        web_port: port of Locust's web UI, a free one when it is taken; None for no web UI.
-        seed: seed of what happens in the shop; a new one each time when left out.
+        seconds: duration; None until `stop`.
+        processes: number of sending processes.
+        web_port: port of Locust's web UI, or a free one if it is taken; None for no web UI.
+        seed: of the shop's events; random by default.
         show: show live numbers.
         shares: replace shares of the settings, as in `model.Shares.of`.
-        environment: variables for Locust's processes beside those of this one.
+        environment: additional variables for Locust's processes.
     """
 
     bootstrap: str
@@ -70,10 +69,10 @@ class Load:
         for name in ("rate", "users", "seconds", "processes"):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                raise LabError(f"{name}={value} is not above 0.", f"give {name} a value above 0.")
+                raise LabError(f"{name}={value} must be above 0.", f"give {name} a value above 0.")
         Shares.of(**self.shares)
         self.run_id = secrets.token_hex(3)
-        # With the ledger, so that a reset of the topic's space clears them.
+        # Kept by the ledger, so clearing the namespace deletes them.
         self.log = Path(self.ledger_dir, f"load-{self.run_id}.log")
         self._stats_file = self.log.with_suffix(".jsonl")
         self._process: subprocess.Popen | None = None
@@ -101,7 +100,7 @@ class Load:
             "stats_file": str(self._stats_file),
             "parent": os.getpid(),
         }
-        # Whoever sends to a Kinesis outside this lab signs with the machine's keys.
+        # Processes that send to a Kinesis outside this lab sign with the machine's keys.
         paid = is_kinesis(self.bootstrap) and settings().kinesis_endpoint
         keys = machine_credentials() if paid else {}
         with open(self.log, "wb") as log:
@@ -126,7 +125,7 @@ class Load:
         """Wait for the end of the load.
 
         Returns:
-            Number of sends that were not acknowledged.
+            Number of unacknowledged sends.
 
         Raises:
             LabError: Locust died, or the load was never started.
@@ -143,7 +142,7 @@ class Load:
         """End the load: collect all acknowledgements, and leave no process behind.
 
         Returns:
-            Number of sends that were not acknowledged.
+            Number of unacknowledged sends.
         """
         if self.running:
             self._started.send_signal(signal.SIGTERM)
@@ -180,7 +179,7 @@ class Load:
 
     @property
     def running(self) -> bool:
-        """Whether the load runs."""
+        """True if the load runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -190,12 +189,12 @@ class Load:
 
     @property
     def url(self) -> str | None:
-        """Address of Locust's web page for programs on this machine, if it has one."""
+        """Address of Locust's web page for programs on this machine; empty without one."""
         return f"http://127.0.0.1:{self.web_port}" if self.web_port else None
 
     @property
     def page(self) -> str | None:
-        """Address of Locust's web page for a browser, if it has one."""
+        """Address of Locust's web page for a browser; empty without one."""
         return settings().browser_url(self.url) if self.url else None
 
     @property
@@ -215,13 +214,13 @@ class Load:
         """The run over time, two rows per second.
 
         Returns:
-            Columns seconds (since the first row), users, rate (acknowledged a second), acked,
+            Columns seconds (since the first row), users, rate (acknowledged per second), acked,
             failures, p50_ms and p95_ms (response time of the last ten seconds).
         """
         rows = pd.DataFrame(self._rows(), columns=["time", *COLUMNS[1:2], *COLUMNS[3:]])
         rows["seconds"] = rows["time"] - rows["time"].min()
         rows[["p50_ms", "p95_ms"]] = rows[["p50_ms", "p95_ms"]].astype(float)
-        # Over two rows: the processes report once a second.
+        # Over two rows: the processes report once per second.
         rows["rate"] = (rows["acked"].diff(2) / rows["seconds"].diff(2)).fillna(0.0)
         return rows[list(COLUMNS)]
 
@@ -265,7 +264,7 @@ class Load:
 
     def _died(self, what: str) -> LabError:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return LabError(what, "look at `lab status`, then try again.", "\n".join(lines[-20:]))
+        return LabError(what, "run: lab status   (then try again)", "\n".join(lines[-20:]))
 
     def _show(self) -> None:
         with live_display() as display:
@@ -303,7 +302,7 @@ class Load:
 
 
 def _free_port(preferred: int) -> int:
-    """The preferred port if it is free, else another one."""
+    """Return the preferred port if it is free, else another one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

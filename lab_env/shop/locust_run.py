@@ -1,9 +1,9 @@
-"""Runs users of Locust in the notebook's own process, and keeps what they reported.
+"""Run Locust users in the notebook's own process, and keep their reports.
 
-Locust replaces parts of Python's standard library when it is imported, which a notebook's kernel
-does not survive. Import this module first: it asks Locust not to (`LOCUST_SKIP_MONKEY_PATCH`), and
-from then on `import locust` is harmless. The users are greenlets: they run while the notebook
-waits with `gevent.sleep`. See Locust's page "Using Locust as a library".
+On import Locust patches Python's standard library, which would break a notebook's kernel. Import
+this module first: it disables that (`LOCUST_SKIP_MONKEY_PATCH`), so `import locust` becomes
+harmless. The users are greenlets: they run while the notebook waits with `gevent.sleep`. See
+Locust's page "Using Locust as a library".
 """
 
 import logging
@@ -21,31 +21,31 @@ try:
     import gevent
     import locust
     from locust.env import Environment
-finally:  # a Locust that is started as a program of its own needs its patches
+finally:  # a Locust started as a separate program needs its patches
     if _asked is None:
         del os.environ["LOCUST_SKIP_MONKEY_PATCH"]
 
-# A task that fails does so many times a second; `errors` keeps what was raised.
+# A failing task repeats many times per second; `errors` keeps its exceptions.
 logging.getLogger("locust").setLevel(logging.CRITICAL + 1)
 
 COLUMNS = ("second", "type", "name", "ms", "failed")
-WATCH_S = 0.1  # the users are counted this often
+WATCH_S = 0.1  # seconds between two counts of the users
 
 
 class LocustRun:
-    """One run of users: a context manager whose body runs beside them, and which waits for its end.
+    """One run of users: a context manager whose body runs alongside them; it waits for their end.
 
-    The body waits with `gevent.sleep`; `time.sleep` would hold the users, too.
+    The body waits with `gevent.sleep`; `time.sleep` would also stop the users.
 
     Args:
         user: class of the users.
-        users: how many; they start at once. A shape decides for itself.
-        seconds: length of the run; None when a shape ends it.
+        users: number of users, started together; ignored with a shape.
+        seconds: duration; None when a shape ends the run.
         shape: class of the load's shape.
-        at_most: seconds after which a run with a shape is ended in any case.
+        at_most: maximum seconds of a run with a shape.
 
     Attributes:
-        errors: what tasks raised, in order.
+        errors: exceptions of the tasks, in order.
 
     Raises:
         LabError: the run has no end.
@@ -100,11 +100,11 @@ class LocustRun:
 
     @property
     def reports(self) -> pd.DataFrame:
-        """Every request that users reported.
+        """All requests that the users reported.
 
         Returns:
             One row per report: second (since the start), type, name, ms (response time), failed,
-            and what the report's context holds.
+            and the fields of the report's context.
         """
         return pd.DataFrame(self._reports) if self._reports else pd.DataFrame(columns=COLUMNS)
 
@@ -131,7 +131,7 @@ class LocustRun:
         ]
         if not rows:
             raised = "; ".join(map(repr, self.errors[:1]))
-            next_step = "look at what the user's tasks do, and report."
+            next_step = "check that the user's tasks send something and report it."
             raise LabError("Locust counted no requests.", next_step, raised)
         columns = ["type", "name", "requests", "failures", "p50_ms", "p95_ms"]
         table = pd.DataFrame(rows, columns=columns)
@@ -139,11 +139,11 @@ class LocustRun:
 
     @property
     def user_counts(self) -> pd.Series:
-        """How many users there were, by seconds since the start."""
+        """Number of users by seconds since the start."""
         return pd.Series(dict(self._counts), name="users", dtype=int)
 
     def _wait(self) -> None:
-        """Wait for the end of the run; a shape's own error ends it."""
+        """Wait for the end of the run; re-raise a shape's error."""
         shaping = self._shaping  # false, like every greenlet, when it has ended
         while self.elapsed < self._length and (shaping is None or not shaping.ready()):
             gevent.sleep(0.02)

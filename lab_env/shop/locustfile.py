@@ -2,7 +2,7 @@
 
 All users of a process share one model, one producer and one ledger. Locust counts a request when
 the broker has acknowledged it, so its rates and response times are those of acknowledged events.
-What to do comes as JSON in the environment variable SHOP_LOAD: see `Plan`.
+The settings come as JSON in the environment variable SHOP_LOAD: see `Plan`.
 """
 
 import json
@@ -18,8 +18,8 @@ from lab_env.shop.broker import is_kinesis
 from lab_env.shop.model import OrderModel, Send, Shares, WallClock
 from lab_env.shop.producer import open_sender
 
-TICK_S = 0.1  # a user wakes up this often and sends what has become due
-BURST = 200  # without a rate limit: sends between two looks at the acknowledgements
+TICK_S = 0.1  # a user wakes up this often and sends the events that are due
+BURST = 200  # without a rate limit: sends between two polls for acknowledgements
 IN_FLIGHT = 20_000  # without a rate limit: more than this would only wait in the client's queue
 
 # Workers report every 3 s by default, too slow for live numbers.
@@ -28,21 +28,21 @@ runners.WORKER_REPORT_INTERVAL = 1.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of the load.
+    """Settings of the load.
 
     Args:
         bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
-        topic: topic name; it must exist.
+        topic: it must exist.
         ledger_dir: the topic's ledger folder.
-        run: goes into every id, must be new for each run on a topic.
-        rate: events a second in all, with the users it was planned for; None for no limit.
+        run: part of every id, must be new for each run on a topic.
+        rate: events per second in all, with the planned users; None for no limit.
         users: number of users in all.
-        seconds: length of the run; None until it is stopped.
-        processes: number of processes that send.
-        seed: seed of the models.
+        seconds: duration; None until it is stopped.
+        processes: number of sending processes.
+        seed: of the models.
         shares: replace shares of the settings.
-        stats_file: where to write live numbers, one JSON object a line.
-        parent: process that started the load; the load ends when that one is gone.
+        stats_file: gets live numbers, one JSON object per line.
+        parent: process that started the load; the load ends when that is gone.
     """
 
     bootstrap: str
@@ -60,12 +60,11 @@ class Plan:
 
 
 class Shop:
-    """What the users of one process share.
+    """Model, sender and statistics that all users of one process share.
 
     Args:
-        plan: what the load is to do.
-        worker_id: goes into every id of this process.
-        seed: seed of this process's model.
+        worker_id: part of every id of this process.
+        seed: of this process's model.
         request: Locust's request event.
     """
 
@@ -84,16 +83,12 @@ class Shop:
         self._poller = gevent.spawn(self._poll)
 
     def send(self, count: int) -> None:
-        """Send the next events of the shop.
-
-        Args:
-            count: how many.
-        """
+        """Send the next events of the shop."""
         following = self.model.next
         self.sender.send_all([following() for _ in range(count)])
 
     def close(self) -> None:
-        """Send what is still held back and wait for every acknowledgement."""
+        """Send the held-back events and wait for every acknowledgement."""
         self.sender.send_all(list(self.model.drain()))
         self.sender.flush()
         self._poller.kill()
@@ -122,7 +117,7 @@ watcher: gevent.Greenlet  # in the process that leads
 
 
 class Shopper(User):
-    """Sends its share of the rate in small bursts."""
+    """User that sends its share of the rate in small bursts."""
 
     def on_start(self) -> None:
         self.began = time.monotonic()
@@ -144,7 +139,7 @@ class Shopper(User):
 
 
 def _sends(environment) -> bool:
-    """Whether this process sends; a master only coordinates the others."""
+    """True if this process sends; a master only coordinates the others."""
     return not isinstance(environment.runner, runners.MasterRunner)
 
 
@@ -158,7 +153,7 @@ def open_shop(environment, **_) -> None:
     if _sends(environment):
         starts += 1
         index = getattr(environment.runner, "worker_index", 0)
-        again = f"r{starts}" if starts > 1 else ""  # started once more in the web UI
+        again = f"r{starts}" if starts > 1 else ""  # started again in the web UI
         seed = PLAN.seed + index + 1000 * (starts - 1)
         shop = Shop(PLAN, f"{PLAN.run}{index}{again}", seed, environment.events.request)
     if _leads(environment) and PLAN.seconds:
@@ -176,8 +171,8 @@ def close_shop(environment, **_) -> None:
 def finish(environment) -> None:
     """End the run: every process collects its acknowledgements, then Locust quits.
 
-    Locust's own `--run-time` quits a master half a second after the stop, and so loses what the
-    workers report after that.
+    Locust's own `--run-time` quits a master half a second after the stop, and so loses later
+    reports of the workers.
     """
     environment.runner.stop()
     environment.runner.quit()

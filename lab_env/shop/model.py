@@ -1,7 +1,7 @@
 """The shop's behaviour: which event comes next, for which order, and whether it arrives in order.
 
-A model owns its orders: their ids carry its worker id and only it sends for them. So what it
-promises about one order (rising event times, nothing after an erase) holds for the whole topic.
+A model owns its orders: their ids contain its worker id and only it sends for them. So its
+guarantees about one order (rising event times, nothing after an erase) hold for the whole topic.
 """
 
 import csv
@@ -24,9 +24,9 @@ from lab_env.shop.events import MALFORMED_KINDS, encode, malform
 DATA = REPOSITORY / "data"
 SECOND = 1_000_000  # microseconds
 
-# Each draws one order at random; a few tries find one that fits, or the shop does something else.
+# Tries to draw a random order that fits, before the shop does something else.
 TRIES = 8
-# Orders that may still change; beyond it an old one is left alone, so that memory stays bounded.
+# Maximum number of orders that may still change, which bounds memory.
 MAX_OPEN_ORDERS = 50_000
 STEPS = ("new", "paid", "packed", "shipped", "delivered")
 
@@ -37,8 +37,7 @@ class Send:
 
     Args:
         send_id: unique for each send; travels as the Kafka header `send-id`.
-        event_id: identifier of the event; a resend carries that of the first send.
-        order_id: the order that it concerns.
+        event_id: a resend has that of the first send.
         key: Kafka key, the order's id.
         value: the bytes to send.
         kind: `event`, `late`, `resend` or `malformed:<reason>`.
@@ -60,17 +59,17 @@ class Send:
 
 @dataclass(frozen=True)
 class Shares:
-    """How often each thing happens: shares from 0 to 1, except `lateness_seconds`.
+    """Frequencies of events: shares from 0 to 1, except `lateness_seconds`.
 
     Args:
-        update: share of good events that are updates; what is left over are creates.
+        update: share of good events that are updates; the remainder are creates.
         cancel: share of good events that are cancellations.
         erase: share of good events that erase an order.
-        late: share of updates that arrive late; at most half of them are, since each late one is
-            overtaken by one in time.
+        late: share of updates that arrive late; at most half, since each late one is overtaken by
+        one in time.
         duplicate: share of good events that are sent a second time.
         malformed: share of new events that are malformed.
-        lateness_seconds: no event arrives later than this after its event time.
+        lateness_seconds: maximum time from event time to arrival.
     """
 
     update: float
@@ -112,7 +111,7 @@ class Shares:
         if shares.update + shares.cancel + shares.erase > 1:
             raise LabError(
                 "The shares of updates, cancellations and erasures add up to more than 1.",
-                "lower one of them: what is left over are the new orders.",
+                "lower one of them: the remainder are the new orders.",
             )
         return shares
 
@@ -157,7 +156,7 @@ class Timestamps:
 
 
 class Order:
-    """What the model remembers of an order that may still change."""
+    """The model's data about an order that may still change."""
 
     __slots__ = (
         "cents",
@@ -177,9 +176,9 @@ class OrderModel:
 
     Args:
         seed: the same seed and clock give the same sends, byte for byte.
-        shares: how often what happens.
-        worker_id: goes into every id; must be unique among all who ever send to the topic.
-        clock: tells the time.
+        shares: frequencies of events.
+        worker_id: part of every id; must be unique among all senders to the topic.
+        clock: returns the time.
     """
 
     def __init__(self, seed: int, shares: Shares, worker_id: str, clock: Clock):
@@ -195,12 +194,12 @@ class OrderModel:
         self._orders = self._events = self._sends = 0
         self._open: list[Order] = []
         self._cancelled: list[Order] = []
-        # A heap: due, two counters that no two entries share, kind, event or send, order.
+        # A heap: due time, two unique counters, kind, event or send, order.
         self._held: list[tuple[int, int, int, str, tuple | Send, Order]] = []
         self._overtaking: deque[Order] = deque()  # orders whose newest event is held back
 
     def next(self) -> Send:
-        """The next send: one held back that is due now, or a new one."""
+        """The next send: a held-back one that is due, or a new one."""
         now = self._clock.now()
         if self._held and self._held[0][0] <= now:
             return self._release(now)
@@ -212,12 +211,12 @@ class OrderModel:
                 return send
 
     def drain(self) -> Iterator[Send]:
-        """Everything that is still held back, for the end of a run."""
+        """All held-back sends, for the end of a run."""
         while self._held:
             yield self._release(self._clock.now())
 
     def _new_event(self, now: int) -> Send | None:
-        """The send of a new event; None if the event was held back."""
+        """Send of a new event; None if the event was held back."""
         shares, chance = self._shares, self._chance()
         if chance < shares.erase:
             return self._erase(now) or self._create(now)
@@ -267,7 +266,7 @@ class OrderModel:
         return self._emit(self._stamp(order, "cancel", "cancelled", now), order, "event", now)
 
     def _erase(self, now: int) -> Send | None:
-        """Erase an order that has been quiet for longer than any of its events may be late."""
+        """Erase an order that has been quiet for longer than the maximum lateness."""
         quiet_since = now - self._horizon
         for _ in range(TRIES):
             place = int(self._chance() * (len(self._open) + len(self._cancelled)))
@@ -295,7 +294,7 @@ class OrderModel:
         return send
 
     def _recent(self) -> int:
-        """The index of an open order, more often a recent one."""
+        """Index of an open order, more often a recent one."""
         return len(self._open) - 1 - int(self._chance() * self._chance() * len(self._open))
 
     def _stamped_update(self, order: Order, now: int) -> tuple:
@@ -306,7 +305,7 @@ class OrderModel:
         return self._stamp(order, "update", STEPS[order.step], now)
 
     def _stamp(self, order: Order, op: str, status: str, now: int) -> tuple:
-        """A new version of the order: the arguments of `encode` except the time of sending."""
+        """Make a new version of the order: the arguments of `encode` except the time of sending."""
         self._events += 1
         order.last_ts = now if now > order.last_ts else order.last_ts + 1
         return (
@@ -323,7 +322,7 @@ class OrderModel:
         )
 
     def _emit(self, event: tuple, order: Order, kind: str, now: int) -> Send:
-        """Send an event now, and hold back a copy if it is one of those sent twice."""
+        """Send an event now, and hold back a copy if it is to be resent."""
         order.quiet_after = max(order.quiet_after, now)
         send = self._send(event, order, kind, now)
         if self._chance() < self._shares.duplicate:
@@ -370,15 +369,11 @@ def generate(
     """The first n sends of a simulated day in the shop, independent of the machine's time.
 
     Args:
-        n: number of sends.
         seed: the same arguments and seed give the same bytes.
-        rate: sends a simulated second.
+        rate: sends per simulated second.
         start: simulated time of the first send.
-        worker_id: goes into every id.
+        worker_id: part of every id.
         **shares: replace shares of the settings, as in `Shares.of`.
-
-    Yields:
-        The sends, in the order of sending.
     """
     began = int(datetime.fromisoformat(start).timestamp()) * SECOND
     clock = SimulatedClock(began)
@@ -416,7 +411,7 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _skewed(n: int) -> list[float]:
-    """Cumulative probabilities after Zipf: the k-th most popular has a weight of 1/k."""
+    """Cumulative probabilities by Zipf: the k-th most popular has a weight of 1/k."""
     weights = [1 / rank for rank in range(1, n + 1)]
     total = sum(weights)
     return [part / total for part in accumulate(weights[:-1])]

@@ -1,7 +1,7 @@
-"""Sends to Kafka and keeps the ledger: one `Sender` per process, around one Producer.
+"""Send to Kafka and keep the ledger: one `Sender` per process, around one Producer.
 
-Everything that sends to a topic of the course goes through here, so that the ledger is complete; to
-a stream of Kinesis, through `kinesis_sender`.
+Everything the course sends to a topic goes through here, so that the ledger is complete; sends to
+Kinesis go through `kinesis_sender`.
 """
 
 import time
@@ -18,8 +18,8 @@ from lab_env.shop.kinesis_sender import KinesisSender
 from lab_env.shop.model import Send
 from lab_env.shop.sender import LedgerSender
 
-# With these the client says that the message never left it, or that the broker refused it. After
-# any other error, a timeout above all, the message may still arrive: its fate is unknown.
+# With these errors the message never left the client, or the broker refused it. After any other
+# error, a timeout above all, the message may still arrive: its outcome is unknown.
 CERTAINLY_FAILED = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_MSG,
@@ -33,7 +33,7 @@ CERTAINLY_FAILED = {
 
 
 def open_sender(address: str, topic: str, ledger_dir: Path, **options) -> "Sender | KinesisSender":
-    """A sender to the broker that the address names; the options are those of `Sender`."""
+    """Open a sender to the address's broker; the options are those of `Sender`."""
     kind = KinesisSender if is_kinesis(address) else Sender
     return kind(address, topic, ledger_dir, **options)
 
@@ -43,8 +43,6 @@ class Sender(LedgerSender):
 
     Args:
         bootstrap: `host:port` of the broker.
-        topic: topic name.
-        ledger_dir: the topic's ledger folder.
         options: those of `LedgerSender`.
     """
 
@@ -67,11 +65,7 @@ class Sender(LedgerSender):
         )
 
     def send_all(self, sends: Sequence[Send]) -> None:
-        """Hand several sends to the client; cheaper than one by one.
-
-        Args:
-            sends: in the order of sending.
-        """
+        """Hand several sends to the client; cheaper than one by one."""
         self._ledger.handed(sends)
         produce, topic, done = self._producer.produce, self._topic, self._done
         given = 0
@@ -97,13 +91,13 @@ class Sender(LedgerSender):
         """Collect acknowledgements; call it often.
 
         Args:
-            seconds: wait at most this long for the first one.
+            seconds: maximum wait for the first one.
         """
         self._producer.poll(seconds)
         self._ledger.tick()
 
     def waiting(self) -> int:
-        """Number of sends whose outcome is not known yet."""
+        """Number of sends without a known outcome."""
         return len(self._producer)
 
     def flush(self) -> None:

@@ -1,6 +1,6 @@
-"""Compares tables with the ledger: which keys are missing, doubled, stale or unexpected.
+"""Compare tables with the ledger: missing, doubled, stale or unexpected keys.
 
-The functions take the ledger's frame and look only at what a table shows; they start no service.
+The functions take the ledger's frame and the table's rows; they start no service.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -17,23 +17,22 @@ DEAD = ("missing", "duplicate", "wrong_reason", "unexpected")
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What a sink holds, compared with what it should hold.
+    """A sink compared with its expected content.
 
     Args:
-        sink: name of the sink.
         categories: the ways to differ that apply to this sink.
-        rows: rows that the sink shows.
-        expected: rows that it should show.
+        rows: number of rows.
+        expected: number of rows that it should have.
         missing: keys that it lacks.
-        duplicate: surplus rows of keys that it should hold.
-        stale: keys that it shows in another version than the winning one.
+        duplicate: surplus rows of expected keys.
+        stale: keys with another version than the winning one.
         altered: keys in the winning version but with another event time.
-        ghost: keys that an erase removed and that are there again.
+        ghost: keys that an erase removed and that have returned.
         unexpected: keys that were never acknowledged.
         short: copies of resent events that a log lacks.
         wrong_reason: dead letters with another reason than the true one.
-        resends: acknowledged resends, which a log holds as further rows.
-        unknown: sends of unknown fate; their keys are judged in no category.
+        resends: acknowledged resends, which a log has as further rows.
+        unknown: sends without a known outcome; their keys are judged in no category.
         examples: category to up to five of its keys.
     """
 
@@ -55,11 +54,11 @@ class Reconciliation:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs and no send is unknown."""
+        """True if nothing differs and no send is unknown."""
         return not self.unknown and not any(getattr(self, name) for name in self.categories)
 
     def as_dict(self) -> dict:
-        """All figures, and `ok`, for a report."""
+        """All figures and `ok`, for a report."""
         facts = asdict(self) | {"ok": self.ok}
         facts.pop("categories")
         return facts
@@ -76,7 +75,7 @@ class Reconciliation:
         if self.resends:
             notes.append(f"{self.resends:,} rows are intended resends")
         if self.unknown:
-            notes.append("ask the topic about unknown sends: settle the ledger")
+            notes.append("to decide the unknown sends, settle the ledger")
         return "; ".join(notes)
 
     def _repr_html_(self) -> str:
@@ -92,15 +91,15 @@ class Reconciliation:
 
 @dataclass(frozen=True)
 class Accounting:
-    """Where every acknowledged send went, from the table and the dead letters.
+    """Destination of every acknowledged send, from the table and the dead letters.
 
     Args:
         acked: acknowledged sends.
-        applied: winning versions that the table shows, and erased orders that it does not show.
-        superseded: events older than the version that the table shows.
+        applied: winning versions in the table, and erased orders that it lacks.
+        superseded: events older than the version in the table.
         duplicate: acknowledged resends of an acknowledged event.
-        dead: acknowledged malformed sends that the dead letters hold.
-        unknown: sends of unknown fate, counted in none of the others.
+        dead: acknowledged malformed sends in the dead letters.
+        unknown: sends without a known outcome, counted in none of the others.
     """
 
     acked: int
@@ -112,16 +111,16 @@ class Accounting:
 
     @property
     def unaccounted(self) -> int:
-        """Acknowledged sends that nothing accounts for."""
+        """Number of acknowledged sends that are found nowhere."""
         return self.acked - self.applied - self.superseded - self.duplicate - self.dead
 
     @property
     def ok(self) -> bool:
-        """Whether acked = applied + superseded + duplicate + dead and no send is unknown."""
+        """True if acked = applied + superseded + duplicate + dead and no send is unknown."""
         return self.unaccounted == 0 and self.unknown == 0
 
     def as_dict(self) -> dict:
-        """All figures, and `ok`, for a report."""
+        """All figures and `ok`, for a report."""
         return asdict(self) | {"unaccounted": self.unaccounted, "ok": self.ok}
 
     def _figures(self) -> dict[str, int]:
@@ -146,17 +145,14 @@ class Accounting:
 def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
     """Compare a table of one row per order with the ledger.
 
-    The table must hold exactly the live orders, each in its winning version: the acknowledged one
+    The table must have exactly the live orders, each in its winning version: the acknowledged one
     with the highest event time, unless that one is an erase.
 
     Args:
         sends: the ledger's frame.
         frame: a pandas or Spark DataFrame with order_id, event_id and order_ts (timestamp, text or
-            microseconds since 1970 UTC).
-        name: name of the sink, for the report.
-
-    Returns:
-        The comparison.
+        microseconds since 1970 UTC).
+        name: of the sink, for the report.
     """
     rows = _rows(frame)
     valid = _valid(sends)
@@ -187,15 +183,12 @@ def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
 def log(sends: pd.DataFrame, frame, name: str = "json") -> Reconciliation:
     """Compare a sink of one row per message with the ledger.
 
-    It must hold each valid acknowledged event once, and once more for each acknowledged resend.
+    It must have each valid acknowledged event once, plus once for each acknowledged resend.
 
     Args:
         sends: the ledger's frame.
         frame: a pandas or Spark DataFrame with event_id.
-        name: name of the sink, for the report.
-
-    Returns:
-        The comparison.
+        name: of the sink, for the report.
     """
     rows = _to_pandas(frame, ["event_id"])["event_id"].fillna("(null)")
     valid = _valid(sends)
@@ -233,7 +226,7 @@ def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliati
     Args:
         sends: the ledger's frame.
         frame: a pandas or Spark DataFrame with partition, offset and reason.
-        name: name of the sink, for the report.
+        name: of the sink, for the report.
 
     Returns:
         The comparison; keys are `partition:offset`.
@@ -256,23 +249,22 @@ def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliati
 def account(sends: pd.DataFrame, table_frame, dead_frame) -> Accounting:
     """Account for every acknowledged send, from the table and the dead letters.
 
+    The sum holds only if the table has each order in its winning version.
+
     Args:
         sends: the ledger's frame.
         table_frame: as for `table`.
         dead_frame: as for `dead`.
-
-    Returns:
-        The sum, which holds only when the table shows for each order its winning version.
     """
     valid = _valid(sends)
     acked = valid[valid["state"] == "acked"]
     events = acked.drop_duplicates("event_id")
     winners = _winners(valid).set_index("order_id")
     rows = _rows(table_frame)
-    # The version that the table shows of each order: an event of that order that was acknowledged.
+    # Each order's version in the table: an acknowledged event of that order.
     versions = rows.merge(events[["order_id", "event_id", "order_ts"]], on=["order_id", "event_id"])
     shown = versions.groupby("order_id")["order_ts_y"].max()
-    # An order that the table does not show at all shows that its erase was applied.
+    # An order that is missing from the table had its erase applied.
     erased = winners[(winners["op"] == "erase") & ~winners.index.isin(rows["order_id"])]
     shown = pd.concat([shown, erased["order_ts"]])
     behind = events["order_ts"] - events["order_id"].map(shown)
@@ -292,14 +284,14 @@ def _valid(sends: pd.DataFrame) -> pd.DataFrame:
 
 
 def _winners(valid: pd.DataFrame) -> pd.DataFrame:
-    """The acknowledged version with the highest event time of each order."""
+    """Acknowledged version with the highest event time of each order."""
     acked = valid[valid["state"] == "acked"]
     newest = acked.groupby("order_id", sort=False)["order_ts"].idxmax()
     return acked.loc[newest, ["order_id", "event_id", "op", "order_ts"]]
 
 
 def _malformed(sends: pd.DataFrame) -> pd.DataFrame:
-    """The acknowledged malformed sends with their position in the topic and their reason."""
+    """Acknowledged malformed sends with their position in the topic and their reason."""
     acked = sends[(sends["state"] == "acked") & sends["kind"].str.startswith("malformed")]
     return acked.assign(place=_place(acked), reason=acked["kind"].str.partition(":")[2])
 
@@ -314,11 +306,11 @@ def _place(frame: pd.DataFrame) -> pd.Series:
 
 
 def _rows(frame) -> pd.DataFrame:
-    """The rows of a table with their event time in microseconds."""
+    """Rows of a table with their event time in microseconds."""
     columns = ["order_id", "event_id", "order_ts"]
     kinds = dict(frame.dtypes) if isinstance(frame.dtypes, list) else {}
     if kinds.get("order_ts") == "timestamp":
-        # Spark hands timestamps to pandas in the session's time zone; a number has none.
+        # Spark gives pandas timestamps in the session's time zone; a number has none.
         frame = frame.selectExpr("order_id", "event_id", "unix_micros(order_ts) AS order_ts")
     rows = _to_pandas(frame, columns)
     return rows.assign(

@@ -1,6 +1,6 @@
-"""Generates the files in `data/`: customers and the recorded order stream, from fixed seeds.
+"""Generate the files in `data/`: customers and the recorded order stream, from fixed seeds.
 
-Run `python -m lab_env.shop.record` to make both again; a test proves that nothing changes then.
+Run `python -m lab_env.shop.record` to make both again; a test proves that they do not change.
 """
 
 import base64
@@ -19,7 +19,7 @@ CUSTOMERS = DATA / "customers.csv"
 RECORDING = DATA / "orders.jsonl.gz"
 SEED = 20260105
 SENDS = 10_000
-# All shares are spelled out: the recording must not change with somebody's settings.
+# All shares are given: the recording must not depend on anyone's settings.
 SHARES = {
     "update": 0.30,
     "cancel": 0.03,
@@ -57,14 +57,7 @@ PLACES = (
 
 
 def customers_csv(n: int = 500) -> str:
-    """The catalogue of customers, all invented.
-
-    Args:
-        n: number of customers.
-
-    Returns:
-        The text of `customers.csv`: customer_id, name, city, country.
-    """
+    """Text of `customers.csv`, invented customers: customer_id, name, city, country."""
     rng = Random(SEED)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -76,14 +69,14 @@ def customers_csv(n: int = 500) -> str:
 
 
 def recorded_sends() -> Iterator[Send]:
-    """The sends of the recording, generated again: about an hour around midnight."""
+    """Generate the sends of the recording again: about an hour around midnight."""
     return generate(
         SENDS, SEED, rate=SENDS / 3600, start="2026-01-05T23:30:00Z", worker_id="rec", **SHARES
     )
 
 
 def to_line(send: Send) -> bytes:
-    """A send as one line of the recording; bytes that are not text are kept in base64."""
+    """Format a send as one line of the recording; bytes that are not text become base64."""
     fields = {
         "send_id": send.send_id,
         "event_id": send.event_id,
@@ -101,7 +94,7 @@ def to_line(send: Send) -> bytes:
 
 
 def from_line(line: bytes) -> Send:
-    """The send that `to_line` wrote."""
+    """Parse a line of `to_line`."""
     fields = orjson.loads(line)
     encoded = fields.pop("value_base64", None)
     value = base64.b64decode(encoded) if encoded else fields.pop("value").encode()
@@ -109,13 +102,10 @@ def from_line(line: bytes) -> Send:
 
 
 def recording(path: Path = RECORDING) -> Iterator[Send]:
-    """The recorded stream, in the order of sending.
+    """Yield the recorded stream, in the order of sending.
 
     Args:
-        path: a gzipped file with one send a line.
-
-    Yields:
-        The sends.
+        path: a gzipped file with one send per line.
     """
     with gzip.open(path, "rb") as file:
         yield from map(from_line, file)

@@ -1,4 +1,4 @@
-"""Replays the recorded stream of orders: the same events, through the same sender and ledger."""
+"""Replay the recorded stream of orders: the same events, through the same sender and ledger."""
 
 import itertools
 import time
@@ -29,11 +29,10 @@ def replay(
 
     Args:
         bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
-        topic: topic name; made when missing.
-        ledger_dir: the topic's ledger folder.
-        n: number of sends; all when left out.
-        rate: sends a second; as fast as possible when left out.
-        skip: leave out this many sends at the beginning, to go on after an earlier part.
+        topic: created if missing.
+        n: number of sends; by default all.
+        rate: sends per second; by default no limit.
+        skip: number of sends to skip, to continue after an earlier part.
         sends: another stream than the recorded one, for example from `model.generate`.
 
     Returns:
@@ -41,7 +40,7 @@ def replay(
 
     Raises:
         LabError: the broker cannot be reached, a send failed, a part was replayed before, or
-            nothing is left of the stream.
+        nothing is left of the stream.
     """
     stream = list(recording() if sends is None else sends)
     chosen = stream[skip : None if n is None else skip + n]
@@ -58,23 +57,23 @@ def replay(
     if sender.lost:
         raise LabError(
             f"{sender.lost} of {sender.lost + sender.acked} sends were not acknowledged.",
-            "look at `lab status`, then `lab ledger` asks the topic about them.",
+            "run: lab status   (then: lab ledger, which reads the topic)",
         )
     return ledger
 
 
 def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic: str) -> None:
-    """Refuse a second replay: after an erasure it would bring orders back."""
+    """Refuse a second replay: after an erasure it would restore orders."""
     if stream and not chosen:
         raise LabError(
-            f"Nothing is left to replay: the stream has {len(stream):,} sends.", "leave out fewer."
+            f"Nothing is left to replay: the stream has {len(stream):,} sends.", "skip fewer sends."
         )
     earlier = set(ledger.frame()["send_id"])
     if earlier.isdisjoint(send.send_id for send in chosen):
         return
     done = max(place for place, send in enumerate(stream, 1) if send.send_id in earlier)
     anew = "`lab reset lab` clears it" if topic == default_topic() else "a new topic can take it"
-    go_on = f"; to go on after it: skip={done}, in the shell --skip {done}."
+    go_on = f"; to continue after it: skip={done}, in the shell --skip {done}."
     raise LabError(
         f"The topic {topic} already holds this part of the stream.",
         anew + (go_on if done < len(stream) else "."),
@@ -82,7 +81,7 @@ def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic:
 
 
 def _paced(sends: Iterator[Send], rate: float | None) -> Iterator[Sequence[Send]]:
-    """The sends in bursts, each at its time if there is a rate."""
+    """Yield the sends in bursts, each on time if there is a rate."""
     size = BURST if rate is None else max(1, min(BURST, int(rate / 20)))
     began, count = time.monotonic(), 0
     while burst := list(itertools.islice(sends, size)):

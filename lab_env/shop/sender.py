@@ -1,4 +1,4 @@
-"""What the senders to Kafka and to Kinesis have in common: the ledger, and whom they tell."""
+"""Common part of the senders to Kafka and to Kinesis: the ledger, and callbacks."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,13 +16,12 @@ class LedgerSender:
 
     Args:
         topic: name of the topic or stream.
-        ledger_dir: its ledger folder.
         delivered: called with (send, milliseconds since it was handed over, error text or None).
         pause: called with seconds while nothing can be done; `gevent.sleep` under Locust.
-        name: names this process's files in the ledger.
+        name: part of this process's file names in the ledger.
 
     Attributes:
-        acked: number of sends that were acknowledged.
+        acked: number of acknowledged sends.
         lost: number of sends that failed or are unknown.
     """
 

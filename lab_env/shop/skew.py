@@ -1,6 +1,6 @@
 """A day at a marketplace: one customer places a quarter of all orders.
 
-Made for the lesson about hot partitions; the same numbers give the same events each time.
+For the lesson about hot topic partitions; the same arguments give the same events each time.
 """
 
 from binascii import crc32
@@ -10,11 +10,11 @@ import orjson
 from lab_env.shop.model import generate
 
 CELEBRITY = "c-0001"
-CELEBRITY_SHARE = 0.25  # of the orders; some it has without that, as the shop's best customer
+CELEBRITY_SHARE = 0.25  # of the orders, including those of the shop's best customer
 
 
 def marketplace_events(n: int, seed: int = 2) -> list[dict]:
-    """The first events of the day, in the order of sending.
+    """First events of the day, in the order of sending.
 
     Args:
         n: number of events.

@@ -1,8 +1,8 @@
-"""Kinesis streams, as `topics` is for Kafka; failures are a `LabError`.
+"""Kinesis streams, the counterpart of `topics`; failures are a `LabError`.
 
-A record of Kinesis has no headers. So its partition key carries two things, `o-17 run-0042`: the
-order, and the id of the send, by which the ledger finds a send of unknown fate. The explicit hash
-key is that of the order alone; it decides the shard, so all events of an order share one.
+A record of Kinesis has no headers. So its partition key contains two parts, `o-17 run-0042`: the
+order, and the id of the send, by which the ledger finds a send of unknown outcome. The explicit
+hash key is that of the order alone; it decides the shard, so all events of an order share one.
 """
 
 import time
@@ -16,24 +16,24 @@ from lab_env.settings import settings
 from lab_env.shop import Arrival, check_topic_name
 
 TIMEOUT_S = 10.0
-PAGE = 10_000  # records, the most that Kinesis gives at once
+PAGE = 10_000  # records, Kinesis's maximum per request
 EMULATOR_KEY = "lab"  # the emulator accepts any key, but a request must be signed with one
 
 
 def client(address: str, seconds: float = TIMEOUT_S):
-    """A boto3 client of Kinesis.
+    """Make a boto3 client of Kinesis.
 
     Args:
-        address: its URL. The emulator of this lab gets a key that means nothing, any other server
-            what boto3 finds: the variables AWS_*, or the machine's role.
-        seconds: how long to wait for an answer.
+        address: its URL. The lab's emulator gets a dummy key, any other server the keys that boto3
+        finds: the variables AWS_*, or the machine's role.
+        seconds: timeout.
     """
     import boto3  # half a second
     from botocore.config import Config
 
     external = bool(settings().kinesis_endpoint)
     key = {} if external else dict.fromkeys(("access_key_id", "secret_access_key"), EMULATOR_KEY)
-    # A session of its own: boto3's common one keeps the keys that it found first.
+    # A separate session: boto3's common one keeps the keys that it found first.
     return boto3.Session().client(
         "kinesis",
         endpoint_url=address,
@@ -41,7 +41,7 @@ def client(address: str, seconds: float = TIMEOUT_S):
         config=Config(
             connect_timeout=2,
             read_timeout=seconds,
-            # A hidden second try could send a record twice. Who reads tries again himself.
+            # A hidden retry could send a record twice. Readers retry themselves.
             retries={"total_max_attempts": 1},
             proxies=None if external else {},  # they do not apply to servers of this machine
         ),
@@ -50,30 +50,30 @@ def client(address: str, seconds: float = TIMEOUT_S):
 
 
 def partition_key(key: str, send_id: str) -> str:
-    """What a record carries besides its bytes; see the module."""
+    """Partition key of a record; see the module."""
     return f"{key} {send_id}"
 
 
 def split_partition_key(text: str) -> tuple[str, str]:
-    """The key and the send id of a record; an empty id if another program sent it."""
+    """Key and send id of a record; the id is empty if another program sent it."""
     key, _, send_id = text.rpartition(" ")
     return (key, send_id) if key else (text, "")
 
 
 def hash_key(key: str) -> str:
-    """The hash of a key, by which Kinesis places a record that has no explicit one."""
+    """Hash of a key, by which Kinesis places a record without an explicit one."""
     return str(int.from_bytes(md5(key.encode(), usedforsecurity=False).digest(), "big"))
 
 
 def shard_number(shard_id: str) -> int:
-    """The number in `shardId-000000000007`: the ledger's and the dead letters' partition."""
+    """Number in `shardId-000000000007`: the partition in the ledger and the dead letters."""
     return int(shard_id.rpartition("-")[2])
 
 
 def ensure_stream(address: str, stream: str, shards: int = 2) -> None:
     """Create the stream in the emulator if it does not exist, and wait until it is active.
 
-    Elsewhere a stream costs money for each hour of its life, so it must be there.
+    Elsewhere it must already exist, because a stream costs money for each hour.
 
     Raises:
         LabError: the name is not allowed, or Kinesis does not answer or refuses.
@@ -95,7 +95,7 @@ def ensure_stream(address: str, stream: str, shards: int = 2) -> None:
 
 
 def made_at(kinesis, stream: str) -> str:
-    """When a stream was made: it tells a stream from a later one of the same name."""
+    """Creation time of a stream, which differs from that of a later one of the same name."""
     return _summary(kinesis, stream)["StreamCreationTimestamp"].isoformat()
 
 
@@ -104,14 +104,14 @@ def _summary(kinesis, stream: str) -> dict:
 
 
 def list_shards(kinesis, stream: str) -> list[dict]:
-    """All shards of a stream that Kinesis still knows, closed ones too, in the order of ids."""
+    """All shards of a stream that Kinesis still knows, closed ones too, ordered by id."""
     pages = kinesis.get_paginator("list_shards").paginate(StreamName=stream)
     found = [shard for page in pages for shard in page["Shards"]]
     return sorted(found, key=lambda shard: shard["ShardId"])
 
 
 def iterator_after(kinesis, stream: str, shard_id: str, sequence: str = "") -> str:
-    """An iterator that begins after a record; at the oldest one without a sequence number."""
+    """Iterator that begins after a record; without a sequence number, at the oldest one."""
     begin = {"ShardIteratorType": "TRIM_HORIZON"}
     if sequence:
         begin = {
@@ -123,7 +123,7 @@ def iterator_after(kinesis, stream: str, shard_id: str, sequence: str = "") -> s
 
 
 def more_waits(page: dict, limit: int = PAGE) -> bool:
-    """Whether a shard has records after a page; the emulator's zero may mean half a millisecond."""
+    """True if a shard has records after a page; the emulator's zero may mean half a millisecond."""
     return page["MillisBehindLatest"] > 0 or len(page["Records"]) == limit
 
 
@@ -151,7 +151,7 @@ def arrivals(address: str, stream: str) -> Iterator[Arrival]:
 
 
 def count_records(address: str, stream: str) -> dict[int, int]:
-    """How many records each shard holds, by its number; Kinesis itself does not say.
+    """Number of records in each shard, by its number; Kinesis does not report it.
 
     Raises:
         LabError: Kinesis or the stream cannot be read.
@@ -161,7 +161,7 @@ def count_records(address: str, stream: str) -> dict[int, int]:
 
 @contextmanager
 def refusals(address: str, stream: str) -> Generator[None]:
-    """Turn what Kinesis, or the way to it, refuses into a `LabError`."""
+    """Turn refusals of Kinesis, and network errors, into a `LabError`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -171,19 +171,19 @@ def refusals(address: str, stream: str) -> Generator[None]:
         if code == "ResourceNotFoundException":
             what = f"Kinesis at {address} has no stream {stream}, or lost it with its restart."
             made = f"aws kinesis create-stream --stream-name {stream} --shard-count 2"
-            own = f"send something first: `lab load --topic {stream}` with LAB_SOURCE=kinesis."
+            own = f"send something first: lab load --topic {stream}   (with LAB_SOURCE=kinesis)"
             raise LabError(what, f"run: {made}" if settings().kinesis_endpoint else own) from None
         message = error.response["Error"].get("Message", "")
         raise LabError(
             f"Kinesis at {address} refuses ({code}): {message}".rstrip(". ") + ".",
             "check the permissions of the keys in use, and LAB_S3_REGION."
             if settings().kinesis_endpoint
-            else "look at `lab logs kinesis`.",
+            else "run: lab logs kinesis",
         ) from None
     except BotoCoreError as error:
         raise LabError(
             f"Kinesis at {address} does not answer: {error}".rstrip(". ") + ".",
             "check LAB_KINESIS_ENDPOINT, and that the machine has keys for it."
             if settings().kinesis_endpoint
-            else "look at `lab status`; `lab up kinesis` starts it.",
+            else "run: lab status   (to start it: lab up kinesis)",
         ) from None

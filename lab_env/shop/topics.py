@@ -1,4 +1,4 @@
-"""Creates, measures and reads Kafka topics; failures are a `LabError`."""
+"""Create, measure and read Kafka topics; failures are a `LabError`."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from lab_env.shop.events import SEND_ID_HEADER
 from lab_env.shop.kafka_client import confluent_options
 
 ADMIN_TIMEOUT_S = 10.0
-BROKERS_CHOICE = -1  # as many replicas as the cluster gives a topic that asks for no number
+BROKERS_CHOICE = -1  # the cluster's default number of replicas
 NO_LEADER = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
@@ -28,8 +28,7 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = 
 
     Args:
         bootstrap: `host:port` of the broker.
-        topic: topic name.
-        partitions: number of partitions of a new topic.
+        partitions: number of topic partitions, for a new topic.
         reset: delete an existing one first, with all its messages.
 
     Raises:
@@ -46,12 +45,13 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = 
                 ADMIN_TIMEOUT_S
             )
         except KafkaException as error:
-            # A topic just deleted may linger, one just made by another process may not show yet.
+            # A topic just deleted may linger; one just made by another process may not be listed
+            # yet.
             gone_soon = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
             if not gone_soon or time.monotonic() > last_call:
                 raise LabError(
-                    f"Kafka refused to make the topic {topic}: {error.args[0].str()}.",
-                    "look at `lab logs kafka`.",
+                    f"Kafka refused to create the topic {topic}: {error.args[0].str()}.",
+                    "run: lab logs kafka",
                 ) from None
         time.sleep(0.1)
 
@@ -61,7 +61,6 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
     Args:
         bootstrap: `host:port` of the broker.
-        topic: topic name.
 
     Raises:
         LabError: the broker cannot be reached or does not delete it.
@@ -95,7 +94,7 @@ def _delete(bootstrap: str, chosen: Callable[[str], bool]) -> list[str]:
         except KafkaException as error:
             raise LabError(
                 f"Kafka refused to delete the topic {name}: {error.args[0].str()}.",
-                "look at `lab logs kafka`.",
+                "run: lab logs kafka",
             ) from None
     while _topics(admin, bootstrap).intersection(names):
         if time.monotonic() > last_call:
@@ -105,16 +104,12 @@ def _delete(bootstrap: str, chosen: Callable[[str], bool]) -> list[str]:
 
 
 def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """The offset after the last message of each partition that the pipeline may read.
+    """Offset after the last message of each topic partition that the pipeline may read.
 
     That is Kafka's *last stable offset*: messages from an open transaction on do not count yet.
 
     Args:
         bootstrap: `host:port` of the broker.
-        topic: topic name.
-
-    Returns:
-        Partition number to offset.
 
     Raises:
         LabError: the broker or the topic cannot be read.
@@ -132,8 +127,10 @@ def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
 
 
 def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """The first offset of a partition and the one after its last; asked again while it has no
-    leader, as in the seconds after the broker's restart."""
+    """First offset of a topic partition and the one after its last.
+
+    It retries while the partition has no leader, as in the seconds after the broker's restart.
+    """
     deadline = time.monotonic() + ADMIN_TIMEOUT_S
     while True:
         try:
@@ -145,14 +142,10 @@ def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, in
 
 
 def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
-    """All messages of the topic, by partition in their order; none of an aborted transaction.
+    """All messages of the topic, by topic partition in order; none of an aborted transaction.
 
     Args:
         bootstrap: `host:port` of the broker.
-        topic: topic name.
-
-    Yields:
-        The messages.
 
     Raises:
         LabError: the broker or the topic cannot be read.
@@ -172,13 +165,14 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
                         raise KafkaException(error)
                 elif message.offset() < end:
                     yield message
-                # The last offsets may be markers of transactions: then only the end itself is told.
+                # The last offsets may be markers of transactions: then only the end itself is
+                # reported.
                 if message.offset() >= end - (not error):
                     unfinished.discard(message.partition())
             if time.monotonic() > last_call:
                 raise LabError(
                     f"Kafka at {bootstrap} stopped sending the messages of {topic}.",
-                    "look at `lab status` and try again.",
+                    "run: lab status   (then try again)",
                 )
     except KafkaException as error:
         raise _unreachable(bootstrap, error) from None
@@ -201,10 +195,10 @@ def _consumer(bootstrap: str) -> Consumer:
     return Consumer(
         confluent_options(bootstrap)
         | {
-            "group.id": "ledger",  # the client asks for one; no offset is ever committed
+            "group.id": "ledger",  # the client requires one; no offset is ever committed
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "isolation.level": "read_committed",  # as the pipeline reads
+            "isolation.level": "read_committed",  # like the pipeline
             "log_level": 2,
         }
     )
@@ -215,7 +209,7 @@ def _partitions(consumer: Consumer, bootstrap: str, topic: str) -> list[int]:
     if known.error:
         raise LabError(
             f"Kafka at {bootstrap} has no topic {topic}.",
-            f"send something first: `lab load --topic {topic}`.",
+            f"send something first: lab load --topic {topic}",
         )
     return sorted(known.partitions)
 
@@ -230,5 +224,5 @@ def _topics(admin: AdminClient, bootstrap: str) -> set[str]:
 def _unreachable(bootstrap: str, error: KafkaException) -> LabError:
     return LabError(
         f"Kafka at {bootstrap} does not answer: {error.args[0].str()}.",
-        "look at `lab status`; `lab up` starts the services.",
+        "run: lab status   (to start the services: lab up)",
     )

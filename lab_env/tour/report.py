@@ -24,7 +24,7 @@ MINUTES = {
 
 
 def tour_page(tour) -> str:
-    """The page of a `lab_env.tour.tour.Tour` as an HTML document."""
+    """Render the report as an HTML document."""
     sinks = pd.DataFrame(tour.sinks).T.rename(index=NAMES).rename_axis("sink")
     costs = sinks.assign(megabytes=sinks["bytes"] / 1e6)[list(COSTS)].rename(columns=COSTS)
     queries = pd.DataFrame(tour.queries, columns=["sink", "query", "rows", "seconds"])
@@ -47,12 +47,12 @@ def tour_page(tour) -> str:
 
 
 def minutes_table(minutes: list[dict]) -> str:
-    """Revenue per minute as streamed, beside the same computed in a batch."""
+    """Revenue per minute as streamed, next to the batch result."""
     return table(list(MINUTES.values()), [[row[name] for name in MINUTES] for row in minutes])
 
 
 def sentence(accounting: dict[str, int]) -> str:
-    """Where every acknowledged send of a sink went."""
+    """Sentence that accounts for every acknowledged send of a sink."""
     return (
         "{acked:,} acknowledged = {applied:,} applied + {superseded:,} superseded"
         " + {duplicate:,} duplicate + {dead:,} dead".format(**accounting)
@@ -60,9 +60,9 @@ def sentence(accounting: dict[str, int]) -> str:
 
 
 def unknown_fields(tour) -> str:
-    """Whether events had fields that the pipeline drops, and which."""
+    """Sentence about events with fields that the pipeline drops."""
     if not tour.unknown_fields:
-        return "No event had a field that the pipeline does not know."
+        return "All fields of all events are known to the pipeline."
     return (
         f"{tour.events_with_unknown_fields:,} events had fields that the pipeline does not know "
         f"and drops: {', '.join(tour.unknown_fields)}."
@@ -75,7 +75,7 @@ def rate_chart(tour) -> str:
     rates = tour.series.get("acked_per_second", [])
     rates = rates[: tour.load_seconds]  # the last second is incomplete
     axes.plot(range(len(rates)), rates, color=VERMILION, linewidth=1.5)
-    axes.axhline(tour.rate, color=VERMILION, linestyle=":", linewidth=1, label="asked for")
+    axes.axhline(tour.rate, color=VERMILION, linestyle=":", linewidth=1, label="requested")
     axes.set_ylim(0, max([*rates, tour.rate]) * 1.15)
     axes.legend(loc="lower center")
     return svg(figure)
@@ -86,7 +86,7 @@ def freshness_chart(tour) -> str:
     figure, axes = new_chart(
         "Freshness: event sent to commit completed", "seconds", "share of events visible, %"
     )
-    # Of a stream of Kinesis nothing is measured.
+    # A Kinesis stream is not measured.
     plot_freshness(axes, tour.series.get("freshness_quantiles", {}))
     return svg(figure)
 

@@ -1,7 +1,7 @@
 """The tour: runs the whole pipeline on live load, queries the tables, and reconciles every event.
 
-It proves that this machine runs a real streaming lakehouse: one minute of load into all sinks at
-once, then every query type, then each sink against the producer's ledger.
+It proves that this machine runs a real streaming lakehouse: one minute of load into all sinks, then
+every query type, then each sink against the producer's ledger.
 """
 
 import json
@@ -38,14 +38,16 @@ from lab_env.tour import report
 NAMESPACE = "tour"
 SECONDS, RATE = 60, 500  # of load: s, events/s
 TABLES = ("cow", "mor")
-MINUTES_BATCH = 20_000  # messages: a second batch, which goes on from the state of the first
-MINUTES_TITLE = "Revenue per minute, by the stream and computed in a batch"
-SHORT_SECONDS = 120  # of load: up to here the quick compiler alone is faster
+MINUTES_BATCH = (
+    20_000  # messages: forces a second batch, which continues from the first one's state
+)
+MINUTES_TITLE = "Revenue per minute, streamed and in a batch"
+SHORT_SECONDS = 120  # of load: for shorter runs the quick compiler alone is faster
 
 
 @dataclass
 class Tour:
-    """What a tour measured: the content of `report.json` and the source of the page.
+    """Results of a tour: the content of `report.json` and the data of the page.
 
     Args:
         rate: requested events/s.
@@ -73,7 +75,7 @@ class Tour:
 
     @property
     def ok(self) -> bool:
-        """Whether every sink reconciles and every event is accounted for."""
+        """True if every sink reconciles and every event is accounted for."""
         return not self.problems
 
     def judge(self, sink: str, verdict: Reconciliation) -> None:
@@ -83,11 +85,11 @@ class Tour:
             self.problems.append(str(verdict))
 
     def judge_minutes(self, streamed: pd.DataFrame, computed: pd.DataFrame) -> None:
-        """Compare revenue per minute as streamed with the same computed in one batch.
+        """Compare streamed revenue per minute with the batch result.
 
         Args:
             streamed: minute, orders, revenue of the table that the stream has kept.
-            computed: the same of all orders at once.
+            computed: the same from all orders in one batch.
         """
         both = computed.merge(streamed, how="outer", on="minute", suffixes=("_batch", ""))
         both = both.sort_values("minute").fillna(0)
@@ -108,7 +110,7 @@ class Tour:
                     f" {row.revenue_batch} in a batch over the JSON files."
                 )
         if not self.minutes:
-            self.problems.append("There is no minute with revenue.")
+            self.problems.append("No minute has revenue.")
 
 
 def main(seconds: int = SECONDS, rate: int = RATE, console: Console | None = None) -> int:
@@ -117,14 +119,13 @@ def main(seconds: int = SECONDS, rate: int = RATE, console: Console | None = Non
     Args:
         seconds: duration of the live load.
         rate: events/s.
-        console: receives the progress.
 
     Returns:
         0 only if every sink reconciles with the ledger.
     """
     console = console or Console()
     target = folder("tour")
-    for stale in target.iterdir():  # an aborted tour must not leave the success of an older one
+    for stale in target.iterdir():  # an aborted tour must not leave an older one's success
         stale.unlink()
     tour = Tour(rate, seconds)
     began = time.monotonic()
@@ -176,12 +177,12 @@ def _run(tour: Tour, console: Console) -> None:
 
 
 def _broker(lab: Lab) -> str:
-    """The address of the broker that LAB_SOURCE names."""
+    """Address of the broker that LAB_SOURCE names."""
     return lab.endpoints.broker(settings().source)
 
 
 def _records(spark, lab: Lab, topic: str):
-    """What was sent as a stream of more than one batch: the topic, or what the writer landed."""
+    """Read the load again, in several batches: from the topic, or from the landed files."""
     if settings().source == "kinesis":
         return landing.read_landing(spark, landing.landing_path(lab.base), maxFilesPerTrigger="5")
     limit = {"maxOffsetsPerTrigger": str(MINUTES_BATCH)}
@@ -194,7 +195,7 @@ def _write_json(tour: Tour, target: Path) -> None:
 
 
 def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, console) -> None:
-    """Send live load into all sinks at once, until every sink has committed everything."""
+    """Send live load into all sinks until every sink has committed everything."""
     try:
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
@@ -275,7 +276,7 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
     for sink in TABLES:
         path = lab.path(FOLDERS[sink])
         commits = sorted(store.completions[sink])
-        middle = commits[(len(commits) - 1) // 2]  # of two commits the first: one follows it
+        middle = commits[(len(commits) - 1) // 2]  # the first of two commits, so one follows it
         since = from_seconds(store.completions[sink][middle])
         yield timed(sink, "snapshot", spark.read.format("hudi").load(path))
         yield timed(
@@ -302,7 +303,7 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
 
 
 def _keep_minutes(tour: Tour, lab: Lab, topic: str) -> None:
-    """Compute revenue per minute as a stream, and once more as a batch over the JSON files."""
+    """Compute revenue per minute as a stream, and again as a batch over the JSON files."""
     spark = lab.spark
     records = _records(spark, lab, topic)
     stream = start_query(records, "minutes", lab.base, {"availableNow": True})
@@ -388,9 +389,9 @@ def _measure_sinks(lab: Lab, topic: str, tour: Tour, writer, store: StoreSamples
 
 
 def _halves(fresh: pd.Series, sent_at: pd.Series) -> list[float]:
-    """The median freshness (s) of the events sent first, and of those sent later.
+    """Median freshness (s) of the first and second half of the events.
 
-    They are about the same unless the sink falls behind.
+    They are about equal unless the sink falls behind.
     """
     late = sent_at.loc[fresh.index] > sent_at.median()
     return [round(float(half.median()), 2) for half in (fresh[~late], fresh[late])]
@@ -456,7 +457,7 @@ def _result_table(title: str, *columns: str) -> Table:
 
 
 def _program_processes(exclude: str) -> list[psutil.Process]:
-    """The processes of the running services and of every other supervised program but one."""
+    """Processes of the running services and of all other supervised programs but one."""
     return [
         process
         for program in supervisor.status()

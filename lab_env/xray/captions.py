@@ -1,27 +1,28 @@
-"""The X-ray's words for its parts, in the text form and under the pointer."""
+"""Texts of the X-ray for its parts, in the text form and under the pointer."""
 
 from lab_env.display.units import duration_text, size_text
 from lab_env.hudi.table import CleanedFile, DataFile, FileSlice, Instant, Snapshot
 from lab_env.hudi.timeline import seconds_between
 
 SHORT = {"base": "base file", "log": "log", "cdc": "cdc log"}
-MOST = 200  # instants that one hover text lists
+MOST = 200  # maximum number of instants in one hover text
 
 
 def clock(instant: str) -> str:
-    """The time of day of an instant time: `09:15:00.705` for `20261120091500705`."""
+    """Time of day of an instant time: `09:15:00.705` for `20261120091500705`."""
     time = f"{instant[8:10]}:{instant[10:12]}:{instant[12:14]}"
     return f"{time}.{instant[14:17]}" if len(instant) >= 17 else time
 
 
 def date(instant: str) -> str:
-    """The date of an instant time: `2026-11-20`."""
+    """Date of an instant time: `2026-11-20`."""
     return f"{instant[:4]}-{instant[4:6]}-{instant[6:8]}"
 
 
 def instant(table: Snapshot, which: Instant) -> str:
-    """One instant: action, state, both times, and the effect of a clean, rollback, savepoint or
-    restore."""
+    """Describe an instant: action, state, both times, and the effect of a clean, rollback,
+    savepoint or restore.
+    """
     if which.completed:
         took = duration_text(seconds_between(which.requested, which.completed))
         words = f"requested {which.requested}  completed {which.completed} ({took} later)"
@@ -34,7 +35,7 @@ def instant(table: Snapshot, which: Instant) -> str:
 
 
 def earlier(table: Snapshot, count: int) -> str:
-    """The instants without a column of their own."""
+    """Describe the instants without their own column."""
     first = [instant(table, which) for which in table.instants[:count]]
     archived = [f"archived {instant(table, which)}" for which in table.history]
     names = [*archived, *first]
@@ -45,7 +46,7 @@ def earlier(table: Snapshot, count: int) -> str:
 
 
 def file(table: Snapshot, which: DataFile) -> str:
-    """One file with its full name."""
+    """Describe a file with its full name."""
     rows = ""
     if which.rows is not None:
         rows = f", {counted(which.rows, 'change' if which.kind == 'log' else 'row')}"
@@ -58,29 +59,28 @@ def file(table: Snapshot, which: DataFile) -> str:
 
 
 def change(table: Snapshot, which: DataFile) -> str:
-    """How a new file differs from the earlier snapshot: `rewritten` if its file group already had
-    a base file, else `new`."""
+    """`rewritten` for a new file whose file group already had a base file, else `new`."""
     return "rewritten" if which in table.rewritten_files else "new"
 
 
 def removed(table: Snapshot, which: DataFile) -> str:
-    """A file of the earlier snapshot that no longer exists."""
+    """Describe a file of the earlier snapshot that no longer exists."""
     return f"{which.name}: {which.size:,} bytes, removed since {table.compared_with}"
 
 
 def cleaned(which: CleanedFile) -> str:
-    """A file that a clean deleted."""
+    """Describe a file that a clean deleted."""
     return f"{which.name}: deleted by the clean {which.cleaned}"
 
 
 def state(table: Snapshot, part: FileSlice) -> str:
-    """Whether readers use a slice, and which actions on it are pending."""
+    """State of a slice: whether readers use it, and its pending actions."""
     replaced = dict(table.replaced).get(part.group)
     words = "current" if part.current else "older"
     if replaced:
         words = f"replaced at {replaced}"
     elif part.planned:
-        words = f"begun by the pending compaction {part.instant}"
+        words = f"started by the pending compaction {part.instant}"
     plans = [(at, action) for group, at, action in table.planned if group == part.group]
     if plans and part.current and not part.planned:
         words += "".join(f", {action} {at} pending" for at, action in plans)
@@ -88,14 +88,14 @@ def state(table: Snapshot, part: FileSlice) -> str:
 
 
 def slice_of(table: Snapshot, part: FileSlice, indent: int = 0) -> str:
-    """A file slice: its group's full id and its state, then one line per file."""
+    """Describe a file slice: its group's full id and its state, then one line per file."""
     files = [file(table, which) for which in part.files] or ["no file yet"]
     head = f"file group {part.group}, slice {part.instant} ({state(table, part)})"
     return "\n".join([head, *(" " * indent + line for line in files)])
 
 
 def rows(count: int) -> str:
-    """A number in few letters: `950`, `1,234`, `12.3k`, `4.0M`."""
+    """Abbreviate a number: `950`, `1,234`, `12.3k`, `4.0M`."""
     for scale, unit in ((1e6, "M"), (1e4, "k")):
         if count >= scale:
             return f"{count / (1e6 if unit == 'M' else 1e3):.1f}{unit}"
@@ -103,7 +103,7 @@ def rows(count: int) -> str:
 
 
 def content(table: Snapshot, partition: str, group: str) -> str:
-    """The rows and changes of a file group, or why readers skip it."""
+    """Rows and changes of a file group, or why readers skip it."""
     replaced = dict(table.replaced).get(group)
     if replaced:
         return f"replaced {clock(replaced)[:8]}"
@@ -124,12 +124,12 @@ def content(table: Snapshot, partition: str, group: str) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """A number in few letters, with its noun."""
+    """Abbreviated number with its noun."""
     return f"{rows(count)} {word}{'' if count == 1 else 's'}"
 
 
 def counted(count: int, word: str) -> str:
-    """An exact number with its noun."""
+    """Exact number with its noun."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
@@ -157,14 +157,14 @@ def metadata(table: Snapshot) -> list[str]:
 
 
 def short_group(group: str) -> str:
-    """A file group's id in few letters: its first 8, and what follows its last `-`."""
+    """Shorten a file group's id: its first 8 characters, and those after its last `-`."""
     if len(group) <= 12:
         return group
     return f"{group[:8]}…{group.rpartition('-')[2]}" if "-" in group else f"{group[:8]}…"
 
 
 def effect(table: Snapshot, which: Instant) -> str:
-    """What a clean, rollback, savepoint or restore did; empty for other instants."""
+    """Effect of a clean, rollback, savepoint or restore; empty for other instants."""
     record = table.records.get((which.action, which.requested), {})
     if which.action == "clean":
         deleted = sum(file.cleaned == which.requested for file in table.cleaned)

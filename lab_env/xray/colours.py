@@ -1,11 +1,11 @@
 """Every colour of the X-ray and its meaning; no other file of it names a colour.
 
-A shape or a word always states the same as the colour.
+Each colour's meaning is also given by a shape or a word.
 """
 
 from lab_env.display.palette import AMBER, BLUE, GREY, PINK, SKY, VERMILION
 
-GREEN = "#00805E"  # the palette's, darkened: white text on it reads
+GREEN = "#00805E"  # the palette's, darkened so that white text is readable
 
 FILE = {"base": BLUE, "log": GREEN, "cdc": SKY}
 ACTION = {
@@ -22,7 +22,7 @@ OTHER_ACTION = GREY  # clean, savepoint, indexing
 NEW = AMBER
 NOT_COMMITTED = VERMILION
 DAMAGED = VERMILION
-WRITERS = (PINK, SKY, GREY)  # jobs that name themselves, from the first on, again and again
+WRITERS = (PINK, SKY, GREY)  # jobs with a name, in order, reused from the start
 
 # The page's own colours, else those of a light page.
 INK = "var(--jp-content-font-color1, #24292f)"

@@ -1,11 +1,11 @@
-"""The columns of the drawing: one per instant, and one for everything older."""
+"""Columns of the drawing: one per instant, and one for everything older."""
 
 from dataclasses import dataclass
 
 from lab_env.hudi.table import Snapshot
 from lab_env.hudi.timeline import Instant, seconds_between
 
-MOST = 32  # columns that are wide enough to tell apart
+MOST = 32  # maximum number of columns that are wide enough to tell apart
 UNDONE = "rolled back"
 
 
@@ -14,7 +14,7 @@ class Column:
     """One column.
 
     Args:
-        instant: its instant; None for the column of everything older.
+        instant: None for the column of everything older.
         seconds: from the previous column's instant; None if there is none.
     """
 
@@ -23,7 +23,7 @@ class Column:
 
     @property
     def has_files(self) -> bool:
-        """Whether data files may be in it, so that it needs their width."""
+        """True if data files may be in it, so that it needs their width."""
         return self.instant is None or self.instant.writes or self.instant.action == UNDONE
 
 
@@ -32,15 +32,14 @@ class Columns:
     """All columns, from old to new.
 
     Args:
-        all: the columns.
-        earlier: number of instants of the active timeline without a column of their own.
+        earlier: number of instants of the active timeline without their own column.
     """
 
     all: tuple[Column, ...]
     earlier: int
 
     def index(self, requested: str) -> int:
-        """The column of an instant's files; 0 if the instant has none of its own."""
+        """Column of an instant's files; 0 if the instant has no column."""
         for number, column in enumerate(self.all):
             instant = column.instant
             if instant and instant.requested == requested and instant.action != "savepoint":
@@ -49,7 +48,7 @@ class Columns:
 
     @property
     def has_older(self) -> bool:
-        """Whether the first column stands for everything older."""
+        """True if the first column stands for everything older."""
         return not self.all or self.all[0].instant is None
 
 
@@ -70,8 +69,10 @@ def columns_of(table: Snapshot) -> Columns:
 
 
 def _with_undone(table: Snapshot) -> list[Instant]:
-    """The instants, and the rolled back ones whose files are drawn: files that are still stored, or
-    that were stored at the last look."""
+    """Instants of the table, with the rolled back ones whose files are drawn.
+
+    These are files that are still stored, or were stored in the earlier snapshot.
+    """
     known = {instant.requested for instant in table.instants}
     left = {file.instant for file in table.uncommitted}
     left |= {file.instant for file in table.gone_files} & table.undone

@@ -11,14 +11,14 @@ FILE_KINDS = ("base", "log", "cdc")
 
 
 def commit_text(commit: Commit) -> str:
-    """A commit as text: its facts, then one line per file."""
+    """Format a commit as text: its facts, then one line per file."""
     facts = [f"  {name:11}{value}" for name, value in _facts(commit).items()]
     files = [f"  file       {_file_line(file)}" for file in commit.files]
     return "\n".join([f"{commit.action} {commit.requested}", *facts, *files])
 
 
 def commit_html(commit: Commit) -> str:
-    """A commit as a card."""
+    """Format a commit as a card."""
     return render(
         "xray/commit.html.j2",
         commit=commit,
@@ -30,7 +30,7 @@ def commit_html(commit: Commit) -> str:
 
 
 def _facts(commit: Commit) -> dict[str, str]:
-    """Label to value of each fact, in the order of the card."""
+    """Facts with their labels, in the order of the card."""
     counts = {kind: sum(file.kind == kind for file in commit.files) for kind in FILE_KINDS}
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "none"
     took = duration_text(seconds_between(commit.requested, commit.completed))

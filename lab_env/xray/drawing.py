@@ -1,7 +1,7 @@
 """The X-ray as a drawing: instants from left to right, each file below the instant that wrote it.
 
-An HTML grid whose colours are the page's own, so that it reads in both themes of JupyterLab. Few
-file groups are rows with a box per file, many are tiles. The text form lists all in any case.
+It is an HTML grid in the page's own colours, so that it works in both themes of JupyterLab. Few
+file groups are rows with a box per file, many are tiles. The text form always lists everything.
 """
 
 from lab_env.display import html
@@ -12,7 +12,10 @@ from lab_env.xray.columns import Columns, columns_of
 from lab_env.xray.rows import groups_of, lanes_of
 from lab_env.xray.tiles import first_groups, shared_prefix, tiles_of
 
-ROWS, CLOSE_ROWS = 10, 24  # file groups in rows with two lines, and in rows with one
+ROWS, CLOSE_ROWS = (
+    10,
+    24,
+)  # maximum number of file groups in rows with two lines, and in rows with one
 HEAD_ROWS = 5  # labels, line, requested, completed, dates
 SHAPES = {
     "compaction": "diamond",
@@ -27,10 +30,9 @@ SHAPES = {
 
 
 def as_html(table: Snapshot, styled: bool = True) -> str:
-    """A snapshot as a drawing. Up to 200 file groups are drawn; a line counts the others.
+    """Draw a snapshot. Up to 200 file groups are drawn; a line counts the others.
 
     Args:
-        table: the snapshot.
         styled: with its style sheet, which several drawings on one page can share.
     """
     groups = groups_of(table)
@@ -67,7 +69,7 @@ def as_html(table: Snapshot, styled: bool = True) -> str:
 
 
 def _writers(table: Snapshot) -> dict[str, int]:
-    """The jobs that name themselves, and the number of each one's colour."""
+    """Named jobs, and the number of each one's colour."""
     names = list(dict.fromkeys(table.writers.values()))
     return {name: place % len(colours.WRITERS) for place, name in enumerate(names)}
 
@@ -75,7 +77,7 @@ def _writers(table: Snapshot) -> dict[str, int]:
 def _panels(
     table: Snapshot, columns: Columns, groups: dict[str, list[str]], headed: bool
 ) -> list[dict]:
-    """The partitions, with the grid's row numbers of their parts."""
+    """Partitions, with the grid's row numbers of their parts."""
     panels, row = [], HEAD_ROWS + 1
     for partition, ids in groups.items():
         row += 1  # space above the panel
@@ -91,7 +93,9 @@ def _panels(
 
 
 def _legend(table: Snapshot, tiled: bool) -> list[tuple[str, str]]:
-    """Classes and words of the swatches: what the drawing shows and does not name."""
+    """Classes and texts of the legend's swatches, for everything that the drawing does not
+    label.
+    """
     older = any(not part.current and part.files for part in table.slices)
     logs = any(file.kind == "log" for file in table.files)
     entries = {

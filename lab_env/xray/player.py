@@ -1,4 +1,4 @@
-"""The X-ray's player: a table's past, one step per completed instant, to go through with a slider.
+"""The X-ray's player: a table's past, one step per completed instant, with a slider.
 
 One piece of HTML with every step's drawing and a small script, so it works without a kernel, too.
 Without the script it shows the newest step.
@@ -16,7 +16,7 @@ from lab_env.hudi.timeline import seconds_between
 from lab_env.xray import captions, colours
 from lab_env.xray.drawing import as_html
 
-STEPS = 30  # drawings that a notebook and a page carry without effort
+STEPS = 30  # maximum number of drawings that a notebook and a page show smoothly
 KINDS = {"base": "base file", "log": "log", "cdc": "cdc log"}
 
 
@@ -26,14 +26,13 @@ class Player:
 
     Args:
         name: the table's name.
-        past: what can be told of its past.
     """
 
     name: str
     past: Past
 
     def __repr__(self) -> str:
-        """One paragraph per step, and where the past begins."""
+        """One paragraph per step, and the start of the past."""
         lines = [f"{self.name}: {captions.counted(len(self.past.moments), 'step')}"]
         for number, moment in enumerate(self.past.moments, 1):
             lines += [f"{number} {heading(moment)}", *(f"  {fact}" for fact in facts(moment))]
@@ -59,17 +58,17 @@ class Player:
 
 
 def player(table: Snapshot, last: int = STEPS) -> Player:
-    """The player of a table's newest steps.
+    """Make the player of a table's newest steps.
 
     Args:
-        table: the table as it is now.
-        last: number of steps at most.
+        table: its current state.
+        last: maximum number of steps.
     """
     return Player(table.name, past_of(table, last))
 
 
 def heading(moment: Moment) -> str:
-    """A step's action, who says that they made it, and times; the completion decides the order."""
+    """A step's action, writer and times; the completion decides the order."""
     instant = moment.instant
     writer = moment.table.writers.get(instant.requested)
     by = f" by {writer}" if writer else ""
@@ -81,12 +80,12 @@ def heading(moment: Moment) -> str:
 
 
 def facts(moment: Moment) -> list[str]:
-    """What a step did to rows and files, in words."""
+    """Effect of a step on rows and files, in words."""
     table, instant = moment.table, moment.instant
     lines = []
     if instant.writes:
         lines.append(_operation(table.commit(instant.requested)))
-    elif instant.action != "clean":  # what a clean did is told by its files
+    elif instant.action != "clean":  # a clean's effect is described by its files
         lines.append(captions.effect(table, instant))
     changes = {
         "added": moment.added,
@@ -110,8 +109,11 @@ def facts(moment: Moment) -> list[str]:
 
 
 def amount(files: Iterable[DataFile]) -> str:
-    """Files by kind, with their rows and bytes: `2 base files (1,000 rows, 870 KB) and 1 log (3
-    changes, 2.1 KB)`. Rows are left out where no commit records them."""
+    """Files by kind, with their rows and bytes.
+
+    For example `2 base files (1,000 rows, 870 KB) and 1 log (3 changes, 2.1 KB)`. Rows are left out
+    where no commit records them.
+    """
     parts = []
     for kind, name in KINDS.items():
         found = [file for file in files if file.kind == kind]
@@ -126,7 +128,7 @@ def amount(files: Iterable[DataFile]) -> str:
 
 
 def limits(past: Past) -> list[str]:
-    """Where the past begins, and what it leaves out, in sentences."""
+    """Sentences about the start of the past and its gaps."""
     if not past.moments:
         return ["No action on this table is complete yet."]
     lines = [_begin(past)]
@@ -147,7 +149,7 @@ def limits(past: Past) -> list[str]:
 
 
 def _begin(past: Past) -> str:
-    """Where the steps begin, and why there."""
+    """Sentence about the first step and the reason for it."""
     begin = _when(past.moments[0].instant.completed)
     if len(past.moments) + len(past.unknown) < past.completed:
         return (
@@ -167,7 +169,7 @@ def _begin(past: Past) -> str:
 
 
 def _operation(commit: Commit) -> str:
-    """What a write did to the rows."""
+    """Effect of a write on the rows."""
     if commit.rewrites:
         return f"{commit.operation}: no row changed, only the files"
     return (

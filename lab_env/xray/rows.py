@@ -1,4 +1,4 @@
-"""The rows of the drawing: what is in each file group's row, and in which column."""
+"""Rows of the drawing: the content of each file group's row, by column."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ UNREAD = {"loose": "not committed", "cleaned": "cleaned"}  # shown in place of t
 
 @dataclass(frozen=True)
 class Cell:
-    """The files of one instant in a row: one box.
+    """Files of one instant in a row: one box.
 
     Args:
         column: number of its column.
         kind: base, log or cdc.
-        words: what the files are.
+        words: description of the files.
         size: their size, or why no reader sees them.
-        strip: whether a change log is beside other files.
-        mark: new, rewritten or removed since the last look; else empty.
+        strip: whether it contains a change log together with other files.
+        mark: new, rewritten or removed since the earlier snapshot; else empty.
         damaged: whether one of the files is.
-        writer: who wrote them; empty if the write does not say.
+        writer: of the files; empty if the write does not name it.
         hover: each file with its full name, one per line.
     """
 
@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass
 class Run:
-    """What belongs together in a row: a slice, or files that belong to no slice.
+    """Related files in a row: a slice, or files that belong to no slice.
 
     Args:
         look: current, older, loose (not committed), removed or cleaned.
@@ -85,7 +85,7 @@ def groups_of(table: Snapshot) -> dict[str, list[str]]:
 
 
 def lanes_of(table: Snapshot, columns: Columns, partition: str, group: str) -> list[list[Run]]:
-    """The runs of a file group, in as many lanes as keep them apart."""
+    """Runs of a file group, in enough lanes to keep them apart."""
     place = (partition, group)
     runs, past = [], Run("older")
     for part in table.slices:
@@ -116,8 +116,10 @@ def lanes_of(table: Snapshot, columns: Columns, partition: str, group: str) -> l
 
 
 def _cleaned_and_drawn(table: Snapshot, columns: Columns) -> Iterable[CleanedFile]:
-    """Cleaned files whose instant has a column; those that are gone since the last look are drawn
-    as removed."""
+    """Cleaned files whose instant has a column.
+
+    Those that are gone since the earlier snapshot are drawn as removed.
+    """
     drawn = {column.instant.requested for column in columns.all if column.instant}
     gone = {(file.partition, file.name) for file in table.gone_files}
     return (

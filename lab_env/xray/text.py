@@ -1,12 +1,15 @@
-"""The X-ray as plain text: the same facts as the drawing, and all of them."""
+"""The X-ray as plain text: all facts of the drawing, without its limits."""
 
 from lab_env.hudi.table import Snapshot
 from lab_env.xray import captions
 
 
 def as_text(table: Snapshot) -> str:
-    """A snapshot as text: the table, its timeline, its file slices by partition, the files that
-    cleans deleted, and its other objects."""
+    """Format a snapshot as text.
+
+    It lists the table, its timeline, its file slices by partition, the files that cleans deleted,
+    and its other objects.
+    """
     lines = [
         f"{table.name} · {table.table_type} · table version {table.version} · {table.path}",
         captions.totals(table),

@@ -11,12 +11,12 @@ MOST = 200  # file groups drawn
 
 @dataclass
 class Tile:
-    """A file group.
+    """One file group.
 
     Args:
         slices: from old to new.
-        loose: files that are not committed.
-        removed: files that are gone since the last look.
+        loose: uncommitted files.
+        removed: files that are gone since the earlier snapshot.
     """
 
     slices: list[FileSlice] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Tile:
         return sum(file.kind == "log" for file in self._current)
 
     def looks(self, table: Snapshot) -> str:
-        """The classes of its style."""
+        """CSS classes of this tile."""
         kinds = {file.kind for file in self._current}
         kind = "base" if "base" in kinds or not kinds else "log"
         state = (
@@ -48,7 +48,7 @@ class Tile:
         return " ".join([state, kind, *(name for name, wanted in extra.items() if wanted)])
 
     def hover(self, table: Snapshot) -> str:
-        """Its slices and files with their full names."""
+        """Slices and files with their full names."""
         lines = [captions.slice_of(table, part) for part in self.slices]
         lines += [captions.file(table, file) for file in self.loose]
         lines += [captions.removed(table, file) for file in self.removed]
@@ -56,7 +56,7 @@ class Tile:
 
 
 def tiles_of(table: Snapshot) -> dict[tuple[str, str], Tile]:
-    """A tile per partition and file group."""
+    """Make a tile per partition and file group."""
     tiles: dict[tuple[str, str], Tile] = {}
     for attribute, parts in (
         ("slices", table.slices),
@@ -70,7 +70,7 @@ def tiles_of(table: Snapshot) -> dict[tuple[str, str], Tile]:
 
 
 def first_groups(groups: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """The first file groups, as many as are drawn, by partition."""
+    """First file groups by partition, up to the limit of the drawing."""
     shown, room = {}, MOST
     for partition, ids in groups.items():
         if room > 0:
@@ -80,7 +80,7 @@ def first_groups(groups: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 
 def shared_prefix(partitions: list[str]) -> str:
-    """The column's name if all partitions begin with the same one: `day=`."""
+    """Column name that all partitions begin with: `day=`; empty if they differ."""
     prefix = partitions[0].partition("=")[0] + "=" if "=" in partitions[0] else ""
     shared = len(partitions) > 1 and all(name.startswith(prefix) for name in partitions)
     return prefix if shared else ""

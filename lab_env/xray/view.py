@@ -1,4 +1,4 @@
-"""What `lab.xray()` returns: the facts of `lab_env.hudi` with a drawing and a text form."""
+"""Result of `lab.xray()`: the facts of `lab_env.hudi` with a drawing and a text form."""
 
 from dataclasses import fields, replace
 
@@ -29,7 +29,7 @@ class XRay(Snapshot):
     _repr_html_ = as_html
 
     def commit(self, requested: str | None = None) -> CommitCard:
-        """The metadata of a completed write, as `Snapshot.commit`.
+        """Metadata of a completed write, as `Snapshot.commit`.
 
         Raises:
             LabError: no write is complete, or none has this requested time.
@@ -38,14 +38,14 @@ class XRay(Snapshot):
             return shown_as(CommitCard, super().commit(requested))
         except CommitNotFound as error:
             latest = ", ".join(sorted(self.completed_writes)[-5:])
-            next_step = f"take one of: {latest}" if latest else "write to the table first."
+            next_step = f"choose one of: {latest}" if latest else "write to the table first."
             raise LabError(str(error), next_step) from None
 
     def play(self, last: int = STEPS) -> Player:
         """The table's past, to step through: one drawing per completed instant.
 
         Args:
-            last: number of steps at most; the newest ones are shown.
+            last: maximum number of steps; the newest ones are shown.
         """
         return player(self, last)
 
@@ -53,12 +53,11 @@ class XRay(Snapshot):
 def xray(
     endpoints: Endpoints, path: str, since: Snapshot | None = None, check: bool = False
 ) -> XRay:
-    """Read a table from the lab's object store as it is now.
+    """Read a table's current state from the lab's object store.
 
     Args:
-        endpoints: where the store is.
         path: for example `s3a://lakehouse/lesson-05/orders`.
-        since: an earlier snapshot; the drawing marks what is new since then.
+        since: an earlier snapshot; the drawing marks changes since then.
         check: look for damaged files, too; the drawing marks them.
 
     Raises:
@@ -79,5 +78,5 @@ def xray(
 
 
 def shown_as(cls: type, plain: Snapshot | Commit):
-    """The same facts in a class that a notebook can show."""
+    """Copy the facts into a class that a notebook can show."""
     return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)})

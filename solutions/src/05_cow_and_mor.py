@@ -343,6 +343,20 @@ def erase(rows, path, table_type):
     upsert(rows, path, table_type)
 
 
+# %% wrong="05.2"
+# expect: Still there: O-1, O-3
+def erase(rows, path, table_type):
+    spark.sql(f"CREATE TABLE IF NOT EXISTS erasing USING hudi LOCATION '{path}'")
+    rows.createOrReplaceTempView("to_erase")
+    spark.sql("DELETE FROM erasing WHERE order_id IN (SELECT order_id FROM to_erase)")
+
+
+# %% equivalent="05.2"
+# without .option('hoodie.datasource.write.table.type', table_type): the table keeps its type
+# without .options(ORDERS, QUICK): the table keeps its keys
+# without **ORDERS in rows.write.format('hudi').options: the table keeps its keys
+# without **QUICK in rows.write.format('hudi').options: the same rows go; SQL does without it, too
+
 # %%
 lab.use_reference("05.2")
 
@@ -653,6 +667,11 @@ def forget(path, name):
                        file_versions_retained => 1, options => '{quick_as_text}')
     """)
 
+
+# %% equivalent="05.3"
+# quick_as_text + ',hoodie.compact.inline.max.delta.commits=1' → ',hoodie.compact.inline.max.delta.commits=1': only faster with them
+# SQL without options => '{quick_as_text}': only faster with them
+# SQL without clean_policy => 'KEEP_LATEST_FILE_VERSIONS': Hudi infers it from file_versions_retained
 
 # %%
 lab.use_reference("05.3")

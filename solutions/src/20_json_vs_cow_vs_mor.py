@@ -678,6 +678,18 @@ def judge(this, other):
 
 
 # %% wrong="20.4"
+# expect: The highest round of the first equals the lowest of the second
+def judge(this, other):
+    if this == other:
+        return "equal"
+    if abs(median(this) - median(other)) < max(max(this) - min(this), max(other) - min(other)):
+        return "inconclusive"
+    if max(this) <= min(other):
+        return "lower"
+    return "higher" if min(this) >= max(other) else "inconclusive"
+
+
+# %% wrong="20.4"
 # expect: You compare the medians alone
 def judge(this, other):
     if median(this) == median(other):

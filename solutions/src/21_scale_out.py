@@ -700,7 +700,7 @@ def cores_for(rate, a, b, freshness, partitions):
     interval = freshness / 2
     if interval <= a:
         return None
-    cores = max(1, math.ceil(b * rate * interval / (interval - a)))
+    cores = math.ceil(b * rate * interval / (interval - a))
     return cores if cores <= partitions else None
     # END SOLUTION
 
@@ -748,6 +748,16 @@ def cores_for(rate, a, b, freshness, partitions):
 # expect: nothing is left for the rows
 def cores_for(rate, a, b, freshness, partitions):
     cores = max(1, math.ceil(b * rate * freshness / 2 / abs(freshness / 2 - a)))
+    return cores if cores <= partitions else None
+
+
+# %% wrong="21.3"
+# expect: cores keep up, too
+def cores_for(rate, a, b, freshness, partitions):
+    interval = freshness / 2
+    if interval <= a:
+        return None
+    cores = int(b * rate * interval / (interval - a)) + 1
     return cores if cores <= partitions else None
 
 

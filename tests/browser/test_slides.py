@@ -29,14 +29,19 @@ def test_the_slides_show_every_cell_and_ask_for_nothing(slides):
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"file://{slides}")
         page.wait_for_function("Reveal.isReady()")
-        titles = []
+        titles, pictures = [], 0
         for _ in range(page.evaluate("Reveal.getTotalSlides()")):
             titles += page.evaluate(HEADINGS)
             picture = page.locator("section.present:not(.stack) .xray:visible")
             if picture.count():
+                pictures += 1
                 page.screenshot(path=SCREENSHOTS / "slides.png")
                 assert picture.bounding_box()["width"] > 700  # an X-ray that the last row can read
-            page.keyboard.press("Space")
+            page.keyboard.press("ArrowRight")
+        assert page.evaluate("Reveal.isLastSlide()") and pictures
+        number, arrows = page.locator(".slide-number"), page.locator(".navigate-right")
+        right = number.bounding_box()["x"] + number.bounding_box()["width"]
+        assert right < arrows.bounding_box()["x"]
         notes = page.locator("aside.notes").all_text_contents()
     assert titles == [
         "Prepare",

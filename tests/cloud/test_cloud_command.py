@@ -242,7 +242,7 @@ def test_a_machine_without_credentials_or_region_is_told_so(credentials, monkeyp
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-    assert "no AWS credentials" in str(lab("env", STACK).exception)
+    assert "no usable AWS credentials" in str(lab("env", STACK).exception)
     bare = CliRunner().invoke(app, ["cloud", "env", STACK])
     assert "No AWS region is chosen." in str(bare.exception)
 
@@ -250,9 +250,9 @@ def test_a_machine_without_credentials_or_region_is_told_so(credentials, monkeyp
 @pytest.mark.parametrize(
     ("code", "what"),
     [
-        ("AccessDenied", "AWS refuses"),
+        ("AccessDenied", "AWS denied access"),
         ("ExpiredToken", "no longer accepts"),
-        ("Throttling", "answers with an error"),
+        ("Throttling", "AWS returned an error"),
     ],
 )
 def test_an_answer_of_aws_becomes_one_sentence(code, what):

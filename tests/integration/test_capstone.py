@@ -47,12 +47,12 @@ BAD = {
             ),
             '"hoodie.index.type": "BUCKET",\n': "",
         },
-        "each message has become a row",
+        "every message became a row",
     ),
     "forgotten once": (
         ("deliver", "late"),
         {"gone = table.where": "gone = rows.where"},
-        "who is forgotten for good",
+        "who must be forgotten for good",
     ),
     "a new checkpoint at the end of the topic": (
         ("deliver", "kill"),

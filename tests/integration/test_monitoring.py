@@ -164,7 +164,7 @@ def test_what_prometheus_cannot_read_is_refused_and_the_rules_before_stay(pipeli
     prometheus = pipeline.lab.prometheus
     with pytest.raises(LabError, match="parse error"):
         prometheus.rules(RULES.replace("> 1", "> > 1"))
-    with pytest.raises(LabError, match="jobs are refused"):
+    with pytest.raises(LabError, match="refuses these jobs"):
         prometheus.scrape("scrape_configs: [{static_configs: []}]")
     with pytest.raises(LabError, match="parse error"):
         prometheus.query("sum(")

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from http.client import HTTPConnection
 from ipaddress import ip_address
 from pathlib import Path
@@ -22,7 +21,7 @@ from botocore.exceptions import ClientError
 from dummy_service import Dummy
 from instance import Instance, programs_showing, running_instance
 from linux import needs_linux
-from own_lab import allowed, free_ports, lab_environment, wait_until
+from own_lab import free_ports, lab_environment, wait_until
 
 from lab_env import services as lab_services
 from lab_env.course.known_errors import explain
@@ -145,12 +144,6 @@ def test_down_ends_the_orphans_of_a_killed_supervisor(running):
     os.kill(running.supervisor_pid(), signal.SIGKILL)
     wait_until(lambda: len(running.processes()) == 2)
     running.down()
-
-
-def test_a_warm_up_takes_fifteen_seconds_or_less(stopped):
-    started = time.monotonic()
-    stopped.up()
-    assert time.monotonic() - started <= allowed(15)
 
 
 def test_a_busy_port_gives_another_one_and_purge_removes_the_data(tmp_path):
@@ -344,12 +337,11 @@ def test_a_server_that_lives_a_moment_and_dies_again_is_given_up_and_starts_else
 
 
 def test_a_new_service_is_one_file_and_one_line_of_registration(dummy):
-    def findings(subject: str) -> set[str]:
-        return {
-            f.fact for f in doctor.run_checks() if f.subject == subject and dummy.title in f.fact
-        }
+    def findings(subject: str) -> str:
+        return "\n".join(f.fact for f in doctor.run_checks() if f.subject == subject)
 
-    assert findings("ports") == {f"{dummy.preferred_port} is free for The dummy (http)"}
+    with socket.create_server(("127.0.0.1", dummy.preferred_port)):
+        assert f"{dummy.preferred_port} (LAB_DUMMY_PORT)" in findings("ports")
     lines = []
     lab_services.up(progress=lines.append)
     assert lines == [f"The dummy is ready at {dummy.address()}"]
@@ -358,7 +350,7 @@ def test_a_new_service_is_one_file_and_one_line_of_registration(dummy):
     (row,) = lab_services.status()
     assert (row.name, row.state, row.links) == ("dummy", "ready", {"Dummy": dummy.address()})
     assert lab_services.links()["Dummy"] == dummy.address()
-    assert findings("services") == {f"The dummy answers at {dummy.address()}"}
+    assert f"The dummy answers at {dummy.address()}" in findings("services")
     assert "dummy" in {finding.subject for finding in doctor.run_checks()}
     with paused("dummy"):
         assert lab_services.status()[0].state.startswith("not ready: it does not answer")

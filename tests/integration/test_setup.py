@@ -12,13 +12,13 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from linux import WITHOUT_NETWORK
 from own_lab import allowed, lab_environment, not_here
 
-from lab_env.bench import tours
 from lab_env.errors import LabError
 from lab_env.install import jars
 from lab_env.install.bootstrap import disk_used, file_sha256
@@ -26,6 +26,7 @@ from lab_env.install.go_build import built_program
 from lab_env.jvm import MemoryUse, nearly_full
 from lab_env.processes.system import allows, with_small_disk
 from lab_env.settings import REPOSITORY, settings
+from lab_env.shop.ledger import Ledger
 
 pytestmark = pytest.mark.services
 
@@ -182,9 +183,7 @@ def test_cache_and_venv_keep_no_more_than_is_needed_later(machine, clone):
 
 
 def test_a_second_run_has_nothing_to_do_and_needs_no_network(machine, clone):
-    started = time.monotonic()
     status, output = machine.setup(clone, WITHOUT_NETWORK if can_cut else ())
-    assert time.monotonic() - started < allowed(5)
     assert status == 0, output
     assert DONE.match(output.splitlines()[-1])[2] == "0"
 
@@ -292,9 +291,17 @@ def test_every_sink_reconciles(report, sink):
 
 
 @pytest.mark.parametrize("sink", ["cow", "mor"])
-def test_events_are_visible_as_soon_as_the_goals_say(report, sink):
-    seconds = {name: report["sinks"][sink][f"freshness_{name}_s"] for name in tours.GOALS}
-    assert all(seconds[name] <= allowed(goal) for name, goal in tours.GOALS.items()), seconds
+def test_an_event_is_in_the_first_batch_that_begins_after_it(tour, sink):
+    sends = Ledger(tour.parent / "ledger" / "tour.orders").frame()
+    acked = sends[sends["state"] == "acked"]
+    progress = (tour.parent / "writers" / "writer-tour-pipeline" / "progress.jsonl").read_text()
+    batches = [batch for batch in map(json.loads, progress.splitlines()) if batch["sink"] == sink]
+    late = 0
+    for batch in batches:
+        began = datetime.fromisoformat(batch["started"]).timestamp() * 1e6
+        ends = acked["partition"].astype(str).map(batch["end_offsets"])
+        late += ((acked["acked_at"] < began) & (acked["offset"] >= ends)).sum()
+    assert len(batches) > 1 and late == 0
 
 
 def test_the_mor_table_was_compacted(report):

@@ -110,7 +110,7 @@ def test_a_seat_joins_from_another_machine_in_a_room_without_internet(tmp_path):
         server = here.begin("room", "--bind", "0.0.0.0")
         try:
             lines = [server.stdout.readline() for _ in range(3)]
-            assert "does not encrypt" in lines[0]
+            assert "nothing is encrypted" in lines[0]
             url, typed = lines[1].split()[-1], lines[2].partition("lab room ")[2].split()
             assert url.startswith(f"http://{teachers.address}:")
             done = there.lab("room", *typed, "--name", "Grace")

@@ -159,20 +159,15 @@ def _missing_column(rng: Random, change: Change) -> None:
 
 def _placeholder(rng: Random, change: Change) -> None:
     raw = PLACEHOLDER.encode()
-    text = rng.choice(
-        (
-            *(PLACEHOLDER, PLACEHOLDER, PLACEHOLDER + " ", PLACEHOLDER.upper(), PLACEHOLDER[1:]),
-            *("X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", raw.hex(), f"see {PLACEHOLDER}"),
-            f'{{"{PLACEHOLDER}":"{PLACEHOLDER}"}}',
-        )
-    )
+    texts = (PLACEHOLDER, PLACEHOLDER, PLACEHOLDER + " ", PLACEHOLDER.upper(), PLACEHOLDER[1:])
+    texts += ("X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", raw.hex(), f"see {PLACEHOLDER}")
+    text = rng.choice((*texts, f'{{"{PLACEHOLDER}":"{PLACEHOLDER}"}}'))
     numbers = rng.choice((list(raw), list(raw[:-1]), [*raw, 0]))
     value = spelled(rng, text, rng.choice((0, 0.1)))
     around = ("%s", "%s", "[%s]", "[1,%s]", "[[%s]]", '{"a":%s}', "{%s:1}", '[{"a":[null,%s]}]')
     value = rng.choice((rng.choice(around) % value, str(numbers).replace(" ", ""), f"[{numbers}]"))
-    rng.choice((change.image(), change.image(), change.before)).put(
-        rng.choice(list(COLUMNS)), value
-    )
+    draft = rng.choice((change.image(), change.image(), change.before))
+    draft.put(rng.choice(list(COLUMNS)), value)
 
 
 def _other_form(rng: Random, change: Change) -> None:
@@ -191,9 +186,10 @@ def _decimal(rng: Random, change: Change) -> None:
     text = f"{rng.choice(('', '', '-', '+'))}{whole}{decimals}{exponent}"
     odd = ("NAN", "NaN", "POSITIVE_INFINITY", "Infinity", "-inf", "", " 1", "1\n", "1_0", "1,5")
     odd += (rng.choice(OTHER_DIGITS)[:3], f"1{rng.choice(SPACES)}", "9" * 5000, *BAD_NUMBERS)
-    change.image().put(
-        _some(rng, "DECIMAL"), spelled(rng, rng.choice((text, text, text, rng.choice(odd))), 0.05)
-    )
+    column = _some(rng, "DECIMAL")
+    bound = rng.choice(("9999999999", "10000000000")) + rng.choice(("", ".0", ".99"))
+    value = spelled(rng, rng.choice((text, text, bound, rng.choice(odd))), 0.05)
+    change.image().put(column, value)
 
 
 def _time(rng: Random, change: Change) -> None:
@@ -221,19 +217,16 @@ def _count(rng: Random, change: Change) -> None:
     number = seconds // 86_400 if unit == 86_400 else seconds * unit
     infinity = (9223372036825200000, -9223372036832400000, 2147483647, -2147483648, 2**63, -(2**31))
     infinity += (2**31, -(2**31) - 1, 2**63 - 1, -(2**63), -(2**63) - 1, 10**30)
-    number = rng.choice((number, number, rng.choice(infinity))) + rng.choice(
-        (-1000, -1, 0, 0, 1, 999)
-    )
+    number = rng.choice((number, number, rng.choice(infinity)))
+    number += rng.choice((-1000, -1, 0, 0, 1, 999))
     change.image().put(name, rng.choice((str(number),) * 4 + (f"{number}.0", f'"{number}"')))
 
 
 def _partition(rng: Random, change: Change) -> None:
-    day = rng.choice(
-        ("2026-11-21", "2026-02-31", "0001-01-01", "2026-11-2", "20261121", "1970-01-01")
-    )
-    text = (
-        rng.choice(("", "", "../", " ", "\n")) + day + rng.choice(("", "", "\n", "/x", " ", "\0"))
-    )
+    days = ("2026-11-21", "2026-02-31", "0001-01-01", "2026-11-2", "20261121", "1970-01-01")
+    day = rng.choice(days)
+    before, after = ("", "", "../", " ", "\n"), ("", "", "\n", "/x", " ", "\0")
+    text = rng.choice(before) + day + rng.choice(after)
     draft = rng.choice((change.image(), change.before))
     draft.put("partition_date", quoted(rng.choice((text, text, "", "é", "٢٠٢٦-١١-٢١"))))
 
@@ -274,29 +267,15 @@ def _position(rng: Random, change: Change) -> None:
     parts = [rng.choice((f'"{rng.choice(digits)}"', '"7"', "null", "7")) for _ in range(2)]
     text = f"[{rng.choice((',', ',', ', ', ' ,', ',  ')).join(parts)}]"
     odd = ("[]", "[null]", '["1","2","3"]', "", "null", '["1","2"', '{"a":"1"}', ' ["1","2"]')
-    sequence = rng.choice(
-        (quoted(text), quoted(text), "null", quoted(rng.choice(odd)), '["1","2"]')
-    )
+    texts = (quoted(text), quoted(text), "null", quoted(rng.choice(odd)), '["1","2"]')
+    sequence = rng.choice(texts)
     change.source.put("sequence", sequence)
     change.source.put("lsn", lsn)
 
 
 def _op(rng: Random, change: Change) -> None:
-    ops = (
-        '"t"',
-        '"t"',
-        '"m"',
-        "null",
-        '"U"',
-        '"u "',
-        '""',
-        "5",
-        '["u"]',
-        '"create"',
-        "{}",
-        '"\\u0075"',
-    )
-    change.op = rng.choice(ops)
+    ops = ('"t"', '"t"', '"m"', "null", '"U"', '"u "', '""', "5", '["u"]', '"create"', "{}")
+    change.op = rng.choice((*ops, '"\\u0075"'))
 
 
 def _part(rng: Random, change: Change) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ ODD_TEXT = [
     *SPACES,
     *NEARLY_SPACES,
 ]
+PLAIN = re.compile(r'"[^"\\\x00-\x1f]*"')  # JSON text of a string without escapes
 # Bytes that are no UTF-8: bare, cut off, overlong, half a surrogate, beyond the last character.
 BROKEN_UTF8 = [
     *(b"\xe4", b"\x80", b"\xff", b"\xfe", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"\xc0\x80"),
@@ -43,31 +45,35 @@ BAD_ESCAPES = [
     *("\\x41", "\\u12", "\\u 041", "\\U00000041", "\\'", "\\0", "\\a", "\\u", "\\v", "\\ "),
     *("\\u004g", "\\u{41}", "\\\n", "\\N{DIGIT ONE}", "\\u-041", "\\u+041", "\\u0x41"),
     # Halves of surrogate pairs: alone, in the wrong order, before something else.
-    *(
-        *("\\uD83D", "\\uDE00", "\\ude00\\ud83d", "\\ude00\\ude00", "\\ud83d\\u0041", "\\ud83dx"),
-        "\\ud83d\\n",
-    ),
-    *("\\ud83d\\ud83d", "\\ud83d\\ud83d\\ude00", "\\ud83d\\udbff", "\\ud83d\\ue000", "\\ud83d\\"),
+    *("\\uD83D", "\\uDE00", "\\ude00\\ud83d", "\\ude00\\ude00", "\\ud83d\\u0041", "\\ud83dx"),
+    *("\\ud83d\\n", "\\ud83d\\ud83d", "\\ud83d\\ud83d\\ude00", "\\ud83d\\udbff", "\\ud83d\\ue000"),
+    "\\ud83d\\",
 ]
 BAD_NUMBERS = [
     *("01", "-01", "00", "1.", "-1.", ".5", "-.5", "+1", "+1.5", "0x1F", "1e", "1e+", "1E-", "-"),
+    *("--1", "1_000", "1,5", "1.5.1", "1e1.5", "1e1e1", "−1", "١٢", "１２", "1f", "1d", "1L"),
+    *("12 5", "NaN", "-NaN", "nan", "Infinity", "-Infinity", "inf", "+Infinity", "0b1", "1n"),
     *(
-        *("--1", "1_000", "1,5", "1.5.1", "1e1.5", "1e1e1", "−1", "١٢", "１２", "1f", "1d", "1L"),
-        "12 5",
-    ),
-    *(
-        *("NaN", "-NaN", "nan", "Infinity", "-Infinity", "inf", "+Infinity", "0b1", "1n", "0."),
+        "0.",
         "-0.e1",
+        "1e٣",
+        "1.٥",
+        "1٠",
+        "00.5",
+        "- 1",
+        "1 e5",
+        "0e",
+        "-e5",
+        "1.e5",
+        "1e5.",
+        "Infinity1",
     ),
-    *("1e٣", "1.٥", "1٠", "00.5", "- 1", "1 e5", "0e", "-e5", "1.e5", "1e5.", "Infinity1"),
 ]
 BAD_LITERALS = [
     *("True", "FALSE", "NULL", "Null", "None", "undefined", "nul", "tru", "truee", "nulll", "yes"),
     *("null1", "true false", "nil", "falsetrue", "n", "t", "'text'", "text", "`text`", "b'x'"),
 ]
-SPACE_TOKENS = [
-    *("\v", "\f", "\u00a0", "\u0085", "\u2028", "\ufeff", "\u3000", "\u200b", "\x1c", "\0"),
-]
+SPACE_TOKENS = list("\v\f\u00a0\u0085\u2028\ufeff\u3000\u200b\x1c\0")
 LOOKALIKES = {
     ":": ("=", "=", ":=", "=>", "::", " ", ",", ";", "："),
     ",": (";", ",,", " ", "", ":", "\n", "，", "}", "]"),
@@ -214,18 +220,13 @@ def _shuffle(rng: Random, draft: Draft) -> None:
     rng.shuffle(draft.members)
 
 
-def _respell_a_text(rng: Random, draft: Draft) -> None:
+def _respell(part: int, rng: Random, draft: Draft) -> None:
+    """Spell the name (part 0) or the text (part 1) of a member in another way."""
     at = rng.randrange(len(draft.members))
-    name, value = draft.members[at]
-    if re.fullmatch(r'"[^"\\\x00-\x1f]*"', value):
-        draft.members[at] = (name, spelled(rng, value[1:-1]))
-
-
-def _respell_a_name(rng: Random, draft: Draft) -> None:
-    at = rng.randrange(len(draft.members))
-    name, value = draft.members[at]
-    if re.fullmatch(r'"[^"\\\x00-\x1f]*"', name):
-        draft.members[at] = (spelled(rng, name[1:-1]), value)
+    member = list(draft.members[at])
+    if PLAIN.fullmatch(member[part]):
+        member[part] = spelled(rng, member[part][1:-1])
+    draft.members[at] = (member[0], member[1])
 
 
 def _add_a_field(rng: Random, draft: Draft) -> None:
@@ -255,7 +256,7 @@ def _fewer_decimals(rng: Random, draft: Draft) -> None:
 
 
 VARIATIONS = (
-    *(_shuffle, _respell_a_text, _respell_a_name, _add_a_field, _respell_the_amount),
+    *(_shuffle, partial(_respell, 1), partial(_respell, 0), _add_a_field, _respell_the_amount),
     *(_odd_identifier, _date_only_earlier, _fewer_decimals),
 )
 
@@ -283,7 +284,7 @@ def _json(rng: Random, depth: int = 0) -> str:
 
 def _duplicate(rng: Random, draft: Draft) -> None:
     name, value = rng.choice(draft.members)
-    if rng.random() < 0.4 and re.fullmatch(r'"[^"\\\x00-\x1f]*"', name):
+    if rng.random() < 0.4 and PLAIN.fullmatch(name):
         name = spelled(rng, name[1:-1])
     draft.insert(rng, name, rng.choice((value, _json(rng), "-3.00", "null", '""')))
 
@@ -318,10 +319,8 @@ def _rename(rng: Random, draft: Draft) -> None:
         at = rng.randrange(len(draft.members))
         name, value = draft.members[at]
         text = name[1:-1]
-        others = (
-            *(text.upper(), text.title(), text + " ", text.replace("_", "-"), ""),
-            text + "\\u0000",
-        )
+        others = (text.upper(), text.title(), text + " ", text.replace("_", "-"), "")
+        others += (text + "\\u0000",)
         draft.members[at] = (f'"{rng.choice(others)}"', value)
 
 
@@ -349,16 +348,8 @@ def _nested_fields(rng: Random, draft: Draft) -> None:
 
 
 def _bad_name(rng: Random, draft: Draft) -> None:
-    bad = (
-        *(f'"{escape}"' for escape in BAD_ESCAPES),
-        "5",
-        "null",
-        "note",
-        "'note'",
-        "[]",
-        '"a\tb"',
-    )
-    draft.insert(rng, rng.choice(bad), "1")
+    escapes = (f'"{escape}"' for escape in BAD_ESCAPES)
+    draft.insert(rng, rng.choice((*escapes, "5", "null", "note", "'note'", "[]", '"a\tb"')), "1")
 
 
 # Strings
@@ -425,11 +416,9 @@ def _cents(rng: Random, cents: int) -> str:
     digits, power = digits + "0" * zeros, power - zeros
     if rng.random() < 0.5:
         shift = rng.choice((0, 0, 1, 2, 5, 19, 30, 400))
-        return (
-            f"{digits}{_exponent(rng, power)}"
-            if shift == 0
-            else _shifted(rng, digits, power, shift)
-        )
+        if shift:
+            return _shifted(rng, digits, power, shift)
+        return digits + _exponent(rng, power)
     while len(digits) <= -power:
         digits = "0" + digits
     return f"{digits[:power]}.{digits[power:]}"
@@ -485,9 +474,8 @@ def _zero(rng: Random, draft: Draft) -> None:
 
 def _huge_exponent(rng: Random, draft: Draft) -> None:
     digits = rng.choice(("1", "-1", "9.99", "0.001", "12345678901234567890", "-0.5"))
-    size = rng.choice(
-        (9, 10, 11, 38, 39, 308, 309, 6144, 6145, 425000000, 10**9, 2**31, 2**63, 10**40)
-    )
+    sizes = (9, 10, 11, 38, 39, 308, 309, 6144, 6145, 425000000, 10**9, 2**31, 2**63, 10**40)
+    size = rng.choice(sizes)
     draft.put("amount", digits + _exponent(rng, rng.choice((1, -1)) * size))
 
 
@@ -526,6 +514,12 @@ def _bad_literal(rng: Random, draft: Draft) -> None:
 def _put_time(rng: Random, draft: Draft, text: str) -> None:
     for field in rng.choice((("order_ts",), ("sent_at",), TIME_FIELDS)):
         draft.put(field, spelled(rng, text, rng.choice((0, 0, 0.1))))
+
+
+def _dated(rng: Random, draft: Draft) -> tuple[str, str]:
+    """A field that has a time or a date, and the right text for it."""
+    field = rng.choice((*TIME_FIELDS, "partition_date"))
+    return field, str(draft.now.date()) if field == "partition_date" else in_form(draft.now)
 
 
 def _fraction(rng: Random, draft: Draft) -> None:
@@ -588,32 +582,24 @@ def _time_bound(rng: Random, draft: Draft) -> None:
 
 def _no_time(rng: Random, draft: Draft) -> None:
     seconds = micros(draft.now) // 10**6
-    texts = (
-        *("yesterday", "now", "0", "", " ", "T", "Z", "1970-01-01T00:00:00Z", "NaT", "null"),
-        "-" * 20,
-    )
-    texts += (
-        *(str(seconds), f"{seconds}000", f"{seconds}.5", f"{seconds}Z", "P1D", "12:00"),
-        "12:00:00Z",
-    )
+    texts = ("yesterday", "now", "0", "", " ", "T", "Z", "1970-01-01T00:00:00Z", "NaT", "null")
+    texts += ("-" * 20, str(seconds), f"{seconds}000", f"{seconds}.5", f"{seconds}Z", "P1D")
+    texts += ("12:00", "12:00:00Z")
     if rng.random() < 0.3:
-        draft.put(
-            rng.choice((*TIME_FIELDS, "partition_date")), rng.choice((f"{seconds}", "0", "-1"))
-        )
+        field = rng.choice((*TIME_FIELDS, "partition_date"))
+        draft.put(field, rng.choice((f"{seconds}", "0", "-1")))
     else:
         _put_time(rng, draft, rng.choice(texts))
 
 
 def _around_a_time(rng: Random, draft: Draft) -> None:
-    field = rng.choice((*TIME_FIELDS, "partition_date"))
-    text = str(draft.now.date()) if field == "partition_date" else in_form(draft.now)
+    field, text = _dated(rng, draft)
     letter = rng.choice([*SPACES, *NEARLY_SPACES, "\0", "Z", "0", "\x7f", "\ufeff", "\r\n"])
     draft.put(field, spelled(rng, rng.choice((text + letter, letter + text)), rng.choice((0, 0.2))))
 
 
 def _digits_of_another_script(rng: Random, draft: Draft) -> None:
-    field = rng.choice((*TIME_FIELDS, "partition_date"))
-    text = str(draft.now.date()) if field == "partition_date" else in_form(draft.now)
+    field, text = _dated(rng, draft)
     places = [at for at, letter in enumerate(text) if letter.isdigit()]
     for at in rng.sample(places, rng.choice((1, len(places)))):
         text = text[:at] + rng.choice(OTHER_DIGITS)[int(text[at])] + text[at + 1 :]
@@ -627,8 +613,7 @@ def _small_letters(rng: Random, draft: Draft) -> None:
 
 def _flipped_time(rng: Random, draft: Draft) -> None:
     """One character of a time or date is another, is missing, or is there twice."""
-    field = rng.choice((*TIME_FIELDS, "partition_date"))
-    text = str(draft.now.date()) if field == "partition_date" else in_form(draft.now)
+    field, text = _dated(rng, draft)
     at = rng.randrange(len(text))
     middle = rng.choice(("", text[at] * 2, rng.choice("0123456789-:.TZW +,/")))
     draft.put(field, quoted(text[:at] + middle + text[at + 1 :]))
@@ -638,10 +623,8 @@ def _other_date(rng: Random, draft: Draft) -> None:
     day = draft.now.date()
     texts = (f"{day:%Y%m%d}", f"{day:%G-W%V-%u}", f"{day:%G-W%V}", f"{day:%GW%V%u}", f"{day:%Y-%j}")
     texts += (f"{day:%Y/%m/%d}", f"{day:%Y-%m}", f"{day:%Y}", f"{day}T00:00:00Z", f"{day} 00:00:00")
-    texts += (
-        *(f"{day:%Y-%-m-%-d}", f"+{day}", f"-{day}", f"{day:%g-w%V-%u}", "2026-02-29"),
-        "2024-02-29",
-    )
+    texts += (f"{day:%Y-%-m-%-d}", f"+{day}", f"-{day}", f"{day:%g-w%V-%u}", "2026-02-29")
+    texts += ("2024-02-29",)
     texts += ("2026-11-31", "2026-13-01", "2026-00-10", "2026-10-00", "0000-01-01", "0001-01-01")
     texts += ("9999-12-31", "10000-01-01", "2020-02-30", "2100-02-29", "2026-W54-1", "2026-W47-8")
     texts += ("2020-01-01", "2019-12-31", "today", "", "0", f"{day}Z", f"{day}+00:00", "2026-11-2١")
@@ -674,17 +657,15 @@ def _early_arrival(rng: Random, draft: Draft) -> None:
 def _nest(rng: Random, draft: Draft) -> None:
     near = range(MAX_DEPTH - 3, MAX_DEPTH + 4)
     depth = rng.choice((1, 2, 10, *near, *near, 500, 1000, 1900))
-    mix = rng.choice(
-        ((("[", "]"),), (('{"a":', "}"),), (("[", "]"), ('{"a":', "}"), ("[[],", "]")))
-    )
+    array, object_ = ("[", "]"), ('{"a":', "}")
+    mix = rng.choice(((array,), (object_,), (array, object_, ("[[],", "]"))))
     opened, closed = "", ""
     for _ in range(depth):
         begin, end = rng.choice(mix)
         opened, closed = opened + begin, end + closed
     inner = rng.choice(("1", '"x"', "", "null", "{", "]", "NaN", '{"a":1,"a":2}', "[]", "1,"))
-    closed = rng.choice(
-        (closed, closed, closed, closed[1:], closed + "]", "", closed[: depth // 2])
-    )
+    half = closed[: depth // 2]
+    closed = rng.choice((closed, closed, closed, closed[1:], closed + "]", "", half))
     value = opened + inner + closed
     if rng.random() < 0.8:
         draft.insert(rng, '"deep"', value)
@@ -694,9 +675,8 @@ def _nest(rng: Random, draft: Draft) -> None:
 
 def _wide(rng: Random, draft: Draft) -> None:
     """Many short branches: never deep at any one time."""
-    value = ",".join(
-        rng.choice(("[]", "{}", "[[1]]", '{"a":[]}')) for _ in range(rng.randint(1, 400))
-    )
+    branches = ("[]", "{}", "[[1]]", '{"a":[]}')
+    value = ",".join(rng.choice(branches) for _ in range(rng.randint(1, 400)))
     draft.insert(rng, '"wide"', f"[{value}]")
 
 
@@ -762,9 +742,8 @@ def _requote_token(rng: Random, tokens: list[str]) -> None:
     if places:
         at = rng.choice(places)
         text = tokens[at][1:-1]
-        tokens[at] = rng.choice(
-            (f"'{text}'", text, f'"{text}', f'{text}"', f"“{text}”", f'""{text}""')
-        )
+        others = (f"'{text}'", text, f'"{text}', f'{text}"', f"“{text}”", f'""{text}""')
+        tokens[at] = rng.choice(others)
 
 
 def _swap_tokens(rng: Random, tokens: list[str]) -> None:
@@ -774,10 +753,9 @@ def _swap_tokens(rng: Random, tokens: list[str]) -> None:
 
 def _wrap(rng: Random, tokens: list[str]) -> None:
     text = "".join(tokens)
-    wrapped = (
-        *(f"[{text}]", f'{{"event":{text}}}', spelled(rng, text, 0), f"({text})", f"{{{text}}}"),
-    )
-    tokens[:] = [rng.choice((*wrapped, f"callback({text});", f"{text},", f"[{text},{text}]"))]
+    wrapped = (f"[{text}]", f'{{"event":{text}}}', spelled(rng, text, 0), f"({text})")
+    wrapped += (f"{{{text}}}", f"callback({text});", f"{text},", f"[{text},{text}]")
+    tokens[:] = [rng.choice(wrapped)]
 
 
 def _trailing_comma(rng: Random, tokens: list[str]) -> None:
@@ -790,10 +768,8 @@ def _trailing_comma(rng: Random, tokens: list[str]) -> None:
 
 
 def _cut(rng: Random, value: bytes) -> bytes:
-    places = [len(value) - 1, len(value) - 2, 1]
-    places += [
-        match.end() for match in re.finditer(rb'\\u?[0-9a-fA-F]{0,4}|[\x80-\xff]|[":,{\[]', value)
-    ]
+    ends = re.finditer(rb'\\u?[0-9a-fA-F]{0,4}|[\x80-\xff]|[":,{\[]', value)
+    places = [len(value) - 1, len(value) - 2, 1, *(match.end() for match in ends)]
     if rng.random() < 0.5:
         return value[: rng.randint(0, len(value))]
     return value[: max(0, rng.choice(places) - rng.choice((0, 0, 1, 2, 3)))]
@@ -804,9 +780,8 @@ def _cut_within(rng: Random, value: bytes) -> bytes:
     pieces = [b"\xc3\xa4", b"\xe2\x82\xac", "\U0001f600".encode(), b"\\u00e4", b"\\ud83d\\ude00"]
     pieces += [b"\\ude00", b"\\ud83d\\u0041", b"\\ud83d\\ud83d", b"\\\\", *BROKEN_UTF8]
     piece = b'"O-' + rng.choice(pieces)
-    piece = rng.choice(
-        (piece, piece, piece, b"-12.50e+10", b"false", b"null", b"[{}]", b"NaN", b"01")
-    )
+    others = (b"-12.50e+10", b"false", b"null", b"[{}]", b"NaN", b"01")
+    piece = rng.choice((piece, piece, piece, *others))
     colons = [match.end() for match in re.finditer(rb":", value[:5_000])] or [len(value)]
     end = rng.choice((b"", b"", b"}", b'"}', b'" }\n', b"x", b'x"}'))
     return value[: rng.choice(colons)] + piece[: rng.randint(1, len(piece))] + end
@@ -817,34 +792,23 @@ def _behead(rng: Random, value: bytes) -> bytes:
 
 
 def _before(rng: Random, value: bytes) -> bytes:
-    marks = (
-        *(b"\xef\xbb\xbf", b"\xef\xbb\xbf", b" \xef\xbb\xbf", b"\xef\xbb", b"\xff\xfe", b"\0"),
-        b"\n",
-    )
-    framing = (
-        *(b"\0\0\0\0\x2a\x02", b")]}'\n", b"\x1e", b"\xc2\xa0", b"\v", b"\f", b"data: ", b","),
-        b"{}",
-    )
+    marks = (*[b"\xef\xbb\xbf"] * 2, b" \xef\xbb\xbf", b"\xef\xbb", b"\xff\xfe", b"\0", b"\n")
+    framing = (b"\0\0\0\0\x2a\x02", b")]}'\n", b"\x1e", b"\xc2\xa0", b"\v", b"\f", b"data: ", b",")
+    framing += (b"{}",)
     return rng.choice(marks + framing) + value
 
 
 def _after(rng: Random, value: bytes) -> bytes:
-    tails = (
-        *(b" xyz", b",", b"}", b"]", b"\0", b"\n\0", b"\v", b"\f", b"\xc2\xa0", b"//c", b"\n"),
-        b"{}",
-    )
-    tails += (
-        *(b"\x1a", b"\xef\xbb\xbf", b"\xff", b"null", b" \t\r\n ", b"\\", b'"', b"1"),
-        value[:200],
-    )
+    tails = (b" xyz", b",", b"}", b"]", b"\0", b"\n\0", b"\v", b"\f", b"\xc2\xa0", b"//c", b"\n")
+    tails += (b"{}", b"\x1a", b"\xef\xbb\xbf", b"\xff", b"null", b" \t\r\n ", b"\\", b'"', b"1")
+    tails += (value[:200],)
     return value + rng.choice(tails)
 
 
 def _other_encoding(rng: Random, value: bytes) -> bytes:
     text = value.decode("utf-8", "replace")
-    encoding = rng.choice(
-        ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-7", "cp1252")
-    )
+    encodings = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-7", "cp1252")
+    encoding = rng.choice(encodings)
     return text.encode(encoding, "replace")
 
 
@@ -860,11 +824,8 @@ def _flip_bit(rng: Random, value: bytes) -> bytes:
 def _insert_bytes(rng: Random, value: bytes) -> bytes:
     at = rng.randint(0, min(5_000, len(value)))
     structure = tuple(bytes((byte,)) for byte in b'{}[]":,\\ \n\t\x00\x0b\x0c\x1f\x7f0-.eE')
-    return (
-        value[:at]
-        + rng.choice((*structure, *BROKEN_UTF8, bytes((rng.randrange(256),))))
-        + value[at:]
-    )
+    inserted = rng.choice((*structure, *BROKEN_UTF8, bytes((rng.randrange(256),))))
+    return value[:at] + inserted + value[at:]
 
 
 def _delete_bytes(rng: Random, value: bytes) -> bytes:
@@ -881,17 +842,11 @@ def _repeat_bytes(rng: Random, value: bytes) -> bytes:
 def _nothing(rng: Random, value: bytes) -> bytes | None:
     if rng.random() < 0.05:
         return b" " * int(10 ** rng.uniform(3, 6))
-    short = (
-        *(None, b"", b" ", b"\n\t \r", b"\0", b"\v", b"\xc2\xa0", b"{}", b"{ }", b"[]", b"{"),
-        b"}",
-    )
-    short += (
-        *(b"null", b'"', b'""', b"0", b"\xef\xbb\xbf", b"\xef\xbb\xbf{}", b"\xef\xbb", b"NaN"),
-        b"[",
-    )
-    return rng.choice(
-        (*short, b" {", b"{}{}", b" [", b"tru", b"-", b"\x1c", b"\xe3\x80\x80", b'{"')
-    )
+    short = (None, b"", b" ", b"\n\t \r", b"\0", b"\v", b"\xc2\xa0", b"{}", b"{ }", b"[]", b"{")
+    short += (b"}", b"null", b'"', b'""', b"0", b"\xef\xbb\xbf", b"\xef\xbb\xbf{}", b"\xef\xbb")
+    short += (b"NaN", b"[")
+    short += (b" {", b"{}{}", b" [", b"tru", b"-", b"\x1c", b"\xe3\x80\x80", b'{"')
+    return rng.choice(short)
 
 
 LEVELS: dict[str, tuple[Callable, ...]] = {
@@ -899,14 +854,10 @@ LEVELS: dict[str, tuple[Callable, ...]] = {
         *(_cut, _cut_within, _behead, _before, _after, _other_encoding, _flip_bit, _flip_bit),
         *(_insert_bytes, _insert_bytes, _delete_bytes, _delete_bytes, _repeat_bytes, _nothing),
     ),
-    "tokens": tuple(
-        map(
-            _with_tokens,
-            (
-                *(_drop_token, _repeat_token, _replace_token, _insert_token, _insert_token),
-                *(_replace_punctuation, _requote_token, _swap_tokens, _wrap, _trailing_comma),
-            ),
-        )
+    "tokens": (
+        *map(_with_tokens, (_drop_token, _repeat_token, _replace_token, _insert_token)),
+        *map(_with_tokens, (_insert_token, _replace_punctuation, _requote_token, _swap_tokens)),
+        *map(_with_tokens, (_wrap, _trailing_comma)),
     ),
     "keys": (
         *(_duplicate, _nested_duplicate, _nearly_duplicate, _remove, _rename, _empty_field),

@@ -210,7 +210,7 @@ def test_a_database_that_was_restored_ends_the_writer(spark, tmp_path):
     for progress in healthy:
         diary.note(progress)
     for again in (diary, ProgressLog(tmp_path)):  # a restart knows how far the log went
-        with pytest.raises(LabError, match="has gone back: what it committed 120 s later"):
+        with pytest.raises(LabError, match="has gone back: a change committed 120 s later"):
             again.note(restored)
     # A new stream, into a new table, has nothing to lose.
     new = restored | {"batchId": 0, "timestamp": healthy[0]["timestamp"]}

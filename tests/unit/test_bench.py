@@ -202,7 +202,7 @@ def test_the_page_shows_each_figure_and_what_is_inconclusive():
     assert all(rule[:40] in html for rule in report["rules"])
     assert "worthless.</p>" in page({"problems": ["point: 3 is not 4"]})
     grown = page({"problems": [], "growth": recorded.delivered("growth")})
-    assert grown.count("<svg") == 1 and "How cost grows" in grown
+    assert grown.count("<svg") == 1 and "Growth of cost" in grown
 
 
 def test_a_frame_has_a_row_for_each_metric_asked_for():
@@ -268,8 +268,8 @@ def test_the_price_table_is_dated_and_complete():
     [
         ("get,", "got,", "must price each"),
         ("GB-month", "GB-day", "must be for GB-month"),
-        ("0.023", "cheap", "no price of storage"),
-        ("0.023", "nan", "no price of storage"),
+        ("0.023", "cheap", "not a valid price of storage"),
+        ("0.023", "nan", "not a valid price of storage"),
         ("us-east-1,2026-03", "us-east-1,", "no date or no source"),
     ],
 )

@@ -193,7 +193,7 @@ def test_a_measurement_that_ended_early_goes_on_and_a_complete_one_begins_anew(m
     early = TuningConfig(**{**vars(CONFIG), "minutes": -1})
     lines: list[str] = []
     assert tuning.tune(early, tmp_path, lines.append)["runs"] == []
-    assert "the same command goes on" in lines[-1]
+    assert "run the same command to continue" in lines[-1]
     first = tuning.tune(CONFIG, tmp_path, lambda line: None)
     (tmp_path / "2-plain.json").unlink()
     kept = json.loads((tmp_path / "1-plain.json").read_text()) | {"CPU s": 77}

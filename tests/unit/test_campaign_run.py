@@ -109,7 +109,7 @@ def test_a_store_that_is_not_the_labs_own_is_not_killed(home, monkeypatch):
 
     settings.cache_clear()
     done = CliRunner().invoke(app, ["campaign"])
-    assert isinstance(done.exception, LabError) and "a campaign kills both" in str(done.exception)
+    assert isinstance(done.exception, LabError) and "these are external" in str(done.exception)
 
 
 class TroubledGroup(FakeGroup):

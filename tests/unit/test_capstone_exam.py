@@ -92,7 +92,7 @@ def test_the_certificate_shows_the_run_offline_and_escapes_what_learners_write()
         "rows of the killed",
     ):
         assert text in page, text
-    assert "proves a run, not a person" in page
+    assert "proves a run, not its author" in page
     assert "<script>" not in page and "<b>5</b>" not in page
     assert "http" not in page.replace("http-equiv", "")
 
@@ -102,7 +102,7 @@ def test_the_newest_passed_exam_gets_the_certificate(tmp_path, monkeypatch):
     with pytest.raises(LabError, match="No exam was taken"):
         certificate.newest_passed()
     certificate.keep(refused())
-    with pytest.raises(LabError, match="seed 5, was refused: 3 keys show"):
+    with pytest.raises(LabError, match="seed 5, failed: 3 keys show"):
         certificate.newest_passed()
     certificate.keep(RECORD)
     assert certificate.newest_passed("iot") == RECORD

@@ -96,7 +96,7 @@ def test_what_was_forgotten_and_is_there_is_named(iot):
     rows = right_rows(iot)
     event = next(e for e in iot.story.events([LATE]) if e["device_id"] == "D-05" and "ts" in e)
     said = problem_with_rows(pd.concat([rows, pd.DataFrame([IOT.row(event)])]), iot)
-    assert "1 row of `readings` is of D-05, who is forgotten for good" in said
+    assert "1 row of `readings` is of D-05, who must be forgotten for good" in said
     assert "'late'" in said
 
 
@@ -144,7 +144,7 @@ def test_money_as_double_is_not_exact():
     assert problem_with_answer(doubles, question, right) == ""
     doubles.loc[3, "exposure"] += 1e-9
     said = problem_with_answer(doubles, question, right)
-    assert "a DOUBLE is no type for money" in said
+    assert "do not use DOUBLE for money" in said
     cents = right.assign(exposure=[x + Decimal("0.01") for x in right["exposure"]])
     assert f"{len(right)} rows of `exposure` are wrong" in problem_with_answer(
         cents, question, right

@@ -186,9 +186,13 @@ def test_a_job_that_fails_is_refused_with_its_error_and_the_exam_ends(stage):
 @pytest.mark.parametrize(
     ("changes", "phase", "said"),
     [
-        ({"hidden": 7}, "late", "the bucket does not: `rows` has 7 rows with events of D-05, D-11"),
+        (
+            {"hidden": 7},
+            "late",
+            "the bucket keeps them: `rows` has 7 rows with events of D-05, D-11",
+        ),
         ({"files": 99}, "footprint", "A query opens 99 files for"),
-        ({"cleaned": True}, "footprint", "3 commits ago fails: its files were cleaned away"),
+        ({"cleaned": True}, "footprint", "3 commits ago fails: its files have been cleaned"),
         (
             {"edit": lambda frames: frames | {"means": frames["means"][3:]}},
             "questions",

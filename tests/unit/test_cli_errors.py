@@ -39,7 +39,7 @@ def left_running(home) -> list[psutil.Process]:
         (("logs", "kafka"), {}, 1, "There is no log of 'kafka'.", "lab up"),
         (("status",), {"LAB_KAFKA_PROT": "1"}, 1, "LAB_KAFKA_PROT is not a setting", "LAB_KAFKA_P"),
         (("status",), {"LAB_S3_ENDPOINT": "notaurl"}, 1, "LAB_S3_ENDPOINT='notaurl'", "https://"),
-        (("up",), {"LAB_KAFKA_BOOTSTRAP": "nohost"}, 1, "no host:port", "set LAB_KAFKA_BOOT"),
+        (("up",), {"LAB_KAFKA_BOOTSTRAP": "nohost"}, 1, "not host:port", "set LAB_KAFKA_BOOT"),
         (("status",), {"LAB_KAFKA_PORT": "99999"}, 1, "LAB_KAFKA_PORT='99999'", "set LAB_KAFKA_P"),
         (
             ("up",),
@@ -65,6 +65,10 @@ def test_a_mistake_gets_one_sentence_and_a_next_step(
     assert next_step in done.stderr
     assert "Traceback" not in done.stderr
     assert left_running(tmp_path / "lab") == []
+
+
+def test_a_mistyped_command_gets_one_suggestion(lab_command):
+    assert lab_command("statsu").stderr.count("Did you mean 'status'?") == 1
 
 
 def test_a_home_that_is_a_file_is_named(tmp_path):

@@ -70,7 +70,7 @@ def test_lab_goto_lists_the_sections_of_a_lesson_with_their_exercises(lab_comman
     listed = lab_command("goto", "07").stdout
     assert "not measured" not in listed
     assert re.search(r"07b +Sized while writing", listed)
-    assert re.search(r"07c +Clustering.* 07\.2, 07\.3 ", listed)
+    assert re.search(r"07c +Clustering.* 07\.2, 07\.3", listed)
     measured = lab_command("goto", "06").stdout
     assert "about 21 s" in measured and "quiet machine" in measured
 
@@ -95,3 +95,11 @@ def test_a_place_to_pause_names_the_place_that_follows(lesson):
         name = re.search(r"`lab goto (\S+)`", cells[note].source)[1]
         # A note may share its cell with the heading that follows it, or with its section's.
         assert section(name).cell == min(place.cell for place in places if place.cell >= note)
+
+
+def test_seconds_are_listed_only_where_they_were_measured(lab_command):
+    recorded = recorded_seconds()
+    unmeasured = next(n for n in LESSONS if not any(name.startswith(n) for name in recorded))
+    assert re.search(r"06a .* \d+ s", lab_command("goto", "06").stdout)
+    listed = lab_command("goto", unmeasured).stdout
+    assert "ready after" not in listed and "not measured" not in listed

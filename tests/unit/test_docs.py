@@ -49,7 +49,7 @@ def test_the_front_page_has_a_part_for_each_audience():
 
 
 def test_the_made_pages_are_current():
-    assert reference.drift() == [], "run: .venv/bin/python -m lab_env.reference"
+    assert reference.drift() == [], "run: lab author build"
 
 
 def test_the_commands_page_has_each_command_and_option():

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,56 @@ def test_its_options_are_those_of_the_labs_pipeline(project):
     assert all(option in run for option in session.ANYWHERE)
 
 
+@pytest.fixture
+def job(project, monkeypatch) -> ModuleType:
+    """The project's job.py, without a Spark."""
+    monkeypatch.syspath_prepend(str(project))
+    yield module_of(project / "job.py")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "orders"]:
+        del sys.modules[name]
+
+
+def test_a_line_of_the_log_tells_messages_read_from_dead_letters_written(job):
+    report = {
+        "name": "dead",
+        "batchId": 0,
+        "numInputRows": 1240,
+        "durationMs": {"triggerExecution": 1500},
+        "sources": [{"metrics": {"maxOffsetsBehindLatest": "7"}}],
+    }
+    line = {"sink": "dead", "batch": 0, "rows_read": 1240, "seconds": 1.5, "behind": 7}
+    assert job.line_of(report) == line
+    report["observedMetrics"] = {"dead_letters": {"rows": 12}, "unknown_fields": {"events": 3}}
+    assert job.line_of(report) == line | {"dead_letters": 12, "unknown_fields": 3}
+
+
+@pytest.mark.parametrize(
+    ("down", "sentence"),
+    [("KAFKA_BOOTSTRAP", "Kafka does not answer"), ("S3_ENDPOINT", "The store does not answer")],
+)
+def test_the_job_names_a_server_that_does_not_answer_before_spark_starts(
+    job, monkeypatch, down, sentence
+):
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        up, nobody = (f"127.0.0.1:{s.getsockname()[1]}" for s in (server, closed))
+        servers = {"KAFKA_BOOTSTRAP": f"{nobody}, {up}", "S3_ENDPOINT": f"http://{up}"}
+        settings = {"KAFKA_TOPIC": "orders", "TABLES": "s3a://b/t"} | servers
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        job.check_servers(job.Settings.of_environment())
+        monkeypatch.setenv(down, servers[down].replace(up, nobody))
+        with pytest.raises(
+            SystemExit, match=f"{sentence} at .*\nNext step: start it, or set {down}"
+        ):
+            job.check_servers(job.Settings.of_environment())
+
+
+def test_its_readme_names_what_runs_it_on_the_lab(project):
+    readme = (project / "README.md").read_text()
+    assert 'eval "$(.venv/bin/lab eject --env)"' in readme and ".venv/bin/lab replay" in readme
+
+
 def test_the_heap_that_the_lab_is_set_to_goes_along(home, monkeypatch):
     monkeypatch.setenv("LAB_SPARK_MEMORY", "700m")
     here = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
@@ -65,7 +116,7 @@ def test_the_heap_that_the_lab_is_set_to_goes_along(home, monkeypatch):
 
 def test_a_definition_comes_with_its_comment_and_a_misspelt_one_is_an_error():
     text = definitions(options, "LOCK_RETRIES", "COW")
-    assert text.startswith("COW = ORDERS | {") and "# How often a writer that loses" in text
+    assert text.startswith("COW = ORDERS | {") and "# Number of times a losing writer" in text
     with pytest.raises(KeyError, match="COWS"):
         definitions(options, "COWS")
 

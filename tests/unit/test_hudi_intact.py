@@ -61,7 +61,7 @@ def test_an_intact_table_has_no_damage():
 
 
 def test_a_cut_log_or_base_file_differs_from_what_its_commit_recorded():
-    assert f"{log(T2)}: {len(LOG) - 4} bytes, and its commit recorded {len(LOG)}" == only(
+    assert f"{log(T2)}: {len(LOG) - 4} bytes, but its commit recorded {len(LOG)}" == only(
         files(log=LOG[:-4])
     )
     assert base(T1) in only(files(base=PARQUET[:-40]))

@@ -56,7 +56,7 @@ def test_after_a_killed_one_the_services_say_what_is_missing(set_up, monkeypatch
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(supervisor, "ensure_supervisor", lambda: None)
     settings.cache_clear()
-    with pytest.raises(LabError, match="There is no MinIO program yet") as caught:
+    with pytest.raises(LabError, match="MinIO is not installed") as caught:
         services.up(progress=lambda line: set_up.kill())
     assert caught.value.next_step == "run: make setup"
     assert set_up.poll() is not None  # it was waited for

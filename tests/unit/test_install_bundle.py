@@ -89,7 +89,7 @@ def test_a_damaged_bundle_is_refused_and_its_files_named(unpacked, capsys, what)
         with pytest.raises(SystemExit):
             bootstrap._check_bundle(unpacked)
         shown = capsys.readouterr().err
-        assert "1 of its files are not what it lists" in shown
+        assert "1 file(s) differ from its list" in shown
         assert str(damaged.relative_to(unpacked)) in shown
         assert "SHA-256" in shown and "make setup" in shown
 

@@ -57,7 +57,7 @@ def test_another_java_on_path_is_passed_over_for_the_fetched_one(tmp_path, monke
 
 def test_without_a_java_17_the_next_step_is_set_up(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(installation(tmp_path / "new", "21.0.1")))
-    with pytest.raises(LabError, match="no Java 17") as caught:
+    with pytest.raises(LabError, match="Java 17 was not found") as caught:
         java.find_java()
     assert caught.value.next_step == "run: make setup"
 

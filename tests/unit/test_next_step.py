@@ -1,10 +1,14 @@
 """What `lab` says without an argument: what runs, and one next step that makes sense."""
 
 import sys
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from lab_env.cli import _status_table
 from lab_env.course.progress import CourseProgress
 from lab_env.course.registry import lessons
 from lab_env.jupyterlab.running import RunningJupyterLab
@@ -76,6 +80,16 @@ def test_lab_alone_shows_the_state_and_the_next_step(lab_command, tmp_path):
     assert done.stdout.startswith("service ")
     assert "lab jupyter, then begin with lesson 00" in done.stdout
     assert "lab --help" in done.stdout
+
+
+def test_the_state_of_each_program_is_whole_at_80_columns():
+    console = Console(file=StringIO(), width=80)
+    facts = {"pid": 123456, "uptime": 12345.0, "memory_mb": 1234.0}
+    row = ServiceStatus("writer-tour-pipeline", "ready", "http://127.0.0.1:9002", **facts)
+    console.print(_status_table([row, replace(row, restarts=2)]))
+    shown = console.file.getvalue()
+    assert shown.count(" ready") == 2 and "ready, 2 " in shown
+    assert max(map(len, shown.splitlines())) <= 80 and "…" not in shown
 
 
 def test_where_set_up_did_not_come_to_its_end_it_is_the_next_step(lab_command, tmp_path):

@@ -79,19 +79,24 @@ def fake(monkeypatch):
     return made
 
 
+def claimed(**options) -> str:
+    """The name under which the stream may write."""
+    return claim_table(HERE, TABLE, PATH, cores=2, **options)[guard.IDENTIFIER]
+
+
 def refused(**options) -> LabError:
     with pytest.raises(LabError) as caught:
-        claim_table(HERE, TABLE, PATH, **options)
+        claimed(**options)
     return caught.value
 
 
 def test_a_new_stream_gets_an_id_before_spark_does_and_keeps_it(fake):
-    identifier = claim_table(HERE, TABLE, PATH)
+    identifier = claimed()
     assert read_state(HERE, PATH).id == identifier and len(identifier) == 36
     assert json.loads(fake.objects["x/_checkpoints/cow/metadata"]) == {"id": identifier}
-    assert claim_table(HERE, TABLE, PATH) == identifier  # killed before its first commit
+    assert claimed() == identifier  # killed before its first commit
     fake.checkpoint(0, -1, identifier)
-    assert claim_table(HERE, TABLE, PATH) == identifier
+    assert claimed() == identifier
 
 
 @pytest.mark.parametrize(
@@ -104,13 +109,13 @@ def test_what_a_kill_leaves_is_no_mismatch(fake, in_table, planned, finished):
     fake.commit(T2, None, action="commit")  # a compaction is passed over
     fake.checkpoint(planned, finished)
     assert table_receipt(HERE, TABLE) == Receipt(OWN, in_table, T1)
-    assert claim_table(HERE, TABLE, PATH) == OWN
+    assert claimed() == OWN
 
 
 def test_a_table_from_before_keeps_the_default_name_of_its_stream(fake):
     fake.commit(T1, 4, identifier=guard.DEFAULT_IDENTIFIER)
     fake.checkpoint(4, 4)
-    assert claim_table(HERE, TABLE, PATH) == guard.DEFAULT_IDENTIFIER
+    assert claimed() == guard.DEFAULT_IDENTIFIER
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -130,9 +135,44 @@ def test_a_stream_is_known_by_its_own_newest_batch_wherever_it_stands(fake, seed
     for instant, notes in zip(instants[archived:], writes[archived:], strict=True):
         fake.write(instant, notes)
     fake.checkpoint(newest, newest)
-    assert claim_table(HERE, TABLE, PATH) == OWN
+    assert claimed() == OWN
     fake.checkpoint(newest + 1, newest + 1)
     assert f"the newest in the table {TABLE} is {newest}" in refused().what
+
+
+def test_a_start_reads_each_commit_once_and_a_new_stream_the_newest_only(fake, monkeypatch):
+    nameless = {CHECKPOINT: json.dumps({guard.DEFAULT_IDENTIFIER: "4"})}
+    fake.archive((T1, nameless))
+    fake.commit(T2, 5, guard.DEFAULT_IDENTIFIER)
+    seen = []
+
+    def read(endpoints, key):
+        seen.append(key)
+        return fake.objects[key]
+
+    monkeypatch.setattr(guard.store, "read", read)
+    assert "has batch 5" in refused().what
+    assert len(seen) == 1 and T2 in seen[0]
+    fake.checkpoint(5, 5)
+    seen.clear()
+    assert claimed() == guard.DEFAULT_IDENTIFIER
+    archive = [key for key in seen if key.endswith(".parquet")]
+    assert len(archive) == 1 and len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize(
+    ("cores", "known", "buckets"), [(1, None, 2), (8, None, 8), (8, 2, 2), (2, 8, 8)]
+)
+def test_a_new_table_has_a_bucket_per_core_and_an_old_one_keeps_what_it_has(
+    fake, cores, known, buckets
+):
+    if known:
+        note = {} if known == options.DEFAULT_BUCKETS else {options.BUCKETS_NOTE: str(known)}
+        fake.write(T1, {CHECKPOINT: json.dumps({OWN: "4"})} | note)
+        fake.checkpoint(4, 4)
+    given = claim_table(HERE, TABLE, PATH, cores)
+    del given[guard.IDENTIFIER]
+    assert given == options.buckets(buckets)
 
 
 def test_a_deleted_checkpoint_is_refused_until_a_replay_is_asked_for(fake):
@@ -142,12 +182,12 @@ def test_a_deleted_checkpoint_is_refused_until_a_replay_is_asked_for(fake):
     assert "LAB_REPLAY_STREAM=true" in error.next_step
     assert "An erased order then comes back" in error.next_step
     assert not [key for key in fake.objects if "_checkpoints" in key]  # nothing was begun
-    replayed = claim_table(HERE, TABLE, PATH, replay=True)
+    replayed = claimed(replay=True)
     new_id = read_state(HERE, PATH).id
     assert replayed.startswith(f"{new_id}.") and replayed != OWN
     fake.commit(T2, 0, identifier=replayed)
     fake.checkpoint(0, 0, new_id)
-    assert claim_table(HERE, TABLE, PATH) == replayed  # from now on it needs no setting
+    assert claimed() == replayed  # from now on it needs no setting
 
 
 def test_another_streams_checkpoint_and_an_older_copy_are_refused(fake):
@@ -160,7 +200,7 @@ def test_another_streams_checkpoint_and_an_older_copy_are_refused(fake):
         del fake.objects[f"x/_checkpoints/cow/offsets/{number}"]
         del fake.objects[f"x/_checkpoints/cow/commits/{number}"]
     assert "older copy" in refused().what and "ends at batch 2" in refused().what
-    assert claim_table(HERE, TABLE, PATH, replay=True).startswith(f"{OWN}.")
+    assert claimed(replay=True).startswith(f"{OWN}.")
 
 
 def test_a_table_that_lost_batches_is_refused_even_in_a_replay(fake):
@@ -183,7 +223,7 @@ def test_a_clock_behind_the_table_is_refused_whether_set_back_or_in_another_zone
     now = datetime.now(UTC)
     fake.commit(f"{now:%Y%m%d%H%M%S}000", 4)
     guard.check_clock(HERE, TABLE, "-Duser.timezone=UTC -Xmx1g")
-    with pytest.raises(LabError, match="pass for older ones"):
+    with pytest.raises(LabError, match="look older"):
         guard.check_clock(HERE, TABLE, "-Duser.timezone=UTC -Duser.timezone=America/New_York")
     fake.commit(f"{now + timedelta(hours=1):%Y%m%d%H%M%S}000", 5)
     with pytest.raises(LabError, match="clock of this writer"):

@@ -218,7 +218,7 @@ def test_a_stream_that_was_made_anew_is_not_continued(kinesis, bucket):
     Landing(ENDPOINTS, "orders", FOLDER).land_all()
     kinesis.delete_stream(StreamName="orders")
     kinesis.create_stream(StreamName="orders", ShardCount=2)
-    with pytest.raises(LabError, match=r"made anew .* not the one") as raised:
+    with pytest.raises(LabError, match=r"recreated .* not the one") as raised:
         Landing(ENDPOINTS, "orders", FOLDER)
     assert "new folder" in raised.value.next_step
 
@@ -287,7 +287,7 @@ def test_a_failure_that_nobody_expected_is_told_at_once(kinesis, bucket, monkeyp
 def test_a_foreign_file_in_the_folder_is_told():
     file = io.BytesIO()
     pq.write_table(landing.SCHEMA.empty_table(), file)
-    with pytest.raises(LabError, match="no position"):
+    with pytest.raises(LabError, match="no Kinesis position"):
         landing.position_in(file.getvalue())
 
 

@@ -51,33 +51,14 @@ def test_the_port_is_part_of_the_url():
 def test_a_writer_with_a_lock_uses_it_for_each_table_of_hudi(monkeypatch, tmp_path, lock):
     monkeypatch.setattr(writer.guard, "drop_unmade", lambda *_: None)
     monkeypatch.setattr(writer.guard, "check_clock", lambda *_: None)
-    monkeypatch.setattr(writer.guard, "claim_table", lambda *_: "a-stream")
-    monkeypatch.setattr(writer.guard, "table_receipt", lambda *_: None)
+    # Without a name of its own Hudi refuses a stream that shares its table.
+    named = {writer.guard.IDENTIFIER: "a-stream"}
+    monkeypatch.setattr(writer.guard, "claim_table", lambda *_: named)
     job = writer.Job("n", "t", "s3a://lakehouse/tour", str(tmp_path), "l", "j", "h", lock=lock)
     given = writer.claim(Endpoints("http://s3", "a", "b", "r", "lakehouse", "k:1"), job, "cow")
-    # Without a name of its own Hudi refuses a stream that shares its table.
-    assert given.pop(writer.guard.IDENTIFIER) == "a-stream"
-    assert given == (options.shared(lock, "s3a://lakehouse/tour/orders_cow") if lock else {})
-
-
-@pytest.mark.parametrize(
-    ("cores", "known", "buckets"),
-    [("1", None, None), ("8", None, "8"), ("8", 2, None), ("2", 8, "8")],
-)
-def test_a_new_table_has_a_bucket_per_core_and_an_old_one_keeps_what_it_has(
-    home, monkeypatch, tmp_path, cores, known, buckets
-):
-    monkeypatch.setenv("LAB_SPARK_MASTER", f"local[{cores}]")
-    settings.cache_clear()
-    receipt = known and writer.guard.Receipt("a-stream", 3, "1", known)
-    monkeypatch.setattr(writer.guard, "drop_unmade", lambda *_: None)
-    monkeypatch.setattr(writer.guard, "check_clock", lambda *_: None)
-    monkeypatch.setattr(writer.guard, "claim_table", lambda *_: "a-stream")
-    monkeypatch.setattr(writer.guard, "table_receipt", lambda *_: receipt)
-    job = writer.Job("n", "t", "s3a://lakehouse/tour", str(tmp_path), "l", "j", "h")
-    given = writer.claim(Endpoints("http://s3", "a", "b", "r", "lakehouse", "k:1"), job, "cow")
-    assert given.get("hoodie.bucket.index.num.buckets") == buckets
-    assert given.get(options.BUCKETS_NOTE) == buckets
+    assert given == named | (
+        options.shared(lock, "s3a://lakehouse/tour/orders_cow") if lock else {}
+    )
 
 
 @pytest.fixture

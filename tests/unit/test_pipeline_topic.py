@@ -3,9 +3,11 @@
 import json
 import math
 from random import Random
+from types import SimpleNamespace
 from zlib import crc32
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from lab_env.pipeline import topic
 from lab_env.pipeline.guard import Refused
@@ -232,11 +234,23 @@ def test_another_topic_of_the_same_name_is_refused_at_the_start_and_while_it_run
     with pytest.raises(Refused) as at_start:
         watch_of(world, monkeypatch)
     for refused in (looked(watch), at_start.value):
-        assert "deleted and made again" in refused.what and "id-1" in refused.what
+        assert "deleted and recreated" in refused.what and "id-1" in refused.what
         assert "LAB_REPLAY_STREAM=true" in refused.next_step
         assert "An erased order then comes back" in refused.next_step
     world.id = ""  # a broker that gives no ids
     assert watch_of(world, monkeypatch).options
+
+
+def test_a_topic_that_does_not_exist_is_refused_with_kafkas_reason(monkeypatch, files):
+    def describe():
+        reason = SimpleNamespace(getMessage=lambda: "This server does not host it.")
+        raised = SimpleNamespace(getCause=lambda: reason, _target_id="o1", _gateway_client=None)
+        raise Py4JJavaError("", raised)
+
+    world = World(1)
+    monkeypatch.setattr(world, "describe", describe)
+    with pytest.raises(Refused, match="not know the topic orders: This server does not host it"):
+        watch_of(world, monkeypatch)
 
 
 def test_a_checkpoint_from_before_adopts_the_topic_with_the_partitions_it_has_read(

@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from lab_env.errors import LabError
+from lab_env.pipeline import writer
+from lab_env.pipeline.changes import LOG_ENDS
 from lab_env.pipeline.checkpoint import Batch
-from lab_env.pipeline.writer import START_SECONDS, Job, ProgressLog
+from lab_env.pipeline.writer import START_SECONDS, Job, ProgressLog, noted_batches
 
 
 def progress(name: str, batch: int, second: int, rows: int = 5, ran: bool = True) -> dict:
@@ -62,6 +65,35 @@ def test_an_empty_batch_counts_and_an_idle_trigger_does_not(diary, tmp_path):
     diary.note(progress("cow", 0, second=1, rows=0))
     diary.note(progress("cow", 1, second=9, rows=0, ran=False))
     assert written(tmp_path) == [("cow", 0, 0)]
+
+
+def test_a_torn_line_costs_only_the_batch_that_it_is_about(diary, tmp_path):
+    diary.note(progress("cow", 1, second=1))
+    whole = (tmp_path / "progress.jsonl").read_text()
+    torn = whole[: whole.rindex("}", 0, -2) + 1]  # it ends as an inner object does
+    (tmp_path / "progress.jsonl").write_text(whole + torn)
+    ProgressLog(tmp_path).note(progress("cow", 2, second=5))
+    assert [batch["batch"] for batch in noted_batches(tmp_path / "progress.jsonl")] == [1, 2]
+
+
+def test_the_diary_stays_small_and_keeps_how_far_a_databases_log_has_come(
+    diary, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(writer, "MOST_BYTES", 10_000)
+
+    def change(position: int, hour: int) -> dict:
+        end = {"position": f"{position:042d}", "committed_ms": hour * 3_600_000}
+        return {"observedMetrics": {LOG_ENDS: {"newest": end, "furthest": end}}}
+
+    diary.note(progress("changes", 1, second=1) | change(7000, hour=1))
+    for number in range(2, 200):
+        diary.note(progress("changes", number, second=2))
+    path = tmp_path / "progress.jsonl"
+    assert path.stat().st_size <= 10_000
+    kept = [batch["batch"] for batch in noted_batches(path)]
+    assert kept[0] == 1 and kept[1] > 100 and kept[1:] == list(range(kept[1], 200))
+    with pytest.raises(LabError, match="has gone back"):
+        ProgressLog(tmp_path).note(progress("changes", 200, second=3) | change(6000, hour=2))
 
 
 def test_one_silent_query_is_noticed_while_the_others_go_on(diary, clock):

@@ -98,8 +98,8 @@ def test_the_doctor_the_services_and_the_tests_see_the_limit(machine):
     assert finding.verdict == "warn"
     assert finding.fact.startswith("1.0 of 1.5 GB free in this container;")
     assert finding.fix.startswith("give the container more")
-    assert doctor.SERVICES["trino"].missing_resources().endswith("there are 1.0 GB")
-    assert "there are 1.0" in doctor.SERVICES["cluster"].missing_resources()
+    assert doctor.SERVICES["trino"].missing_resources().endswith("only 1.0 GB is")
+    assert "only 1.0 GB is" in doctor.SERVICES["cluster"].missing_resources()
     assert jobs.free_gigabytes() == 1.0
 
 

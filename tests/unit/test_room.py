@@ -348,13 +348,13 @@ def test_joining_sends_the_doctors_verdict_without_its_facts(home, room):
 @pytest.mark.parametrize(
     ("address", "code", "name", "says"),
     [
-        ("http://127.0.0.1:{port}", "zzzz-2222", "", "not its code"),
-        ("http://127.0.0.1:{port}", "guess", "", "no room's code"),
+        ("http://127.0.0.1:{port}", "zzzz-2222", "", "does not accept this code"),
+        ("http://127.0.0.1:{port}", "guess", "", "not a room's code"),
         ("http://127.0.0.1:{port}", CODE, "x" * 41, "at most 40"),
         ("http://127.0.0.1:1", CODE, "", "No room answers"),
-        ("https://127.0.0.1:{port}", CODE, "", "no room's address"),
-        ("127.0.0.1:{port}", CODE, "", "no room's address"),
-        ("http://h:{port}x", CODE, "", "no room's address"),
+        ("https://127.0.0.1:{port}", CODE, "", "not a room's address"),
+        ("127.0.0.1:{port}", CODE, "", "not a room's address"),
+        ("http://h:{port}x", CODE, "", "not a room's address"),
     ],
 )
 def test_a_room_that_does_not_take_the_seat_is_not_joined(home, room, address, code, name, says):

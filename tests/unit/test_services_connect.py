@@ -163,7 +163,11 @@ def test_a_connector_goes_before_its_database_and_its_topics(monkeypatch):
 
 @pytest.mark.parametrize(
     ("plugins", "why"),
-    [([], "does not know"), (OSError("refused"), "refused"), ([{"class": connect.CONNECTOR}], "")],
+    [
+        ([], "is not among its plugins"),
+        (OSError("refused"), "refused"),
+        ([{"class": connect.CONNECTOR}], ""),
+    ],
 )
 def test_it_is_ready_when_it_lists_the_connector(monkeypatch, tmp_path, plugins, why):
     def answer(url):

@@ -80,28 +80,46 @@ def test_one_wrong_setting_is_said_once_and_nothing_else(tmp_path):
     assert done.returncode == 1
     assert done.stdout.count("FAIL") == 1
     assert done.stdout.count("LAB_KAFKA_PORT='99999' is not allowed") == 1
-    assert "a number from 1024 to 65535" in done.stdout
+    assert "a whole number from 1024 to 65535" in done.stdout
     assert "ok" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    "variable",
-    [
-        *("LAB_KAFKA_PORT", "LAB_KAFKA_CONTROLLER_PORT", "LAB_MINIO_PORT"),
-        *("LAB_MINIO_CONSOLE_PORT", "LAB_METASTORE_PORT"),
-    ],
-)
-def test_a_busy_port_is_named_with_its_setting(monkeypatch, variable):
+def test_a_busy_port_is_named_with_its_setting_and_is_no_warning(monkeypatch):
+    assert finding("ports").fix == ""
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
-        port = str(busy.getsockname()[1])
-        monkeypatch.setenv(variable, port)
+        port = busy.getsockname()[1]
+        monkeypatch.setenv("LAB_METASTORE_PORT", str(port))
         settings.cache_clear()
-        found = doctor.run_checks()
-    (ports,) = (one for one in found if one.subject == "ports" and one.fact.split()[0] == port)
-    assert ports.verdict == "warn"
-    assert f"Or set {variable}." in ports.fix
+        found = finding("ports")
+    assert found.verdict == "ok" and f"{port} (LAB_METASTORE_PORT)" in found.fact
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status", "sentence"),
+    [
+        (["ok", "ok"], 0, "All good."),
+        (["ok", "warn"], 0, "The lab works. Look at: memory."),
+        (["fail", "warn"], 1, "To fix: disk."),
+    ],
+)
+def test_the_last_line_is_the_verdict(lab_command, monkeypatch, verdicts, status, sentence):
+    found = [
+        doctor.Finding(subject, verdict, "a fact", "" if verdict == "ok" else "do this")
+        for subject, verdict in zip(["disk", "memory"], verdicts, strict=True)
+    ]
+    monkeypatch.setattr(doctor, "run_checks", lambda: found)
+    done = lab_command("doctor")
+    assert done.returncode == status
+    assert done.stdout.splitlines()[-1] == sentence
+    assert done.stdout.count("do this") == len([v for v in verdicts if v != "ok"])
+
+
+def test_a_healthy_lab_takes_one_screen(lab_command, tmp_path):
+    done = lab_command("doctor", LAB_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stdout
+    assert len(done.stdout.splitlines()) <= 25
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def bind(tmp_path, monkeypatch):
 
 def without_login(warning: str) -> list[str]:
     """The servers that a warning calls unprotected."""
-    listed = warning.partition("without a login: ")[2].partition(". ")[0]
+    listed = warning.partition("have no login: ")[2].partition(". ")[0]
     return [title.removesuffix(" (emulated)") for title in listed.split(", ")]
 
 
@@ -56,4 +56,4 @@ def test_up_warns(bind, monkeypatch, capsys, address, warnings):
     monkeypatch.setattr(services, "up", lambda names, progress: None)
     monkeypatch.setattr(services, "status", lambda: [])
     cli.up(None)
-    assert capsys.readouterr().err.count("without a login") == warnings
+    assert capsys.readouterr().err.count("have no login") == warnings

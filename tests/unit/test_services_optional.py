@@ -52,12 +52,12 @@ def test_it_is_started_and_not_waited_for(large, lines):
 
 
 def test_a_small_machine_goes_without_it_and_is_told_the_next_step(large, lines):
-    large.missing = "2 GB of memory must be free; there are 0.5 GB"
+    large.missing = "2 GB of memory must be free; only 0.5 GB is"
     assert not services.start_optional("large", lines.append)
     assert not large.started
     assert lines == [
-        "The large one is left out: 2 GB of memory must be free; there are 0.5 GB. "
-        "Next: when there is more, run: lab up large"
+        "The large one is left out: 2 GB of memory must be free; only 0.5 GB is. "
+        "Next: free some, then run: lab up large"
     ]
 
 

@@ -143,7 +143,7 @@ def test_the_reason_of_a_refusal_is_what_promtool_objects_to(built, monkeypatch)
         "run_promtool",
         lambda *_, **__: subprocess.CompletedProcess([], 1, "", said),
     )
-    with pytest.raises(LabError, match=r"refused: rules.yml: 3:15: .* parse error"):
+    with pytest.raises(LabError, match=r"refuses these rules: rules.yml: 3:15: .* parse error"):
         built.use_rules("lesson-19", "groups: [")
 
 
@@ -158,7 +158,7 @@ def test_without_promtool_the_next_step_is_to_start_prometheus(home, monkeypatch
 def test_no_disk_to_build_it_is_said_before_it_begins(home, monkeypatch):
     monkeypatch.setattr(prometheus, "_server", lambda: home / "nothing")
     monkeypatch.setattr(prometheus.shutil, "disk_usage", lambda path: SimpleNamespace(free=1e8))
-    assert "must be free to build it; there are 100 MB" in Prometheus().missing_resources()
+    assert "must be free to build it; only 100 MB is" in Prometheus().missing_resources()
     monkeypatch.setattr(prometheus, "build_program", lambda *_: pytest.fail("it was built"))
     with pytest.raises(LabError, match="must be free to build it") as caught:
         Prometheus().fetch(lambda line: None)
@@ -243,5 +243,5 @@ def test_rules_are_tried_with_the_tests_own_series(handle):
 
 
 def test_tests_that_are_no_yaml_are_an_error(handle):
-    with pytest.raises(LabError, match="cannot be read"):
+    with pytest.raises(LabError, match="not valid YAML"):
         handle.test_rules(RULES, "tests: [")

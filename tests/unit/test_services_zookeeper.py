@@ -58,7 +58,7 @@ def test_it_runs_on_the_jars_of_pyspark(server):
     [
         ("Zookeeper version: 3.6.3\nMode: standalone\n", ""),
         ("This ZooKeeper instance is not currently serving requests\n", "not currently serving"),
-        ("", "says nothing"),
+        ("", "returned no mode"),
     ],
 )
 def test_it_is_ready_when_it_serves_requests(server, monkeypatch, answer, why):
@@ -93,7 +93,7 @@ def test_an_external_one_is_asked_and_not_started(server, monkeypatch):
     settings.cache_clear()
     with pytest.raises(LabError) as error:
         settings()
-    assert "no host:port" in error.value.what and "2181" in error.value.next_step
+    assert "not host:port" in error.value.what and "2181" in error.value.next_step
 
 
 class Tree:
@@ -138,7 +138,7 @@ def test_a_reset_beside_a_writer_that_goes_on_says_so(server, monkeypatch):
 
     tree = Busy("/lesson-18/orders")
     monkeypatch.setattr(ZooKeeper, "client", lambda self: contextlib.nullcontext(tree))
-    with pytest.raises(LabError, match="A writer keeps taking locks of lesson-18"):
+    with pytest.raises(LabError, match="A writer keeps taking the locks of lesson-18"):
         server.clear("lesson-18")
 
 

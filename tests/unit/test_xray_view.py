@@ -95,7 +95,7 @@ def test_a_commit_that_does_not_exist_is_refused_with_those_that_do():
     picture = table(*done(T1), *done(T2), f".hoodie/timeline/{T3}.deltacommit.inflight")
     with pytest.raises(LabError, match=f"deltacommit {T3} is inflight") as refused:
         picture.commit(T3)
-    assert refused.value.next_step == f"take one of: {T1}, {T2}"
+    assert refused.value.next_step == f"choose one of: {T1}, {T2}"
     with pytest.raises(LabError, match="No write") as refused:
         table().commit()
     assert refused.value.next_step == "write to the table first."

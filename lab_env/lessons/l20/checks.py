@@ -1,230 +1,144 @@
 """Checks of lesson 20: three sinks, a compaction, the break-even, and a rule for differences."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
 
 from lab_env.course.answers import as_choice, as_number, as_rows, plain
-from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.course.checking import check, expect
+from lab_env.lessons.rows import expect_rows, keys_of, named
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import COMPACTION_OFF, DEMO_OPTIONS, KEYS
 from lab_env.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
-SNAPSHOT, CHEAP = "snapshot", "read_optimized"
 # What the check of 20.1 passes as `options`; without them there would be a metadata table.
 OPTIONS = {**DEMO_OPTIONS, **COMPACTION_OFF, "hoodie.parquet.bloom.filter.enabled": "false"}
 FIRST, SECOND = "id <= 3", "id = 2"  # orders of the two batches of a check
 DEFAULT_TRIGGER = 5  # deltacommits from which Hudi plans a compaction by itself
 
 
-@dataclass(frozen=True)
-class Written:
-    """Three sinks after the batches of the check: three orders, then one of them again.
+@check("20.1")
+def writes_to_three_sinks(lab, write):
+    """Write three orders, then one of them again, to files and to a table of each type."""
+    files = lab.scratch("json")
+    new, paid = _orders(lab, FIRST, "new", 0), _orders(lab, SECOND, "paid", 1)
+    for batch in (new, paid):
+        write(batch, files, "json", OPTIONS)
+    lines = lab.spark.read.json(files)
+    expect(
+        lines.count() == 4,
+        "Three events were written as JSON, then one more. Lines in the files: {}, not 4. Which "
+        "mode adds to what is there?",
+        lines.count(),
+    )
+    expect(
+        sorted(lines.select("order_id", "status").collect())
+        == sorted(new.union(paid).select("order_id", "status").collect()),
+        "The four lines are not the four events.",
+    )
+    expect(
+        all(file.key.endswith(".json.gz") for file in lab.files(files) if "/part-" in file.key),
+        "The lines are right, but the files are not compressed, and Hudi's Parquet is: that would "
+        "be an unfair comparison. Files of JSON take the option `compression`.",
+    )
+    for kind, asked in (("mor", MOR), ("cow", COW)):
+        path = lab.scratch(kind)
+        write(new, path, kind, OPTIONS)
+        made = lab.xray(path).table_type
+        expect(made == asked, "Asked for {}, your function made a {} table.", asked, made)
+        expect(
+            not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
+            "The table has a metadata table, which `options` switch off. Pass `options` on to the "
+            "writer, too.",
+        )
+        write(paid, path, kind, OPTIONS)
+        found = _read(lab, path)
+        expect(
+            len(keys_of(found)) > 1,
+            "The second batch replaced the first: the table has {}. Which mode adds to a table?",
+            named(keys_of(found)),
+        )
+        expect_rows(found, new.where("order_id <> 'O-2'").union(paid))
+    return "Four lines in the files, three rows in each table: one per event, one per order."
 
-    Args:
-        lines: of the JSON files after both batches; None if they cannot be read as JSON.
-        compressed: whether all of these files are gzip.
-        types: of the tables, by the type that was asked for.
-        metadata: whether the first table has a metadata table, which the options leave out.
-        first: status of each order in the Merge-on-Read table after the first batch.
-        second: the same after both batches; a list per order.
-    """
 
-    lines: int
-    compressed: bool
-    types: dict[str, str]
-    metadata: bool
-    first: dict[str, list[str]]
-    second: dict[str, list[str]]
+@check("20.2")
+def asks_and_compacts(lab, answer):
+    """Ask and compact a copy of a table in which O-2 was written as new, then as paid: in a log."""
+    read, compact = answer
+    path = scratch_copy(lab, _table_with_log(lab), "compact")
+    for kind, right, why in (
+        ("snapshot", "paid", "That is in a log, which such a query merges."),
+        ("read_optimized", "new", "The payment is in a log, which such a query leaves out."),
+    ):
+        rows = read(path, kind)
+        status = [row.status for row in rows.where("order_id = 'O-2'").collect()]
+        expect(
+            status == [right],
+            "Your {} query says that O-2 is {}, not {}. {}",
+            kind,
+            " and ".join(status) or "not there",
+            right,
+            why,
+        )
+        expect(len(keys_of(rows)) == 3, "Your {} query has {}.", kind, named(keys_of(rows)))
+    rows = _read(lab, path).orderBy("order_id").drop("_hoodie_file_name")
+    before, same = _logs(lab.xray(path)), rows.collect()
+    compact(path)
+    picture = lab.xray(path)
+    waiting = f"{_logs(picture)} of {before} logs still wait"
+    expect(not picture.planned, "A compaction was planned and not carried out: {}.", waiting)
+    expect(
+        not _logs(picture),
+        "Nothing was planned: {}. The table has 2 deltacommits, and without a word from you the "
+        "procedure plans from {} on.",
+        waiting,
+        DEFAULT_TRIGGER,
+    )
+    left = _read(lab, path).orderBy("order_id").drop("_hoodie_file_name").collect()
+    expect(left == same, "No log waits, but the rows changed.")
+    return "Two answers while a log waits. Now no log waits, and every order is there."
 
 
-@check_of("20.1")
-class WritesToThreeSinks:
-    """A function that adds a batch to JSON files or to a table of either type."""
-
-    @staticmethod
-    def observe(lab, answer: Callable) -> Written:
-        """Two batches as files, two into a Merge-on-Read table, one into a Copy-on-Write table."""
-        files, mor, cow = (lab.scratch(name) for name in ("json", "mor", "cow"))
-        batches = _orders(lab, FIRST, "new", 0), _orders(lab, SECOND, "paid", 1)
-        for batch in batches:
-            answer(batch, files, "json", OPTIONS)
-        lines = lab.spark.read.json(files).count()
-        names = [file.key for file in lab.files(files) if "/part-" in file.key]
-        compressed = all(name.endswith(".json.gz") for name in names)
-        if lines != 4 or not compressed:
-            return Written(lines, compressed, {}, False, {}, {})
-        answer(batches[0], mor, "mor", OPTIONS)
-        types = {MOR: lab.xray(mor).table_type}
-        metadata = any("/.hoodie/metadata/" in file.key for file in lab.files(mor))
-        first = _statuses(lab, mor)
-        if types[MOR] != MOR or metadata:
-            return Written(lines, compressed, types, metadata, first, first)
-        answer(batches[1], mor, "mor", OPTIONS)
-        answer(batches[0], cow, "cow", OPTIONS)
-        types[COW] = lab.xray(cow).table_type
-        return Written(lines, compressed, types, metadata, first, _statuses(lab, mor))
-
-    @staticmethod
-    def judge(facts: Written) -> Passed | NotYet:
-        """A line per event in the files, a row per order in tables of the type asked for."""
-        if facts.lines != 4:
-            return NotYet(
-                "Three events were written as JSON, then one more. Lines in the files: "
-                f"{facts.lines}, not 4. Which mode adds to what is there?"
+@check("20.3")
+def computes_the_break_even(lab, break_even):
+    """Ask for the break-even of made-up runs, one of them without any."""
+    runs = made_up_runs(Random())
+    frame = lab.spark.createDataFrame(as_recorded(runs), RECORDED)
+    rows = as_rows(break_even(frame), ["index", "factor", "commits"])
+    found = {(str(index), int(as_number(factor))): plain(value) for index, factor, value in rows}
+    expect(len(rows) == len(found), "Your result has a run twice.")
+    expect(found.keys() <= runs.keys(), "Your result has rows of runs that are not there.")
+    for (index, factor), (cow, mor, compaction) in runs.items():
+        expect(
+            (index, factor) in found,
+            "Your result has no row for the {} index, factor {}.",
+            index,
+            factor,
+        )
+        said = found[index, factor]
+        run = (
+            f"{index} index, factor {factor}: a commit writes {cow:,} bytes on Copy-on-Write "
+            f"and {mor:,} on Merge-on-Read, a compaction {compaction:,}."
+        )
+        if cow <= mor:
+            expect(
+                said is None,
+                "{} Merge-on-Read saves nothing, so it never writes less: NULL. You say {}.",
+                run,
+                said,
             )
-        if not facts.compressed:
-            return NotYet(
-                "The lines are right, but the files are not compressed, and Hudi's Parquet is: "
-                "that would be an unfair comparison. Files of JSON take the option `compression`."
-            )
-        for asked, made in facts.types.items():
-            if made != asked:
-                return NotYet(f"Asked for {asked}, your function made a {made} table.")
-        if facts.metadata:
-            return NotYet(
-                "The table has a metadata table, which `options` switch off. Pass `options` on to "
-                "the writer, too."
-            )
-        if sorted(facts.first) != ["O-1", "O-2", "O-3"]:
-            return NotYet(f"After O-1 to O-3 were written, the table has {_named(facts.first)}.")
-        if len(facts.second) < 3:
-            return NotYet(
-                f"The second batch replaced the first: the table has {_named(facts.second)}. Which "
-                "mode adds to a table?"
-            )
-        if facts.second["O-2"] != ["paid"]:
-            return NotYet(
-                f"O-2 was new, then paid. The table has it as {' and '.join(facts.second['O-2'])}: "
-                "an upsert leaves one row per order, the newest."
-            )
-        return Passed("Four lines in the files, three rows in the table: one per event, per order.")
-
-
-@dataclass(frozen=True)
-class Compacted:
-    """A table of two deltacommits: O-2 was written as new, then as paid, which is in a log.
-
-    Args:
-        snapshot: statuses of O-2 that the learner's snapshot query returns before the compaction.
-        cheap: the same of the learner's read-optimised query.
-        before: logs that a snapshot query has to merge then.
-        after: the same after the learner's compaction.
-        planned: whether a compaction was planned that has not been carried out.
-        statuses: of all orders after it, by order; a list per order.
-    """
-
-    snapshot: list[str]
-    cheap: list[str]
-    before: int = 0
-    after: int = 0
-    planned: bool = False
-    statuses: dict[str, list[str]] = field(default_factory=dict)
-
-
-@check_of("20.2")
-class AsksAndCompacts:
-    """Both types of query, and a compaction however few commits wait."""
-
-    @staticmethod
-    def observe(lab, answer: Sequence[Callable]) -> Compacted:
-        """Ask and compact a copy of a table that has one log."""
-        read, compact = answer
-        path = scratch_copy(lab, _table_with_log(lab), "compact")
-        snapshot, cheap = (_status_of_o2(read(path, kind)) for kind in (SNAPSHOT, CHEAP))
-        if (snapshot, cheap) != (["paid"], ["new"]):
-            return Compacted(snapshot, cheap)
-        before = _logs(lab.xray(path))
-        compact(path)
-        picture = lab.xray(path)
-        planned = bool(picture.planned)
-        statuses = _statuses(lab, path)
-        return Compacted(snapshot, cheap, before, _logs(picture), planned, statuses)
-
-    @staticmethod
-    def judge(facts: Compacted) -> Passed | NotYet:
-        """Each query sees what it should; then no log is left, and the rows are the same."""
-        for kind, found, right, why in (
-            (SNAPSHOT, facts.snapshot, "paid", "That is in a log, which such a query merges."),
-            (CHEAP, facts.cheap, "new", "The payment is in a log, which such a query leaves out."),
-        ):
-            if found != [right]:
-                said = " and ".join(found) or "not there"
-                return NotYet(f"Your {kind} query says that O-2 is {said}, not {right}. {why}")
-        waiting = f"{facts.after} of {facts.before} logs still wait"
-        if facts.after and facts.planned:
-            return NotYet(f"A compaction was planned and not carried out: {waiting}.")
-        if facts.after:
-            return NotYet(
-                f"Nothing was planned: {waiting}. The table has 2 deltacommits, and without a word "
-                f"from you the procedure plans from {DEFAULT_TRIGGER} on."
-            )
-        if facts.statuses != {"O-1": ["new"], "O-2": ["paid"], "O-3": ["new"]}:
-            return NotYet(f"No log waits, but the rows changed: {facts.statuses}.")
-        return Passed("Two answers while a log waits. Now no log waits, and every order is there.")
-
-
-@dataclass(frozen=True)
-class BreakEven:
-    """The learner's break-even of made-up runs.
-
-    Args:
-        runs: index and factor of each, with the bytes of a Copy-on-Write commit, of a
-            Merge-on-Read commit and of a compaction.
-        answers: commits per compaction by index and factor; None where there is no break-even.
-    """
-
-    runs: dict[tuple[str, int], tuple[int, int, int]]
-    answers: dict[tuple[str, int], float | None]
-
-    def right(self, key: tuple[str, int]) -> float | None:
-        """The break-even of a run."""
-        cow, mor, compaction = self.runs[key]
-        return compaction / (cow - mor) if cow > mor else None
-
-
-@check_of("20.3")
-class ComputesTheBreakEven:
-    """A function from recorded bytes to commits per compaction."""
-
-    @staticmethod
-    def observe(lab, answer: Callable) -> BreakEven:
-        """Ask for the break-even of runs that are new at each call, one of them without any."""
-        runs = made_up_runs(Random())
-        frame = lab.spark.createDataFrame(as_recorded(runs), RECORDED)
-        found = as_rows(answer(frame), ["index", "factor", "commits"])
-        answers = {
-            (str(index), int(as_number(factor))): None
-            if plain(commits) is None
-            else float(as_number(commits))
-            for index, factor, commits in found
-        }
-        return BreakEven(runs, answers)
-
-    @staticmethod
-    def judge(facts: BreakEven) -> Passed | NotYet:
-        """Each run has the commits after which a compaction is paid back, or NULL."""
-        for (index, factor), (cow, mor, compaction) in facts.runs.items():
-            run = (
-                f"{index} index, factor {factor}: a commit writes {cow:,} bytes on Copy-on-Write "
-                f"and {mor:,} on Merge-on-Read, a compaction {compaction:,}."
-            )
-            if (index, factor) not in facts.answers:
-                return NotYet(f"Your result has no row for the {index} index, factor {factor}.")
-            found, right = facts.answers[index, factor], facts.right((index, factor))
-            if right is None and found is not None:
-                return NotYet(
-                    f"{run} Merge-on-Read saves nothing, so it never writes less: NULL. You say "
-                    f"{found:.1f}."
-                )
-            if right is not None and (found is None or abs(found - right) > 0.01 * right):
-                said = "NULL" if found is None else f"{found:.2f}"
-                return NotYet(
-                    f"{run} Each commit saves {cow - mor:,}. After how many of them is the "
-                    f"compaction paid for? You say {said}, it is {right:.2f}."
-                )
-        return Passed("Each commit saves something; the compaction is paid for after that many.")
+            continue
+        right = compaction / (cow - mor)
+        expect(
+            said is not None and abs(float(as_number(said)) - right) <= 1e-6 * right,
+            "{} Each commit saves {:,}. After how many of them is the compaction paid for? You "
+            "say {}, it is {:.2f}.",
+            run,
+            cow - mor,
+            "NULL" if said is None else said,
+            right,
+        )
+    return "Each commit saves something; the compaction is paid for after that many."
 
 
 RECORDED = (
@@ -234,10 +148,9 @@ RECORDED = (
 
 
 def made_up_runs(rng: Random) -> dict[tuple[str, int], tuple[int, int, int]]:
-    """Runs for `BreakEven`; at one of the factors Merge-on-Read saves nothing.
+    """Bytes of a commit on each type and of a compaction, by index and factor.
 
-    Args:
-        rng: the source of their bytes.
+    Merge-on-Read saves nothing in one of them, and loses in another.
     """
     runs = {}
     for index in ("bloom", "bucket"):
@@ -246,6 +159,7 @@ def made_up_runs(rng: Random) -> dict[tuple[str, int], tuple[int, int, int]]:
             mor = rng.randrange(200_000, 600_000)
             runs[index, factor] = cow, mor, rng.randrange(2_100_000, 4_000_000)
     runs["bucket", 3] = 500_000, 800_000, 900_000
+    runs["bucket", 2] = 500_000, 500_000, 900_000
     return runs
 
 
@@ -290,37 +204,32 @@ CASES = (
         "The medians are farther apart than either varies, but a round of the first lies below one "
         "of the second.",
     ),
+    ((1, 1, 2), (2, 3, 3), "The highest round of the first equals the lowest of the second."),
 )
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The answers of the learner's rule to each of `CASES`."""
+@check("20.4")
+def when_is_it_a_difference(lab, judge):
+    """Compare the rule with the benchmark's, for telling cases and for many that are drawn."""
+    for this, other, why in (*CASES, *drawn_cases(Random())):
+        word = as_choice(judge(list(this), list(other)), (LOWER, HIGHER, EQUAL, INCONCLUSIVE))
+        right = verdict(Spread.of(this), Spread.of(other))
+        rounds = f"{list(this)} against {list(other)}"
+        expect(word == right, "For {} you say {!r}, it is {!r}. {}", rounds, word, right, why)
+    return "Five of the nine hard cases are no differences, though their medians differ."
 
-    answers: tuple[object, ...]
 
-
-@check_of("20.4")
-class WhenIsItADifference:
-    """Both halves of the rule, and what is equal."""
-
-    @staticmethod
-    def observe(lab, answer) -> Judged:
-        """Ask the rule about each case."""
-        return Judged(tuple(answer(list(this), list(other)) for this, other, _ in CASES))
-
-    @staticmethod
-    def judge(facts: Judged) -> Passed | NotYet:
-        """The rule has the benchmark's verdict on each case."""
-        for answer, (this, other, why) in zip(facts.answers, CASES, strict=True):
-            right = verdict(Spread.of(this), Spread.of(other))
-            word = as_choice(answer, (LOWER, HIGHER, EQUAL, INCONCLUSIVE))
-            if word != right:
-                return NotYet(
-                    f"For {list(this)} against {list(other)} you say {word!r}, it is {right!r}. "
-                    f"{why}".strip()
-                )
-        return Passed("Four of the eight cases are no differences, though their medians differ.")
+def drawn_cases(rng: Random) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:
+    """Rounds of small numbers, so that bounds often touch; some lie far apart."""
+    cases = []
+    for _ in range(400):
+        rounds, apart = rng.randint(2, 4), rng.choice((0, 2, 4))
+        this, other = (
+            tuple(rng.randint(1, 4) + shift for _ in range(rounds))
+            for shift in rng.choice(((0, apart), (apart, 0)))
+        )
+        cases.append((this, other, ""))
+    return cases
 
 
 def _orders(lab, which: str, status: str, minute: int):
@@ -344,24 +253,10 @@ def _table_with_log(lab) -> str:
     return path
 
 
-def _status_of_o2(rows) -> list[str]:
-    """The statuses of O-2 in some rows of a table."""
-    return [row.status for row in rows.where("order_id = 'O-2'").collect()]
+def _read(lab, path: str):
+    return lab.spark.read.format("hudi").load(path)
 
 
 def _logs(picture) -> int:
     """Logs that a snapshot query of a table merges."""
     return sum(len(found.logs) for found in picture.current)
-
-
-def _statuses(lab, path: str) -> dict[str, list[str]]:
-    """The statuses of each order in a table."""
-    found: dict[str, list[str]] = {}
-    rows = lab.spark.read.format("hudi").load(path).select("order_id", "status").collect()
-    for row in sorted(rows):
-        found.setdefault(row.order_id, []).append(row.status)
-    return found
-
-
-def _named(orders) -> str:
-    return ", ".join(sorted(orders)) or "no order"

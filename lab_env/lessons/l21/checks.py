@@ -1,14 +1,15 @@
 """Checks of lesson 21: who parsed, what ran twice, how many cores, and what they cost."""
 
 import math
+import random
 import secrets
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import pandas as pd
 
-from lab_env.course.answers import Unreadable, as_int, as_number, plain
-from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.course.answers import as_int, as_number, plain
+from lab_env.course.checking import NotYet, check, expect
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l21.tasks import table_of
 from lab_env.lessons.streams import own_streams_stopped, started
@@ -18,131 +19,80 @@ CORES = 2  # of the lab's cluster
 MOST_OF_ONE_TASK = 0.75  # share of the rows: with more, one core does most of the work
 QUERY_SECONDS = 120
 TOPIC = "orders"  # the lesson's topic of one partition
-NEAR = 1e-6  # a number of cores this close to a whole one may be rounded either way
 
 
-# ---------------------------------------------------------------------------- 21.1 Both cores
-
-
-@dataclass(frozen=True)
-class BothCores:
-    """What the learner's stream left in a table of its own.
-
-    Args:
-        rows: of the table.
-        parsed: rows by the task that parsed them.
-        batches: that it took, asked for two.
-        missing: orders that the ledger has and the table has not.
-        stale: orders of an older version.
-        other: orders that are doubled, not erased or changed.
-        partitions: of the topic.
-        shuffle_partitions: the session's setting.
-        running: whether the query did not end by itself.
-        elsewhere: whether nothing was written to the path that the function got.
-    """
-
-    rows: int
-    parsed: dict[int, int]
-    batches: int = 2
-    missing: int = 0
-    stale: int = 0
-    other: int = 0
-    partitions: int = 1
-    shuffle_partitions: int = 2
-    running: bool = False
-    elsewhere: bool = False
-
-    @property
-    def most(self) -> float:
-        """Share of the rows that one task parsed, 0 to 1."""
-        return max(self.parsed.values(), default=0) / max(1, sum(self.parsed.values()))
-
-
-@check_of("21.1")
-class EveryCoreParses:
-    """Whether several tasks parsed, and every order is there in its newest version."""
-
-    @staticmethod
-    def observe(lab, answer) -> BothCores:
-        """Let the function write a table of its own, and hold that against the ledger."""
-        if not callable(answer):
-            raise Unreadable("A function of a topic, a table and a checkpoint is expected.")
-        spark, topic = lab.spark, lab.topic(TOPIC)
-        table, checkpoint = lab.scratch("orders"), lab.scratch("checkpoint")
-        shuffle = spark.conf.get("spark.sql.shuffle.partitions")
-        half = sum(topic_end_offsets(lab.endpoints.kafka_bootstrap, topic).values()) // 2 + 1
-        try:
-            with own_streams_stopped(spark, QUERY_SECONDS) as stopped:
-                query = started(answer(topic, table, checkpoint, maxOffsetsPerTrigger=half))
-                waited = not query.isActive
-                query.awaitTermination()
-        finally:
-            set_to = spark.conf.get("spark.sql.shuffle.partitions")
-            spark.conf.set("spark.sql.shuffle.partitions", shuffle)
-        if stopped.late:
-            return BothCores(0, {}, running=True)
-        if waited:
-            raise Unreadable("Your query had ended when your function returned: do not wait in it.")
-        if not lab.files(f"{table}/.hoodie"):
-            return BothCores(0, {}, elsewhere=True)
-        found = read_table(table)
-        if "parsed_by" not in found:
-            raise Unreadable("The table has no column parsed_by. Let `parse` parse the messages.")
-        compared = lab.ledger(topic).reconcile_table(found)
-        return BothCores(
-            rows=len(found),
-            batches=sum(report["numInputRows"] > 0 for report in query.recentProgress),
-            parsed={int(task): rows for task, rows in Counter(found["parsed_by"]).items()},
-            missing=compared.missing,
-            stale=compared.stale,
-            other=compared.duplicate + compared.ghost + compared.altered,
-            shuffle_partitions=int(set_to),
-        )
-
-    @staticmethod
-    def judge(facts: BothCores) -> Passed | NotYet:
-        """Every order right, and no task with most of the rows."""
-        if facts.running:
-            return NotYet(
-                f"Your query was still running after {QUERY_SECONDS} seconds. With the trigger "
-                "`availableNow=True` it ends when it has read what is there."
+@check("21.1")
+def every_core_parses(lab, ingest):
+    """Let the function write a table of its own in two batches, and hold it against the ledger."""
+    topic, table = lab.topic(TOPIC), lab.scratch("orders")
+    half = sum(topic_end_offsets(lab.endpoints.kafka_bootstrap, topic).values()) // 2 + 1
+    setting = "spark.sql.shuffle.partitions"
+    before = lab.spark.conf.get(setting)
+    try:
+        with own_streams_stopped(lab.spark, QUERY_SECONDS) as stopped:
+            query = started(
+                ingest(topic, table, lab.scratch("checkpoint"), maxOffsetsPerTrigger=half)
             )
-        if facts.elsewhere:
-            return NotYet("Nothing was written to the table whose path your function got.")
-        both = facts.most <= MOST_OF_ONE_TASK
-        if facts.missing:
-            return NotYet(
-                f"{facts.missing:,} orders are missing. Does your stream read from `earliest`?"
-            )
-        if facts.stale:
-            begin = "Both cores work, and" if both else "One task parsed, and"
-            return NotYet(
-                f"{begin} {facts.stale:,} orders are stale. Tasks end in any order, so the order "
-                "of arrival decides nothing: let the field `order_ts` decide (`ORDERS`)."
-            )
-        if facts.other:
-            return NotYet(f"{facts.other:,} orders are doubled, altered or not erased.")
-        if both and facts.batches < 2:
-            return NotYet(
-                "`maxOffsetsPerTrigger` had no effect: hand `**options` to the source. The rest of "
-                "the lesson does."
-            )
-        if both:
-            return Passed(
-                f"{len(facts.parsed)} tasks parsed, the largest of them {facts.most:.0%} of the "
-                "rows, and every order is there in its newest version."
-            )
-        said = f"One task parsed {facts.most:.0%} of the rows"
-        if facts.shuffle_partitions != CORES:
-            return NotYet(
-                f"{said}: the source still had one task at a time, because the topic has "
-                f"{facts.partitions} partition. `spark.sql.shuffle.partitions` is about what comes "
-                "after a shuffle."
-            )
-        return NotYet(
-            f"{said}. A topic of {facts.partitions} partition gives one task unless the source or "
-            "a shuffle *before* the parsing divides its rows."
-        )
+            waited = not query.isActive
+            query.awaitTermination()
+    finally:
+        set_to = lab.spark.conf.get(setting)
+        lab.spark.conf.set(setting, before)
+    expect(
+        not stopped.late,
+        "Your query was still running after {} seconds. With the trigger `availableNow=True` it "
+        "ends when it has read what is there.",
+        QUERY_SECONDS,
+    )
+    expect(not waited, "Your query had ended when your function returned: do not wait in it.")
+    expect(
+        lab.files(f"{table}/.hoodie"),
+        "Nothing was written to the table whose path your function got.",
+    )
+    found = read_table(table)
+    expect(
+        "parsed_by" in found,
+        "The table has no column parsed_by. Let `parse` parse the messages.",
+    )
+    parsed = Counter(found["parsed_by"])
+    most = max(parsed.values(), default=0) / max(1, len(found))
+    both = most <= MOST_OF_ONE_TASK
+    compared = lab.ledger(topic).reconcile_table(found)
+    expect(
+        not compared.missing,
+        "{:,} orders are missing. Does your stream read from `earliest`?",
+        compared.missing,
+    )
+    expect(
+        not compared.stale,
+        "{}, and {:,} orders are stale. Tasks end in any order, so the order of arrival decides "
+        "nothing: let the field `order_ts` decide (`ORDERS`).",
+        "Both cores work" if both else "One task parsed",
+        compared.stale,
+    )
+    other = compared.duplicate + compared.ghost + compared.altered
+    expect(not other, "{:,} orders are doubled, altered or not erased.", other)
+    expect(
+        both or int(set_to) == CORES,
+        "One task parsed {:.0%} of the rows: the source still had one task at a time, because the "
+        "topic has 1 partition. `spark.sql.shuffle.partitions` counts what comes after a shuffle.",
+        most,
+    )
+    expect(
+        both,
+        "One task parsed {:.0%} of the rows. A topic of 1 partition gives one task unless the "
+        "source or a shuffle *before* the parsing divides its rows.",
+        most,
+    )
+    expect(
+        sum(report["numInputRows"] > 0 for report in query.recentProgress) > 1,
+        "`maxOffsetsPerTrigger` had no effect: hand `**options` to the source. The rest of the "
+        "lesson does.",
+    )
+    return (
+        f"{len(parsed)} tasks parsed, the largest of them {most:.0%} of the rows, and every order "
+        "is there in its newest version."
+    )
 
 
 def read_table(path: str) -> pd.DataFrame:
@@ -150,106 +100,48 @@ def read_table(path: str) -> pd.DataFrame:
     return rows_of(path).to_pandas()
 
 
-# ---------------------------------------------------------------------------- 21.2 Done twice
+@check("21.2")
+def what_ran_twice(lab, done_twice):
+    """Ask the function about made-up lists, one of them of tasks that all ran once."""
+    for tasks in made_up_lists():
+        said = done_twice(tasks.copy())
+        expect(said is not None, "Your function returns nothing.")
+        said, right = as_int(said), counts(tasks)["twice"]
+        here = f"In a list of {len(tasks)} tries you count {said}; {right} tasks ran more than once"
+        for count, why in WHY_NOT.items():
+            expect(said == right or said != counts(tasks)[count], f"{here}. {why}")
+        expect(said == right, f"{here}. A task is a stage and a number in it; each row is one try.")
+    return "Right for every list: failed tasks, lost results and whole stages."
 
 
-@dataclass(frozen=True)
-class DoneTwice:
-    """What the learner's function counts in one list of tasks, and what is in it.
-
-    Args:
-        said: the number that it returned.
-        twice: tasks with more than one try.
-        tries: rows of the list.
-        tasks: different tasks.
-        further_attempts: tries with an attempt above 0.
-        failed: tries that failed.
-        further_stages: tries in a second try of their stage.
-        real: whether it is the list of the lesson's own run.
-    """
-
-    said: int
-    twice: int
-    tries: int
-    tasks: int
-    further_attempts: int
-    failed: int
-    further_stages: int
-    real: bool = False
+WHY_NOT = {
+    "tries": "You count every try.",
+    "tasks": "You count every task.",
+    "further attempts": "`attempt` counts within one try of a stage: when Spark runs a stage "
+    "again, its tasks begin at attempt 0.",
+    "failed": "A task may have succeeded before its executor died: what it had kept for the next "
+    "stage is gone, and it runs again.",
+    "further stages": "A stage runs again only where results are lost; a task that failed is tried "
+    "again within its stage.",
+}
 
 
-@check_of("21.2")
-class WhatRanTwice:
-    """How many tasks ran more than once, in lists of several kinds."""
-
-    @staticmethod
-    def observe(lab, answer) -> DoneTwice:
-        """Ask the function about made-up lists; the first wrong answer is kept."""
-        if not callable(answer):
-            raise Unreadable("A function of a list of tasks is expected.")
-        for tasks in made_up_lists():
-            returned = answer(tasks.copy())
-            if returned is None:
-                raise Unreadable("Your function returns nothing.")
-            facts = count_tries(tasks, as_int(returned))
-            if facts.said != facts.twice:
-                break
-        return facts
-
-    @staticmethod
-    def judge(facts: DoneTwice) -> Passed | NotYet:
-        """The number of tasks with more than one try; else what was counted instead."""
-        here = f"In a list of {facts.tries} tries of {facts.tasks} tasks you count {facts.said}"
-        if facts.said == facts.twice:
-            return Passed("Right for every list: failed tasks, lost results and whole stages.")
-        if facts.said == facts.tries:
-            return NotYet(f"{here}: that is every try. {facts.tasks - facts.twice} ran once.")
-        if facts.said == facts.tasks:
-            once = facts.tasks - facts.twice
-            return NotYet(f"{here}: that is every task. {once} of {facts.tasks} ran once.")
-        if facts.said == facts.further_attempts:
-            return NotYet(
-                f"{here}; {facts.twice} ran more than once. `attempt` counts within one try of a "
-                "stage: when Spark runs a stage again, its tasks begin at attempt 0."
-            )
-        if facts.said == facts.failed:
-            return NotYet(
-                f"{here}; {facts.twice} ran more than once. A task may have succeeded before its "
-                "executor died: what it had kept for the next stage is gone, and it runs again."
-            )
-        if facts.said == facts.further_stages:
-            return NotYet(
-                f"{here}; {facts.twice} ran more than once. A stage runs again only where results "
-                "are lost; a task that failed is tried again within its stage."
-            )
-        return NotYet(
-            f"{here}; {facts.twice} ran more than once. A task is a stage and a number in it; "
-            "each row is one try of it."
-        )
-
-
-def count_tries(tasks: pd.DataFrame, said: int) -> DoneTwice:
-    """A list of tasks, counted in every way that a learner may take for the right one.
-
-    Args:
-        tasks: as of `SparkPages.tasks`.
-        said: what the learner's function counts in it.
-    """
+def counts(tasks: pd.DataFrame) -> dict[str, int]:
+    """A list of tasks, counted in every way that a learner may take for the right one."""
     tries = tasks.groupby(["stage", "task"]).size()
-    return DoneTwice(
-        said=said,
-        twice=int((tries > 1).sum()),
-        tries=len(tasks),
-        tasks=len(tries),
-        further_attempts=int((tasks["attempt"] > 0).sum()),
-        failed=int((tasks["status"] == "FAILED").sum()),
-        further_stages=int((tasks["stage_try"] > 0).sum()),
-    )
+    return {
+        "twice": int((tries > 1).sum()),
+        "tries": len(tasks),
+        "tasks": len(tries),
+        "further attempts": int((tasks["attempt"] > 0).sum()),
+        "failed": int((tasks["status"] == "FAILED").sum()),
+        "further stages": int((tasks["stage_try"] > 0).sum()),
+    }
 
 
 def made_up_lists() -> list[pd.DataFrame]:
     """Lists of tasks as a dead executor leaves them: in each, every wrong way to count differs."""
-    return [_made_up_list() for _ in range(3)]
+    return [*(_made_up_list() for _ in range(3)), table_of([_try(7, task) for task in range(4)])]
 
 
 def _made_up_list() -> pd.DataFrame:
@@ -288,12 +180,9 @@ def _try(stage, task, stage_try=0, attempt=0, status="SUCCESS", executor="1") ->
     }
 
 
-# ---------------------------------------------------------------------------- 21.3 Cores
-
-
 @dataclass(frozen=True)
 class Load:
-    """A load, and what the learner's function says of it.
+    """A load of a stream.
 
     Args:
         rate: rows per second.
@@ -301,7 +190,6 @@ class Load:
         b: core-seconds per row.
         freshness: the oldest that an event may be when readers see it, seconds.
         partitions: of the topic.
-        said: number of cores; None for "no number is enough".
     """
 
     rate: float
@@ -309,7 +197,6 @@ class Load:
     b: float
     freshness: float
     partitions: int
-    said: int | None = None
 
     @property
     def interval(self) -> float:
@@ -322,191 +209,122 @@ class Load:
         left = self.interval - self.a
         return self.b * self.rate * self.interval / left if left > 0 else math.inf
 
-    @property
-    def right(self) -> int | None:
-        """The smallest number of cores that is enough; None if there is none."""
-        if math.isinf(self.exact):
-            return None
-        cores = max(1, math.ceil(self.exact - NEAR))
-        return cores if cores <= self.partitions else None
-
-    @property
-    def is_right(self) -> bool:
-        """Whether the answer is right."""
-        return self.said == self.right
-
-    def behind(self, cores: int) -> float:
+    def behind(self, cores: float) -> float:
         """By how many rows per second the lag grows on so many cores; 0 if they keep up."""
         done = max(0.0, self.interval - self.a) * cores / self.b / self.interval
         return max(0.0, self.rate - done)
 
 
 SHOWN_FIRST = (
-    (2_000, 1.0, 0.001, 10, 12),  # 2.5 -> 3; without the fixed part 2
-    (4_000, 1.0, 0.002, 8, 12),  # 10.7 -> 11
-    (5_000, 2.2, 0.001, 4, 64),  # nothing helps
-    (8_000, 1.0, 0.002, 6, 6),  # 24 -> more than partitions
-    (50, 0.5, 0.0005, 60, 4),  # one core does it
+    Load(2_000, 1.0, 0.001, 10, 12),  # 2.5 -> 3; without the fixed part 2
+    Load(4_000, 1.0, 0.002, 8, 12),  # 10.7 -> 11
+    Load(5_000, 2.2, 0.001, 4, 64),  # nothing helps
+    Load(8_000, 1.0, 0.002, 6, 6),  # 24 -> more than partitions
+    Load(50, 0.5, 0.0005, 60, 4),  # one core does it
 )
 
 
-@check_of("21.3")
-class CoresForALoad:
-    """The smallest number of cores that keeps up, or that there is none."""
-
-    @staticmethod
-    def observe(lab, answer) -> Load:
-        """Ask the function about known and random loads; the first wrong answer is kept."""
-        if not callable(answer):
-            raise Unreadable("A function of five numbers is expected.")
-        for case in [*SHOWN_FIRST, *(_random_load() for _ in range(40))]:
-            facts = Load(*case, said=_cores(answer(*case)))
-            if not facts.is_right:
-                break
-        return facts
-
-    @staticmethod
-    def judge(facts: Load) -> Passed | NotYet:
-        """As few cores as keep up; else what happens with the number given."""
-        asked = (
-            f"{facts.rate:,.0f} rows/s, a = {facts.a:g} s, b = {facts.b * 1000:g} ms, events at "
-            f"most {facts.freshness:g} s old, {facts.partitions} partitions"
+@check("21.3")
+def cores_for_a_load(lab, cores_for):
+    """Ask for the smallest number of cores that keeps up, for known loads and random ones."""
+    for load in [*SHOWN_FIRST, *_loads(random.Random())]:
+        said = _cores(cores_for(*astuple(load)))
+        here = (
+            f"{load.rate:,.0f} rows/s, a = {load.a:g} s, b = {load.b * 1000:g} ms, events at most "
+            f"{load.freshness:g} s old, {load.partitions} partitions: you say "
+            f"{'None' if said == math.inf else said}."
         )
-        if facts.is_right:
-            return Passed("Right for every load, also where no number of cores is enough.")
-        if facts.exact == math.inf:
-            return NotYet(
-                f"{asked}: you say {facts.said}. A batch may last {facts.interval:g} s, and "
-                f"{facts.a:g} s of that pass on any number of cores: nothing is left for the rows. "
-                "No number is enough (None)."
-            )
-        needed = max(1, math.ceil(facts.exact - NEAR))
-        if facts.right is None:
-            return NotYet(
-                f"{asked}: you say {facts.said}. It takes {needed} cores, and "
-                f"{facts.partitions} partitions give work to {facts.partitions}: "
-                f"{needed} cores for {facts.partitions} partitions. No number is enough (None)."
-            )
-        if facts.said is None:
-            return NotYet(f"{asked}: you say that no number is enough. {needed} cores keep up.")
-        if facts.said < 1:
-            return NotYet(f"{asked}: you say {facts.said}. Without a core nothing is read.")
-        if facts.said < needed:
-            return NotYet(
-                f"{asked}: you say {facts.said}. In {facts.a:g} of each {facts.interval:g} s "
-                f"nobody parses; the lag grows by {facts.behind(facts.said):,.0f} rows/s."
-            )
-        return NotYet(f"{asked}: you say {facts.said}. {needed} cores keep up, too.")
+        expect(
+            load.exact < math.inf or said == math.inf,
+            "{} A batch may last {:g} s, and {:g} s of that pass on any number of cores: nothing "
+            "is left for the rows. No number is enough (None).",
+            here, load.interval, load.a,
+        )  # fmt: skip
+        if load.exact == math.inf:
+            continue
+        needed = max(1, math.ceil(load.exact))
+        if needed > load.partitions:
+            expect(
+                said == math.inf,
+                "{} {} cores for {} partitions: only {} of them get work. No number is enough "
+                "(None).",
+                here, needed, load.partitions, load.partitions,
+            )  # fmt: skip
+            continue
+        expect(said < math.inf, "{} {} cores keep up.", here, needed)
+        expect(said >= 1, "{} Without a core nothing is read.", here)
+        expect(
+            said >= needed,
+            "{} In {:g} of each {:g} s nobody parses; the lag grows by {:,.0f} rows/s.",
+            here, load.a, load.interval, load.behind(said),
+        )  # fmt: skip
+        expect(said <= needed, "{} {} cores keep up, too.", here, needed)
+    return "Right for every load, also where no number of cores is enough."
 
 
-def _cores(answer) -> int | None:
-    """A number of cores; None and infinity say that there is none."""
+def _cores(answer) -> float:
+    """A number of cores; infinity where the answer says that there is none."""
     value = plain(answer)
     if value is None or (isinstance(value, float) and math.isinf(value)):
-        return None
+        return math.inf
     return as_int(value)
 
 
-def _random_load() -> tuple[float, float, float, float, int]:
-    while True:
-        case = Load(
-            rate=100 * (1 + secrets.randbelow(100)),
-            a=(1 + secrets.randbelow(40)) / 10,
-            b=(1 + secrets.randbelow(30)) / 10_000,
-            freshness=2 + secrets.randbelow(30),
-            partitions=4 + secrets.randbelow(60),
+def _loads(rng: random.Random) -> list[Load]:
+    """Loads far from a whole number of cores, and loads of powers of two, which hit it exactly."""
+    loads = []
+    while len(loads) < 40:
+        load = Load(
+            rate=100 * rng.randint(1, 100),
+            a=rng.randint(1, 40) / 10,
+            b=rng.randint(1, 30) / 10_000,
+            freshness=rng.randint(2, 31),
+            partitions=rng.randint(4, 63),
         )
-        clear = math.isinf(case.exact) or abs(case.exact - round(case.exact)) > 0.01
-        if clear and abs(case.interval - case.a) > 0.01:
-            return case.rate, case.a, case.b, case.freshness, case.partitions
+        clear = math.isinf(load.exact) or abs(load.exact - round(load.exact)) > 0.01
+        if clear and abs(load.interval - load.a) > 0.01:
+            loads.append(load)
+    for cores in (1, 2, 4, 8, 16):
+        a = 2.0 ** rng.randint(-2, 2)
+        rate = 2 ** rng.randint(9, 12)
+        for partitions in (cores + 5, cores, cores - 1):  # half of the interval is left for rows
+            loads.append(Load(rate, a, cores / rate / 2, 4 * a, partitions))
+    loads.append(Load(1_000, 2.0, 0.001, 4.0, 8))  # nothing is left
+    return [load for load in loads if load.partitions]
 
 
-# ---------------------------------------------------------------------------- 21.4 The bill
-
-
-@dataclass(frozen=True)
-class Billed:
-    """An application, and what the learner's function says that it costs.
-
-    Args:
-        parallelism: tasks at once.
-        per_kpu: tasks per KPU.
-        hours: how long it runs.
-        price: US dollars per KPU-hour.
-        said: US dollars.
-    """
-
-    parallelism: int
-    per_kpu: int
-    hours: float
-    price: float
-    said: float = 0.0
-
-    @property
-    def kpus(self) -> int:
-        """KPUs that run tasks."""
-        return -(-self.parallelism // self.per_kpu)
-
-    @property
-    def right(self) -> float:
-        """US dollars, with the one KPU of the application itself."""
-        return (self.kpus + 1) * self.hours * self.price
-
-    @property
-    def is_right(self) -> bool:
-        """Right to half a cent, or to the digits of a float where the sum is large."""
-        return math.isclose(self.said, self.right, rel_tol=1e-6, abs_tol=0.0051)
-
-
-@check_of("21.4")
-class TheBill:
-    """What an application of a managed service costs, by its parallelism."""
-
-    @staticmethod
-    def observe(lab, answer) -> Billed:
-        """Ask the function about known and random applications; the first wrong one is kept."""
-        if not callable(answer):
-            raise Unreadable("A function of four numbers is expected.")
-        drawn = (
-            (
-                1 + secrets.randbelow(30),
-                1 + secrets.randbelow(7),
-                10.0 * (1 + secrets.randbelow(90)),
-            )
-            for _ in range(12)
+@check("21.4")
+def the_bill(lab, bill):
+    """Ask what known and random applications cost."""
+    draw = random.Random()
+    drawn = (
+        (draw.randint(1, 30), draw.randint(1, 7), 10.0 * draw.randint(1, 90)) for _ in "x" * 12
+    )
+    for parallelism, per_kpu, hours in [(4, 2, 730.0), (5, 2, 730.0), (8, 1, 24.0), *drawn]:
+        price = draw.choice((0.11, 0.132))
+        said = float(as_number(bill(parallelism, per_kpu, hours, price)))
+        kpus = -(-parallelism // per_kpu)
+        right = (kpus + 1) * hours * price
+        if math.isclose(said, right, rel_tol=1e-6, abs_tol=0.0051):
+            continue
+        charged = said / (hours * price)
+        here = (
+            f"Parallelism {parallelism}, {per_kpu} per KPU, {hours:g} h at ${price:g}: you say "
+            f"${said:,.2f}, which is {charged:.2f} KPUs."
         )
-        for parallelism, per_kpu, hours in [(4, 2, 730.0), (5, 2, 730.0), (8, 1, 24.0), *drawn]:
-            price = 0.11
-            said = float(as_number(answer(parallelism, per_kpu, hours, price)))
-            facts = Billed(parallelism, per_kpu, hours, price, said)
-            if not facts.is_right:
-                break
-        return facts
-
-    @staticmethod
-    def judge(facts: Billed) -> Passed | NotYet:
-        """Whole KPUs and one more, times hours and price; else how many were charged instead."""
-        asked = (
-            f"Parallelism {facts.parallelism}, {facts.per_kpu} per KPU, {facts.hours:g} h at "
-            f"${facts.price:g}: you say ${facts.said:,.2f}"
+        expect(
+            not math.isclose(charged, kpus, rel_tol=1e-3),
+            "{} The tasks take all of them. Billed: {}, one for the application itself.",
+            here,
+            kpus + 1,
         )
-        if facts.is_right:
-            return Passed("Right for every application, the one KPU of its own included.")
-        charged = facts.said / (facts.hours * facts.price)
-        if math.isclose(charged, facts.kpus, rel_tol=1e-3):
-            return NotYet(
-                f"{asked}, which is {facts.kpus} KPUs. The tasks take all of them. "
-                f"Billed: {facts.kpus + 1}, one for the application itself."
-            )
-        parts = facts.parallelism / facts.per_kpu
-        if math.isclose(charged, parts, rel_tol=1e-3) or math.isclose(
-            charged, parts + 1, rel_tol=1e-3
-        ):
-            return NotYet(
-                f"{asked}, which is {charged:.2f} KPUs. They are whole ones: {facts.parallelism} "
-                f"tasks need {facts.kpus}, and the application one more."
-            )
-        return NotYet(
-            f"{asked}, which is {charged:.2f} KPUs. {facts.kpus} run tasks, and the application "
-            f"has one more: ${facts.right:,.2f}."
+        whole = (parallelism / per_kpu, parallelism / per_kpu + 1)
+        expect(
+            not any(math.isclose(charged, parts, rel_tol=1e-3) for parts in whole),
+            "{} They are whole ones: {} tasks need {}, and the application one more.",
+            here,
+            parallelism,
+            kpus,
         )
+        raise NotYet(f"{here} {kpus} run tasks, and the application has one more: ${right:,.2f}.")
+    return "Right for every application, the one KPU of its own included."

@@ -1,4 +1,4 @@
-"""Builds the site from the repository's pages and the notebooks that the tests executed."""
+"""Build the site from the repository's pages and the notebooks that the tests executed."""
 
 import io
 import re
@@ -15,18 +15,18 @@ SETTINGS = Path(__file__).parent
 GUIDES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "data/README.md")
 TITLE = "The streaming lakehouse, hands on"
 FRONT_PAGE = "docs/README.html"
-_CELL = re.compile(r"\.ipynb:(\d+)\d{4}:")  # so MyST-NB names the lines of a cell
+_CELL = re.compile(r"\.ipynb:(\d+)\d{4}:")  # makes MyST-NB name the lines of a cell
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
 class Site:
-    """What was built.
+    """A built site.
 
     Args:
         index: the file to open.
         notebooks: paths of the notebooks that it shows.
-        lacks: why a notebook is missing, by its path.
+        lacks: reasons for missing notebooks, by path.
     """
 
     index: Path
@@ -35,18 +35,15 @@ class Site:
 
 
 def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
-    """Build the site anew, whole or not at all.
+    """Rebuild the site, completely or not at all.
 
     Args:
-        tree: the folders of the pages, the notebooks and the site.
+        tree: folders of the pages, the notebooks and the site.
         partial: build the site even if notebooks are missing; its front page lists them.
 
-    Returns:
-        What was built.
-
     Raises:
-        LabError: a notebook is not executed as it stands, a link leads nowhere, or a page shows a
-            secret of the lab.
+        LabError: a notebook changed since it was executed, a link leads nowhere, or a page shows a
+        secret of the lab.
     """
     lacks = shortfall(tree)
     names = [str(path.relative_to(tree.root)) for path in shown(tree)]
@@ -74,7 +71,7 @@ def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
 
 
 def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -> list[str]:
-    """Let Sphinx build the pages; returns its warnings."""
+    """Build the pages with Sphinx; return its warnings."""
     # Takes a second to import.
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
@@ -106,7 +103,9 @@ def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -
 
 
 def _folders_without(pages: list[str], tree: Tree) -> list[str]:
-    """Top folders without a page, or else Sphinx would walk through all of `.venv`."""
+    """Top folders without a page, which Sphinx must skip: otherwise it would walk through
+    `.venv`.
+    """
     used = {Path(page).parts[0] for page in pages}
     return [path.name for path in tree.root.iterdir() if path.is_dir() and path.name not in used]
 

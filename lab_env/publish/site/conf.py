@@ -1,4 +1,4 @@
-"""Sphinx's settings for the site; `lab_env.publish.site.build` adds the pages that a run has."""
+"""Sphinx's settings for the site; `lab_env.publish.site.build` adds the pages of a run."""
 
 project = "The streaming lakehouse, hands on"
 html_title = project
@@ -14,7 +14,7 @@ nb_merge_streams = True
 nb_ipywidgets_js = {}
 html_math_renderer = None
 
-suppress_warnings = ["myst.header"]  # the glossary has terms, and no chapters
+suppress_warnings = ["myst.header"]  # the glossary has terms, not chapters
 # GitHub's anchors, so that one link serves there and here.
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]

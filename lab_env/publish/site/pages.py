@@ -18,7 +18,7 @@ TITLES = {"README": "Overview and set-up"}  # its own title is that of the front
 LESSONS, DEMOS = "solutions/", "notebooks/demos/"
 _LEARNERS = re.compile(r"(\]\((?:\.\./)*)notebooks/(\d\d_\w+\.ipynb)")
 _TO_NOTEBOOK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(\w[\w/-]*\.ipynb)(?:#[^)]*)?\)")
-# The README's pictures have colours of their own, and stay images.
+# The README's pictures have their own colours, and stay images.
 _PICTURE = re.compile(r"!\[[^\]]*\]\((?!(?:docs/)?images/)([^)\s]+\.svg)\)")
 _MENTION = re.compile(r"\b[Ll]essons? \d\d(?:(?:,| and|, and| to| or) \d\d)*\b")
 _NUMBER = re.compile(r"(?:\b[Ll]essons? )?(\d\d)\b")
@@ -39,7 +39,7 @@ def setup(app: Sphinx) -> dict:
 
 
 def _read(app: Sphinx, page: str, content: list[str]) -> None:
-    """Replace the source of a page with what the site shows."""
+    """Replace the source of a page with the site's version."""
     path = Path(app.env.doc2path(page))
     if path.suffix == ".ipynb":
         executed = Path(app.config.executed) / f"{page}.ipynb"
@@ -56,7 +56,7 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
 
 
 def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbformat.NotebookNode:
-    """An executed notebook as the site shows it.
+    """Prepare an executed notebook for the site.
 
     Args:
         notebook: with its outputs; it is changed.
@@ -77,14 +77,14 @@ def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbfor
                 output.data["text/html"] = _LOCAL_LINK.sub(r"\2", html)
     if notebook.cells and (day := _executed_on(notebook)):
         title, _, rest = notebook.cells[0].source.partition("\n")
-        note = f"Executed on {day}. Another run has other times and ids."
+        note = f"Executed on {day}. Times and ids differ in every run."
         container = f"```{{container}} executed\n{note}\n```"
         notebook.cells[0].source = f"{title}\n\n{container}\n{rest}"
     return notebook
 
 
 def linked(text: str, lacks: dict[str, str]) -> str:
-    """A text of the repository with its links to lessons adapted to the site.
+    """Adapt a text's links to lessons to the site.
 
     Args:
         text: Markdown.
@@ -103,7 +103,7 @@ def _raw(html: str) -> str:
 
 
 def contents(pages: set[str]) -> str:
-    """The lists of pages, as MyST Markdown: all for the sidebar, the lessons also for the page.
+    """Lists of pages, as MyST Markdown: all for the sidebar, the lessons also for the page.
 
     Args:
         pages: all pages but the front page.
@@ -124,7 +124,7 @@ def _toctree(caption: str, pages: list[str]) -> str:
 
 
 def _note(lacks: dict[str, str]) -> str:
-    """What the front page says about missing pages."""
+    """Note on the front page about missing pages."""
     if not lacks:
         return ""
     return "\n".join(
@@ -141,7 +141,7 @@ def _note(lacks: dict[str, str]) -> str:
 
 
 def _executed_on(notebook: nbformat.NotebookNode) -> str:
-    """The day of the run in words, as nbmake recorded it; empty if it did not."""
+    """Day of the run in words, as nbmake recorded it; empty if it did not."""
     for cell in notebook.cells:
         at = cell.metadata.get("execution", {}).get("iopub.execute_input")
         if at:
@@ -157,7 +157,7 @@ class LessonLinks(SphinxPostTransform):
     formats = ("html",)
 
     def run(self, **_) -> None:
-        """Replace the mentions on one page."""
+        """Link the lessons mentioned on one page."""
         here = self.env.current_document.docname
         pages = {
             page.removeprefix(LESSONS)[:2]: page

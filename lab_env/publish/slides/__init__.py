@@ -22,8 +22,8 @@ def make_slides(notebook: Path, reveal: Path, target: Path) -> None:
 
     Args:
         notebook: its cells carry Jupyter's slideshow metadata.
-        reveal: the folder of reveal.js, with `dist` and `plugin`.
-        target: the HTML file.
+        reveal: folder of reveal.js, with `dist` and `plugin`.
+        target: HTML file.
 
     Raises:
         LabError: a cell fails.
@@ -36,7 +36,7 @@ def make_slides(notebook: Path, reveal: Path, target: Path) -> None:
         resources={"metadata": {"path": str(notebook.parent)}},
     )
     try:
-        # The kernel's own warnings are none of the demo.
+        # Hide the kernel's own warnings.
         client.execute(stderr=subprocess.DEVNULL)
     except CellExecutionError as error:
         raise LabError(

@@ -1,0 +1,203 @@
+"""Runs every mutant of an exercise's reference answer through its check, and keeps what came out.
+
+A mutant that passes is a hole in the check, or means the same as the answer; then the lesson's
+source says why, in a cell with the option `equivalent`.
+"""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
+
+import nbformat
+from jupyter_client.manager import start_new_kernel
+
+from lab_env.authoring.build import COURSE
+from lab_env.authoring.mutants import mutants
+from lab_env.course import registry
+from lab_env.course.exercises import Exercises, run_cell
+from lab_env.course.outcomes import report
+from lab_env.errors import LabError
+from lab_env.jupyterlab import cells
+
+MUTANT_SECONDS = 90  # then it waits for something that never comes, and counts as refused
+CRASHES = ("NameError", "TypeError", "AttributeError", "SyntaxError", "UnboundLocalError")
+TRY = """
+from lab_env.authoring.mutation import try_mutants
+
+try_mutants("{id}", globals())
+"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of an exercise's mutants.
+
+    Args:
+        of: hash of the answer and of its lesson's checks.
+        refused: told why they are wrong, or that an exception came out of them.
+        crashed: only mutants that Python itself refuses: a wrong name, type or attribute.
+        survived: changes that passed.
+    """
+
+    of: str
+    refused: int
+    crashed: int
+    survived: tuple[str, ...]
+
+    @property
+    def tried(self) -> int:
+        """All of them."""
+        return self.refused + self.crashed + len(self.survived)
+
+
+def fingerprint(exercise: registry.Exercise) -> str:
+    """A hash of the reference answer and of the lesson's checks."""
+    checks = COURSE.room(exercise.id[:2]) / "checks.py"
+    return hashlib.sha256(exercise.solution.encode() + checks.read_bytes()).hexdigest()[:16]
+
+
+def recorded(lesson: str) -> dict[str, Trial]:
+    """The trials kept of a lesson, by exercise; empty where there are none."""
+    path = _record_of(lesson)
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {
+        name: Trial(**(trial | {"survived": tuple(trial["survived"])}))
+        for name, trial in kept.items()
+    }
+
+
+def _record_of(lesson: str) -> Path:
+    return COURSE.room(lesson) / "mutants.json"
+
+
+def keep(trials: dict[str, Trial]) -> None:
+    """Keep trials of one lesson, in the place of earlier ones of these exercises."""
+    [lesson] = {name[:2] for name in trials}
+    kept = dict(sorted((recorded(lesson) | trials).items()))
+    text = json.dumps({name: asdict(trial) for name, trial in kept.items()}, indent=1)
+    _record_of(lesson).write_text(text + "\n", encoding="utf-8")
+
+
+def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
+    """Run a lesson's worked notebook, and the mutants of each chosen exercise after its cell.
+
+    Args:
+        chosen: a lesson, for example `05`, or an exercise, `05.1`.
+        say: shows progress.
+
+    Raises:
+        LabError: no such lesson or exercise, or a cell of the notebook fails.
+    """
+    entry = registry.lessons().get(chosen[:2])
+    ids = [x.id for x in entry.exercises if x.id.startswith(chosen)] if entry else []
+    if entry is None or not ids:
+        raise LabError(f"There is no lesson or exercise {chosen!r}.", "see lab.progress().")
+    notebook = nbformat.read(COURSE.worked / f"{entry.name}.ipynb", as_version=4)
+    with tempfile.TemporaryDirectory(prefix="lab-mutants-") as folder:
+        outcomes = Path(folder) / "outcomes.jsonl"
+        own = {"LAB_OUTCOMES": str(outcomes), "LAB_PROGRESS": str(Path(folder) / "progress.json")}
+        manager, client = start_new_kernel(
+            env=os.environ | own, cwd=str(COURSE.worked), stderr=DEVNULL
+        )
+        waiting = list(ids)
+        try:
+            for cell in notebook.cells:
+                if not waiting:
+                    break
+                if cell.cell_type != "code":
+                    continue
+                cells.run_cell(client, cell, cells.CELL_TIMEOUT_S)
+                checked = re.search(r'lab\.check\(\s*"(\d\d\.\d+)"', cell.source)
+                if checked and checked[1] in waiting:
+                    waiting.remove(checked[1])
+                    count = len(mutants(registry.exercise(checked[1]).solution))
+                    say(f"{checked[1]}: {count} mutants")
+                    trial = nbformat.v4.new_code_cell(TRY.format(id=checked[1]))
+                    cells.run_cell(client, trial, count * MUTANT_SECONDS)
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel()
+        facts = [json.loads(line) for line in outcomes.read_text("utf-8").splitlines()]
+    return {name: _trial_of(name, facts) for name in ids}
+
+
+def _trial_of(exercise_id: str, facts: Iterable[dict[str, Any]]) -> Trial:
+    own = [f for f in facts if f.get("exercise") == exercise_id and "mutant" in f]
+    kinds = Counter(fact["outcome"] for fact in own)
+    survived = tuple(fact["mutant"] for fact in own if fact["outcome"] == "passed")
+    of = fingerprint(registry.exercise(exercise_id))
+    return Trial(of, kinds["refused"], kinds["crashed"], survived)
+
+
+def try_mutants(exercise_id: str, namespace: dict[str, Any]) -> None:
+    """Run every mutant in a copy of the notebook's variables, and report what its check says.
+
+    Args:
+        exercise_id: for example `04.1`.
+        namespace: the notebook's variables; they stay as they are.
+    """
+    exercises: Exercises = namespace["lab"].exercises
+    exercise = registry.exercise(exercise_id)
+    for mutant in mutants(exercise.solution):
+        began = time.monotonic()
+        kind, text = outcome_of(mutant.code, exercise, exercises, namespace)
+        seconds = round(time.monotonic() - began, 1)
+        report(
+            exercise=exercise_id,
+            mutant=mutant.change,
+            operator=mutant.operator,
+            outcome=kind,
+            text=text,
+            seconds=seconds,
+        )
+
+
+def outcome_of(
+    code: str, exercise: registry.Exercise, exercises: Exercises, namespace: dict[str, Any]
+) -> tuple[str, str]:
+    """Run one answer and its check: `passed`, `refused` or `crashed`, and what the card says."""
+    own = dict(namespace)
+    spark = namespace.get("spark")
+    others = {query.id for query in spark.streams.active} if spark else set()
+    try:
+        with _at_most(MUTANT_SECONDS):
+            run_cell(code, f"<mutant of {exercise.id}>", own)
+            outcome = exercises.judge(exercise.id, eval(exercise.answer, own))
+        kind, text = outcome.kind, outcome.text
+    except Exception as error:
+        kind, text = "error in your code", f"{type(error).__name__}: {error}"
+    finally:
+        for query in spark.streams.active if spark else ():
+            if query.id not in others:
+                query.stop()
+    if kind == "passed":
+        return "passed", text
+    crashed = kind == "error in your code" and text.startswith(CRASHES)
+    return ("crashed" if crashed else "refused"), text
+
+
+class _at_most:
+    """End the body after some seconds with a TimeoutError; in the main thread only."""
+
+    def __init__(self, seconds: int):
+        self.seconds = seconds
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGALRM, self._end)
+        signal.alarm(self.seconds)
+
+    def __exit__(self, *_: object) -> None:
+        signal.alarm(0)
+
+    def _end(self, *_: object) -> None:
+        raise TimeoutError(f"It did not end within {self.seconds} s.")

@@ -1,0 +1,54 @@
+"""Compares a table's rows with those that it should hold: each once, by value and type."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+
+from lab_env.course.checking import expect
+
+
+def keys_of(rows: DataFrame, key: str = "order_id") -> Counter:
+    """How often each key is there."""
+    return Counter(row[0] for row in rows.select(key).collect())
+
+
+def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> None:
+    """Expect the rows that are wanted and no others; columns that are not wanted may be there.
+
+    Args:
+        found: what the learner's function made.
+        wanted: with unique keys. Its values are not shown.
+        key: the column that finds a row.
+
+    Raises:
+        NotYet: a sentence that names columns or keys, and the learner's value.
+    """
+    types = dict(found.dtypes)
+    for name, kind in wanted.dtypes:
+        expect(name in types, "The column `{}` is missing.", name)
+        expect(types[name] == kind, "The column `{}` has become `{}`.", name, types[name])
+    rows = found.select(wanted.columns).collect()
+    by_key = {row[key]: row for row in rows}
+    right = {row[key]: row for row in wanted.collect()}
+    twice = [name for name, times in Counter(row[key] for row in rows).items() if times > 1]
+    expect(not twice, "{} is there twice. Which operation replaces a row by key?", named(twice))
+    expect(right.keys() <= by_key.keys(), "{} is missing.", named(right.keys() - by_key.keys()))
+    expect(
+        by_key.keys() <= right.keys(),
+        "{} is there, and should not be.",
+        named(by_key.keys() - right.keys()),
+    )
+    for name, row in right.items():
+        for column in wanted.columns:
+            value = by_key[name][column]
+            expect(value == row[column], "{}: `{}` is {!r}.", name, column, _spelt(value))
+
+
+def named(keys: Iterable) -> str:
+    """Keys in one line, for a sentence."""
+    return ", ".join(sorted(map(str, keys))) or "no order"
+
+
+def _spelt(value: object) -> object:
+    return value if isinstance(value, int | str | bool | type(None)) else str(value)

@@ -1,0 +1,40 @@
+"""Ends all that a test process has started, when that process has ended, in whatever way.
+
+`python end_of_run.py MARK` waits until its standard input ends. A signal to pytest alone, such as a
+time-out sends, leaves the servers of its labs running: each has a session of its own.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+VARIABLE = "LAKEHOUSE_TEST_RUN"
+
+
+def end_all(mark: str) -> None:
+    """Kill every program that was started with this value of `VARIABLE`, and remove its lab.
+
+    Args:
+        mark: the folder that has the lab of the test process.
+    """
+    import psutil
+
+    from lab_env.processes import supervisor
+    from lab_env.processes.system import environment_of
+    from lab_env.processes.tree import is_alive, kill_processes
+
+    def left() -> list[psutil.Process]:
+        others = (process for process in psutil.process_iter() if process.pid != os.getpid())
+        return [p for p in others if environment_of(p).get(VARIABLE) == mark and is_alive(p)]
+
+    while programs := left():  # one of them may just have started another
+        kill_processes(programs)
+    if Path(mark).exists():
+        supervisor.shutdown()  # removes its socket, which lies elsewhere
+        shutil.rmtree(mark, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.stdin.read()
+    end_all(sys.argv[1])

@@ -1,0 +1,79 @@
+"""Every command, and make, has a help page that fits a terminal of 80 columns."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+
+import click
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from lab_env.cli import PANELS, app
+from lab_env.services import SERVICES
+from lab_env.settings import REPOSITORY
+
+ROOT = get_command(app)
+
+
+def commands(
+    command: click.Command = ROOT, path: str = "lab"
+) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command with what a person types for it."""
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(child, f"{path} {name}")
+
+
+ALL = dict(commands())
+GROUPS = [path for path, command in ALL.items() if hasattr(command, "commands")]
+
+
+def help_page(path: str) -> list[str]:
+    shown = CliRunner().invoke(app, [*path.split()[1:], "--help"], env={"COLUMNS": "80"})
+    assert shown.exit_code == 0, shown.output
+    return shown.stdout.splitlines()
+
+
+def test_everyday_commands_come_first_and_the_page_is_short():
+    page = help_page("lab")
+    rows = [line.split()[1] for line in page if re.match(r"│ [a-z]", line)]
+    assert rows[:2] == ["jupyter", "goto"] and set(rows) == set(ROOT.commands)
+    assert [name for name in PANELS if any(f"─ {name} ─" in line for line in page)] == [*PANELS]
+    assert len(page) <= 46
+
+
+@pytest.mark.parametrize("path", GROUPS)
+def test_no_summary_of_a_command_wraps(path):
+    rows = [line for line in help_page(path) if line.startswith("│")]
+    assert [line for line in rows if line.startswith("│    ")] == []
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_a_help_page_fits_explains_each_parameter_and_has_an_example_that_parses(path):
+    assert [line for line in help_page(path) if len(line) > 80] == []
+    assert [p.name for p in ALL[path].params if not (p.hidden or p.help)] == []
+
+    given = (ALL[path].epilog or "").removeprefix("Example: ")
+    assert given.startswith(path), "it shows no example of this command"
+    words = shlex.split(given)
+    target = max((name for name in ALL if f"{given} ".startswith(f"{name} ")), key=len)
+    arguments = words[len(target.split()) :]
+    ALL[target].make_context(target, arguments, parent=click.Context(ROOT)).close()
+
+
+def test_the_help_of_up_names_every_service():
+    page = "\n".join(help_page("lab up"))
+    assert [name for name in SERVICES if name not in page] == []
+
+
+def test_make_help_lists_every_target_in_one_column():
+    shown = subprocess.check_output(
+        ["make", "--no-print-directory", "help"], cwd=REPOSITORY, text=True
+    ).splitlines()
+    rows = [re.match(r"make ([a-z]+) +(?=[a-z])", line) for line in shown[:-1]]
+    targets = re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert rows[0][1] == "lab" and {row[1] for row in rows} == set(targets)
+    assert len({row.end() for row in rows}) == 1 and max(map(len, shown)) <= 80
+    assert ".venv/bin/lab --help" in shown[-1]

@@ -1,0 +1,107 @@
+"""Mutants: what the operators make, and that no check lets one pass which nobody has declared."""
+
+import re
+from typing import Any
+
+import nbformat
+import pytest
+
+from lab_env.authoring.build import COURSE
+from lab_env.authoring.mutants import OPERATORS, mutants
+from lab_env.authoring.mutation import fingerprint, outcome_of, recorded
+from lab_env.course import registry
+from lab_env.course.exercises import Exercises
+
+EXERCISES = {x.id: x for entry in registry.lessons().values() for x in entry.exercises}
+# Lessons whose checks still have the older form.
+OLDER = {f"{n:02}" for n in range(23)} - {"05", "20", "21"}
+
+EXAMPLES = {
+    "call_left_out": ("rows.where(x).sort()", "rows.where(x)"),
+    "entry_left_out": ("f({'a': 1, 'b': 2})", "f({'a': 1})"),
+    "statement_dropped": ("a = 1\nb = 2", "a = 1"),
+    "comparison": ("a <= b", "a < b"),
+    "logic": ("a and b", "a or b"),
+    "arithmetic": ("a // b", "a / b"),
+    "name_swapped": ("max(a)", "min(a)"),
+    "value_of_option": ("w.mode('append')", "w.mode('overwrite')"),
+    "constant": ("f('5', 1)", "f('4', 1)"),
+    "type_of_column": ("c.cast('decimal(12,2)')", "c.cast('double')"),
+    "sql": ("spark.sql('SELECT a FROM t WHERE b < 1')", "spark.sql('SELECT a FROM t')"),
+}
+SQL = [
+    ("f'SELECT a FROM {t} WHERE b < {n}'", "f'SELECT a FROM {t} WHERE b <= {n}'"),
+    ("f('SELECT max(a), b FROM t')", "f('SELECT MIN(a), b FROM t')"),
+    ("f('SELECT a, b FROM t')", "f('SELECT a FROM t')"),
+    ("F.expr('a = b AND c = d')", "F.expr('a = b OR c = d')"),
+    (
+        "f\"CALL run_clean(table => '{n}', retain_commits => 1)\"",
+        "f\"CALL run_clean(table => '{n}')\"",
+    ),
+    ("f(\"CALL f(op => 'schedule')\")", "f(\"CALL f(op => 'scheduleandexecute')\")"),
+]
+
+
+def made(code: str, operator: str) -> list[str]:
+    return [mutant.code for mutant in mutants(code) if mutant.operator == operator]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_each_operator_makes_its_example(operator):
+    code, mutant = EXAMPLES[operator]
+    assert mutant in made(code, operator)
+
+
+@pytest.mark.parametrize(("code", "mutant"), SQL)
+def test_sql_is_changed_inside_its_string(code, mutant):
+    changed = {text.replace('"', "'") for text in made(code, "sql")}
+    assert mutant.replace('"', "'") in changed
+
+
+def test_mutants_are_unique_compile_and_leave_the_docstring():
+    code = 'def f(a):\n    """Say `max`."""\n    return max(a, 1) if a < 1 else [1, 2]'
+    found = mutants(code)
+    assert len({mutant.code for mutant in found}) == len(found) > 10
+    assert len({mutant.change for mutant in found}) == len(found)
+    assert all('"""Say `max`."""' in mutant.code for mutant in found)
+
+
+def imports_of(lesson: str) -> dict[str, Any]:
+    """The names that a worked notebook imports."""
+    notebook = nbformat.read(COURSE.worked / f"{registry.lessons()[lesson].name}.ipynb", 4)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for cell in notebook.cells:
+        lines = cell.source.splitlines() if cell.cell_type == "code" else []
+        for line in lines:
+            if re.fullmatch(r"(from [\w.]+ )?import [\w., ]+", line):
+                exec(line, names)
+    return names
+
+
+@pytest.mark.parametrize("exercise_id", [x for x in EXERCISES if x[:2] not in OLDER])
+def test_no_mutant_passes_a_check_that_needs_no_lab(exercise_id):
+    exercise = EXERCISES[exercise_id]
+    exercises, names = Exercises(lab=None), imports_of(exercise_id[:2])
+    if outcome_of(exercise.solution, exercise, exercises, names)[0] != "passed":
+        pytest.skip("it needs the lab: the test of its record counts")
+    for mutant in mutants(exercise.solution):
+        kind, _ = outcome_of(mutant.code, exercise, exercises, names)
+        assert kind != "passed" or mutant.change in exercise.equivalent, mutant.change
+
+
+@pytest.mark.parametrize("lesson", sorted({x[:2] for x in EXERCISES} - OLDER))
+def test_the_record_is_of_todays_answers_and_checks_and_no_undeclared_mutant_passed(lesson):
+    trials = recorded(lesson)
+    for exercise in registry.lessons()[lesson].exercises:
+        trial = trials[exercise.id]
+        again = f"run: lab author mutants {exercise.id}"
+        assert trial.of == fingerprint(exercise), again
+        assert trial.tried == len(mutants(exercise.solution)), again
+        assert set(trial.survived) == exercise.equivalent.keys()
+
+
+def test_few_mutants_are_declared_to_be_the_same():
+    chosen = [x for x in EXERCISES.values() if x.id[:2] not in OLDER]
+    tried = sum(len(mutants(exercise.solution)) for exercise in chosen)
+    declared = sum(len(exercise.equivalent) for exercise in chosen)
+    assert declared <= 0.11 * tried  # 0.05 once all lessons are counted
