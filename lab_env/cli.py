@@ -295,6 +295,7 @@ def reset(
     `campaign` remove what these commands wrote, `lab` what `lab load` and `lab replay` sent.
     """
     from lab_env.course import copies
+    from lab_env.jupyterlab.running import running_jupyterlab
     from lab_env.lab import (
         OTHER_NAMESPACES,
         known_demos,
@@ -316,6 +317,8 @@ def reset(
     out.print(f"{namespace_of(lesson)}: {outcome}.")
     if is_lesson:
         out.print(escape(f"A fresh copy: {copies.renew(lesson)}"))
+        if running_jupyterlab():
+            out.print("If its tab is open, do not save: choose File > Reload Notebook from Disk.")
 
 
 def _ask_to_discard(lesson: str) -> None:
@@ -513,11 +516,12 @@ def demo(
         out.print(escape(str(made)))
         return
     print(f"Ready: {shown.address}")
-    print(f"Notes for the speaker: {shown.notes}")
-    print(ENDING, flush=True)
+    print(f"Notes for the speaker: {shown.notes}", flush=True)
     if browser and has_display():
         open_browser(shown.address)
-    raise typer.Exit(shown.jupyterlab.wait())
+    if shown.jupyterlab.process:
+        print(ENDING, flush=True)
+        raise typer.Exit(shown.jupyterlab.wait())
 
 
 @app.command(epilog="Example: lab goto 06.2")
