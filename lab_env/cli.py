@@ -532,7 +532,7 @@ def goto(
     yes: Annotated[bool, typer.Option("--yes", help="restart a kernel without asking")] = False,
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
-    """Enter a lesson at an exercise or a section, with everything above it ready.
+    """Enter an exercise or a section, with everything above ready.
 
     The cells above it run in a fresh kernel, with reference answers: tables, topics and variables
     are as if you had worked through them. Your copy keeps what you wrote.
