@@ -749,7 +749,7 @@ def leave_room() -> None:
 
 @author.command("build", epilog="Example: lab author build")
 def author_build() -> None:
-    """Make the notebooks, the exercises and the pages of commands and settings."""
+    """Make the notebooks, exercises and reference pages."""
     from lab_env import reference
     from lab_env.authoring.build import COURSE, build
 
@@ -886,10 +886,11 @@ def author_record(
 
 @author.command("formats", epilog="Example: lab author formats")
 def author_formats() -> None:
-    """Write docs/formats.md from the recorded comparison."""
+    """Write docs/formats.md and its charts from the recording."""
     from lab_env.bench.format_page import write_page
 
-    out.print(escape(str(write_page())))
+    for path in write_page():
+        out.print(escape(str(path)))
 
 
 @author.command("pictures", epilog="Example: lab author pictures")

@@ -136,7 +136,7 @@ HUDI_GUIDE = (
     ),
     # Without it each query would open every bucket (lesson 08).
     Advice(
-        "readers are told of the index, so that a query for a key opens one bucket per partition",
+        "readers know the index, so a query for a key opens one bucket per partition",
         f"{HUDI_DOCS}/configurations#hoodiebucketindexquerypruning",
         read=options.INDEX | {"hoodie.bucket.index.hash.field": "order_id"},
     ),
@@ -148,7 +148,7 @@ HUDI_GUIDE = (
         {"hoodie.parquet.bloom.filter.enabled": "false"},
     ),
     Advice(
-        f"the codec {CODEC}, as Iceberg's tables have it",
+        f"the codec {CODEC}, Iceberg's default",
         f"{HUDI_DOCS}/configurations#hoodieparquetcompressioncodec",
         {"hoodie.parquet.compression.codec": CODEC},
     ),
@@ -157,7 +157,7 @@ NAMED_PARTITIONS = "MERGE names the partitions that it changes"
 DELTA_GUIDE = (
     Advice(NAMED_PARTITIONS, f"{DELTA_DOCS}/delta-update/#performance-tuning"),
     Advice(
-        "optimized writes: larger files per partition, by a shuffle in the place of MERGE's own",
+        "optimized writes: a shuffle that makes larger files per partition replaces MERGE's own",
         f"{DELTA_DOCS}/optimizations-oss/#optimized-write",
         {"delta.autoOptimize.optimizeWrite": "true"},
     ),
@@ -168,7 +168,7 @@ DELTA_GUIDE = (
     ),
     # Delta 3.3 ignores a codec in the table's properties (delta-io/delta 3313 and 6803).
     Advice(
-        f"the codec {CODEC}, as Iceberg's tables have it",
+        f"the codec {CODEC}, Iceberg's default",
         "https://spark.apache.org/docs/3.5.7/sql-data-sources-parquet.html#configuration",
         session={"spark.sql.parquet.compression.codec": CODEC},
     ),
@@ -186,7 +186,7 @@ ICEBERG_GUIDE = (
     ),
 )
 ICEBERG_VECTORS = Advice(
-    "format version 3: deletion vectors in the place of position delete files",
+    "format version 3: deletion vectors replace position delete files",
     # The guide of 1.10 still says "1 or 2".
     "https://iceberg.apache.org/spec/#deletion-vectors",
     {"format-version": "3"},

@@ -5,6 +5,7 @@ A claim needs a table of one format whose rounds lie apart from those of every t
 formats, by the rule of `probes.verdict`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from lab_env.bench.contenders import (
     Contender,
     options_of_all,
 )
+from lab_env.bench.format_chart import chart
 from lab_env.bench.formats import formats_config
 from lab_env.bench.machine import Comparison
 from lab_env.bench.order_stream import ERASED, NEW
@@ -114,6 +116,9 @@ GROUPS = {
 }
 MEASURES = tuple(measure for group in GROUPS.values() for measure in group)
 GROWN = ("commit: s", "commit: CPU s", "commit: bytes written", "aggregate, before compaction: s")
+# Drawn at the largest size.
+CHARTS = {"commit": "commit: s", "query": "aggregate, before compaction: s"}
+NOBODY = "nobody"
 COMMIT_GOAL = 1.2  # times the quickest commit of another format
 
 
@@ -241,10 +246,31 @@ def commit_time(run: dict) -> list[Comparison]:
     ]
 
 
-def write_page() -> Path:
-    """Write the page from the run that comes with the course."""
-    PAGE.write_text(page(recorded.delivered("formats")), encoding="utf-8")
-    return PAGE
+def write_page() -> list[Path]:
+    """Write the page and its charts from the run that comes with the course."""
+    run = recorded.delivered("formats")
+    files = {PAGE: page(run)} | {path: chart(*parts) for path, parts in charts(run).items()}
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
+    return list(files)
+
+
+def charts(run: dict) -> dict[Path, tuple[str, dict[str, Spread], str]]:
+    """Title, figures and alternative text of each chart, by its file."""
+    factor = run["size"]["factors"][-1]
+    found = {}
+    for name, metric in CHARTS.items():
+        measure = next(measure for measure in MEASURES if measure.metric == metric)
+        unit = f"{_orders(run, factor)} orders; {measure.better} is better"
+        title = f"{_title(run, measure)} ({unit})"
+        figures = spreads(run, metric, factor)
+        values = ", ".join(
+            f"{contender.title} {number(figures[contender.key].median)}"
+            for contender in _contenders(run)
+        )
+        path = PAGE.parent / "images" / f"formats-{name}.svg"
+        found[path] = title, figures, f"{title}: {values}."
+    return found
 
 
 def page(run: dict) -> str:
@@ -255,63 +281,54 @@ def page(run: dict) -> str:
     """
     parts = [
         _head(run),
-        "## Where one format is ahead of both others\n\n" + _well(run),
-        "## Where no format is ahead of both others\n\n" + _not_told(run),
+        "## Which format is first\n\n" + _first_places(run),
+        "## What this test does not show\n\n" + _limits(run),
+        "## Appendix: how it was measured\n\n" + _method(run),
         *(_figures(run, factor) for factor in run["size"]["factors"]),
     ]
     if len(run["size"]["factors"]) > 1:
-        parts.append("## How cost grows\n\n" + _growth(run))
-    parts += [
-        "## What tuning changed\n\n" + _tuning(run),
-        "## The options, and where they come from\n\n" + _options(run),
-        "## What this test does not show\n\n" + _limits(run),
-    ]
+        parts.append("## Appendix: how cost grows\n\n" + _growth(run))
+    parts.append("## Appendix: the options and their sources\n\n" + _options(run))
     return "\n\n".join(parts) + "\n"
 
 
 def _head(run: dict) -> str:
-    size, machine = run["size"], run["machine"]
     formats = ", ".join(f"{FORMATS[name]} {run['versions'][name]}" for name in FORMATS)
-    sizes = " and ".join(f"{factor * size['orders']:,}" for factor in size["factors"])
-    return f"""<!-- Made by `lab author formats`; `lab author record formats` measures anew. -->
+    pictures = "\n\n".join(
+        f"![{alt}](images/{path.name})" for path, (_, _, alt) in charts(run).items()
+    )
+    return "\n\n".join(
+        (
+            "<!-- Made by `lab author formats`; `lab author record formats` measures anew. -->",
+            "# Hudi, Delta Lake and Iceberg on one stream",
+            f"One recorded stream of orders was written into {len(CONTENDERS)} tables with"
+            f" {formats} and PySpark {run['machine']['pyspark']}. Each format has a table that"
+            " copies files at a change and one that merges on read, each with its defaults and"
+            f" tuned. All {run['rows_compared']:,} rows read back at the end were right."
+            f" {_score(run)}",
+            "**Do not choose a format by this page.** The tables are small, the store is on the"
+            " same machine, there is one writer, and the JVMs run only their quick compiler (C1);"
+            " hours with the full compiler may give other ratios. Take from it what to measure on"
+            " your own stream.",
+            pictures,
+            f"*Bars show the median of {_rounds(run)}, lines the lowest and the highest.*",
+            f"{_reservations(run)}Measure your machine with `.venv/bin/lab bench formats` (small)"
+            " or `--full`. The first call fetches the other formats' jars, about 55 MB.",
+        )
+    )
 
-# Hudi beside Delta Lake and Iceberg
 
-One recorded stream of the shop's events ({100 * (1 - NEW - ERASED):.0f} % updates and
-{100 * ERASED:.0f} % erasures, both of orders of the last two of four days, and {100 * NEW:.0f} %
-new orders, all on the last day) into {len(CONTENDERS)} tables:
-three formats, each copying (a change rewrites the files of its rows) and merging on read (it adds
-small files that readers merge; Hudi by default still rewrites base files for new orders, because
-its default index does not find keys in logs: [lesson 05](../notebooks/05_cow_and_mor.ipynb)), each
-with its defaults and once with options that its documentation offers for this. Measured on
-{run["made"][:10]} in {run["minutes"]:g} minutes on {machine["cores"]} cores with
-{machine["memory_gb"]} GB: {formats}, PySpark {machine["pyspark"]}, all on the lab's MinIO
-through S3A.
-
-**Right answers first.** Each query of each round was compared with a plain-Python oracle, and at
-the end of each size every row of every table, in all columns but the time of sending:
-{run["rows_compared"]:,} rows in the end, equal in all of them. One wrong row, and there would be
-no figures here.
-
-Each figure is the median of {_rounds(run)} at {sizes} orders, with the lowest and the
-highest: 0.513 (0.504 to 0.531). A round is {size["commits"]} commits of {size["small"]:,}
-events, whose mean counts, the changes of the last of them read back, a commit of {size["large"]:,}
-and two queries; where tables merge on read, also compaction and the two queries again. (Tables
-that rewrite files at each change were not compacted.) The first query after a commit or a
-compaction is always that for one order: it also loads the table's new state. The tables
-take turns; the rounds begin with Hudi, Delta and Iceberg in turn. Each kind of table was warmed up
-first, with each query. Processor time is that of the process that writes and reads, with its JVM;
-what the store uses for its requests is not in it.
-A difference counts if all rounds of one
-table lie on one side of the other's, and the medians are farther apart than either varies: the
-rule of [lesson 20](../notebooks/20_json_vs_cow_vs_mor.ipynb). Everything else is inconclusive.
-Three rounds are few, and many pairs are compared: take a single narrow difference as a hint.
-
-Do not choose a format by this page. It shows what to measure on your own stream; read
-[what this test does not show](#what-this-test-does-not-show) first.
-
-{_reservations(run)}Measure your own machine with `.venv/bin/lab bench formats` (small) or `--full`;
-it fetches the other formats' jars, about 55 MB, when it is first called."""
+def _score(run: dict) -> str:
+    """How often each format is first, most often first."""
+    found = Counter(FORMATS[CONTENDERS[claim.table].format] for claim in claims(run))
+    if not found:
+        return "No format is first in any comparison."
+    first, *others = sorted(FORMATS.values(), key=lambda title: -found[title])
+    behind = " and ".join(f"{title} in {found[title]}" for title in others)
+    return (
+        f"{first} came first in {found[first]} of {found.total() + len(undecided(run))} comparisons"
+        f" with both other formats, {behind}; {len(undecided(run))} are {INCONCLUSIVE}."
+    )
 
 
 def _reservations(run: dict) -> str:
@@ -320,13 +337,13 @@ def _reservations(run: dict) -> str:
     notes = ""
     if run.get("options") != options_of_all():
         notes += (
-            "**The figures are older than the options.** They are of a run before the last changes"
-            " to what is written below about options and the way to measure.\n\n"
+            "**The figures are older than the options.** The options below have changed since this"
+            " run.\n\n"
         )
     if load > QUIET_LOAD:
         notes += (
-            f"The load of the machine was {load:g} before the lab's services started. Times may be"
-            " noisier than they would be alone.\n\n"
+            f"The machine was busy: its load was {load:g} before the lab's services started. Times"
+            " may be noisier than on an idle one.\n\n"
         )
     if run["size"] == {name: full[name] for name in run["size"]} | {
         "factors": list(full["factors"])
@@ -346,47 +363,64 @@ def _reservations(run: dict) -> str:
     )
 
 
-def _well(run: dict) -> str:
-    found = claims(run)
-    parts = []
-    for name, title in FORMATS.items():
-        rows = [
-            (
-                _title(run, claim.measure),
-                _orders(run, claim.factor),
-                CONTENDERS[claim.table].title,
-                _text(claim.spread, claim.measure),
-                f"{CONTENDERS[claim.next_table].title}: {_text(claim.next_spread, claim.measure)}",
-            )
-            for claim in found
-            if CONTENDERS[claim.table].format == name
-        ]
-        heads = ("measure", "orders", "table", "figure", "best of the other formats")
-        text = _table(heads, rows) if rows else "Nothing that passes the rule against both others."
-        parts.append(f"**{title}**\n\n{text}")
-    first_places = (
-        "First places only: a format without a row may be second or last, as the figures below"
-        " say. Of several tables of a format that are ahead, that with the best median is named."
-    )
-    return "\n\n".join((first_places, *parts))
-
-
-def _not_told(run: dict) -> str:
-    lines = [
-        f"- {_title(run, measure)}, {_orders(run, factor)} orders"
-        for measure, factor in undecided(run)
+def _first_places(run: dict) -> str:
+    """A row per measure: at each size the table that is ahead of both other formats."""
+    said = {(claim.measure.metric, claim.factor): claim for claim in claims(run)}
+    factors = run["size"]["factors"]
+    rows = [
+        (
+            _title(run, measure),
+            *(_first_place(said.get((measure.metric, factor))) for factor in factors),
+        )
+        for measure in MEASURES
+        if measure.claimed
     ]
-    intro = (
-        "No table passes the rule against every table of both other formats: the rounds overlap,"
-        " or the medians are no farther apart than the rounds of one table. The verdict is"
-        f" *{INCONCLUSIVE}*, not *equal*. One table that varies much is enough to prevent a first"
-        " place, and two formats may still be ahead of the third:\n\n"
+    heads = ("measure", *(f"{_orders(run, factor)} orders" for factor in factors))
+    return (
+        "A table is first if all its rounds are better than every round of both other formats, and"
+        " the medians differ by more than either varies. The brackets have the best table of the"
+        f" other formats. *{NOBODY}* means {INCONCLUSIVE}, not equal. There are few rounds and many"
+        " pairs, so treat a narrow difference as a hint.\n\n"
+    ) + _table(heads, rows)
+
+
+def _first_place(claim: Claim | None) -> str:
+    if claim is None:
+        return NOBODY
+    first, following = (
+        f"{CONTENDERS[table].title} {number(spread.median / claim.measure.divisor)}"
+        for table, spread in ((claim.table, claim.spread), (claim.next_table, claim.next_spread))
     )
-    return intro + "\n".join(lines) if lines else "Each measure has one."
+    return f"{first} ({following})"
+
+
+def _method(run: dict) -> str:
+    size, machine = run["size"], run["machine"]
+    points = (
+        f"The stream has {100 * (1 - NEW - ERASED):.0f} % updates and {100 * ERASED:.0f} %"
+        " erasures, both of orders of the last two of four days, and"
+        f" {100 * NEW:.0f} % new orders, all of the last day.",
+        f"The run of {run['made'][:10]} took {run['minutes']:g} minutes on {machine['cores']} cores"
+        f" with {machine['memory_gb']} GB; all tables are on the lab's MinIO through S3A.",
+        f"A round is {size['commits']} commits of {size['small']:,} events, averaged; a query for"
+        f" the changes of the last of them; a commit of {size['large']:,}; and two queries. Tables"
+        " that merge on read are then compacted and queried again.",
+        "Each query of each round was compared with a plain-Python oracle. At the end of each size,"
+        " so was every row of every table, in all columns except the time of sending.",
+        f"Figures are medians of {_rounds(run)}, with the lowest and the highest in brackets.",
+        "The query for one order always runs first after a commit or a compaction, so it also loads"
+        " the table's new state.",
+        "Tables take turns, and the three formats take turns in beginning a round. Each kind of"
+        " table was warmed up with each query.",
+        "Processor time covers the process that writes and reads, and its JVM, but not the store.",
+        "[Lesson 20](../notebooks/20_json_vs_cow_vs_mor.ipynb) teaches the rule that decides"
+        " whether two tables differ.",
+    )
+    return "\n".join(f"- {point}" for point in points)
 
 
 def _figures(run: dict, factor: int) -> str:
-    parts = [f"## The figures at {_orders(run, factor)} orders"]
+    parts = [f"## Appendix: figures at {_orders(run, factor)} orders"]
     for title, group in GROUPS.items():
         figures = [spreads(run, measure.metric, factor) for measure in group]
         heads = [measure.column.format(**_sizes(run)) for measure in group]
@@ -419,55 +453,30 @@ def _growth(run: dict) -> str:
         rows.append((contender.title, *cells))
     heads = [_title(run, measure) for measure in measures]
     return (
-        "A commit of as many events and the same query on the same tables, grown to"
-        f" {last / first:g} times the orders and some commits older: how many times the figure at"
-        f" {_orders(run, first)} orders. [What this test does not"
-        " show](#what-this-test-does-not-show) says where that misleads.\n\n"
+        f"Each cell is the figure at {_orders(run, last)} orders divided by that at"
+        f" {_orders(run, first)}. The larger tables are also some commits older.\n\n"
     ) + _table(("table", *heads), rows)
-
-
-def _tuning(run: dict) -> str:
-    rows = []
-    keys = {contender.key for contender in _contenders(run)}
-    for contender in _contenders(run):
-        if not contender.tuned or contender.default_key not in keys:
-            continue
-        for factor in run["size"]["factors"]:
-            cells = []
-            for metric in (
-                "commit: s",
-                "commit: CPU s",
-                "rows/s",
-                "aggregate, before compaction: s",
-            ):
-                figures = spreads(run, metric, factor)
-                cells.append(_ratio(figures[contender.key], figures[contender.default_key]))
-            rows.append((contender.title, _orders(run, factor), *cells))
-    heads = ("commit, s", "its processor time", "events/s in a large commit", "count and sum, s")
-    intro = (
-        "How many times the figure of the same table with its defaults: below 1 is better for"
-        " times, above 1 for events/s.\n\n"
-    )
-    return intro + _table(("table", "orders", *heads), rows)
 
 
 def _options(run: dict) -> str:
     parts = [
-        "By default a table has what its format's quick start asks for, in the lab's Spark session"
-        " with two shuffle partitions for all, and as many partitions of Delta's state of the"
-        " table instead of 50 (`spark.databricks.delta.snapshotPartitions`, an internal setting,"
-        " not in Delta's guide):"
+        "A default table has the properties of its format's quick start:"
         " [Hudi](https://hudi.apache.org/docs/quick-start-guide),"
         " [Delta Lake](https://docs.delta.io/quick-start/),"
-        " [Iceberg](https://iceberg.apache.org/docs/1.10.1/spark-getting-started/). Hudi is"
-        " written by its own upsert, the others by MERGE on partition and key, after the newest"
-        " event of each order was chosen, as"
-        " [Delta's](https://docs.delta.io/delta-update/#write-change-data-into-a-delta-table) and"
-        " [Iceberg's](https://iceberg.apache.org/docs/1.10.1/spark-writes/#merge-into) guides"
-        " ask. All are written to refuse an event that is older than the row; the stream has no"
-        " such event, so that was not tested. Merging on read: Hudi's table type,"
-        " Delta's [deletion vectors](https://docs.delta.io/delta-deletion-vectors/), Iceberg's"
-        " [write modes](https://iceberg.apache.org/docs/1.10.1/configuration/#write-properties).",
+        " [Iceberg](https://iceberg.apache.org/docs/1.10.1/spark-getting-started/). All have two"
+        " shuffle partitions, and Delta's table state has two partitions instead of 50"
+        " (`spark.databricks.delta.snapshotPartitions`, an internal setting made for large"
+        " clusters).",
+        "Hudi is written with its own upsert. The others are written with MERGE on partition and"
+        " key, after the newest event of each order was selected, as the guides of"
+        " [Delta](https://docs.delta.io/delta-update/#write-change-data-into-a-delta-table) and"
+        " [Iceberg](https://iceberg.apache.org/docs/1.10.1/spark-writes/#merge-into) advise. Every"
+        " table refuses an event that is older than its row, but the stream has none. To merge on"
+        " read, Hudi has a table type, Delta"
+        " [deletion vectors](https://docs.delta.io/delta-deletion-vectors/) and Iceberg"
+        " [write modes](https://iceberg.apache.org/docs/1.10.1/configuration/#write-properties)."
+        " Hudi's Merge-on-Read with its default index still rewrites base files for new orders"
+        " ([lesson 05](../notebooks/05_cow_and_mor.ipynb)).",
     ]
     rows: list[tuple[str, ...]] = []
     seen = set()
@@ -487,37 +496,29 @@ def _options(run: dict) -> str:
             )
     parts.append(_table(("format", "tuned", "properties"), rows))
     parts.append(
-        f"The codec of the data files is {CODEC} in all tuned tables. It is Iceberg's default; by"
-        " default Hudi has gzip and Delta Spark's snappy. Delta 3.3 has no property of the table"
-        " for it, so it is one of the session.",
+        f"Tuned tables all write {CODEC}, Iceberg's default; by default Hudi writes gzip and Delta"
+        " Spark's snappy. Delta 3.3 has no table property for the codec, so the session sets it."
+        " MERGE receives the partitions that a batch changes; a job that does not know them must"
+        " read its batch once more, which was not measured.",
     )
     parts.append(
-        "MERGE is told which partitions a batch changes. A job that does not know them has to read"
-        " its batch once more to find out, which is not in these figures. Two links of"
-        " Iceberg lead elsewhere than to its guide: to the change with which it began to use such a"
-        " condition, and to the specification of format version 3, which the guide of"
-        f" {run['versions']['iceberg']} does not describe."
+        "**Compaction.** Hudi's Merge-on-Read runs `run_compaction`; its own compaction after each"
+        " fifth commit is off, because no other table compacts while it writes. Delta runs"
+        f" `OPTIMIZE`, which may leave deletion vectors: {_optimized(run)}. Iceberg runs"
+        " `rewrite_data_files` with `min-input-files=2` and `delete-file-threshold=1`, so that it"
+        " merges everything that waits, and with `remove-dangling-deletes=true`, which removes the"
+        " delete files in one more commit."
     )
     parts.append(
-        "**Compaction** is `run_compaction` for Hudi's Merge-on-Read, whose own compaction after"
-        " each fifth commit is switched off, because no other table compacts while it writes. It is"
-        f" `OPTIMIZE` for Delta, which may leave deletion vectors: {_optimized(run)}. It is"
-        " `rewrite_data_files` for Iceberg, with `min-input-files=2` and"
-        " `delete-file-threshold=1`, so that it merges all that waits (by default it rewrites"
-        " groups of five files, or where 30 % of a file's rows are deleted), and with"
-        " `remove-dangling-deletes=true`, which removes the delete files in one more commit."
-    )
-    parts.append(
-        "**Changes** are read by Hudi's incremental query, and by Delta's change data feed. Of"
-        " Iceberg copy-on-write they come from its table `changes`, which has the rows of all files"
-        " that a commit removed or wrote: the query leaves out what was only copied. (The"
-        f" [changelog view]({ICEBERG_DOCS}/spark-procedures/#create_changelog_view) does so, too,"
-        " and takes longer, because it compares whole rows.) Iceberg refuses to read that table"
-        " where a commit wrote delete files, so its merge-on-read has no figure by default. Tuned,"
-        " its format version 3 has [row lineage](https://iceberg.apache.org/spec/#row-lineage): the"
-        " query is for the rows whose `_last_updated_sequence_number` is that of the commit. Hudi"
-        " and Iceberg need nothing for it. Delta's feed is written by each commit, so"
-        f" {CONTENDERS[FEED].title}, has a sister with it, which takes the same small commits."
+        "**Changes.** Hudi answers with its incremental query. Iceberg copy-on-write answers from"
+        " its table `changes`, without the rows that were only copied; the"
+        f" [changelog view]({ICEBERG_DOCS}/spark-procedures/#create_changelog_view) compares whole"
+        " rows and takes longer. Iceberg cannot read `changes` where a commit wrote delete files,"
+        " so its default merge-on-read table has no figure. The tuned one has format version 3 with"
+        " [row lineage](https://iceberg.apache.org/spec/#row-lineage): the query selects the rows"
+        " whose `_last_updated_sequence_number` is that of the commit. Delta writes its change feed"
+        f" with each commit, so {CONTENDERS[FEED].title}, has a second table with a feed, which"
+        " takes the same small commits."
     )
     return "\n\n".join(parts)
 
@@ -541,70 +542,37 @@ def _everywhere(contender: Contender, advice) -> bool:
 
 def _limits(run: dict) -> str:
     size, largest = run["size"], _orders(run, run["size"]["factors"][-1])
-    events = size["commits"] * size["small"] + size["large"]
-    one_more = sum(sum(row["values"]) for row in run["rows"] if row["metric"] == "commit: s")
-    return f"""- **Size.** {largest} orders are some megabytes: where readers merge, what a commit
-  costs before its first row dominates; where files are copied, part of it already grows with the
-  table. Nothing follows for a table of a terabyte on fifty executors.
-- **The store is next door.** A cloud's store answers more slowly: whoever sends more requests
-  may lose more there.
-- **Work that comes every few commits.** Delta writes a checkpoint with every tenth version, Hudi
-  compacts its metadata table after every tenth commit. The mean of {size["commits"]} commits has a
-  share of it in some rounds, and nothing in the others; a commit of {size["large"]:,} has all of it
-  or nothing. Part of these spreads is therefore no noise. Ten commits would even it out for small
-  commits, and take {(10 - size["commits"]) * one_more / 60:.0f} minutes more, by
-  calculation. Tuned, Hudi cleans after each fifth commit.
-- **Rounds are no repeats.** Each adds its events to the tables, and all new orders to the last day:
-  a table grows by some {(NEW - ERASED) * events:,.0f} orders a round, and has more history. At the
-  smaller size that makes most commits slower from round to round, and some *inconclusive* comes
-  from it.
-- **Delta's feed is read from a sister** without the large commits. Hudi's and Iceberg's changes
-  come from the tables with all commits.
-- **Versions.** The lab has Spark 3.5, for which Delta's last line is 3.3.
-- **Bytes of small tables.** Each base file of Hudi by default carries a bloom filter for 60,000
-  keys, however few it has, which neither its simple nor its bucket index uses; tuned, it has none.
-  That constant makes the MB of Hudi's defaults seem to grow less than the others' do.
-- **Codecs by default.** Hudi gzip, Delta Spark's snappy, Iceberg zstd. That shapes the MB written
-  and part of the processor time; it is a setting, not the format. Tuned, all write
-  Parquet with one codec, but Hudi's logs stay Avro, its default, and its rows have five columns of
-  its own: the MB of its Merge-on-Read are not comparable with the others'.
-- **Delta's state with 50 partitions.** That default is for large clusters; all its tables have two
-  here, those with defaults, too.
-- **Another reader.** The queries run in the process that wrote, where Iceberg's catalogue and
-  Delta's log are cached, which favours both in every query above. A reader elsewhere first loads
-  the table; that is not measured.
-- **One writer.** No conflict, no second job, no compaction beside the stream: the compaction here
-  has the machine for itself.
-- **History.** Cleaning, VACUUM and expiring snapshots are not measured. Hudi alone cleans while it
-  writes, Delta writes its checkpoints; both are in these figures, and not measured apart.
-- **Deletes among changes.** The query asks for the rows that a commit left. The deletes
-  themselves are in Delta's feed and Iceberg's table of changes, not in Hudi's incremental query
-  and Iceberg's row lineage. Hudi's [CDC query](../notebooks/12_change_feed.ipynb) has them, and is
-  not measured.
-- **Catalogues and locks.** Delta is named by its path with its single-driver log store, Iceberg by
-  a Hadoop catalogue and S3A instead of its own S3FileIO, Hudi has one writer without a lock.
-  Tables that several jobs share need Delta's DynamoDB log store, a catalogue that commits
-  atomically, and Hudi's lock provider; their cost is not counted here.
-- **Partitions.** Four days of a few MB each; Delta's guide advises a partition only from 1 GB on,
-  and has [liquid clustering](https://docs.delta.io/delta-clustering/) (`CLUSTER BY`, since Delta
-  3.1) in the place of partitions.
-- **Other engines.** Spark alone reads and writes. How well Trino, Flink or DuckDB read a table
-  may matter more than these figures.
-- **The quick compiler.** The three JVMs use C1 alone, as in the lessons. A stream of hours with
-  the full compiler may have other ratios.
-- **Who measured.** This course teaches Hudi. Its statistics and cleaning were chosen by measuring
-  commits of 1,000 rows into 20,000 orders, as here, and its index by reading a backlog into larger
-  tables (`lab_env/pipeline/options.py`). The other options of all three were taken from
-  documentation; what they changed together is above.
-- **Tried in short runs and left out.** Parquet in Hudi's logs: fewer bytes for as much processor
-  time, but queries before compaction need more requests. Iceberg's
-  `write.merge.distribution-mode=none`: fewer seconds of processor time in a small table, more in a
-  larger one; and with format version 3 a commit wrote two deletion vectors for one file, after
-  which {run["versions"]["iceberg"]} could not read the table. Its format version 3 for
-  copy-on-write: the changed rows are read sooner, and each commit writes a little more. (Its
-  `write.spark.fanout.enabled` is on by default with Spark 3.5 in a table without a sort order.)
-- **Not tried.** Delta's liquid clustering, Iceberg's S3FileIO. If you know a better option, change
-  `lab_env/bench/contenders.py` and run it again."""
+    return f"""- **Size.** {largest} orders are a few megabytes, in four partitions. Where readers
+  merge, a commit's fixed cost dominates. Nothing follows for a terabyte on fifty executors.
+- **Distance.** A cloud store answers more slowly, so a format that sends more requests may lose
+  more there.
+- **Concurrency.** There is one writer: no conflict, no lock, no compaction while the stream runs.
+  Shared tables need Hudi's lock provider, Delta's DynamoDB log store or a catalogue for Iceberg
+  that commits atomically; Iceberg here has a Hadoop catalogue and S3A.
+- **A cold reader.** The process that wrote also reads, with Iceberg's catalogue and Delta's log in
+  its cache. A reader elsewhere first has to load the table.
+- **Maintenance.** Hudi alone cleans while it writes. VACUUM and expiring snapshots were not
+  measured.
+- **Periodic work.** Delta writes a checkpoint with every tenth version, and Hudi compacts its
+  metadata table after every tenth commit. A round of {size["commits"]} commits may or may not
+  contain it, so part of the spread is not noise.
+- **Growing tables.** Each round adds rows and commits, which makes some verdicts *{INCONCLUSIVE}*.
+- **Bytes.** Default codecs differ, Hudi's logs are Avro, and each of its rows has five more
+  columns. By default each of its base files carries a bloom filter for 60,000 keys, which its
+  simple index does not read.
+- **Deletes among the changes.** Delta's feed and Iceberg's `changes` contain them. Hudi's
+  incremental query and Iceberg's row lineage do not; Hudi's
+  [CDC query](../notebooks/12_change_feed.ipynb) does, and was not measured.
+- **Other versions and engines.** Spark 3.5 keeps Delta at 3.3. How well Trino, Flink or DuckDB read
+  a table may matter more than these figures.
+- **Our bias.** This course teaches Hudi. We chose its index, statistics and cleaning by measuring
+  (`lab_env/pipeline/options.py`), all other options from documentation.
+- **Not tried:** [liquid clustering](https://docs.delta.io/delta-clustering/) in Delta, S3FileIO in
+  Iceberg. If you know a better option, change `lab_env/bench/contenders.py` and run it again.
+- **Tried and left out:** Parquet in Hudi's logs (fewer bytes, more requests before compaction);
+  Iceberg's `write.merge.distribution-mode=none` (cheaper for small tables, dearer for larger ones;
+  with format version 3 it made a table that {run["versions"]["iceberg"]} could not read); format
+  version 3 for Iceberg copy-on-write (changes read sooner, commits write slightly more)."""
 
 
 def text_table(run: dict) -> str:

@@ -179,7 +179,7 @@ def raised_by(answer: Any, error: BaseException) -> bool:
 
     The rest are comparisons in the check itself, of an answer whose form nobody thought of.
     """
-    if _own_line(error.__traceback__, answer) or type(error).__module__.startswith(_SPARK):
+    if _own_frame(error.__traceback__, answer) or type(error).__module__.startswith(_SPARK):
         return True
     name = getattr(answer, "__qualname__", None)  # a call with other arguments never begins
     return isinstance(error, TypeError) and name is not None and f"{name}()" in str(error)
@@ -198,6 +198,13 @@ def _root_message(error: BaseException) -> str:
 
 
 def _own_line(trace: TracebackType | None, answer: Any) -> str:
+    name, line = _own_frame(trace, answer) or ("", "")
+    function = "" if name.startswith("<") else f" of `{name}`"
+    return f" This line{function} raised it:\n\n```\n{line}\n```" if line else ""
+
+
+def _own_frame(trace: TracebackType | None, answer: Any) -> tuple[str, str] | None:
+    """Function and line of the learner's code that an exception passed last, if it did."""
     own_file = answer.__code__.co_filename if isinstance(answer, FunctionType) else None
     found = None
     while trace is not None:
@@ -205,8 +212,4 @@ def _own_line(trace: TracebackType | None, answer: Any) -> str:
         if code.co_filename == own_file or trace.tb_frame.f_globals.get("__name__") == "__main__":
             found = (code.co_name, linecache.getline(code.co_filename, trace.tb_lineno).strip())
         trace = trace.tb_next
-    if found is None:
-        return ""
-    name, line = found
-    function = "" if name.startswith("<") else f" of `{name}`"
-    return f" This line{function} raised it:\n\n```\n{line}\n```" if line else ""
+    return found

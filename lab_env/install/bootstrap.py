@@ -176,6 +176,8 @@ def _make_venv(cache):
     else:
         _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV], environment)
     wheels = wheels_folder(cache)
+    if reason := bundle_mismatch(cache):
+        _report(f"bundle: its packages are not used, because {reason}; fetching from the network")
     packages = ["--only-binary", ":all:", "--no-binary", BUILT_FROM_SOURCE, "requirements.lock"]
     if wheels.is_dir():
         _report("Python packages: from the bundle, no network")
@@ -194,6 +196,19 @@ def wheels_folder(cache):
     """Folder with a bundle's packages for this requirements.lock and this Python."""
     digest = hashlib.sha256((REPOSITORY / "requirements.lock").read_bytes()).hexdigest()[:10]
     return cache / f"wheels-{_version()}-{digest}"
+
+
+def bundle_mismatch(cache):
+    """Why an unpacked bundle's packages cannot be used here; empty if they can or there is none."""
+    if not (cache / MANIFEST).exists() or wheels_folder(cache).is_dir():
+        return ""
+    listed = json.loads((cache / MANIFEST).read_text())
+    size = sum((cache / name).stat().st_size for name in listed) / 1e9
+    made_for = {name.split("-")[1] for name in listed if name.startswith("wheels-")}
+    if _version() in made_for:
+        return f"the bundle ({size:.1f} GB) was made from another version of the course"
+    others = " and ".join(sorted(made_for)) or "another"
+    return f"the bundle ({size:.1f} GB) is for Python {others} and this is Python {_version()}"
 
 
 def _check_bundle(cache):

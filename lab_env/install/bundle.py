@@ -7,6 +7,8 @@ SHA-256, and set-up on the other machine compares them.
 
 import json
 import os
+import platform
+import sys
 import tarfile
 import zipfile
 from importlib.metadata import distributions
@@ -53,7 +55,9 @@ def make_bundle(target: Path, report_progress: Progress) -> str:
             partial.unlink(missing_ok=True)
             clear_partial()
     return (
-        f"{target}: {target.stat().st_size / 1e6:.0f} MB.\n"
+        f"{target}: {target.stat().st_size / 1e6:.0f} MB, for seats like this one:"
+        f" {sys.platform} {platform.machine()},"
+        f" Python {sys.version_info[0]}.{sys.version_info[1]}, the same commit.\n"
         f"SHA-256: {file_sha256(target)}\n"
         "On each machine, with a copy of this repository:\n"
         "  sha256sum " + target.name + "   (it must print the SHA-256 above)\n"

@@ -712,12 +712,16 @@ assert rows_before.empty
 # %% [markdown]
 # ### The articles on trial
 #
-# This course follows two articles about streaming into Hudi. Each says something of the two table types.
-# You have measured nearly all that you need to judge them. One piece of evidence is missing: an article
-# speaks of an *index file* that each write updates. What the index `BLOOM` uses to find a key lies at the
-# end of each *base file*, in its footer: the lowest and the highest key, and the bloom filter. (The
-# default, `SIMPLE`, reads the keys themselves; lesson 08.) The footer changes when a base file is
-# written, and not with a log. The metadata table does change at each write. What is in the two?
+# This course follows two articles about streaming into Hudi. The first describes a pipeline from Kafka
+# through Flink to Hudi. The second is *LakeHouse Streaming on AWS with Apache Flink and Hudi (Part 1)*,
+# published by
+# [Bluetab](https://www.bluetab.net/en/lakehouse-streaming-on-aws-with-apache-flink-and-hudi-part-1/).
+# Each says something of the two table types, and you have measured nearly all that you need to judge it.
+# One piece of evidence is missing: the second article speaks of an *index file* that each write updates.
+# What the index `BLOOM` uses to find a key lies at the end of each *base file*, in its footer: the lowest
+# and the highest key, and the bloom filter. (The default, `SIMPLE`, reads the keys themselves; lesson 08.)
+# The footer changes when a base file is written, and not with a log. The metadata table does change at
+# each write. What is in the two?
 
 # %%
 from lab_env.lessons.l05.figures import footer_of

@@ -953,12 +953,12 @@ assert formats["problems"] == [] and times_ahead.max() < len(ASKED)
 #
 # Would you choose by that? The test has one writer, a small table and two cores. It has no late
 # event, no second writer and no large table, and says nothing about who would be ahead there.
-# [Hudi beside Delta Lake and Iceberg](../docs/formats.md) has all figures at both sizes, the options
+# [Hudi, Delta Lake and Iceberg on one stream](../docs/formats.md) has all figures at both sizes, the options
 # with their sources, and what this test does not show.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 5 minutes. Ask before the table: "what would you have to know before you show
-# this to your architect?" The page's last section has the answers.
+# this to your architect?" The section *What this test does not show* answers that.
 
 # %% [markdown]
 # ## How fresh, and for how much?

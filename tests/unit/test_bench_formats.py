@@ -1,6 +1,7 @@
 """The page of the table formats says what the rounds say, and the oracle finds every fault."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -9,12 +10,12 @@ from lab_env.bench.contenders import (
     CODEC,
     CONTENDERS,
     DELTA,
-    FORMATS,
     HUDI,
     ICEBERG,
     NAMED_PARTITIONS,
     options_of_all,
 )
+from lab_env.bench.format_chart import BARS, chart
 from lab_env.bench.format_page import (
     MEASURES,
     claims,
@@ -26,7 +27,7 @@ from lab_env.bench.format_page import (
 from lab_env.bench.formats import format_versions, formats_config
 from lab_env.bench.order_stream import RECENT, OrderStream, apply, as_lines, difference
 from lab_env.pipeline import options
-from lab_env.probes.verdict import HIGHER
+from lab_env.probes.verdict import HIGHER, Spread
 
 
 def run_of(metric: str, **values: list[float]) -> dict:
@@ -102,22 +103,40 @@ def test_each_claim_of_the_page_has_the_direction_of_the_rounds():
             min(best) > max(others) if claim.measure.better == HIGHER else max(best) < min(others)
         )
         assert right, claim
-        well = text[text.index("## Where one format") : text.index("## Where no format")]
-        own = next(p for p in well.split("\n**") if p.lstrip("*").startswith(_title(claim)))
-        assert f"| {CONTENDERS[claim.table].title} |" in own
+        row = next(
+            line for line in text.splitlines() if line.startswith(f"| {_measure(run, claim)} |")
+        )
+        cell = row.split(" | ")[1 + run["size"]["factors"].index(claim.factor)]
+        assert cell.startswith(f"{CONTENDERS[claim.table].title} ")
+    well = text[text.index("## Which format is first") : text.index("## What this test does not")]
+    assert well.count("| nobody") == len(undecided(run))
     assert len(found) + len(undecided(run)) == len(run["size"]["factors"]) * sum(
         measure.claimed for measure in MEASURES
     )
 
 
-def _title(claim) -> str:
-    return FORMATS[CONTENDERS[claim.table].format]
+def _measure(run, claim) -> str:
+    return format_page._title(run, claim.measure)
 
 
-def test_the_page_is_what_the_record_makes():
-    assert format_page.PAGE.read_text("utf-8") == page(recorded.delivered("formats")), (
-        "run: lab author formats"
-    )
+def test_the_page_and_its_charts_are_what_the_record_makes():
+    run = recorded.delivered("formats")
+    made = {path: chart(*parts) for path, parts in format_page.charts(run).items()}
+    for path, text in ({format_page.PAGE: page(run)} | made).items():
+        assert path.read_text("utf-8") == text, "run: lab author formats"
+
+
+def test_a_chart_has_a_bar_for_each_table_as_long_as_its_median():
+    figures = {"hudi-cow": Spread(1.0, 1.0, 1.0, 3), "delta": Spread(4.0, 3.0, 5.0, 3)}
+    drawn = ElementTree.fromstring(chart("s", figures, "a <b>"))
+    assert drawn.get("aria-label") == "a <b>"
+    bars = [e for e in drawn.iter() if e.tag.endswith("rect") and e.get("fill")]
+    assert [float(bar.get("width")) for bar in bars] == [BARS / 5, BARS * 4 / 5]
+
+
+def test_the_page_says_before_any_figure_what_limits_it():
+    before, _, _ = page(recorded.delivered("formats")).partition("![")
+    assert "(C1)" in before and "Do not choose a format by this page" in before
 
 
 def test_the_page_says_if_its_record_is_older_than_the_options():

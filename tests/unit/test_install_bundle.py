@@ -94,6 +94,20 @@ def test_a_damaged_bundle_is_refused_and_its_files_named(unpacked, capsys, what)
         assert "SHA-256" in shown and "make setup" in shown
 
 
+def test_set_up_says_why_it_does_not_use_a_bundle(unpacked, monkeypatch):
+    assert bootstrap.bundle_mismatch(unpacked) == ""
+    here = bootstrap._version()
+    monkeypatch.setattr(bootstrap, "_version", lambda: "3.9")
+    said = bootstrap.bundle_mismatch(unpacked)
+    assert said == f"the bundle (0.0 GB) is for Python {here} and this is Python 3.9"
+    monkeypatch.undo()
+    lock = bootstrap.wheels_folder(unpacked)
+    monkeypatch.setattr(bootstrap, "wheels_folder", lambda cache: lock.with_name("wheels-other"))
+    assert "another version of the course" in bootstrap.bundle_mismatch(unpacked)
+    (unpacked / bootstrap.MANIFEST).unlink()
+    assert bootstrap.bundle_mismatch(unpacked) == ""
+
+
 def test_the_jars_of_a_bundle_are_also_compared_with_the_pins_once(unpacked, monkeypatch):
     jars.check_unpacked_jars()
     monkeypatch.setattr(jars, "corrupt_jars", lambda: pytest.fail("compared again"))

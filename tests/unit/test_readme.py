@@ -7,6 +7,7 @@ import pytest
 from markdown_it import MarkdownIt
 from xray_tables import PROPERTIES, T1, T2, FilesInMemory, base, committed, done, log, stat
 
+from lab_env.bench import format_page, recorded
 from lab_env.course import registry
 from lab_env.display.architecture import DRAWING, KAFKA, S3, architecture_svg
 from lab_env.hudi.reader import read_table
@@ -78,7 +79,8 @@ def test_the_first_screen_shows_one_drawing_and_says_what_it_shows():
     (picture,) = pictures()
     shown = re.findall(r"!\[([^\]]+)\]\(([^)]+)\)\n\n\*\w", FIRST_SCREEN)
     assert shown == [(picture.alt, str(picture.path.relative_to(REPOSITORY)))]
-    assert set(FOLDER.iterdir()) == {picture.path, lesson_page.PICTURE}
+    charts = format_page.charts(recorded.delivered("formats"))
+    assert set(FOLDER.iterdir()) == {picture.path, lesson_page.PICTURE, *charts}
 
 
 def test_the_picture_of_a_finished_lesson_is_small_and_linked():

@@ -2,9 +2,11 @@
 
 import json
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, DataFrameWriter
 
 from lab_env.shop.topics import ensure_topic, read_topic
 
@@ -100,6 +102,27 @@ def slowly(rows: DataFrame) -> DataFrame:
     `coalesce(..., '') IS NOT NULL` from the plan: that expression can never be NULL.
     """
     return rows.where("coalesce(reflect('java.lang.Thread', 'sleep', 1000L), '') != 'awake'")
+
+
+def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
+    """Save a batch, and call `read` while its write is requested but not complete.
+
+    Returns:
+        What `read` returned; the write is complete by then.
+
+    Raises:
+        RuntimeError: the write was complete before `read` could begin.
+    """
+    with ThreadPoolExecutor() as other_job:
+        job = other_job.submit(writer.save, path)
+        while not job.done() and lab.xray(path).instants[-1].completed:
+            time.sleep(0.05)
+        if job.done():
+            job.result()
+            raise RuntimeError("The write was too quick to be read in between: run the cell again.")
+        found = read()
+        job.result()
+    return found
 
 
 def moment_of_a_write(lab, table: str, query) -> str:
