@@ -886,11 +886,10 @@ def author_record(
 
 @author.command("formats", epilog="Example: lab author formats")
 def author_formats() -> None:
-    """Write docs/formats.md and its charts from the recording."""
+    """Write docs/formats.md from the recorded comparison."""
     from lab_env.bench.format_page import write_page
 
-    for path in write_page():
-        out.print(escape(str(path)))
+    out.print(escape(str(write_page())))
 
 
 @author.command("pictures", epilog="Example: lab author pictures")
