@@ -886,10 +886,11 @@ def author_record(
 
 @author.command("formats", epilog="Example: lab author formats")
 def author_formats() -> None:
-    """Write docs/formats.md from the recorded comparison."""
+    """Write docs/formats.md and its charts from the recording."""
     from lab_env.bench.format_page import write_page
 
-    out.print(escape(str(write_page())))
+    for path in write_page():
+        out.print(escape(str(path)))
 
 
 @author.command("pictures", epilog="Example: lab author pictures")
