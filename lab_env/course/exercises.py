@@ -4,12 +4,14 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lab_env.course import progress, registry
 from lab_env.course.answers import Unreadable, agree, as_choice, as_number
 from lab_env.course.checking import NotYet, checks_of_lesson, mistake, raised_by, unfilled
+from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card, Outcome, report
 from lab_env.course.registry import REGISTRY
 from lab_env.errors import LabError
@@ -56,6 +58,9 @@ class Exercises:
         attempts = progress.record_outcome(exercise_id, outcome.kind)
         SEAT.checked(exercise_id, outcome.kind, attempts, outcome.text)
         report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
+        if outcome.passed:
+            next_step, link = finish(exercise_id, self.progress())
+            outcome = replace(outcome, next_step=next_step, link=link)
         if settings().strict and not outcome.passed:
             raise LabError(f"{outcome.title}. {outcome.text}", outcome.next_step)
         return outcome
@@ -70,7 +75,10 @@ class Exercises:
         exercise_id, hints = exercise.id, exercise.hints
         number = progress.next_hint(exercise_id, len(hints))
         title = f"Exercise {exercise_id}: hint {number + 1} of {len(hints)}"
-        return Card(title, hints[number])
+        text = hints[number]
+        if number + 1 == len(hints):
+            text += f'\n\nAfter an attempt, `lab.solution("{exercise_id}")` shows an answer.'
+        return Card(title, text)
 
     def solution(self, exercise_id: str) -> Card:
         """The worked code of an exercise, after an attempt.
