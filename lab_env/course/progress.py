@@ -110,6 +110,11 @@ def attempted(exercise_id: str) -> bool:
     return read()["exercises"].get(exercise_id, {}).get("attempts", 0) > 0
 
 
+def passed(exercise_id: str) -> bool:
+    """Whether an exercise was passed once."""
+    return read()["exercises"].get(exercise_id, {}).get("outcome") == "passed"
+
+
 def keep_prediction(prediction_id: str, **values: object) -> dict:
     """Keep what the learner expects, or what was measured.
 

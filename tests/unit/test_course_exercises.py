@@ -201,6 +201,14 @@ def test_the_solution_waits_for_an_attempt(exercises):
     assert "sum(amounts)" not in repr(exercises.solution("77.1"))
     exercises.check("77.1", 1)
     assert "total = sum(amounts)" in repr(exercises.solution("77.1"))
+    assert "for amount in amounts" not in repr(exercises.solution("77.1"))
+
+
+def test_after_a_pass_the_solution_shows_the_other_right_ways(exercises):
+    assert "shows another right way" in repr(exercises.check("77.1", 30))
+    shown = repr(exercises.solution("77.1"))
+    assert "2 right ways" in shown and "total = sum(amounts)" in shown
+    assert "# Or:\ntotal = 0\nfor amount in amounts: total += amount" in shown
 
 
 def test_the_reference_answer_is_brought_only_when_unsolved(exercises):
