@@ -572,7 +572,7 @@ def _enter(section, yes: bool, browser: bool) -> None:
 
     server = running_jupyterlab()
     if not yes and (lost := entry.at_stake(section, server)):
-        _ask(f"{lost} Go on?", f"to go on: lab goto {section.code} --yes")
+        _ask(f"{lost} Go on?", f"to go on: lab goto {section.name} --yes")
     with _progress() as say:
         services.up(progress=say)
         if server:
