@@ -298,6 +298,7 @@ def reset(
     sent.
     """
     from lab_env.course import copies
+    from lab_env.jupyterlab.running import running_jupyterlab
     from lab_env.lab import (
         OTHER_NAMESPACES,
         known_demos,
@@ -319,6 +320,8 @@ def reset(
     out.print(f"{namespace_of(lesson)}: {outcome}.")
     if is_lesson:
         out.print(escape(f"A fresh copy: {copies.renew(lesson)}"))
+        if running_jupyterlab():
+            out.print("If its tab is open, do not save: choose File > Reload Notebook from Disk.")
 
 
 def _ask_to_discard(lesson: str) -> None:
@@ -522,47 +525,49 @@ def demo(
         out.print(escape(str(made)))
         return
     print(f"Ready: {shown.address}")
-    print(f"Notes for the speaker: {shown.notes}")
-    print(ENDING, flush=True)
+    print(f"Notes for the speaker: {shown.notes}", flush=True)
     if browser and has_display():
         open_browser(shown.address)
-    raise typer.Exit(shown.jupyterlab.wait())
+    if shown.jupyterlab.process:
+        print(ENDING, flush=True)
+        raise typer.Exit(shown.jupyterlab.wait())
 
 
 @app.command(epilog="Example: lab goto 06.2")
 def goto(
-    section: Annotated[
+    place: Annotated[
         str, typer.Argument(help="exercise (06.2) or section (06b); 06 alone lists both")
     ],
     yes: Annotated[bool, typer.Option("--yes", help="restart a kernel without asking")] = False,
     browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
 ) -> None:
-    """Open a section of a lesson, with everything above it ready.
+    """Open an exercise or a section, with everything above ready.
 
     The cells above it run in a fresh kernel, with reference answers: tables, topics and variables
     are as if you had worked through them. Your copy keeps what you wrote.
     """
     from lab_env.course import sections
 
-    if len(section) <= 2:
-        out.print(_section_table(section))
+    if len(place) > 2:
+        _enter(sections.section(place), yes, browser)
         return
-    _enter(sections.section(section), yes, browser)
+    found, recorded = sections.sections(place), sections.recorded_seconds()
+    out.print(_section_table(found, recorded))
+    if any(section.name in recorded for section in found):
+        out.print("Times are those of a quiet machine with two cores.")
 
 
-def _section_table(lesson: str):
+def _section_table(found: list, recorded: dict[str, float]):
     from rich.table import Table
 
-    from lab_env.course import sections
-
     table = Table(box=None, pad_edge=False, header_style="bold")
-    known, recorded = sections.sections(lesson), sections.recorded_seconds()
-    measured = any(found.name in recorded for found in known)
+    measured = any(section.name in recorded for section in found)
     for title in ("section", "", "exercises", *["ready after"] * measured):
         table.add_column(title)
-    for found in known:
-        ready = [f"{recorded[found.name]:.0f} s"] if found.name in recorded else []
-        table.add_row(found.code, escape(found.title), ", ".join(found.exercises), *ready)
+    for section in found:
+        seconds = recorded.get(section.name)
+        ready = [f"about {seconds:.0f} s"] if seconds else []
+        table.add_row(section.name, escape(section.title), ", ".join(section.exercises), *ready)
     return table
 
 
@@ -576,7 +581,7 @@ def _enter(section, yes: bool, browser: bool) -> None:
 
     server = running_jupyterlab()
     if not yes and (lost := entry.at_stake(section, server)):
-        _ask(f"{lost} Go on?", f"to go on: lab goto {section.code} --yes")
+        _ask(f"{lost} Go on?", f"to go on: lab goto {section.name} --yes")
     with _progress() as say:
         services.up(progress=say)
         if server:
@@ -587,7 +592,8 @@ def _enter(section, yes: bool, browser: bool) -> None:
             with started_jupyterlab(entry.page_of(section)) as server:
                 entered = entry.enter(section, server, say)
     ran = f"{entered.cells} cells above it ran in {entered.seconds:.0f} s."
-    out.print(escape(f"{section.code} {section.title}: {ran}"))
+    title = section.title if "." in section.name else f"{section.name} {section.title}"
+    out.print(escape(f"{title}: {ran}"))
     if not entered.outputs_shown:
         out.print("Your copy is as it was; the exercises above took their reference answers.")
     print(f"Ready: {entered.address}", flush=True)

@@ -39,7 +39,7 @@ def next_step(
         return f"{typed('certificate')}; every exercise is passed"
     lesson, exercise = found
     how = "go on with" if progress.kept["exercises"] else "begin with"
-    what = f"{how} lesson {lesson.number}, exercise {exercise}: {lesson.title}"
+    what = f"{how} lesson {lesson.number}, exercise {exercise}"
     if jupyterlab:
         page = jupyterlab.page(f"{settings().work.name}/{copies.name_of(lesson.number)}")
         return f"{what}\nJupyterLab runs: {page}"

@@ -49,9 +49,9 @@ DEMO_SECONDS = 60
 # Lessons that start several Sparks: the benchmark, the cluster, the learner's own pipeline.
 LONG_LESSONS, LONG_SECONDS = ("21", "22"), 150
 MARGIN = 1.5  # beside other work a notebook uses half as much again
-# Elapsed seconds until a section can begin, where `ENTRY_LIMIT_S` is too few: what 15.5 looks back
+# Elapsed seconds until a section can begin, where `ENTRY_LIMIT_S` is too few: what 15e looks back
 # on are the failures of the section above it, a killed connector, a lost slot and a new snapshot.
-LATE_SECTIONS = {"15.5": 90}
+LATE_SECTIONS = {"15e": 90}
 SLOWEST = 5  # lessons whose time to enter is printed
 
 

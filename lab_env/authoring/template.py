@@ -89,7 +89,9 @@ def _headings(lesson: Lesson) -> Iterator[Problem]:
     found = list(_second_level(lesson))
     names = [name for name, _, _ in found]
     sections = len(names) - len(OPENING) - len(CLOSING)
-    for position, wanted in enumerate(OPENING):
+    starts_at_once = names[:1] == [OPENING[-1]]  # lesson 00: run a cell, then read what it is for
+    opening = (OPENING[-1], *OPENING[:-1]) if starts_at_once else OPENING
+    for position, wanted in enumerate(opening):
         actual = names[position] if position < len(names) else "nothing"
         if actual != wanted:
             line = found[position][1] if position < len(found) else 1

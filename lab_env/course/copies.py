@@ -7,7 +7,7 @@ again without touching any other. A copy that was worked on is never replaced un
 import hashlib
 import json
 import os
-import shutil
+import platform
 from pathlib import Path
 
 from lab_env.errors import LabError
@@ -15,6 +15,24 @@ from lab_env.settings import REPOSITORY, settings
 
 LESSONS = REPOSITORY / "notebooks"
 _ORIGINS = ".origins.json"
+# As this Python's kernel describes itself: JupyterLab would write it into the notebook and call the
+# notebook unsaved.
+KERNEL = {
+    "kernelspec": {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    },
+    "language_info": {
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+        "version": platform.python_version(),
+    },
+}
 
 
 def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
@@ -33,13 +51,13 @@ def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
         name = str(lesson.relative_to(lessons))
         if not was_worked_on(name, work):
             _copy(lesson, name, work)
-        elif _origins(work).get(name) != _digest(lesson):
+        elif _origins(work).get(name) not in _digests(lesson):
             kept.append(name)
     return kept
 
 
 def was_worked_on(name: str, work: Path | None = None) -> bool:
-    """Whether a copy is there and differs from what was copied.
+    """Whether a copy is there and its cells differ from what was copied.
 
     Args:
         name: path of the lesson below its folder, for example `04_first_hudi_table.ipynb`.
@@ -47,7 +65,7 @@ def was_worked_on(name: str, work: Path | None = None) -> bool:
     """
     work = work or settings().work
     copy = work / name
-    return copy.exists() and _origins(work).get(name) != _digest(copy)
+    return copy.exists() and _origins(work).get(name) not in _digests(copy)
 
 
 def renew(lesson: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
@@ -100,9 +118,11 @@ def _copy(source: Path, name: str, work: Path) -> Path:
     copy = work / name
     copy.parent.mkdir(parents=True, exist_ok=True)
     partial = copy.with_suffix(".partial")
-    shutil.copyfile(source, partial)
+    notebook = json.loads(source.read_text(encoding="utf-8"))
+    notebook["metadata"] = notebook.get("metadata", {}) | KERNEL
+    partial.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     # Noted first: a run killed in between leaves an old copy that counts as worked on, and is kept.
-    _note(work, name, _digest(partial))
+    _note(work, name, _digest(json.dumps(notebook["cells"]).encode()))
     os.replace(partial, copy)
     return copy
 
@@ -120,5 +140,15 @@ def _note(work: Path, name: str, digest: str) -> None:
     os.replace(partial, work / _ORIGINS)
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digests(path: Path) -> set[str]:
+    """The digests of a notebook's cells and of the whole file, which earlier versions noted."""
+    content = path.read_bytes()
+    try:
+        cells = json.dumps(json.loads(content)["cells"]).encode()
+    except (ValueError, KeyError):  # damaged: not as it was copied
+        cells = b""
+    return {_digest(cells), _digest(content)}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -4,12 +4,14 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lab_env.course import progress, registry
 from lab_env.course.answers import Unreadable, agree, as_choice, as_number
 from lab_env.course.checking import NotYet, checks_of_lesson, mistake, raised_by, unfilled
+from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card, Outcome, report
 from lab_env.course.registry import REGISTRY
 from lab_env.errors import LabError
@@ -56,9 +58,18 @@ class Exercises:
         attempts = progress.record_outcome(exercise_id, outcome.kind)
         SEAT.checked(exercise_id, outcome.kind, attempts, outcome.text)
         report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
+        if outcome.passed:
+            done, link = finish(exercise_id, self.progress())
+            next_step = "\n\n".join(part for part in (self._other_ways(exercise_id), done) if part)
+            outcome = replace(outcome, next_step=next_step, link=link)
         if settings().strict and not outcome.passed:
             raise LabError(f"{outcome.title}. {outcome.text}", outcome.next_step)
         return outcome
+
+    def _other_ways(self, exercise_id: str) -> str:
+        others = len(registry.exercise(exercise_id, self.folder).right)
+        ways = "another right way" if others == 1 else f"{others} other right ways"
+        return f'`lab.solution("{exercise_id}")` shows {ways}.' if others else ""
 
     def hint(self, exercise_id: str) -> Card:
         """The next hint of an exercise, the last one again at the end.
@@ -70,10 +81,13 @@ class Exercises:
         exercise_id, hints = exercise.id, exercise.hints
         number = progress.next_hint(exercise_id, len(hints))
         title = f"Exercise {exercise_id}: hint {number + 1} of {len(hints)}"
-        return Card(title, hints[number])
+        text = hints[number]
+        if number + 1 == len(hints):
+            text += f'\n\nAfter an attempt, `lab.solution("{exercise_id}")` shows an answer.'
+        return Card(title, text)
 
     def solution(self, exercise_id: str) -> Card:
-        """The worked code of an exercise, after an attempt.
+        """The worked code of an exercise, after an attempt; once it is passed, other ways, too.
 
         Args:
             exercise_id: for example `04.1`.
@@ -85,7 +99,9 @@ class Exercises:
                 f"Exercise {exercise_id}: the solution waits for your first attempt",
                 f'Fill in the cell and run it, or ask for a hint: `lab.hint("{exercise_id}")`.',
             )
-        return Card(f"Exercise {exercise_id}: one solution", code=exercise.solution)
+        ways = [exercise.solution, *(exercise.right if progress.passed(exercise_id) else ())]
+        title = "one solution" if len(ways) == 1 else f"{len(ways)} right ways"
+        return Card(f"Exercise {exercise_id}: {title}", code="\n\n\n# Or:\n".join(ways))
 
     def use_reference(self, exercise_id: str, namespace: dict) -> Card:
         """Bring the reference answer into the notebook unless the exercise is solved in it.

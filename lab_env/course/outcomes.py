@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lab_env.display.card import card, plain
+from lab_env.display.code import coloured
 from lab_env.settings import settings
 
 Kind = Literal["passed", "not yet", "not attempted", "error in your code"]
@@ -21,7 +22,7 @@ class Card:
         title: the first line.
         text: what there is to say; paragraphs are parted by an empty line.
         tone: True green, False red, "warn" amber, None neutral.
-        code: program text to show.
+        code: Python code to show.
     """
 
     title: str
@@ -34,7 +35,7 @@ class Card:
         return "\n\n".join(part for part in parts if part)
 
     def _repr_html_(self) -> str:
-        return card(self.title, self.tone, note=self.text, code=self.code)
+        return card(self.title, self.tone, note=self.text, code=coloured(self.code))
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,13 +46,15 @@ class Outcome:
         exercise: its id.
         kind: passed, not yet, not attempted, or error in your code.
         text: the reason, or what there is to note.
-        next_step: what to try; empty when passed.
+        next_step: what to try, or where to go on after a lesson's last exercise.
+        link: the notebook to go on with.
     """
 
     exercise: str
     kind: Kind
     text: str = ""
     next_step: str = ""
+    link: str = ""
 
     @property
     def passed(self) -> bool:
@@ -69,7 +72,7 @@ class Outcome:
 
     def _repr_html_(self) -> str:
         note = "\n\n".join(part for part in (self.text, self.next_step) if part)
-        return card(self.title, TONES[self.kind], note=note)
+        return card(self.title, TONES[self.kind], note=note, link=self.link)
 
 
 def report(**facts: object) -> None:

@@ -110,6 +110,11 @@ def attempted(exercise_id: str) -> bool:
     return read()["exercises"].get(exercise_id, {}).get("attempts", 0) > 0
 
 
+def passed(exercise_id: str) -> bool:
+    """Whether an exercise was passed once."""
+    return read()["exercises"].get(exercise_id, {}).get("outcome") == "passed"
+
+
 def keep_prediction(prediction_id: str, **values: object) -> dict:
     """Keep what the learner expects, or what was measured.
 
@@ -145,7 +150,7 @@ class CourseProgress:
         from lab_env.course.answers import agree  # imports pandas: half a second
 
         every = sum(len(lesson.exercises) for lesson in self.lessons.values())
-        still_open = sum(len(self._open(lesson)) for lesson in self.lessons.values())
+        still_open = sum(len(self.open_exercises(lesson)) for lesson in self.lessons.values())
         sentence = f"{every - still_open} of {every} exercises passed."
         right = [
             agree(entry["expected"], entry["actual"], float(entry.get("tolerance", 0)))
@@ -181,11 +186,11 @@ class CourseProgress:
         later = [number for number in self.lessons if number >= newest]
         for number in (*later, *self.lessons):
             lesson = self.lessons[number]
-            if open_ids := self._open(lesson):
+            if open_ids := self.open_exercises(lesson):
                 return lesson, open_ids[0]
         return None
 
-    def _open(self, lesson: LessonEntry) -> list[str]:
+    def open_exercises(self, lesson: LessonEntry) -> list[str]:
         """The exercises of a lesson that are not passed."""
         return [e.id for e in lesson.exercises if self._outcome(e.id) != "passed"]
 
@@ -194,10 +199,10 @@ class CourseProgress:
 
     def _passed(self, lesson: LessonEntry) -> str:
         number = len(lesson.exercises)
-        return f"{number - len(self._open(lesson))} of {number} passed"
+        return f"{number - len(self.open_exercises(lesson))} of {number} passed"
 
     def _state(self, lesson: LessonEntry) -> str:
-        words = [f"{i} {self._outcome(i)}".strip() for i in self._open(lesson)]
+        words = [f"{i} {self._outcome(i)}".strip() for i in self.open_exercises(lesson)]
         return self._passed(lesson) + (f"; open: {', '.join(words)}" if words else "")
 
     def __repr__(self) -> str:
@@ -205,7 +210,8 @@ class CourseProgress:
         lines = []
         for number in sorted(begun & self.lessons.keys()):
             lesson = self.lessons[number]
-            still_open = f"  open: {', '.join(self._open(lesson))}" if self._open(lesson) else ""
+            open_ids = ", ".join(self.open_exercises(lesson))
+            still_open = f"  open: {open_ids}" if open_ids else ""
             lines.append(f"{lesson.name:<26} {self._passed(lesson)}{still_open}")
         if later := self.lessons.keys() - begun:
             lines.append(f"not begun: {' '.join(sorted(later))}")

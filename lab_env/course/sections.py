@@ -1,7 +1,7 @@
-"""The sections of a lesson: their names, and what has to run before one can begin with it.
+"""The places of a lesson that `lab goto` enters, and the cells that have to run before them.
 
-`NN.E` is an exercise, so a section has a letter: `07b` is the second heading between Start and Key
-points. `lab goto` takes both.
+`06b` is the second section of lesson 06, the second heading between Start and Key points; `06.2` is
+exercise 06.2.
 """
 
 import json
@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
+from urllib.parse import quote
 
 import nbformat
 
@@ -24,36 +25,34 @@ RECORDED = REPOSITORY / "data" / "entry_seconds.json"
 ENTRY_LIMIT_S = 60  # what `lab goto` aims at
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
-_EXERCISE = re.compile(r"^### Exercise (\S+) · ", re.MULTILINE)
+_EXERCISE = re.compile(r"^### (Exercise (\S+) · .+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Section:
-    """One section of a lesson.
+    """One section of a lesson, or one exercise.
 
     Args:
-        lesson: two digits.
-        number: from 1.
+        name: for example `06b`, or `06.2` of an exercise.
         title: its heading.
         exercises: the ids of its exercises.
         cell: index in the notebook of the cell with its heading.
     """
 
-    lesson: str
-    number: int
+    name: str
     title: str
     exercises: tuple[str, ...]
     cell: int
 
     @property
-    def name(self) -> str:
-        """The key of its recorded seconds, for example `06.2`."""
-        return f"{self.lesson}.{self.number}"
+    def lesson(self) -> str:
+        """The lesson's number, two digits."""
+        return self.name[:2]
 
     @property
-    def code(self) -> str:
-        """The name in `lab goto`, for example `06b`."""
-        return f"{self.lesson}{ascii_lowercase[self.number - 1]}"
+    def fragment(self) -> str:
+        """What a page's address ends with to open at the heading."""
+        return f"#heading={quote(self.title.replace(' ', '-'))}"
 
     def cells_above(self, notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
         """The code cells that make the state in which the section begins.
@@ -91,36 +90,40 @@ def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
     Raises:
         LabError: there is no such lesson.
     """
-    cells = notebook_of(lesson, lessons).cells
-    texts = {n: cell.source for n, cell in enumerate(cells) if cell.cell_type == "markdown"}
+    texts = _texts(lesson, lessons)
     headings = [(n, title) for n, text in texts.items() for title in _HEADING.findall(text)]
     own = headings[len(OPENING) : -len(CLOSING)]
     ends = [n for n, _ in headings[len(OPENING) + 1 :]]
     return [
-        Section(lesson, number, title, _exercises(texts, first, end), first)
-        for number, ((first, title), end) in enumerate(zip(own, ends, strict=False), 1)
+        Section(f"{lesson}{letter}", title, _exercises(texts, first, end), first)
+        for letter, (first, title), end in zip(ascii_lowercase, own, ends, strict=False)
     ]
 
 
 def section(name: str, lessons: Path = LESSONS) -> Section:
-    """The section with this code, or with this exercise.
+    """A section or an exercise by its name.
 
     Args:
-        name: for example `06b`, or `06.2` for the section of exercise 06.2.
+        name: for example `06b`, or `06.2` for exercise 06.2.
         lessons: folder of the lessons.
 
     Raises:
-        LabError: there is no such lesson or section; the next step lists the lesson's own.
+        LabError: there is no such lesson or place; the next step lists the lesson's own.
     """
     lesson = name[:2]
     known = sections(lesson, lessons)
-    for found in known:
-        if name == found.code or name in found.exercises:
+    exercises = [
+        Section(found[1], found[0], (found[1],), n)
+        for n, text in _texts(lesson, lessons).items()
+        for found in _EXERCISE.findall(text)
+    ]
+    for found in (*known, *exercises):
+        if found.name == name:
             return found
-    choices = [choice for found in known for choice in (found.code, *found.exercises)]
     raise LabError(
         f"Lesson {lesson} has no section or exercise {name!r}.",
-        f"choose from: {', '.join(choices)}   (lab goto {lesson} lists them)",
+        f"choose from: {', '.join(found.name for found in (*known, *exercises))}"
+        f"   (lab goto {lesson} lists them)",
     )
 
 
@@ -132,7 +135,13 @@ def recorded_seconds(path: Path = RECORDED) -> dict[str, float]:
     return {name: value for run in measured.values() for name, value in run["seconds"].items()}
 
 
+def _texts(lesson: str, lessons: Path) -> dict[int, str]:
+    """The texts of a lesson's notebook, by the index of their cell."""
+    cells = notebook_of(lesson, lessons).cells
+    return {n: cell.source for n, cell in enumerate(cells) if cell.cell_type == "markdown"}
+
+
 def _exercises(texts: dict[int, str], first: int, end: int) -> tuple[str, ...]:
     """The exercises with a heading between two cells."""
     between = (text for n, text in texts.items() if first <= n < end)
-    return tuple(found for text in between for found in _EXERCISE.findall(text))
+    return tuple(found[1] for text in between for found in _EXERCISE.findall(text))

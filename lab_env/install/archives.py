@@ -13,6 +13,8 @@ from lab_env.install.versions import versions
 
 def archive_folder(name: str) -> Path | None:
     """The folder of an unpacked archive; None when it has not been fetched."""
+    target = _target(name)
+    return target if target.is_dir() else None
 
 
 def fetch_archive(name: str, report_progress: Progress = print) -> None:

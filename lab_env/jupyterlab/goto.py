@@ -1,6 +1,6 @@
-"""`lab goto`: enters a section of a lesson, with its tables, topics and variables ready.
+"""`lab goto`: enters a section or an exercise, with its tables, topics and variables ready.
 
-It runs the cells above the section, as the course has them, in a fresh kernel of the learner's
+It runs the cells above it, as the course has them, in a fresh kernel of the learner's
 copy. The exercises among them take their reference answers; what the learner wrote is not touched.
 """
 
@@ -22,7 +22,7 @@ class Entered:
     """A section that can begin.
 
     Args:
-        address: the page of the learner's copy, which takes the prepared kernel.
+        address: the page of the learner's copy, at its heading; it takes the prepared kernel.
         cells: how many have run.
         seconds: how long they took.
         outputs_shown: whether the copy shows what these cells have put out.
@@ -73,6 +73,7 @@ def enter(
     name, page = copies.name_of(section.lesson), page_of(section)
     kept = copies.was_worked_on(name) or server.kernel_of(page) is not None
     notebook = notebook_of(section.lesson)
+    notebook.metadata.update(copies.KERNEL)
     cells = section.cells_above(notebook)
     copy = settings().work / name if kept else copies.take(name)
     kernel = server.fresh_kernel(page)
@@ -81,7 +82,7 @@ def enter(
             for number, cell in enumerate(cells, 1):
                 seconds = time.monotonic() - began
                 done = f"cell {number} of {len(cells)}, {seconds:.0f} s"
-                report_progress(f"{section.code}: {done}")
+                report_progress(f"{section.name}: {done}")
                 run_cell(client, cell, CELL_TIMEOUT_S)
     except (KeyboardInterrupt, LabError):
         with suppress(OSError):  # else the kernel would go on without anybody watching
@@ -90,4 +91,6 @@ def enter(
     kept = kept or copies.was_worked_on(name)  # opened and saved in the meantime
     if not kept:
         write_trusted(notebook, copy)
-    return Entered(server.page(page), len(cells), time.monotonic() - began, not kept)
+    return Entered(
+        server.page(page) + section.fragment, len(cells), time.monotonic() - began, not kept
+    )

@@ -64,6 +64,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         f"--LabApp.default_url=/lab/tree/{notebook}",
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--LabApp.extension_manager=readonly",
+        f"--LabApp.extra_labextensions_path={SETTINGS / 'labextensions'}",
         *_accepted(settings().browser_url(url)),
     ]
     if os.getuid() == 0:

@@ -3,6 +3,7 @@
 It starts JupyterLab and runs the cells under "Prepare" in the kernel of the notebook's page.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,12 @@ from lab_env.errors import LabError
 from lab_env.install.cache import Progress
 from lab_env.install.wheels import reveal
 from lab_env.jupyterlab.cells import run_cell, write_trusted
-from lab_env.jupyterlab.running import RunningJupyterLab, kernel_client, started_jupyterlab
+from lab_env.jupyterlab.running import (
+    RunningJupyterLab,
+    kernel_client,
+    running_jupyterlab,
+    started_jupyterlab,
+)
 from lab_env.lab import known_demos
 from lab_env.processes.state import folder
 from lab_env.settings import REPOSITORY, settings
@@ -43,7 +49,7 @@ class RunningDemo:
 
     Args:
         jupyterlab: where it is open.
-        address: the demo's page.
+        address: the demo's page, at its question.
         notes: path in the repository of the notebook with the speaker's notes.
     """
 
@@ -53,18 +59,19 @@ class RunningDemo:
 
 
 def show(name: str, report_progress: Progress) -> RunningDemo:
-    """Start JupyterLab with a fresh copy of a demo, and run its preparation cells.
+    """Open a fresh copy of a demo in the JupyterLab that runs, or start one; run its preparation.
 
     Raises:
         LabError: JupyterLab does not answer, or a preparation cell fails.
     """
     copy = copies.take(notebook_of(name))
     path = str(copy.relative_to(settings().work.parent))
-    report_progress("starting JupyterLab")
-    with started_jupyterlab(path) as server:
+    server = running_jupyterlab()
+    with nullcontext(server) if server else started_jupyterlab(path) as server:
         report_progress("starting Spark and writing the table")
         prepare(server, copy, path)
-    return RunningDemo(server, server.page(path), f"solutions/{notebook_of(name)}")
+    address = f"{server.page(path)}#heading=The-question"
+    return RunningDemo(server, address, f"solutions/{notebook_of(name)}")
 
 
 def prepare(server: RunningJupyterLab, copy: Path, path: str) -> None:

@@ -4,7 +4,7 @@ from lab_env.display.units import duration_text, size_text
 from lab_env.hudi.table import CleanedFile, DataFile, FileSlice, Instant, Snapshot
 from lab_env.hudi.timeline import seconds_between
 
-SHORT = {"base": "parquet", "log": "log", "cdc": "cdc log"}
+SHORT = {"base": "base file", "log": "log", "cdc": "cdc log"}
 MOST = 200  # maximum number of instants in one hover text
 
 

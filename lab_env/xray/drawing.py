@@ -102,8 +102,9 @@ def _legend(table: Snapshot, tiled: bool) -> list[tuple[str, str]]:
         ("tile current base", "a file group with a base file"): tiled,
         ("tile current base foot", "with logs, and their number"): tiled and logs,
         ("tile current base behind", "older slices behind it"): tiled and older,
-        ("slice current", "solid: a query of the newest state reads it"): not tiled
-        and (older or table.uncommitted),
+        ("mark circle", "an instant: one action on the table"): table.instants,
+        ("slice current", "solid: a query of the newest state reads it"): table.current
+        and not tiled,
         ("slice older", "dashed: an older version"): not tiled and older,
         ("cdc", "cdc log"): any(file.kind == "cdc" for file in table.files),
         ("file loose", "not committed: no reader sees it"): table.uncommitted,

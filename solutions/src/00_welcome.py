@@ -13,30 +13,28 @@
 # %% [markdown]
 # # 00 · What is a streaming lakehouse, and what will I build?
 #
-# ## Questions
+# A shop has one board on its wall: **revenue by status, right to the cent, as fresh as can be**. The cell
+# below computes it from one hour of recorded orders, in plain Python.
 #
-# - What happens between an order in a shop and a row in a table that anyone can query?
-# - What does a table on an object store consist of?
-# - How will I know that nothing was lost on the way?
-#
-# ## Objectives
-#
-# At the end of this lesson you can
-#
-# - change one row of a table on an object store, by its key (00.1),
-# - read a table as it was at an earlier moment (00.2),
-# - compute the shop's board from a table that a live load has filled (00.3).
-#
-# You will also have opened the pages of the lab, and asked the ledger what arrived of a live load.
-#
-# ## What you need
-#
-# Python and a little SQL. 30 minutes.
+# **Press Shift+Enter to run a cell and go on**: once here, and once more at the cell.
+
+# %%
+from IPython.display import HTML
+
+from lab_env.lessons.l00.figures import draw_board, draw_tour
+from lab_env.shop.board import board_as_sent
+from lab_env.shop.record import recording
+
+HTML(draw_board(board_as_sent(recording())))
 
 # %% [markdown]
+# With an hour of messages in memory that is easy. But the messages never end; some arrive late, some
+# twice, some are broken; customers ask to be forgotten; and others want to query the same orders. So we
+# need servers that run for longer than a notebook.
+#
 # ## Start
 #
-# Each lesson begins with this cell. It starts the services if they are not running, and clears what
+# Every lesson starts with this cell. It starts the services if they are not running, and clears what
 # an earlier run of *this* lesson left behind. Other lessons' tables are not touched.
 
 # %%
@@ -52,22 +50,7 @@ lab
 # are in the file `secrets.json` of the lab's folder (`.lab`, if you have not set another). (MinIO's project was archived in
 # April 2026. The lab builds its last source, which gets no fixes: good for learning, not for data that matters.)
 #
-# What for? A shop has one board on its wall: **revenue by status, right to the cent, as fresh as can
-# be**. Here it is for one hour of recorded orders, computed from the messages in plain Python:
-
-# %%
-from IPython.display import HTML
-
-from lab_env.lessons.l00.figures import draw_board, draw_tour
-from lab_env.shop.board import board_as_sent
-from lab_env.shop.record import recording
-
-HTML(draw_board(board_as_sent(recording())))
-
-# %% [markdown]
-# With an hour of messages in memory that is easy. But the messages never end; some arrive late, some
-# twice, some are broken; customers ask to be forgotten; and others want to query the same orders. Here is
-# what the course builds for this, drawn with the addresses of your own lab:
+# Here is what the course builds with them:
 
 # %%
 lab.architecture()
@@ -90,6 +73,24 @@ HTML(draw_tour())
 # The further left a line, the fresher the board. The text above the chart compares the files and both
 # tables with the shop's record of what it sent. At the end of the course you can build, break and repair
 # each part of this.
+#
+# ## Questions
+#
+# - What happens between an order in a shop and a row in a table that anyone can query?
+# - What does a table on an object store consist of?
+# - How will I know that nothing was lost on the way?
+#
+# ## Objectives
+#
+# At the end of this lesson you can
+#
+# - change one row of a table on an object store, by its key (00.1),
+# - read a table as it was at an earlier moment (00.2),
+# - compute the shop's board from a table that a live load has filled (00.3).
+#
+# ## What you need
+#
+# Python and a little SQL. 30 minutes.
 
 # %% [markdown]
 # ## A first table
@@ -99,7 +100,6 @@ HTML(draw_tour())
 
 # %%
 spark = lab.spark
-print("Spark", spark.version, "· its own page:", lab.links()["Spark"])
 orders = spark.sql("""
     SELECT * FROM VALUES
         ('O-1', 'C-17', 'new', CAST(129.90 AS DECIMAL(12,2)),
@@ -122,7 +122,8 @@ orders.show()
 #   each `partition_date`.
 #
 # **Predict:** three rows, in two partitions. How many objects lie below the table's path after this write?
-# Put your guess in place of the dots; it counts when it is at most 5 off.
+# Put your guess in place of the dots; it counts when it is at most 5 off. The write below takes about 10 seconds
+# the first time.
 
 # %%
 lab.predict("00.p1", ..., tolerance=5)
@@ -160,8 +161,8 @@ assert len(after_insert.files) == 2  # one data file in each partition
 assert after_insert.objects > 10
 
 # %% [markdown]
-# The rows lie in just two Parquet files (`base`), one in each partition. (Parquet is a file format that
-# stores a table column by column.) The other objects are the table's own bookkeeping, nearly all of it under
+# The rows lie in just two [**base files**](../docs/glossary.md#base-file), one in each partition. (A base file is a
+# Parquet file: it stores rows column by column.) The other objects are the table's own bookkeeping, nearly all of it under
 # `.hoodie`: the [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
 # table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the
 # table's settings. The bookkeeping is what makes a folder of files a table. (Most of the bytes of a file

@@ -539,12 +539,11 @@ assert boards["your key"].equals(boards["as sent"])
 # %% [markdown]
 # ## Optional: the same keys on Kinesis
 #
-# **A good place to pause, or to end.** You have what the course needs: go to *Key points*. This section
-# and the next are for those who meet Amazon Kinesis at work. They use the program `moto`, which runs on
-# your machine, speaks Kinesis's own protocol and places records as Kinesis does. The limits in these
-# sections are those of Amazon's documentation; what a stream can take is computed from them. (To go on
-# another day, click on this text and choose *Run All Above Selected Cell*: your answers stand in the
-# notebook, so everything to here runs again.)
+# **A good place to pause, or to end.** You have what the course needs: go to *Key points*. This section and
+# the next are for those who meet Amazon Kinesis at work. They use the program `moto`, which runs on your
+# machine, speaks Kinesis's own protocol and places records as Kinesis does. The limits in these sections are
+# those of Amazon's documentation; what a stream can take is computed from them. (To go on another day,
+# type `lab goto 02c` in a terminal.)
 #
 # Amazon Kinesis has the same idea under other names. A *stream* is cut into
 # [**shards**](../docs/glossary.md#shard); an event, here a *record*, must carry a

@@ -615,8 +615,8 @@ assert spark.read.json(json_path).count() > orders_in_files
 # one, at the beginning or the end, has a short right bar although nothing is wrong. Both rates also stand in
 # the Spark UI, under *Structured Streaming*.
 #
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose *Run All
-# Above Selected Cell*. Your answers stand in it, so everything to here runs again in about a minute.
+# **A good place to pause.** To go on another day, type `lab goto 03d` in a terminal: it runs everything to
+# here again in about a minute.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 14 minutes. Let somebody say aloud what is on the store before the work, and what after. Short

@@ -443,9 +443,8 @@ assert trace.marks("Hudi table") == ["", "newest", "", ""]
 # packed after it. The payment came late, and twice. In the table the packing stayed, although the
 # payment arrived after it: one row, the right one.
 #
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("04")` in place of
-# `lab = Lab.start("04")`. Run the cells of *Start*, the import of `DEMO_OPTIONS` and your answer to 04.1
-# (or `lab.use_reference("04.1")`), and go on with the next section.
+# **A good place to pause.** To go on another day, type `lab goto 04c` in a terminal: it runs everything to
+# here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. A common answer to 04.2 filters the erasures out: it feels like
@@ -627,8 +626,8 @@ assert by_day_verdict.duplicate == both_days > 0 and by_day_verdict.ghost > 0
 assert list(broken_trace.rows().values()) == [3, 2, 1] and repaired_verdict.ok
 
 # %% [markdown]
-# **Another good place to pause.** To go on another day, run the same cells as after the second section,
-# then the first code cell of *What breaks it*, and go on with the next section.
+# **Another good place to pause.** To go on another day, type `lab goto 04d` in a terminal: it runs everything
+# to here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 14 minutes. The usual first try repairs from a broken table, because it is

@@ -275,9 +275,8 @@ assert files_to_open == [1, 2]
 # `deltacommit`, also the first one, which made base files only. As in lesson 00, each instant has two
 # times: *requested*, which its files carry in their names, and *completed*, from which on readers see it.
 #
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
-# two.
+# **A good place to pause.** To go on another day, type `lab goto 05b` in a terminal: it runs everything to
+# here again in a minute or two.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 18 minutes. Half of the room writes `overwrite` in 05.1; let the card
@@ -514,7 +513,8 @@ assert bookkeeping["update"] > 5 * written.loc["update", ("MERGE_ON_READ", "log"
 #   table*, the list of files that saves readers a listing of folders. That costs the same for five rows
 #   as for ten, and many times the log: it is paid per write, not per row.
 #
-# **Another good place to pause.** To go on another day, do as after the first section.
+# **Another good place to pause.** To go on another day, type `lab goto 05c` in a terminal: it runs everything
+# to here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 18 minutes. Most expect `log` for the small insert and `none` for the late update.
@@ -767,9 +767,8 @@ assert verdicts[4].split("; ") == [
 # The first three are right for the *other* table type: exchange the names, and they describe what you
 # saw. Texts about table formats age, and are copied. The files are the judge.
 #
-# **A third good place to pause.** To go on another day, write `lab = Lab.resume("05")` in place of
-# `lab = Lab.start("05")`, and run the cells of *Start*, the cell with `QUICK` and your function of
-# 05.1 (or `lab.use_reference("05.1")`). The next section needs nothing else.
+# **A third good place to pause.** To go on another day, type `lab goto 05d` in a terminal: it runs everything
+# to here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 16 minutes. "Gone?" is the question that lawyers ask. Most people are sure

@@ -459,9 +459,8 @@ assert boards["inline"]["revenue"].sum() == never[5].answer
 # > into larger ones, and leaves the base file as it is.
 
 # %% [markdown]
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
-# two.
+# **A good place to pause.** To go on another day, type `lab goto 06c` in a terminal: it runs everything to
+# here again in a minute or two.
 
 # %% [markdown]
 # ## A thread beside the stream pays: async

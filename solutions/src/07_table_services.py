@@ -361,9 +361,8 @@ assert kilobytes.loc["insert", "third"] < kilobytes.loc["bulk insert", "third"]
 # Short of time: leave out the table of bytes per write, and say that it grows.
 
 # %% [markdown]
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
-# two.
+# **A good place to pause.** To go on another day, type `lab goto 07c` in a terminal: it runs everything to
+# here again in a minute or two.
 
 # %% [markdown]
 # ## Clustering: sized afterwards

@@ -476,9 +476,8 @@ for kind in ("cow", "mor"):
 # copies them. (`BLOOM`, dashed, saves nothing here: a change spread all over the table touches every
 # file.)
 #
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
-# two.
+# **A good place to pause.** To go on another day, type `lab goto 08c` in a terminal: it runs everything to
+# here again in a minute or two.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 15 minutes. Expect "1" for 08.p2. Draw twenty dots in a row, then throw

@@ -382,8 +382,8 @@ assert (on_the_page, still_on_the_dashboard) == (250, 0)
 # > ([10088](https://github.com/apache/hudi/issues/10088)). *Documented in 8571, not measured here:* a
 # > session that is started with `spark.sql.filesourceTableRelationCacheSize=0` remembers no table.
 #
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in two minutes.
+# **A good place to pause.** To go on another day, type `lab goto 09c` in a terminal: it runs everything to
+# here again in two minutes.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 10 minutes. Ask who runs a thrift server or a notebook that stays open for days. The

@@ -655,11 +655,8 @@ pd.DataFrame(verdicts).T
 assert verdicts["after your replay"] == {"missing": 0, "stale": 0, "zero": 0}
 
 # %% [markdown]
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("10")` in place of
-# `lab = Lab.start("10")`, run the cells of *Start* but for the last one, those of your functions `as_of`,
-# `board_at`, `mark` and `go_back` (for one that is not solved, `lab.use_reference("10.3")` with its number in a
-# cell of its own), and the one that names the table in SQL, `CREATE TABLE orders`. The next section makes tables
-# of its own.
+# **A good place to pause.** To go on another day, type `lab goto 10d` in a terminal: it runs everything to
+# here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 17 minutes. In 10.3 most mistakes are in the names of the arguments: Hudi calls the same

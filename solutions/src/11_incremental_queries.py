@@ -419,10 +419,8 @@ def run(path, begin):
 
 
 # %% [markdown]
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("11")` in place of
-# `lab = Lab.start("11")`. Run the cells of *Start*, in the last of them only the first line, and your
-# functions of 11.1 and 11.2 (for one that is not solved, `lab.use_reference("11.1")` with its number). The rest
-# needs nothing else.
+# **A good place to pause.** To go on another day, type `lab goto 11c` in a terminal: it runs everything to
+# here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. The reflex is `max(_hoodie_commit_time)`, and the second reflex,

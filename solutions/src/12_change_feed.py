@@ -455,10 +455,8 @@ assert list(stories["change feed"]) == [
 #
 # For a copy of the table that nobody erases from, the newest version is enough. For a total it is not.
 #
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("12")` in place of
-# `lab = Lab.start("12")`. Run the cells of *Start* without the write, your function of 12.1 and the cells
-# that define `parsed` and `increment`; if 12.1 is not solved, `lab.use_reference("12.1")`, too. The rest needs
-# nothing else.
+# **A good place to pause.** To go on another day, type `lab goto 12c` in a terminal: it runs everything to
+# here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. Let people guess the number of change rows and name them, commit by
@@ -812,9 +810,8 @@ assert requests["change feed"] > requests["full recompute"]
 # table is tiny. So a feed pays when the table is large, the changes are few, and the commits in the
 # window are not many. For a small table, a full recompute is simpler.
 #
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*, with `Lab.start` in the first cell. Your answers stand in it, so everything
-# to here runs again in a minute.
+# **A good place to pause.** To go on another day, type `lab goto 12d` in a terminal: it runs everything to
+# here again in a minute.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 19 minutes. Before 12.3 let people say in words what a cancel does to a total.

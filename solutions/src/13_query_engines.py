@@ -394,9 +394,8 @@ assert "partition_date=2026-11-21" in lab.known_partitions("returns")
 # above 20, because the check of 13.2 has written returns of its own. Short of time: give 13.2 away.
 
 # %% [markdown]
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
-# two.
+# **A good place to pause.** To go on another day, type `lab goto 13c` in a terminal: it runs everything to
+# here again in a minute or two.
 
 # %% [markdown]
 # ## Which engine gives which answer?

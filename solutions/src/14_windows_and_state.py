@@ -592,11 +592,8 @@ assert late_orders == counter == 1
 # Each order that you wait for costs twice: its reader waits, and the stream remembers the minute
 # for longer.
 #
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("14")` in place of
-# `lab = Lab.start("14")` in the first cell and run it. Run the other cells of *Start*, but **skip**
-# the one with `lab.replay`: the topic still has its orders. Then run the cell of exercise 14.1 and
-# the one that begins with `def run_to_the_end`, skip the rest, and go on below. If 14.1 is not solved, run
-# `lab.use_reference("14.1")`, too.
+# **A good place to pause.** To go on another day, type `lab goto 14c` in a terminal: it runs everything to
+# here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 21 minutes. Draw the staircase before you show it. Common errors: "older

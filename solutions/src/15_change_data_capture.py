@@ -727,9 +727,8 @@ assert between == revenue - 5
 # the change records can tell what belongs together; a reader of the table cannot. (Debezium's
 # option `provide.transaction.metadata` also says where a transaction ends.)
 #
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
-# two.
+# **A good place to pause.** To go on another day, type `lab goto 15d` in a terminal: it runs everything to
+# here again in a minute or two.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 9 minutes. Draw two lanes over a common axis and let people mark where each
@@ -853,8 +852,8 @@ assert after_signal == {"database": [], "lake": []}
 # `source.sequence`. And here `commit_lsn` earns its place as the *first* ordering field: the read
 # of an order may have a higher LSN than a change that was made before it and committed after it.
 #
-# **Another good place to pause.** To go on another day, click on this text and choose *Run All Above
-# Selected Cell*.
+# **Another good place to pause.** To go on another day, type `lab goto 15.3` in a terminal: it runs
+# everything to here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 9 minutes. 15.p6: most say none ("Connect is exactly once") or one. Short of time:

@@ -588,8 +588,7 @@ assert tuple(filled.loc[0]) == (660, 70)
 
 # %% [markdown]
 # **A good place to pause.** You have a table with every coupon; the second half asks who reads it. To go on
-# another day, open the notebook, click on the next heading and choose *Run All Above Selected Cell*. Your
-# answers stand in it, so everything to here runs again.
+# another day, type `lab goto 16c` in a terminal: it runs everything to here again.
 
 # %% [markdown]
 # ## Readers during the change

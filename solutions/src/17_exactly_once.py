@@ -626,9 +626,8 @@ assert by_old_stream.missing + by_old_stream.stale > 0 and by_new_stream.ok
 # copy of another job's checkpoint and believes that the first job's offsets are its own. **One query, one
 # checkpoint. And for each query that writes into a table, an identifier of its own.**
 #
-# **A good place to pause.** To go on another day, write `lab = Lab.resume("17")` in place of
-# `lab = Lab.start("17")` in the first cell and run it; run the cell that begins with `import sys` and the one that
-# defines `read_with_hudi_rs`. Skip everything else, and go on below.
+# **A good place to pause.** To go on another day, type `lab goto 17c` in a terminal: it runs everything to
+# here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. Let people vote on 17.p3 before anything runs; most say "events twice". In

@@ -415,8 +415,8 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 # > the first one woke up and committed, too: a lost update. (Hudi 1.1.1, `session_timeout_ms` 2000. By default Hudi asks
 # > for a minute. This lab's server grants that; a server's default is at most 20 of its ticks.)
 #
-# **A good place to pause.** To go on another day, run the cells of *Start*, the one that defines `race`, and those
-# from `ZOOKEEPER` to `STREAM, BACKFILL`. Skip everything else, and go on below.
+# **A good place to pause.** To go on another day, type `lab goto 18c` in a terminal: it runs everything to
+# here again.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 20 minutes. In 18.1 the common answer is a provider without the mode: a lock around each

@@ -599,9 +599,8 @@ HTML(f"<a href='{lab.prometheus.console}' target='_blank'>The console of this pi
 # > who watches Prometheus? An alert that always fires, to a service that rings when it *stops*: a
 # > dead man's switch.
 #
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and choose
-# *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again in a minute or
-# two.
+# **A good place to pause.** To go on another day, type `lab goto 19c` in a terminal: it runs everything to
+# here again in a minute or two.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 15 minutes. Ask before 19.2: "which alert has woken you for nothing?"

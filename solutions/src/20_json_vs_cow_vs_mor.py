@@ -240,9 +240,8 @@ assert (written["mor"] > written["json"]).all()
 # touches anew, and one order in forty touches all of them. Merge-on-Read appends the changed rows
 # to logs, uncompressed.
 #
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and
-# choose *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again
-# in a minute.
+# **A good place to pause.** To go on another day, type `lab goto 20.2` in a terminal: it runs everything to
+# here again in a minute.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. Most expect Merge-on-Read to win from the first commit. Short of time:
@@ -594,9 +593,8 @@ for index in ("bucket", "bloom"):
 # Copy-on-Write would have been the better choice. If read-optimised queries are good enough, the
 # readers do not wait; they see base files only, without what is in the logs.
 #
-# **A good place to pause.** To go on another day, open the notebook, click on the next heading and
-# choose *Run All Above Selected Cell*. Your answers stand in it, so everything to here runs again
-# in a minute or two.
+# **A good place to pause.** To go on another day, type `lab goto 20c` in a terminal: it runs everything to
+# here again in a minute or two.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. The common guess is that the break-even grows with the table.

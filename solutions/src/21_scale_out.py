@@ -401,9 +401,8 @@ def ingest(topic, table, checkpoint, **options):
 # `spark.sql.shuffle.partitions`. *Short of time:* show the table of one bucket only.
 
 # %% [markdown]
-# **A good place to pause.** When you come back to a stopped kernel: run the cells of *Start* and of the first section, with
-# `Lab.resume("21", "cluster", "kinesis")` in place of `Lab.start` and without `lab.replay`; then the cells of the
-# second section that import something or define a function, and your answer to 21.1.
+# **A good place to pause.** To go on another day, type `lab goto 21c` in a terminal: it runs everything to
+# here again.
 #
 # ## A machine dies
 #

@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -17,6 +17,8 @@ from chromium import SCREENSHOTS, chromium, contrast, needs_chromium
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from own_lab import allowed
 
+from lab_env.course.copies import name_of
+from lab_env.course.sections import section
 from lab_env.jupyterlab.cells import write_trusted
 from lab_env.processes.environment import clean_environment
 from lab_env.processes.tree import kill_processes, process_tree, wait_until_ended
@@ -160,6 +162,32 @@ def saved_cells(page, seconds: float = 30) -> list[dict]:
 def outputs(run) -> str:
     done, _ = run
     return json.dumps([cell["outputs"] for cell in done])
+
+
+def test_a_heading_in_the_address_is_scrolled_to(jupyterlab, page):
+    entered = section("04.2")
+    tab = page.context.browser.new_page(viewport={"width": 1366, "height": 768})
+    copy = name_of(entered.lesson)
+    tab.goto(jupyterlab.replace(the_copy().name, copy) + entered.fragment)
+    heading = tab.locator("h3", has_text=entered.title)
+    visible = "e => { const top = e.getBoundingClientRect().top; return 0 < top && top < 700; }"
+    heading.wait_for(timeout=allowed(60_000))
+    expect_soon(lambda: heading.evaluate(visible))
+    # A copy names its kernel as JupyterLab would: nothing to save, and its name is not cut.
+    tab.get_by_text("| Idle").wait_for(timeout=allowed(60_000))
+    assert tab.locator(".jp-mod-dirty").count() == 0
+    name = tab.locator(".jp-DirListing-itemText", has_text=copy).first
+    assert name.evaluate("e => e.scrollWidth <= e.clientWidth")
+    tab.screenshot(path=SCREENSHOTS / "goto.png")
+    tab.close()
+
+
+def expect_soon(holds: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + allowed(seconds)
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
 
 
 def test_every_cell_runs_without_an_error(run):

@@ -36,7 +36,7 @@ def instance(services, tmp_path_factory) -> Instance:
 @pytest.fixture(scope="module")
 def server(instance) -> Iterator[RunningJupyterLab]:
     """The JupyterLab that the first `lab goto` starts, because none runs."""
-    command = instance.begin("goto", MOR.code, "--no-browser")
+    command = instance.begin("goto", MOR.name, "--no-browser")
     said = []
     try:
         for line in command.stdout:
@@ -47,7 +47,7 @@ def server(instance) -> Iterator[RunningJupyterLab]:
         Thread(target=command.stdout.read, daemon=True).start()
         found = running_jupyterlab()
         assert found, said
-        assert said[-1] == f"Ready: {found.page('work/06_compaction.ipynb')}\n"
+        assert said[-1] == f"Ready: {found.page('work/06_compaction.ipynb')}{MOR.fragment}\n"
         yield found
     finally:
         family = process_tree(command.pid)[1:]
@@ -99,7 +99,7 @@ def test_a_copy_that_nobody_worked_on_shows_what_the_cells_above_have_put_out(se
     # Else JupyterLab would take the styles and drawings out of these outputs.
     opened = server.request(f"/api/contents/work/{copies.name_of('06')}")["content"]["cells"]
     assert {cell["metadata"]["trusted"] for cell in opened if cell["cell_type"] == "code"} == {True}
-    # No exercise counts as tried; the text of 06.2 needs the table that the section before made.
+    # No exercise counts as tried; the text of 06b needs the table that the section before made.
     assert {f["outcome"] for f in reports(outcomes) if "exercise" in f} == {"not attempted"}
     assert proven(go_on(server, MOR, outcomes))
 
@@ -108,12 +108,12 @@ def test_a_copy_with_answers_stays_as_it_is_and_is_asked_about(instance, server,
     copy = copies.take(copies.name_of(KAFKA.lesson))
     copy.write_text(copy.read_text().replace("# YOUR CODE", "# MY CODE", 1))
     mine = copy.read_bytes()
-    refused = instance.lab("goto", KAFKA.code, "--no-browser")
+    refused = instance.lab("goto", KAFKA.name, "--no-browser")
     assert refused.returncode == 1
     assert "You have begun lesson 03" in refused.stderr
     assert "lab goto 03b --yes" in refused.stderr
     assert server.kernel_of("work/03_stream_ingestion.ipynb") is None
-    done = instance.lab("goto", KAFKA.code, "--no-browser", "--yes")
+    done = instance.lab("goto", KAFKA.name, "--no-browser", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Your copy is as it was" in done.stdout
     assert copy.read_bytes() == mine
@@ -122,14 +122,14 @@ def test_a_copy_with_answers_stays_as_it_is_and_is_asked_about(instance, server,
 
 def test_a_kernel_that_runs_is_started_anew_after_a_question(instance, server, outcomes):
     page = "work/01_load_with_locust.ipynb"
-    first = instance.lab("goto", "01.1", "--no-browser")
+    first = instance.lab("goto", "01a", "--no-browser")
     assert first.returncode == 0, first.stdout + first.stderr
     kernel = server.kernel_of(page)
-    asked = instance.lab("goto", LOCUST.code, "--no-browser")
+    asked = instance.lab("goto", LOCUST.name, "--no-browser")
     assert asked.returncode == 1 and "The kernel of lesson 01 runs" in asked.stderr
     with kernel_client(kernel) as client:
         run_cell(client, nbformat.v4.new_code_cell("mine = 1"), 60)
-        assert instance.lab("goto", LOCUST.code, "--no-browser", "--yes").returncode == 0
+        assert instance.lab("goto", LOCUST.name, "--no-browser", "--yes").returncode == 0
     assert server.kernel_of(page) == kernel
     with kernel_client(kernel) as client:
         run_cell(client, nbformat.v4.new_code_cell("assert 'mine' not in globals()"), 60)

@@ -9,7 +9,7 @@ import lab_env.lessons
 from lab_env.authoring.build import Tree, build, drift, make
 from lab_env.authoring.new import new_lesson
 from lab_env.authoring.source import read_lesson
-from lab_env.authoring.template import DEFAULT_SERVICES
+from lab_env.authoring.template import DEFAULT_SERVICES, problems_of
 from lab_env.course.registry import lessons
 from lab_env.errors import LabError
 from lab_env.services import DEFAULT
@@ -49,6 +49,15 @@ def text_of(tree: Tree, folder: str) -> str:
 def test_a_new_lesson_passes_every_rule(tree):
     build(tree)
     assert drift(tree) == []
+
+
+def test_start_may_come_first(tree):
+    text = source(tree).read_text()
+    opening, start = text.index("# ## Questions\n"), text.index("# %% [markdown]\n# ## Start")
+    end = text.index("# ## ", start + 30)
+    moved = text[:opening] + "# ## Start\n#\n# A cell.\n#\n" + text[opening:start]
+    source(tree).write_text(moved + text[start:end].replace("# ## Start\n", "") + text[end:])
+    assert "Here belongs" not in str(list(problems_of(read_lesson(source(tree)))))
 
 
 def test_the_learner_gets_stubs_and_the_worked_notebook_answers(tree):

@@ -112,9 +112,9 @@ def test_a_section_is_entered_when_the_kernel_and_the_cells_above_it_but_no_proo
 
 
 def test_a_section_that_is_entered_late_is_named():
-    seconds = {"06.4": 61.0, "15.5": 181.0, "21.5": 140.0, "22.3": 151.0}
+    seconds = {"06d": 61.0, "15e": 181.0, "21e": 140.0, "22c": 151.0}
     assert late_sections(seconds, 1, margin=1.5) == [
-        "Section 15.5 begins after 181 s; 90 s is the most."
+        "Section 15e begins after 181 s; 90 s is the most."
     ]
-    assert [name[8:12] for name in late_sections(seconds, 1)] == ["06.4", "15.5", "22.3"]
+    assert [name[8:11] for name in late_sections(seconds, 1)] == ["06d", "15e", "22c"]
     assert late_sections(seconds, 3) == []

@@ -1,9 +1,25 @@
 """Learners work on copies: updates reach untouched ones, and no answer is lost unasked."""
 
+import hashlib
+import json
+import sys
+from pathlib import Path
+
 import pytest
+from jupyter_client.kernelspec import get_kernel_spec
 
 from lab_env.course import copies
 from lab_env.errors import LabError
+
+
+def write(path: Path, text: str, **metadata) -> None:
+    """Write a notebook with one cell."""
+    path.write_text(json.dumps({"cells": [{"source": text}], "metadata": metadata}))
+
+
+def read(path: Path) -> str:
+    """The text of a notebook's one cell."""
+    return json.loads(path.read_text())["cells"][0]["source"]
 
 
 @pytest.fixture
@@ -11,7 +27,7 @@ def course(tmp_path):
     lessons, work = tmp_path / "notebooks", tmp_path / "work"
     (lessons / "demos").mkdir(parents=True)
     for name in ("00_welcome.ipynb", "04_table.ipynb", "demos/snapshot.ipynb"):
-        (lessons / name).write_text(f"{name}, first edition")
+        write(lessons / name, f"{name}, first edition")
     assert copies.make_copies(lessons, work) == []
     return lessons, work
 
@@ -20,33 +36,33 @@ def test_every_lesson_has_a_copy(course):
     _, work = course
     names = sorted(str(path.relative_to(work)) for path in work.rglob("*.ipynb"))
     assert names == ["00_welcome.ipynb", "04_table.ipynb", "demos/snapshot.ipynb"]
-    assert (work / "04_table.ipynb").read_text() == "04_table.ipynb, first edition"
+    assert read(work / "04_table.ipynb") == "04_table.ipynb, first edition"
 
 
 def test_an_untouched_copy_follows_the_update(course):
     lessons, work = course
-    (lessons / "04_table.ipynb").write_text("second edition")
+    write(lessons / "04_table.ipynb", "second edition")
     assert copies.make_copies(lessons, work) == []
-    assert (work / "04_table.ipynb").read_text() == "second edition"
+    assert read(work / "04_table.ipynb") == "second edition"
 
 
 def test_a_copy_that_was_worked_on_is_kept_and_the_update_is_told(course):
     lessons, work = course
-    (work / "04_table.ipynb").write_text("my answers")
+    write(work / "04_table.ipynb", "my answers")
     assert copies.make_copies(lessons, work) == []  # no update to tell of
-    (lessons / "04_table.ipynb").write_text("second edition")
+    write(lessons / "04_table.ipynb", "second edition")
     assert copies.make_copies(lessons, work) == ["04_table.ipynb"]
-    assert (work / "04_table.ipynb").read_text() == "my answers"
+    assert read(work / "04_table.ipynb") == "my answers"
     assert copies.was_worked_on("04_table.ipynb", work)
 
 
 def test_a_fresh_copy_replaces_one_lesson_only(course):
     lessons, work = course
     for name in ("00_welcome.ipynb", "04_table.ipynb"):
-        (work / name).write_text("my answers")
-    assert copies.renew("04", lessons, work).read_text() == "04_table.ipynb, first edition"
+        write(work / name, "my answers")
+    assert read(copies.renew("04", lessons, work)) == "04_table.ipynb, first edition"
     assert not copies.was_worked_on("04_table.ipynb", work)
-    assert (work / "00_welcome.ipynb").read_text() == "my answers"
+    assert read(work / "00_welcome.ipynb") == "my answers"
 
 
 def test_an_unknown_lesson_has_no_copy(course):
@@ -57,6 +73,33 @@ def test_an_unknown_lesson_has_no_copy(course):
 def test_lost_notes_lose_no_answers(course):
     lessons, work = course
     (work / ".origins.json").unlink()
-    (work / "04_table.ipynb").write_text("my answers")
+    write(work / "04_table.ipynb", "my answers")
     copies.make_copies(lessons, work)
-    assert (work / "04_table.ipynb").read_text() == "my answers"
+    assert read(work / "04_table.ipynb") == "my answers"
+
+
+def test_a_copy_names_its_kernel_as_jupyterlab_would(course):
+    _, work = course
+    metadata = json.loads((work / "04_table.ipynb").read_text())["metadata"]
+    assert metadata["kernelspec"]["display_name"] == get_kernel_spec("python3").display_name
+    assert metadata["language_info"]["version"] == sys.version.split()[0]
+
+
+def test_a_saved_copy_with_the_same_cells_is_untouched(course):
+    lessons, work = course
+    write(work / "04_table.ipynb", "04_table.ipynb, first edition", saved="by JupyterLab")
+    assert not copies.was_worked_on("04_table.ipynb", work)
+    write(lessons / "04_table.ipynb", "second edition")
+    assert copies.make_copies(lessons, work) == []
+    assert read(work / "04_table.ipynb") == "second edition"
+
+
+def test_an_untouched_copy_of_an_earlier_version_follows_the_update(course):
+    lessons, work = course
+    name = "04_table.ipynb"
+    (work / name).write_bytes((lessons / name).read_bytes())
+    whole = hashlib.sha256((lessons / name).read_bytes()).hexdigest()
+    (work / ".origins.json").write_text(json.dumps({name: whole}))
+    write(lessons / name, "second edition")
+    copies.make_copies(lessons, work)
+    assert read(work / name) == "second edition"

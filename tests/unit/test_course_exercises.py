@@ -1,6 +1,8 @@
 """What a learner meets: four outcomes, hints one after another, the solution after an attempt."""
 
 import json
+import re
+from html import unescape
 from types import SimpleNamespace
 
 import pandas as pd
@@ -10,10 +12,13 @@ from lab_env.authoring.other_answers import try_answers
 from lab_env.course import progress
 from lab_env.course.checking import check, checks_in, expect, unfilled
 from lab_env.course.exercises import Exercises
+from lab_env.course.finish import finish
+from lab_env.course.outcomes import Card
+from lab_env.course.progress import CourseProgress
 from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer, exercise, lessons, to_json
 from lab_env.errors import LabError
 from lab_env.lab import Lab
-from lab_env.settings import settings
+from lab_env.settings import REPOSITORY, settings
 
 
 @check("77.1")
@@ -163,7 +168,31 @@ def test_trouble_of_the_lab_is_not_blamed_on_the_learner(exercises):
 def test_hints_come_one_after_another(exercises):
     titles = [exercises.hint("77.1").title for _ in range(3)]
     assert [title[-6:] for title in titles] == ["1 of 2", "2 of 2", "2 of 2"]
-    assert exercises.hint("77.1").text == "Use `sum`."
+    assert exercises.hint("77.1").text == (
+        'Use `sum`.\n\nAfter an attempt, `lab.solution("77.1")` shows an answer.'
+    )
+
+
+def test_the_last_exercise_of_a_lesson_leads_to_the_next_lesson():
+    some = {number: lessons()[number] for number in ("00", "01")}
+    passed = {e.id: {"outcome": "passed"} for e in some["00"].exercises}
+    begun = {"exercises": passed | {"00.3": {"outcome": "not yet"}}, "predictions": {}}
+    assert finish("00.2", CourseProgress(some, begun)) == ("", "")
+    sentence, link = finish("00.3", CourseProgress(some, {"exercises": passed, "predictions": {}}))
+    assert sentence == "Lesson 00: 3 of 3 exercises passed. Next: lesson 01."
+    assert link == "01_load_with_locust.ipynb" and (REPOSITORY / "notebooks" / link).exists()
+
+
+def test_the_card_of_the_last_exercise_has_that_sentence(exercises):
+    assert "1 of 1 exercises passed" in repr(exercises.check("77.1", 30))
+    assert "exercises passed" not in repr(exercises.check("77.1", 10))
+
+
+def test_a_solution_is_coloured_and_unchanged():
+    html = Card("One solution", code='total = sum(x < "a&b")\n')._repr_html_()
+    assert "editor-operator-color)'>=</span>" in html and "editor-builtin-color)'>sum<" in html
+    code = re.search(r"<pre[^>]*>(.*)</pre>", html, re.S)[1]
+    assert unescape(re.sub(r"</?span[^>]*>", "", code)) == 'total = sum(x < "a&b")\n'
 
 
 def test_the_solution_waits_for_an_attempt(exercises):
@@ -172,6 +201,14 @@ def test_the_solution_waits_for_an_attempt(exercises):
     assert "sum(amounts)" not in repr(exercises.solution("77.1"))
     exercises.check("77.1", 1)
     assert "total = sum(amounts)" in repr(exercises.solution("77.1"))
+    assert "for amount in amounts" not in repr(exercises.solution("77.1"))
+
+
+def test_after_a_pass_the_solution_shows_the_other_right_ways(exercises):
+    assert "shows another right way" in repr(exercises.check("77.1", 30))
+    shown = repr(exercises.solution("77.1"))
+    assert "2 right ways" in shown and "total = sum(amounts)" in shown
+    assert "# Or:\ntotal = 0\nfor amount in amounts: total += amount" in shown
 
 
 def test_the_reference_answer_is_brought_only_when_unsolved(exercises):
@@ -282,7 +319,7 @@ def test_cards_and_plain_text_say_the_same(exercises):
         exercises.solution("77.1"),
     ):
         words = repr(shown).replace("`", "").split()
-        html = shown._repr_html_()
+        html = re.sub(r"</?(span|code)[^>]*>", "", shown._repr_html_())
         assert all(word.strip('"()') in html.replace("&quot;", '"') for word in words)
         assert "var(--jp-content-font-color1" in html
 

@@ -36,11 +36,11 @@ def all_of(number: str) -> list[str]:
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (said(), "lab jupyter, then begin with lesson 00, exercise 00.1:"),
-        (said("00.1"), "lab jupyter, then go on with lesson 00, exercise 00.2:"),
-        (said(tried="05.2"), "then go on with lesson 05, exercise 05.1:"),  # who began elsewhere
-        (said(*all_of("05")), "then go on with lesson 06, exercise 06.1:"),
-        (said(*all_of("22")), "then go on with lesson 00, exercise 00.1:"),
+        (said(), "lab jupyter, then begin with lesson 00, exercise 00.1"),
+        (said("00.1"), "lab jupyter, then go on with lesson 00, exercise 00.2"),
+        (said(tried="05.2"), "then go on with lesson 05, exercise 05.1"),  # who began elsewhere
+        (said(*all_of("05")), "then go on with lesson 06, exercise 06.1"),
+        (said(*all_of("22")), "then go on with lesson 00, exercise 00.1"),
         (said(state="fatal"), "lab doctor says what is wrong with minio"),
         (said(state="not ready: it does not answer"), "lab doctor says what is wrong with minio"),
         (
@@ -61,7 +61,7 @@ def test_who_has_passed_everything_has_the_certificate_left():
 def test_where_jupyterlab_runs_its_page_of_the_lesson_is_named_and_no_second_one():
     running = RunningJupyterLab("http://127.0.0.1:8888", "secret")
     step = said("05.1", jupyterlab=running)
-    assert step.startswith("go on with lesson 05, exercise 05.2:") and "lab jupyter" not in step
+    assert step.startswith("go on with lesson 05, exercise 05.2") and "lab jupyter" not in step
     assert step.endswith("http://127.0.0.1:8888/lab/tree/work/05_cow_and_mor.ipynb?token=secret")
 
 

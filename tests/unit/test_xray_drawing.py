@@ -86,6 +86,11 @@ def test_a_row_states_its_rows_and_changes():
     assert "<span>1,000 rows + 1,500 changes</span>" in counted()._repr_html_()
 
 
+def test_a_base_file_is_called_so():
+    html = counted()._repr_html_()
+    assert "<b>base file</b>" in html and "<b>parquet</b>" not in html
+
+
 def test_files_of_one_slice_and_instant_share_a_box_that_names_them_all():
     logs = [log(T2, version=number) for number in (1, 2)]
     picture = table(*done(T1), *done(T2), base(T1), *logs)
@@ -125,7 +130,8 @@ def test_what_a_write_added_rewrote_and_removed_is_said():
 
 def test_the_legend_explains_only_what_is_there():
     plain = body_of(table(*done(T1), base(T1)))
-    assert "solid:" not in plain and "hollow" not in plain and "not committed" not in plain
+    assert "an instant: one action" in plain and "solid:" in plain
+    assert "dashed:" not in plain and "hollow" not in plain and "not committed" not in plain
     html = changed()._repr_html_()
     for words in ("solid:", "hollow: not complete", "not committed: no reader sees it", "cdc log"):
         assert words in html

@@ -98,7 +98,9 @@ def _judge_payment(before: Order, after: Order) -> Passed | NotYet:
             f"{PAID} is paid, but its `order_ts` went from {before['order_ts']} to "
             f"{after['order_ts']}. Make it five minutes later."
         )
-    return Passed(f"{PAID} is paid, and the other rows are as they were.")
+    return Passed(
+        f"In a copy of your table the check paid {PAID}, and the other rows are as they were."
+    )
 
 
 def _orders(lab, path: str) -> dict[str, list[Order]]:

@@ -11,6 +11,7 @@ import pandas as pd
 from lab_env.display.chart import INK, new_chart, plot_freshness, svg
 from lab_env.display.palette import BLUE
 from lab_env.settings import REPOSITORY
+from lab_env.shop.events import STATUSES
 
 TOURS = REPOSITORY / "data" / "tour.json.gz"
 DIFFERENCES = ("missing", "duplicate", "stale", "ghost")
@@ -23,9 +24,10 @@ def draw_board(board: pd.DataFrame) -> str:
         board: `revenue` in euros, by status (the index).
 
     Returns:
-        An `<svg>` element: one bar per status, the amount beside it.
+        An `<svg>` element: a bar per status in the order of an order's life, with its amount.
     """
-    revenue = board["revenue"].sort_index(ascending=False)
+    life = [status for status in STATUSES if status in board.index]
+    revenue = board["revenue"].reindex(life[::-1])  # Matplotlib draws the last bar on top
     figure, axes = new_chart("Revenue by status", "euro", "", height=0.9 + 0.36 * len(revenue))
     bars = axes.barh(list(revenue.index), revenue.astype(float), color=BLUE)
     axes.bar_label(bars, [f"{Decimal(amount):,.2f}" for amount in revenue], padding=4, color=INK)
