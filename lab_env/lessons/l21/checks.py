@@ -115,8 +115,8 @@ def what_ran_twice(lab, done_twice):
 
 
 WHY_NOT = {
-    "tries": "You count every try.",
-    "tasks": "You count every task.",
+    "tries": "But that is every try.",
+    "tasks": "But that is every task.",
     "further attempts": "`attempt` counts within one try of a stage: when Spark runs a stage "
     "again, its tasks begin at attempt 0.",
     "failed": "A task may have succeeded before its executor died: what it had kept for the next "
