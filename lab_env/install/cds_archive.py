@@ -99,7 +99,12 @@ def _target() -> Path:
 
 
 def _pyspark() -> str:
-    return f"pyspark-{version('pyspark')}"
+    """Name this PySpark by its version, and by when its jars were written: a JVM compares that.
+
+    The wheel is built on this machine, so a new build of the same version has other times.
+    """
+    [core] = (pyspark_home() / "jars").glob("spark-core_*.jar")
+    return f"pyspark-{version('pyspark')}-{core.stat().st_mtime_ns}"
 
 
 def _spark_home() -> Path:
