@@ -101,7 +101,7 @@ class Trino(Service):
         if starting is not False:
             raise NotReady("it is still starting")
         # For some seconds after its start it refuses queries with NO_NODES_AVAILABLE.
-        self._run("it cannot run a query yet", "it runs no query")
+        self._run("SELECT 1", "it runs no query")
 
     def probe(self) -> None:
         """List the metastore's databases through Trino."""
