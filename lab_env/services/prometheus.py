@@ -319,7 +319,7 @@ def _reason(checked: subprocess.CompletedProcess[str]) -> str:
     """Extract promtool's objection, without file names."""
     lines = [line.strip() for line in (checked.stderr or checked.stdout).splitlines()]
     said = [line for line in lines if line and not line.startswith(("FAILED", "Checking"))]
-    return "promtool gives no reason.".join(said) or "promtool does not say why."
+    return " ".join(said) or "promtool gives no reason."
 
 
 def _text(error: urllib.error.HTTPError) -> str:
