@@ -955,7 +955,7 @@ def cloud_cost(
 
 @cloud.command("env", epilog="Example: lab cloud env lake")
 def cloud_env(name: StackName, region: Region = None) -> None:
-    """Print a stack's settings, for a shell.
+    """Print a stack's settings as shell exports.
 
     To set them: `eval "$(lab cloud env STACK)"`.
     """
