@@ -323,7 +323,7 @@ class Lab:
 
     def files(self, path: str) -> list[store.StoredObject]:
         """Every object below a path of the object store, listed without Spark."""
-        services.require_reachable(self.endpoints)
+        services.require_store(self.endpoints)
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
     def xray(self, path: str, since: XRay | None = None, check: bool = False) -> XRay:
@@ -332,7 +332,7 @@ class Lab:
         With `check`, damaged files are, too. Its `commit()` has what a write recorded: operation,
         records, bytes, files, schema, batch.
         """
-        services.require_reachable(self.endpoints)
+        services.require_store(self.endpoints)
         return xray(self.endpoints, path, since, check)
 
     def damaged_files(self, path: str) -> list[Damage]:

@@ -40,10 +40,10 @@ def pages() -> dict[Path, str]:
 
 def write() -> list[Path]:
     """Write the pages; returns those that changed."""
-    changed = [path for path, text in pages().items() if _differs(path, text)]
-    for path in changed:
-        path.write_text(pages()[path], encoding="utf-8")
-    return changed
+    changed = {path: text for path, text in pages().items() if _differs(path, text)}
+    for path, text in changed.items():
+        path.write_text(text, encoding="utf-8")
+    return [*changed]
 
 
 def drift() -> list[str]:

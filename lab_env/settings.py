@@ -228,7 +228,9 @@ class Settings(BaseSettings):
     )
 
     # The course
-    error_cards: bool = Field(True, description="explain known errors below their traceback")
+    error_cards: bool = Field(
+        True, description="show known errors as cards in place of their tracebacks"
+    )
     strict: bool = Field(False, description="for CI: raise if an exercise or a proof does not pass")
     progress: Path | None = Field(
         None, description="file for your progress, instead of `LAB_HOME`/progress.json"

@@ -7,15 +7,13 @@ must hold there. So what is left out to save time is not needed.
 
 import json
 import os
-import tempfile
 import time
 from datetime import date
 from pathlib import Path
-from subprocess import DEVNULL
 
 import nbformat
-from jupyter_client.manager import start_new_kernel
 
+from lab_env.authoring.kernel import observed_kernel
 from lab_env.authoring.pytest_plugin import failed_proofs
 from lab_env.course.copies import LESSONS
 from lab_env.course.sections import RECORDED, notebook_of, sections
@@ -36,27 +34,18 @@ def enter_all(lesson: str) -> dict[str, float]:
         LabError: no such lesson, a cell fails, or a proof of the last section does not hold.
     """
     notebook, entered = notebook_of(lesson), sections(lesson)
-    with tempfile.TemporaryDirectory(prefix="lab-enter-") as folder:
-        outcomes = Path(folder) / "outcomes.jsonl"
-        own = {"LAB_OUTCOMES": str(outcomes), "LAB_PROGRESS": str(Path(folder) / "progress.json")}
-        began = time.monotonic()
-        manager, client = start_new_kernel(env=os.environ | own, cwd=str(LESSONS), stderr=DEVNULL)
-        try:
-            seconds: dict[str, float] = {}
-            done = 0
-            for section in entered:
-                cells = section.cells_above(notebook)
-                for cell in cells[done:]:
-                    run_cell(client, cell, CELL_TIMEOUT_S)
-                seconds[section.name] = round(time.monotonic() - began, 1)
-                done = len(cells)
-            for cell in _code(notebook.cells[entered[-1].cell :]):
+    seconds: dict[str, float] = {}
+    began, done = time.monotonic(), 0
+    with observed_kernel(LESSONS) as (client, facts):
+        for section in entered:
+            cells = section.cells_above(notebook)
+            for cell in cells[done:]:
                 run_cell(client, cell, CELL_TIMEOUT_S)
-        finally:
-            client.stop_channels()
-            manager.shutdown_kernel()
-        lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
-    if different := failed_proofs([json.loads(line) for line in lines]):
+            seconds[section.name] = round(time.monotonic() - began, 1)
+            done = len(cells)
+        for cell in _code(notebook.cells[entered[-1].cell :]):
+            run_cell(client, cell, CELL_TIMEOUT_S)
+    if different := failed_proofs(facts):
         raise LabError(f"{entered[-1].name}, entered without the proofs: {'; '.join(different)}")
     return seconds
 

@@ -6,22 +6,19 @@ source says why, in a cell with the option `equivalent`.
 
 import hashlib
 import json
-import os
-import re
 import signal
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import Any
 
 import nbformat
-from jupyter_client.manager import start_new_kernel
 
 from lab_env.authoring.build import COURSE
+from lab_env.authoring.kernel import CHECK, observed_kernel
 from lab_env.authoring.mutants import mutants
 from lab_env.course import registry
 from lab_env.course.exercises import Exercises, run_cell
@@ -40,7 +37,7 @@ try_mutants("{id}", globals())
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of an exercise's mutants.
+    """Result of trying an exercise's mutants.
 
     Args:
         of: hash of the answer and of its lesson's checks.
@@ -103,31 +100,21 @@ def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
     if entry is None or not ids:
         raise LabError(f"There is no lesson or exercise {chosen!r}.", "see lab.progress().")
     notebook = nbformat.read(COURSE.worked / f"{entry.name}.ipynb", as_version=4)
-    with tempfile.TemporaryDirectory(prefix="lab-mutants-") as folder:
-        outcomes = Path(folder) / "outcomes.jsonl"
-        own = {"LAB_OUTCOMES": str(outcomes), "LAB_PROGRESS": str(Path(folder) / "progress.json")}
-        manager, client = start_new_kernel(
-            env=os.environ | own, cwd=str(COURSE.worked), stderr=DEVNULL
-        )
-        waiting = list(ids)
-        try:
-            for cell in notebook.cells:
-                if not waiting:
-                    break
-                if cell.cell_type != "code":
-                    continue
-                cells.run_cell(client, cell, cells.CELL_TIMEOUT_S)
-                checked = re.search(r'lab\.check\(\s*"(\d\d\.\d+)"', cell.source)
-                if checked and checked[1] in waiting:
-                    waiting.remove(checked[1])
-                    count = len(mutants(registry.exercise(checked[1]).solution))
-                    say(f"{checked[1]}: {count} mutants")
-                    trial = nbformat.v4.new_code_cell(TRY.format(id=checked[1]))
-                    cells.run_cell(client, trial, count * MUTANT_SECONDS)
-        finally:
-            client.stop_channels()
-            manager.shutdown_kernel()
-        facts = [json.loads(line) for line in outcomes.read_text("utf-8").splitlines()]
+    waiting = set(ids)
+    with observed_kernel(COURSE.worked) as (client, facts):
+        for cell in notebook.cells:
+            if not waiting:
+                break
+            if cell.cell_type != "code":
+                continue
+            cells.run_cell(client, cell, cells.CELL_TIMEOUT_S)
+            checked = CHECK.search(cell.source)
+            if checked and checked[1] in waiting:
+                waiting.remove(checked[1])
+                count = len(mutants(registry.exercise(checked[1]).solution))
+                say(f"{checked[1]}: {count} mutants")
+                trial = nbformat.v4.new_code_cell(TRY.format(id=checked[1]))
+                cells.run_cell(client, trial, count * MUTANT_SECONDS)
     return {name: _trial_of(name, facts) for name in ids}
 
 
@@ -186,18 +173,16 @@ def outcome_of(
     return ("crashed" if crashed else "refused"), text
 
 
-class _at_most:
+@contextmanager
+def _at_most(seconds: int) -> Generator[None]:
     """End the body after some seconds with a TimeoutError; in the main thread only."""
 
-    def __init__(self, seconds: int):
-        self.seconds = seconds
+    def end(*_: object) -> None:
+        raise TimeoutError(f"It did not end within {seconds} s.")
 
-    def __enter__(self) -> None:
-        signal.signal(signal.SIGALRM, self._end)
-        signal.alarm(self.seconds)
-
-    def __exit__(self, *_: object) -> None:
+    signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
         signal.alarm(0)
-
-    def _end(self, *_: object) -> None:
-        raise TimeoutError(f"It did not end within {self.seconds} s.")

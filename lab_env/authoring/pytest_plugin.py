@@ -8,7 +8,6 @@ message. `pyproject.toml` switches the plugin on, so
 
 import json
 import os
-import re
 import tempfile
 import threading
 from collections.abc import Generator, Iterator
@@ -27,6 +26,7 @@ from nbmake import nb_run
 from nbmake.pytest_items import NotebookItem
 
 from lab_env.authoring.executed import keep
+from lab_env.authoring.kernel import CHECK
 from lab_env.course.registry import Exercise, LessonEntry, lessons
 from lab_env.course.sections import ENTRY_LIMIT_S, sections
 from lab_env.jvm import EXIT_SECONDS, MemoryUse, nearly_full
@@ -71,7 +71,6 @@ else:
 
 
 # Runs in the kernel of a worked notebook after the cell of an exercise.
-_CHECK = re.compile(r'lab\.check\(\s*"(\d\d\.\d+)"')
 TRIAL_SECONDS = 600  # for all answers of one exercise
 TRY_ANSWERS = """
 from lab_env.authoring.other_answers import try_answers
@@ -367,7 +366,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
     class Noted(NotebookClient):
         async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args, **options):
             executed = await super().async_execute_cell(cell, cell_index, *args, **options)
-            if worked and (check := _CHECK.search(cell.source)):
+            if worked and (check := CHECK.search(cell.source)):
                 await self._run(TRY_ANSWERS.format(id=check[1]), TRIAL_SECONDS)
             if cell_index == len(self.nb.cells) - 1:  # later its kernel is gone
                 runs.append(ExecutedNotebook(self.nb, await self._memory()))

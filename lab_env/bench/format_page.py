@@ -320,7 +320,7 @@ def _head(run: dict) -> str:
 
 
 def _score(run: dict) -> str:
-    """How often each format is first, most often first."""
+    """Count how often each format is first, most often first."""
     found = Counter(FORMATS[CONTENDERS[claim.table].format] for claim in claims(run))
     if not found:
         return "No format is first in any comparison."

@@ -179,7 +179,7 @@ def _matrix(plan: Sequence[Case], results: Results) -> str:
 
 
 def _unaligned(results: Results) -> str:
-    """Where faults without a chosen request, and missed kills, landed."""
+    """Places where faults without a chosen request, and missed kills, landed."""
     landed = Counter(
         result.landed
         for result in results.values()

@@ -358,7 +358,7 @@ def _writes(group: Group) -> list:
 
 
 def _landing(group: Group) -> str:
-    """Where the fault landed: the oldest write without an answer, or the last one with it."""
+    """Name where the fault landed: the oldest write without an answer, or the last one with it."""
     if in_flight := group.gate.in_flight():
         return f"in {in_flight[0].kind}"
     writes = _writes(group)

@@ -58,23 +58,17 @@ def expect(holds: object, sentence: str, *values: object) -> None:
         raise NotYet(sentence.format(*values))
 
 
-def check(exercise_id: str) -> Callable[[Check], Check]:
+def check(exercise_id: str) -> Callable[[Any], Any]:
     """Mark a function as the check of an exercise, for example of `04.1`."""
-    return check_of(exercise_id)
 
-
-def check_of(exercise_id: str) -> Callable[[Any], Any]:
-    """Mark a class with `observe` and `judge` as the check of an exercise.
-
-    Args:
-        exercise_id: for example `04.1`.
-    """
-
-    def mark(check: Any) -> Any:
-        check.exercise_id = exercise_id
-        return check
+    def mark(function: Any) -> Any:
+        function.exercise_id = exercise_id
+        return function
 
     return mark
+
+
+check_of = check  # marks a class with `observe` and `judge`, the older form
 
 
 def checks_in(module: ModuleType) -> dict[str, Check]:
@@ -175,7 +169,7 @@ def mistake(error: BaseException, answer: Any = None) -> str:
 
 
 def raised_by(answer: Any, error: BaseException) -> bool:
-    """Whether an exception comes from the learner's code, or from Spark when it runs a plan.
+    """Tell whether an exception comes from the learner's code, or from Spark when it runs a plan.
 
     The rest are comparisons in the check itself, of an answer whose form nobody thought of.
     """

@@ -57,7 +57,7 @@ def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
 
 
 def was_worked_on(name: str, work: Path | None = None) -> bool:
-    """Whether a copy is there and its cells differ from what was copied.
+    """Tell whether a copy is there with other cells than were copied.
 
     Args:
         name: path of the lesson below its folder, for example `04_first_hudi_table.ipynb`.

@@ -47,7 +47,8 @@ class Exercises:
         Raises:
             LabError: no such exercise; or, under LAB_STRICT, the exercise is not passed.
         """
-        exercise_id = registry.exercise(exercise_id, self.folder).id
+        exercise = registry.exercise(exercise_id, self.folder)
+        exercise_id = exercise.id
         try:
             outcome = self.judge(exercise_id, answer)
         except LabError:
@@ -60,16 +61,11 @@ class Exercises:
         report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
         if outcome.passed:
             done, link = finish(exercise_id, self.progress())
-            next_step = "\n\n".join(part for part in (self._other_ways(exercise_id), done) if part)
+            next_step = "\n\n".join(part for part in (_other_ways(exercise), done) if part)
             outcome = replace(outcome, next_step=next_step, link=link)
         if settings().strict and not outcome.passed:
             raise LabError(f"{outcome.title}. {outcome.text}", outcome.next_step)
         return outcome
-
-    def _other_ways(self, exercise_id: str) -> str:
-        others = len(registry.exercise(exercise_id, self.folder).right)
-        ways = "another right way" if others == 1 else f"{others} other right ways"
-        return f'`lab.solution("{exercise_id}")` shows {ways}.' if others else ""
 
     def hint(self, exercise_id: str) -> Card:
         """The next hint of an exercise, the last one again at the end.
@@ -194,6 +190,12 @@ class Exercises:
                 return Outcome(exercise.id, "error in your code", said, step)
             text = f"Your answer has a form that this exercise cannot compare: {said}"
             return Outcome(exercise.id, "not yet", text, step)
+
+
+def _other_ways(exercise: registry.Exercise) -> str:
+    others = len(exercise.right)
+    ways = "another right way" if others == 1 else f"{others} other right ways"
+    return f'`lab.solution("{exercise.id}")` shows {ways}.' if others else ""
 
 
 def run_cell(code: str, name: str, namespace: dict) -> None:

@@ -83,10 +83,6 @@ def _texts(error: BaseException | None) -> Iterator[str]:
         error = cause if isinstance(cause, BaseException) else None
 
 
-def _module_of_type(error: BaseException) -> str:
-    return type(error).__module__
-
-
 def _module(error: BaseException) -> str:
     """The module that raised an exception; empty if it was not raised."""
     frames = list(walk_tb(error.__traceback__))
@@ -99,7 +95,7 @@ def card_of(error: BaseException) -> str:
         step = f"Next step: {error.next_step}" if error.next_step else ""
         return card(error.what, False, note=step, code=error.log.rstrip())
     known = explain(error)
-    if known is None and not _module_of_type(error).startswith("pyspark.errors"):
+    if known is None and not type(error).__module__.startswith("pyspark.errors"):
         return ""
     said = f"{mistake(error)}\n\n{TRACEBACK}"
     if known is None:

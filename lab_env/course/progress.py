@@ -111,7 +111,7 @@ def attempted(exercise_id: str) -> bool:
 
 
 def passed(exercise_id: str) -> bool:
-    """Whether an exercise was passed once."""
+    """True if the exercise was passed once."""
     return read()["exercises"].get(exercise_id, {}).get("outcome") == "passed"
 
 

@@ -85,7 +85,7 @@ _FORMAT = TypeAdapter(LessonEntry)
 
 def to_json(entry: LessonEntry) -> str:
     """The entry as the text of its registry file."""
-    return _FORMAT.dump_json(entry, indent=1).decode() + "\n"
+    return _FORMAT.dump_json(entry, indent=1, exclude_defaults=True).decode() + "\n"
 
 
 def lessons(folder: Path = REGISTRY) -> dict[str, LessonEntry]:

@@ -6,6 +6,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from markupsafe import Markup
 
 from lab_env.display import html
 
@@ -19,8 +20,7 @@ COLOURS = {
     "warn": "var(--jp-warn-color1, #e08600)",
 }
 
-PRE = "margin:6px 0 0;background:none;color:inherit"
-_BLOCK = re.compile(r"```\n(.*)\n```", re.S)
+_BLOCK = re.compile(r"```\n(.*?)\n```", re.S)
 _PARAGRAPH = re.compile(r"```\n.*?\n```|(?:(?!\n\n|```\n).)+", re.S)
 
 
@@ -49,14 +49,14 @@ def card(
         colour=COLOURS[ok],
         table="" if table is None else html.frame_table(table),
         paragraphs=[_paragraph(part) for part in _PARAGRAPH.findall(note)],
-        code=code,
+        code=_block(code) if code else "",
         link=link,
     )
 
 
 def plain(note: str) -> str:
     """A card's text for a terminal: blocks of code are indented."""
-    return re.sub(r"```\n(.*?)\n```", lambda found: indent(found[1], "    "), note, flags=re.S)
+    return _BLOCK.sub(lambda found: indent(found[1], "    "), note)
 
 
 def styled(frame: pd.DataFrame, formats: str | dict[str, str] | None = None) -> "Styler":
@@ -74,8 +74,12 @@ def styled(frame: pd.DataFrame, formats: str | dict[str, str] | None = None) -> 
     return styler
 
 
+def _block(code: str) -> str:
+    return Markup("<pre style='margin:6px 0 0;background:none;color:inherit'>{}</pre>").format(code)
+
+
 def _paragraph(text: str) -> str:
     """One paragraph as HTML; code comes out as it went in."""
     if block := _BLOCK.fullmatch(text):
-        return f"<pre style='{PRE}'>{escape(block[1])}</pre>"
+        return _block(block[1])
     return re.sub(r"`([^`]+)`", r"<code style='color:inherit'>\1</code>", escape(text))

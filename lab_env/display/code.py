@@ -7,9 +7,8 @@ from markupsafe import Markup
 
 def coloured(code: str) -> Markup:
     """Python code as HTML, each token in the colour that JupyterLab's editor gives it."""
-    from pygments.lexers.python import (
-        PythonLexer,  # imports take longer than most commands of `lab`
-    )
+    # Imports that take longer than most commands of `lab`.
+    from pygments.lexers.python import PythonLexer
     from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
     colours = {

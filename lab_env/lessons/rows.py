@@ -6,10 +6,33 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 
 from lab_env.course.checking import expect
+from lab_env.xray import XRay
+
+
+def rows_at(lab, path: str) -> DataFrame:
+    """The newest rows of a Hudi table."""
+    return lab.spark.read.format("hudi").load(path)
+
+
+def expect_type(lab, path: str, asked: str) -> XRay:
+    """Expect a table of this type at a path; returns its X-ray.
+
+    Raises:
+        NotYet: it has another type, or there is none.
+    """
+    expect(lab.files(path), "Your function wrote nothing to the path that it was given.")
+    table = lab.xray(path)
+    expect(
+        table.table_type == asked,
+        "Asked for {}, your function made a {} table.",
+        asked,
+        table.table_type,
+    )
+    return table
 
 
 def keys_of(rows: DataFrame, key: str = "order_id") -> Counter:
-    """How often each key is there."""
+    """Count how often each key is there."""
     return Counter(row[0] for row in rows.select(key).collect())
 
 

@@ -4,9 +4,7 @@ The process itself is `lab_env.pipeline.writer`. Notebooks, tests and the tour u
 keeps no state: everything it needs is in the writer's folder.
 """
 
-import contextlib
 import json
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +20,7 @@ from lab_env.pipeline import writer as process
 from lab_env.pipeline.checkpoint import newest_commit
 from lab_env.pipeline.layout import checkpoint_path
 from lab_env.processes import supervisor
+from lab_env.processes.ports import accepts
 from lab_env.processes.state import folder
 from lab_env.processes.tree import kill_processes
 from lab_env.settings import Endpoints, machine_credentials, settings
@@ -261,8 +260,5 @@ class Writer:
 
 def _require(zookeeper: str) -> None:
     """Fail now rather than in the writer's first batch, which waits for the lock for minutes."""
-    for server in zookeeper.split(","):
-        host, _, port = server.rpartition(":")
-        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 3):
-            return
-    raise LabError(f"ZooKeeper at {zookeeper} does not answer.", "run: lab up zookeeper")
+    if not any(accepts(server, 3) for server in zookeeper.split(",")):
+        raise LabError(f"ZooKeeper at {zookeeper} does not answer.", "run: lab up zookeeper")

@@ -52,6 +52,21 @@ def port_is_free(port: int) -> bool:
         return True
 
 
+def accepts(server: str, seconds: float) -> bool:
+    """True if a server accepts a connection.
+
+    Args:
+        server: `host:port`.
+        seconds: to wait for its answer.
+    """
+    host, _, port = server.strip().rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+    except OSError:
+        return False
+    return True
+
+
 def free_port(preferred: int) -> int:
     """Return the preferred port, or the next one that is free now.
 

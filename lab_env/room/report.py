@@ -12,9 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 MAX_BODY_BYTES = 2048
 MAX_NAME = 40
 BEAT_S = 3.0  # between two heartbeats of a seat
-SILENT_AFTER_S = (
-    10.0  # after three missed heartbeats the kernel, the machine or the network is gone
-)
+SILENT_AFTER_S = 10.0  # three missed heartbeats: kernel, machine or network is gone
 
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z_-]{0,19}$")]
 

@@ -22,7 +22,7 @@ from lab_env.services.manager import (
 from lab_env.services.metastore import Metastore, database_of
 from lab_env.services.postgres import Postgres
 from lab_env.services.prometheus import Prometheus, run_promtool
-from lab_env.services.reach import require_reachable
+from lab_env.services.reach import require_reachable, require_store
 from lab_env.services.registration import DEFAULT, SERVICES, service
 from lab_env.services.zookeeper import ZooKeeper
 
@@ -46,6 +46,7 @@ __all__ = [
     "purged_contents",
     "request_json",
     "require_reachable",
+    "require_store",
     "run_promtool",
     "service",
     "start_optional",

@@ -8,7 +8,6 @@ inherit: no page, argument or log shows them.
 
 import contextlib
 import itertools
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from lab_env.install.java import java_home, java_program
 from lab_env.install.maven import pyspark_home
 from lab_env.jvm import QUICK_COMPILER
 from lab_env.processes import supervisor
+from lab_env.processes.ports import accepts
 from lab_env.processes.state import secrets, write_private
 from lab_env.processes.supervisor import Program
 from lab_env.processes.system import memory
@@ -244,11 +244,9 @@ class Cluster(Service):
         )
 
     def _wait_for_master(self) -> None:
-        address = (settings().client_host, self.port("master"))
+        address = f"{settings().client_host}:{self.port('master')}"
         deadline = time.monotonic() + MASTER_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection(address, 1):
-                return
+        while time.monotonic() < deadline and not accepts(address, 1):
             time.sleep(0.1)
 
 

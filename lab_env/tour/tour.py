@@ -38,9 +38,7 @@ from lab_env.tour import report
 NAMESPACE = "tour"
 SECONDS, RATE = 60, 500  # of load: s, events/s
 TABLES = ("cow", "mor")
-MINUTES_BATCH = (
-    20_000  # messages: forces a second batch, which continues from the first one's state
-)
+MINUTES_BATCH = 20_000  # messages: a second batch must continue from the first one's state
 MINUTES_TITLE = "Revenue per minute, streamed and in a batch"
 SHORT_SECONDS = 120  # of load: for shorter runs the quick compiler alone is faster
 

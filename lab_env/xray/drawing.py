@@ -12,10 +12,7 @@ from lab_env.xray.columns import Columns, columns_of
 from lab_env.xray.rows import groups_of, lanes_of
 from lab_env.xray.tiles import first_groups, shared_prefix, tiles_of
 
-ROWS, CLOSE_ROWS = (
-    10,
-    24,
-)  # maximum number of file groups in rows with two lines, and in rows with one
+ROWS, CLOSE_ROWS = 10, 24  # most file groups in rows with two lines, and in rows with one
 HEAD_ROWS = 5  # labels, line, requested, completed, dates
 SHAPES = {
     "compaction": "diamond",

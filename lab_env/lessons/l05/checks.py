@@ -13,7 +13,7 @@ from lab_env import store
 from lab_env.course.answers import as_choice
 from lab_env.course.checking import check, expect
 from lab_env.hudi.table import Snapshot
-from lab_env.lessons.rows import expect_rows, keys_of, named
+from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
 from lab_env.lessons.table_copies import overlay_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
 
@@ -35,15 +35,13 @@ def upserts(lab, upsert):
     """Upsert twice into a Merge-on-Read table, and once into a Copy-on-Write table."""
     mor, cow = lab.scratch("upsert-mor"), lab.scratch("upsert-cow")
     upsert(_orders(lab, "id <= 3", "new", "10:00"), mor, MOR)
-    expect(lab.files(mor), "Your function wrote nothing to the path that it was given.")
-    table = lab.xray(mor)
+    table = expect_type(lab, mor, MOR)
     rows = table.commit().records_written
-    expect(table.table_type == MOR, MADE, MOR, table.table_type)
     expect(rows == 3, "Given O-1 to O-3, your function wrote {} rows.", rows)
 
     paid = _orders(lab, "id IN (3, 4)", "paid", "11:00")
     upsert(paid, mor, MOR)
-    found = _read(lab, mor)
+    found = rows_at(lab, mor)
     left = keys_of(found)
     expect(
         "O-1" in left,
@@ -54,17 +52,13 @@ def upserts(lab, upsert):
     expect_rows(found, _orders(lab, "id <= 2", "new", "10:00").union(paid))
 
     upsert(_orders(lab, "id = 1", "new", "10:00"), cow, COW)
-    made = lab.xray(cow).table_type if lab.files(cow) else "missing"
-    expect(made == COW, MADE, COW, made)
+    expect_type(lab, cow, COW)
     expect(
         _is_quick(table),
         "The rows are right. But the files are not as the options of `QUICK` make them, and the "
         "lesson's figures need these. Give the write both dictionaries.",
     )
     return "One row per order in both types. The writer's code differs in one option."
-
-
-MADE = "Asked for {}, your function made a {} table."
 
 
 def _is_quick(table: Snapshot) -> bool:
@@ -80,7 +74,7 @@ def deletes_by_key(lab, erase):
         path = scratch_copy(lab, _six_orders(lab, kind), "delete")
         rows = _orders(lab, gone, "erased", "12:00")
         erase(rows, path, kind)
-        left = _read(lab, path)
+        left = rows_at(lab, path)
         still = keys_of(left) & keys_of(rows)
         expect(not still, "Still there: {}. Your write changed rows, or added some.", named(still))
         expect_rows(left, _orders(lab, f"NOT {gone}", "new", "10:00"))
@@ -109,7 +103,7 @@ def forgets(lab, forget):
         holding,
         len(base_files),
     )
-    expect_rows(_read(lab, path), _orders(lab, "id <> 3", "new", "10:00"))
+    expect_rows(rows_at(lab, path), _orders(lab, "id <> 3", "new", "10:00"))
     return "No file holds O-3, and the table still has the other five orders."
 
 
@@ -236,10 +230,6 @@ def _without_o3(lab) -> str:
 def _write(rows, path: str, kind: str, options: dict[str, str] | None = None) -> None:
     own = {**TABLE, "hoodie.datasource.write.table.type": kind, **(options or {})}
     rows.write.format("hudi").options(**own).mode("append").save(path)
-
-
-def _read(lab, path: str):
-    return lab.spark.read.format("hudi").load(path)
 
 
 def _order_ids(lab, key: str) -> list[str]:

@@ -4,7 +4,7 @@ from random import Random
 
 from lab_env.course.answers import as_choice, as_number, as_rows, plain
 from lab_env.course.checking import check, expect
-from lab_env.lessons.rows import expect_rows, keys_of, named
+from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import COMPACTION_OFF, DEMO_OPTIONS, KEYS
 from lab_env.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
@@ -43,15 +43,14 @@ def writes_to_three_sinks(lab, write):
     for kind, asked in (("mor", MOR), ("cow", COW)):
         path = lab.scratch(kind)
         write(new, path, kind, OPTIONS)
-        made = lab.xray(path).table_type
-        expect(made == asked, "Asked for {}, your function made a {} table.", asked, made)
+        expect_type(lab, path, asked)
         expect(
             not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
             "The table has a metadata table, which `options` switch off. Pass `options` on to the "
             "writer, too.",
         )
         write(paid, path, kind, OPTIONS)
-        found = _read(lab, path)
+        found = rows_at(lab, path)
         expect(
             len(keys_of(found)) > 1,
             "The second batch replaced the first: the table has {}. Which mode adds to a table?",
@@ -81,7 +80,7 @@ def asks_and_compacts(lab, answer):
             why,
         )
         expect(len(keys_of(rows)) == 3, "Your {} query has {}.", kind, named(keys_of(rows)))
-    rows = _read(lab, path).orderBy("order_id").drop("_hoodie_file_name")
+    rows = rows_at(lab, path).orderBy("order_id").drop("_hoodie_file_name")
     before, same = _logs(lab.xray(path)), rows.collect()
     compact(path)
     picture = lab.xray(path)
@@ -94,7 +93,7 @@ def asks_and_compacts(lab, answer):
         waiting,
         DEFAULT_TRIGGER,
     )
-    left = _read(lab, path).orderBy("order_id").drop("_hoodie_file_name").collect()
+    left = rows_at(lab, path).orderBy("order_id").drop("_hoodie_file_name").collect()
     expect(left == same, "No log waits, but the rows changed.")
     return "Two answers while a log waits. Now no log waits, and every order is there."
 
@@ -262,10 +261,6 @@ def _table_with_log(lab) -> str:
         for batch in (_orders(lab, FIRST, "new", 0), _orders(lab, SECOND, "paid", 1)):
             batch.write.format("hudi").options(**options).mode("append").save(path)
     return path
-
-
-def _read(lab, path: str):
-    return lab.spark.read.format("hudi").load(path)
 
 
 def _logs(picture) -> int:
