@@ -24,6 +24,7 @@ from lab_env.faults.full_disk import SmallStore, small_store
 from lab_env.faults.gate import Rule
 from lab_env.faults.outages import kill_service, paused
 from lab_env.pipeline.sinks import checkpoint_path, table_path
+from lab_env.pipeline.topic import RECREATED
 from lab_env.settings import Endpoints
 from lab_env.shop.ledger import Ledger
 from lab_env.shop.topics import ensure_topic
@@ -157,7 +158,7 @@ def topic_made_anew(group: Group, case: Case, result: Result) -> None:
         own.writer.wait_until(lambda: own.writer.state()["state"] == "failed", "it refused")
         said = own.writer.state()["error"]
         result.landed, result.evidence["said"] = own.topic, said[:2000]
-        result.outcome = "guarded" if "made again" in said and "Next step" in said else "loud"
+        result.outcome = "guarded" if RECREATED in said and "Next step" in said else "loud"
 
 
 def long_batch(group: Group, case: Case, result: Result) -> None:
@@ -166,6 +167,7 @@ def long_batch(group: Group, case: Case, result: Result) -> None:
         own.feeder, own.patience = inputs.many_dates(own), LONG_BATCH_PATIENCE
         own.gate.arm("data", "hold_after", times=1_000_000, seconds=1)
         own.begin()
+        own.writer.wait_first_batches()  # its report follows the commit
         longest = own.writer.progress()["seconds"].max()
         result.landed = f"a batch of {longest:.0f} s, patience {own.patience:g} s"
         _recover_and_judge(own, result)

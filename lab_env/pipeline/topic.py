@@ -29,6 +29,7 @@ LOOK_SECONDS = 2.0
 # Producers refresh a topic's partitions every five minutes, and retry a send for as long (the
 # defaults of librdkafka; Java's clients retry for two).
 SETTLE_SECONDS = 600.0
+RECREATED = "was deleted and recreated"
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # from a broker before Kafka 2.8
 
 
@@ -275,7 +276,7 @@ def check_id(topic: str, path: str, known: str, found: str) -> None:
     """
     if known and found and known != found:
         raise Refused(
-            f"The topic {topic} was deleted and recreated: its id is {found}, but the checkpoint "
+            f"The topic {topic} {RECREATED}: its id is {found}, but the checkpoint "
             f"{path} has read the one with the id {known}. Its offsets now count other messages, "
             "so new ones would be skipped without an error.",
             "start a pipeline in a new folder. Or, to keep the Hudi tables, delete all of "

@@ -40,7 +40,8 @@ def files_of(lab: Lab, sink: str) -> Iterator[bytes]:
     log = {}
     for file in lab.files(f"{table_path(lab.base, sink)}/_spark_metadata"):
         number, _, kind = file.key.rpartition("/")[2].partition(".")
-        log[int(number), kind] = file.key
+        if number:  # a killed writer leaves `.7.UUID.tmp`
+            log[int(number), kind] = file.key
     whole = max((number for number, kind in log if kind == "compact"), default=-1)
     for (number, kind), key in log.items():
         if number < whole or (number == whole and kind != "compact"):
