@@ -1,4 +1,4 @@
-"""Builds the two notebooks of each lesson and demo, and a lesson's registry entry.
+"""Builds the two notebooks of each lesson and demo.
 
 The same source gives the same bytes: `build` writes the files, and `drift` compares the committed
 ones with a fresh build.
@@ -12,19 +12,14 @@ import nbformat
 
 from lab_env.authoring.demo_rules import FOLDER as DEMOS
 from lab_env.authoring.demo_rules import demo_sources, problems_of_demo, slide_type
-from lab_env.authoring.problems import refuse
-from lab_env.authoring.source import (
-    EQUIVALENT,
-    EXPECT,
+from lab_env.authoring.template import problems_of
+from lab_env.course.problems import refuse
+from lab_env.course.source import (
     Cell,
     Lesson,
-    check_call,
     read_lesson,
     sources,
-    without_check,
 )
-from lab_env.authoring.template import exercise_title, objective_of, problems_of
-from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer, to_json
 from lab_env.settings import REPOSITORY
 
 _METADATA = {
@@ -40,11 +35,6 @@ class Tree:
     root: Path = REPOSITORY
 
     @property
-    def sources(self) -> Path:
-        """Where the sources are."""
-        return self.root / "solutions" / "src"
-
-    @property
     def learner(self) -> Path:
         """Where the learner's notebooks are."""
         return self.root / "notebooks"
@@ -56,11 +46,11 @@ class Tree:
 
     @property
     def rooms(self) -> Path:
-        """Where each lesson has its own folder of checks, figures and exercises."""
+        """Where each lesson has its own folder: its source, checks and figures."""
         return self.root / "lab_env" / "lessons"
 
     def room(self, number: str) -> Path:
-        """The folder of one lesson's checks, figures and exercises."""
+        """The folder of one lesson."""
         return self.rooms / f"l{number}"
 
     @property
@@ -80,7 +70,6 @@ class Tree:
             *self.worked.glob("*.ipynb"),
             *(self.learner / DEMOS).glob("*.ipynb"),
             *(self.worked / DEMOS).glob("*.ipynb"),
-            *self.rooms.glob("*/exercises.json"),
         }
 
 
@@ -93,8 +82,8 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
     Raises:
         LabError: a lesson violates the template; it lists every problem with file and line.
     """
-    lessons = [read_lesson(path) for path in sources(tree.sources)]
-    demos = [read_lesson(path) for path in demo_sources(tree.sources)]
+    lessons = [read_lesson(path) for path in sources(tree.rooms)]
+    demos = [read_lesson(path) for path in demo_sources(tree.rooms)]
     refuse(
         [problem for lesson in lessons for problem in problems_of(lesson)]
         + [problem for demo in demos for problem in problems_of_demo(demo)]
@@ -103,7 +92,6 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
     for lesson in lessons:
         made[tree.learner / f"{lesson.name}.ipynb"] = notebook(lesson, worked=False)
         made[tree.worked / f"{lesson.name}.ipynb"] = notebook(lesson, worked=True)
-        made[tree.room(lesson.number) / "exercises.json"] = to_json(entry(lesson))
     for demo in demos:
         made[tree.learner / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=False)
         made[tree.worked / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=True)
@@ -144,7 +132,6 @@ def drift(tree: Tree = Tree()) -> list[str]:
         elif path.read_bytes() != text.encode():
             found.append(f"{name}: {first_difference(path.read_text('utf-8'), text)}")
     orphans = sorted(tree.generated() - made.keys())
-    orphans += [p for p in sorted(tree.sources.iterdir()) if p not in sources(tree.sources)]
     orphans += [p for p in sorted(tree.learner.rglob("*.ipynb")) if p.parent != tree.learner]
     skip = ("__pycache__", ".ipynb_checkpoints", "demos")
     return found + [
@@ -202,52 +189,6 @@ def notebook(lesson: Lesson, worked: bool) -> str:
     made = nbformat.v4.new_notebook(cells=cells, metadata=_METADATA)
     nbformat.validate(made)
     return nbformat.writes(made, indent=1) + "\n"
-
-
-def entry(lesson: Lesson) -> LessonEntry:
-    """The registry entry of a lesson that keeps the template."""
-    front = lesson.front
-    return LessonEntry(
-        number=lesson.number,
-        name=lesson.name,
-        title=front["title"],
-        teach=front["minutes"]["teach"],
-        do=front["minutes"]["do"],
-        needs=tuple(front["needs"]),
-        services=tuple(front["services"]),
-        exercises=tuple(_exercise(lesson, cell) for cell in lesson.cells if cell.exercise),
-    )
-
-
-def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
-    wrong = [other.text for other in lesson.cells if other.wrong == cell.exercise]
-    call = check_call(cell.versions.worked)
-    assert call  # the template requires it
-    return Exercise(
-        id=cell.exercise,
-        title=exercise_title(lesson, cell.exercise),
-        objective=objective_of(lesson, cell.exercise),
-        answer=call[1],
-        solution=without_check(cell.versions.worked),
-        hints=tuple(_hint(other.text) for other in lesson.cells if other.hint == cell.exercise),
-        wrong=tuple(
-            WrongAnswer(text[found.end() :].strip(), found["message"].strip())
-            for text in wrong
-            if (found := EXPECT.match(text))
-        ),
-        right=tuple(other.text.strip() for other in lesson.cells if other.right == cell.exercise),
-        equivalent={
-            change: why
-            for other in lesson.cells
-            if other.equivalent == cell.exercise
-            for change, why in EQUIVALENT.findall(other.text)
-        },
-    )
-
-
-def _hint(text: str) -> str:
-    """Lines joined to paragraphs."""
-    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 def _notebook_cell(cell: Cell, cell_id: str, worked: bool, slides: bool):

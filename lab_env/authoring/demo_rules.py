@@ -1,6 +1,6 @@
 """The rules of a demo: five minutes, one question, one decisive cell and its proof.
 
-A demo's source is in `solutions/src/demos/`. The clean notebook is for the projector; the worked
+A demo's source is in `lab_env/lessons/demos/`. The clean notebook is for the projector; the worked
 one also has the speaker's notes. Both carry the metadata from which Jupyter makes slides.
 """
 
@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab_env.authoring.problems import Problem
 from lab_env.authoring.proof_rules import problems_of_proofs
-from lab_env.authoring.source import Cell, Lesson
+from lab_env.course.problems import Problem
+from lab_env.course.source import Cell, Lesson
 
 FOLDER = "demos"
 DEMO_NAME = re.compile(r"[a-z]+(-[a-z]+)*")
@@ -19,7 +19,7 @@ CELLS = range(8, 13)
 
 
 def demo_sources(folder: Path) -> list[Path]:
-    """The sources of all demos below the folder of the course's sources."""
+    """The sources of all demos below the folder of the lessons."""
     return sorted((folder / FOLDER).glob("*.py"))
 
 

@@ -7,8 +7,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lab_env.authoring.problems import Problem
-from lab_env.authoring.source import Cell, Lesson
+from lab_env.course.problems import Problem
+from lab_env.course.source import Cell, Lesson
 
 # What a learner sees or answers belongs in a cell in plain sight.
 _VISIBLE = {"print", "display", "predict", "record_actual", "check", "use_reference"}

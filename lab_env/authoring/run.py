@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from lab_env.authoring.build import COURSE, Tree, build
-from lab_env.authoring.source import sources
+from lab_env.course.source import sources
 from lab_env.errors import LabError
 
 
@@ -14,9 +14,9 @@ def run(number: str, tree: Tree = COURSE) -> int:
     Raises:
         LabError: there is no such lesson.
     """
-    lesson = next((p.stem for p in sources(tree.sources) if p.stem.startswith(f"{number}_")), None)
+    lesson = next((p.stem for p in sources(tree.rooms) if p.stem.startswith(f"{number}_")), None)
     if lesson is None:
-        where = tree.sources.relative_to(tree.root)
+        where = tree.rooms.relative_to(tree.root)
         raise LabError(f"Lesson {number} has no source in {where}.", "run: lab author new")
     build(tree)
     paths = [

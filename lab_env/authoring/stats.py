@@ -25,7 +25,7 @@ import pyspark.sql.streaming as spark_streaming
 import trino.dbapi
 
 from lab_env.authoring.build import COURSE, Tree
-from lab_env.authoring.source import Cell, Lesson, read_lesson, sources
+from lab_env.course.source import Cell, Lesson, read_lesson, sources
 
 _TAUGHT = (
     spark_sql.SparkSession, spark_sql.DataFrame, spark_sql.Column, spark_sql.DataFrameReader,
@@ -85,7 +85,7 @@ def course_stats(tree: Tree = COURSE) -> list[LessonStats]:
     Args:
         tree: where lessons lie.
     """
-    return [lesson_stats(read_lesson(path), tree) for path in sources(tree.sources)]
+    return [lesson_stats(read_lesson(path), tree) for path in sources(tree.rooms)]
 
 
 def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from lab_env.authoring.problems import Problem
 from lab_env.authoring.proof_rules import parsed, problems_of_proofs
-from lab_env.authoring.source import (
-    EXERCISE_HEADING,
+from lab_env.course.checking import checks_of_lesson
+from lab_env.course.problems import Problem
+from lab_env.course.sections import CLOSING, OPENING
+from lab_env.course.source import (
     EXERCISE_ID,
     EXPECT,
     FILE_NAME,
@@ -21,8 +22,6 @@ from lab_env.authoring.source import (
     Lesson,
     check_call,
 )
-from lab_env.course.checking import checks_of_lesson
-from lab_env.course.sections import CLOSING, OPENING
 from lab_env.errors import LabError
 
 SECTIONS = range(2, 6)
@@ -32,8 +31,6 @@ STRETCH_MINUTES = 45  # at most, from one place to pause to the next
 _TIMING = re.compile(r"\*For instructors\.\* (\d+) minutes\b")
 _PAUSE = re.compile(r"^\*\*[^*\n]*\bplace to pause\b[^*\n]*\*\*", re.MULTILINE)
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
-_ITEM = re.compile(r"^- .*(?:\n(?: {2,}).*)*", re.MULTILINE)
-_IDS = re.compile(r"\((\d\d\.\d(?:, \d\d\.\d)*)\)[,.;]?\s*$")
 
 
 def problems_of(lesson: Lesson) -> list[Problem]:
@@ -86,7 +83,7 @@ def _front(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _headings(lesson: Lesson) -> Iterator[Problem]:
-    found = list(_second_level(lesson))
+    found = list(lesson.second_level())
     names = [name for name, _, _ in found]
     sections = len(names) - len(OPENING) - len(CLOSING)
     starts_at_once = names[:1] == [OPENING[-1]]  # lesson 00: run a cell, then read what it is for
@@ -124,7 +121,7 @@ def _minutes(lesson: Lesson) -> Iterator[Problem]:
     if total != stated:
         what = f"The notes' minutes add up to {total}; the front matter says {stated}."
         yield lesson.problem(1, what)
-    for name, line, cell in _second_level(lesson):
+    for name, line, cell in lesson.second_level():
         if name == OPENING[2] and f"{stated} minutes" not in " ".join(cell.text.split()):
             yield lesson.problem(line, f"'## {name}' does not say '{stated} minutes'.")
 
@@ -132,7 +129,7 @@ def _minutes(lesson: Lesson) -> Iterator[Problem]:
 def _timed_sections(lesson: Lesson) -> Iterator[Problem]:
     """A note for instructors times each section."""
     noted = [cell.line for cell, _ in _timings(lesson)]
-    sections = list(_second_level(lesson))[len(OPENING) :]
+    sections = list(lesson.second_level())[len(OPENING) :]
     for (name, line, _), (_, end, _) in pairwise(sections[: 1 - len(CLOSING)]):
         if not any(line < at < end for at in noted):
             what = f"'## {name}' ends without a note '*For instructors.* 15 minutes.'"
@@ -171,12 +168,10 @@ def _notes_before_pauses(lesson: Lesson) -> list[Cell]:
 def _objectives(lesson: Lesson) -> Iterator[Problem]:
     declared = {cell.exercise for cell in lesson.cells if cell.exercise}
     named: set[str] = set()
-    for item, line in _objective_items(lesson):
-        ids = _IDS.search(item)
+    for _, line, ids in lesson.objectives():
         if not ids:
             yield lesson.problem(line, "This objective names no exercise; end it with (NN.N).")
-            continue
-        for exercise_id in ids[1].split(", "):
+        for exercise_id in ids:
             named.add(exercise_id)
             if exercise_id not in declared:
                 yield lesson.problem(line, f"There is no exercise {exercise_id} in this lesson.")
@@ -192,7 +187,7 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
     wrong = Counter(cell.wrong for cell in cells)
     answers = [cell for cell in cells if cell.exercise]
     counts = Counter(cell.exercise for cell in answers)
-    headings = _exercise_headings(lesson)
+    headings = lesson.exercise_titles()
     if len(counts) not in EXERCISES:
         yield lesson.problem(1, f"A lesson has two to five exercises, not {len(counts)}.")
     expected = [f"{lesson.number}.{n}" for n in range(1, len(counts) + 1)]
@@ -340,46 +335,6 @@ def _checks(lesson: Lesson) -> Iterator[Problem]:
         yield lesson.problem(declared[name], f"Exercise {name} has no check in {module}.")
     for name in known.keys() - declared.keys():
         yield lesson.problem(1, f"{module} checks {name}, which this lesson does not have.")
-
-
-def objective_of(lesson: Lesson, exercise_id: str) -> str:
-    """The objective that names an exercise, on one line and without the ids."""
-    for item, _ in _objective_items(lesson):
-        ids = _IDS.search(item)
-        if ids and exercise_id in ids[1].split(", "):
-            return " ".join(item[: ids.start()].removeprefix("- ").split())
-    return ""
-
-
-def exercise_title(lesson: Lesson, exercise_id: str) -> str:
-    """The title in an exercise's heading."""
-    return _exercise_headings(lesson).get(exercise_id, "")
-
-
-def _exercise_headings(lesson: Lesson) -> dict[str, str]:
-    return {
-        match["id"]: match["title"]
-        for cell in lesson.cells
-        if cell.kind == "markdown" and cell.shown
-        for match in EXERCISE_HEADING.finditer(cell.text)
-    }
-
-
-def _second_level(lesson: Lesson) -> Iterator[tuple[str, int, Cell]]:
-    """Every `##` heading: its text, its line, its cell."""
-    for cell in lesson.cells:
-        if cell.kind == "markdown" and cell.shown and not cell.instructor:
-            for match in _HEADING.finditer(cell.text):
-                yield match[1], cell.first_line + cell.text[: match.start()].count("\n"), cell
-
-
-def _objective_items(lesson: Lesson) -> Iterator[tuple[str, int]]:
-    for name, line, cell in _second_level(lesson):
-        if name == "Objectives":
-            begin = cell.text.index("## Objectives")
-            body = cell.text[begin:].split("\n## ")[0]
-            for match in _ITEM.finditer(body):
-                yield match[0], line + body[: match.start()].count("\n")
 
 
 def _defined(tree: ast.AST) -> set[str]:

@@ -13,7 +13,7 @@ from lab_env.course.answers import Unreadable, agree, as_choice, as_number
 from lab_env.course.checking import NotYet, checks_of_lesson, mistake, raised_by, unfilled
 from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card, Outcome, report
-from lab_env.course.registry import REGISTRY
+from lab_env.course.source import LESSONS
 from lab_env.errors import LabError
 from lab_env.room.seat import SEAT
 from lab_env.settings import settings
@@ -24,11 +24,11 @@ class Exercises:
 
     Args:
         lab: what the checks look at.
-        folder: where the registry files lie.
+        folder: of the lessons' own folders.
         checks: finds a lesson's checks by its number.
     """
 
-    def __init__(self, lab: Any, folder: Path = REGISTRY, checks=checks_of_lesson):
+    def __init__(self, lab: Any, folder: Path = LESSONS, checks=checks_of_lesson):
         self.lab = lab
         self.folder = folder
         self.checks = checks

@@ -1,18 +1,23 @@
-"""The exercises of all lessons as data: what `lab author build` took out of the lessons' sources.
-
-Each lesson's `exercises.json` is generated and committed; nobody edits it by hand.
-"""
+"""The exercises of all lessons as data, read from the lessons' sources."""
 
 import difflib
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
+from lab_env.course.source import (
+    EQUIVALENT,
+    EXPECT,
+    LESSONS,
+    Cell,
+    Lesson,
+    check_call,
+    read_lesson,
+    sources,
+    without_check,
+)
 from lab_env.errors import LabError
-
-REGISTRY = Path(__file__).parents[1] / "lessons"
 
 
 @dataclass(frozen=True)
@@ -80,33 +85,27 @@ class LessonEntry:
     exercises: tuple[Exercise, ...]
 
 
-_FORMAT = TypeAdapter(LessonEntry)
-
-
-def to_json(entry: LessonEntry) -> str:
-    """The entry as the text of its registry file."""
-    return _FORMAT.dump_json(entry, indent=1, exclude_defaults=True).decode() + "\n"
-
-
-def lessons(folder: Path = REGISTRY) -> dict[str, LessonEntry]:
+def lessons(folder: Path = LESSONS) -> dict[str, LessonEntry]:
     """All lessons by number, in their order.
 
     Args:
-        folder: where the lessons' folders lie.
+        folder: of the lessons' own folders.
     """
-    entries = (
-        _FORMAT.validate_json(path.read_text(encoding="utf-8"))
-        for path in sorted(folder.glob("l[0-9][0-9]/exercises.json"))
-    )
-    return {entry.number: entry for entry in entries}
+    read = [_read(path, path.stat().st_mtime_ns) for path in sources(folder)]
+    return {entry.number: entry for entry in read}
 
 
-def exercise(exercise_id: str, folder: Path = REGISTRY) -> Exercise:
+@lru_cache
+def _read(path: Path, modified: int) -> LessonEntry:
+    return _entry(read_lesson(path))
+
+
+def exercise(exercise_id: str, folder: Path = LESSONS) -> Exercise:
     """The exercise with that id.
 
     Args:
         exercise_id: for example `04.1`.
-        folder: where the lessons' folders lie.
+        folder: of the lessons' own folders.
 
     Raises:
         LabError: there is none; the text names the nearest ids.
@@ -123,3 +122,49 @@ def exercise(exercise_id: str, folder: Path = REGISTRY) -> Exercise:
         f"There is no exercise {exercise_id!r}.",
         f"choose from: {', '.join(near)}." if near else "see lab.progress() for all exercises.",
     )
+
+
+def _entry(lesson: Lesson) -> LessonEntry:
+    """A lesson that keeps the template, as data."""
+    front = lesson.front
+    return LessonEntry(
+        number=lesson.number,
+        name=lesson.name,
+        title=front["title"],
+        teach=front["minutes"]["teach"],
+        do=front["minutes"]["do"],
+        needs=tuple(front["needs"]),
+        services=tuple(front["services"]),
+        exercises=tuple(_exercise(lesson, cell) for cell in lesson.cells if cell.exercise),
+    )
+
+
+def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
+    wrong = [other.text for other in lesson.cells if other.wrong == cell.exercise]
+    call = check_call(cell.versions.worked)
+    assert call  # the template requires it
+    return Exercise(
+        id=cell.exercise,
+        title=lesson.exercise_titles()[cell.exercise],
+        objective=next(text for text, _, ids in lesson.objectives() if cell.exercise in ids),
+        answer=call[1],
+        solution=without_check(cell.versions.worked),
+        hints=tuple(_hint(other.text) for other in lesson.cells if other.hint == cell.exercise),
+        wrong=tuple(
+            WrongAnswer(text[found.end() :].strip(), found["message"].strip())
+            for text in wrong
+            if (found := EXPECT.match(text))
+        ),
+        right=tuple(other.text.strip() for other in lesson.cells if other.right == cell.exercise),
+        equivalent={
+            change: why
+            for other in lesson.cells
+            if other.equivalent == cell.exercise
+            for change, why in EQUIVALENT.findall(other.text)
+        },
+    )
+
+
+def _hint(text: str) -> str:
+    """Lines joined to paragraphs."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))

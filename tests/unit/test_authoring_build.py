@@ -8,9 +8,9 @@ import pytest
 import lab_env.lessons
 from lab_env.authoring.build import Tree, build, drift, make
 from lab_env.authoring.new import new_lesson
-from lab_env.authoring.source import read_lesson
 from lab_env.authoring.template import DEFAULT_SERVICES, problems_of
 from lab_env.course.registry import lessons
+from lab_env.course.source import read_lesson
 from lab_env.errors import LabError
 from lab_env.services import DEFAULT
 
@@ -27,7 +27,7 @@ def tree(tmp_path, monkeypatch):
 
 
 def source(tree: Tree):
-    return tree.sources / "77_sample.py"
+    return tree.room("77") / "77_sample.py"
 
 
 def edit(tree: Tree, old: str, new: str) -> int:
@@ -203,11 +203,11 @@ def test_drift_names_outputs_strays_and_missing_files(tree):
     next(c for c in notebook["cells"] if c["cell_type"] == "code")["execution_count"] = 3
     path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
     (tree.learner / "notes.ipynb").write_text("{}")
-    (tree.room("77") / "exercises.json").unlink()
+    (tree.learner / "77_sample.ipynb").unlink()
     found = "\n".join(drift(tree))
     assert "solutions/77_sample.ipynb: cell 3" in found and "has outputs" in found
     assert "notebooks/notes.ipynb is stray" in found
-    assert "lab_env/lessons/l77/exercises.json is missing" in found
+    assert "notebooks/77_sample.ipynb is missing" in found
 
 
 def test_a_lesson_is_not_begun_twice(tree):

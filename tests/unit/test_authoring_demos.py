@@ -3,14 +3,14 @@
 import pytest
 
 from lab_env.authoring.demo_rules import demo_sources, problems_of_demo
-from lab_env.authoring.source import SOURCES, read_lesson
+from lab_env.course.source import LESSONS, read_lesson
 
 PROOF = '# %% proof="The write made one log and no base file."'
-SNAPSHOT = (SOURCES / "demos" / "snapshot.py").read_text()
+SNAPSHOT = (LESSONS / "demos" / "snapshot.py").read_text()
 
 
 def test_there_is_a_demo_for_each_query_type_and_all_keep_the_rules():
-    demos = [read_lesson(path) for path in demo_sources(SOURCES)]
+    demos = [read_lesson(path) for path in demo_sources(LESSONS)]
     names = ["cdc", "incremental", "read-optimised", "snapshot", "time-travel"]
     assert [demo.name for demo in demos] == names
     assert [problem for demo in demos for problem in problems_of_demo(demo)] == []

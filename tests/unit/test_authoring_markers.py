@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab_env.authoring.markers import MarkerError, split
+from lab_env.course.markers import MarkerError, split
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lab_env.authoring.demo_rules import demo_sources
-from lab_env.authoring.source import SOURCES, Cell, read_lesson, sources
+from lab_env.course.source import LESSONS, Cell, read_lesson, sources
 from lab_env.settings import REPOSITORY
 
 with (REPOSITORY / "data" / "claims.csv").open(newline="", encoding="utf-8") as file:
@@ -36,7 +36,7 @@ def proofs_of(path: Path) -> dict[str, tuple[Cell, list[str]]]:
 
 PROOFS = {
     (path.stem[:2] if path in sources() else path.stem, cell_id): proof
-    for path in [*sources(), *demo_sources(SOURCES)]
+    for path in [*sources(), *demo_sources(LESSONS)]
     for cell_id, proof in proofs_of(path).items()
 }
 

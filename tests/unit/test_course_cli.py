@@ -35,7 +35,7 @@ def test_a_lesson_that_is_not_there_gets_one_sentence(lab_command):
     done = lab_command("author", "run", "98")
     assert done.returncode == 1
     assert (
-        "Lesson 98 has no source in solutions/src." in done.stderr
+        "Lesson 98 has no source in lab_env/lessons." in done.stderr
         and "Traceback" not in done.stderr
     )
 

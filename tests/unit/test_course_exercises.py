@@ -15,7 +15,7 @@ from lab_env.course.exercises import Exercises
 from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card
 from lab_env.course.progress import CourseProgress
-from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer, exercise, lessons, to_json
+from lab_env.course.registry import exercise, lessons
 from lab_env.errors import LabError
 from lab_env.lab import Lab
 from lab_env.settings import REPOSITORY, settings
@@ -30,16 +30,40 @@ def adds_up(lab, answer):
 
 
 CHECKS = {"77.1": adds_up}
-ENTRY = LessonEntry(
-    "77", "77_sums", "Sums", 1, 1, (), (),
-    (
-        Exercise(
-            "77.1", "Add", "add", "total", "total = sum(amounts)",
-            ("Think.", "Use `sum`."), (WrongAnswer("total = amounts[0]", "is not the sum"),),
-            ("total = 0\nfor amount in amounts: total += amount",),
-        ),
-    ),
-)  # fmt: skip
+SOURCE = """# ---
+# title: Sums
+# minutes: {teach: 1, do: 1}
+# needs: []
+# services: []
+# ---
+
+# %% [markdown]
+# # 77 · Sums
+#
+# ## Objectives
+#
+# - add (77.1)
+#
+# ### Exercise 77.1 · Add
+
+# %% exercise="77.1"
+total = sum(amounts)  # SOLUTION
+lab.check("77.1", total)
+
+# %% [markdown] hint="77.1"
+# Think.
+
+# %% [markdown] hint="77.1"
+# Use `sum`.
+
+# %% right="77.1"
+total = 0
+for amount in amounts: total += amount
+
+# %% wrong="77.1"
+# expect: is not the sum
+total = amounts[0]
+"""
 
 
 @pytest.fixture
@@ -60,7 +84,7 @@ def configure(tmp_path, monkeypatch):
 @pytest.fixture
 def exercises(tmp_path, configure):
     (tmp_path / "l77").mkdir()
-    (tmp_path / "l77" / "exercises.json").write_text(to_json(ENTRY))
+    (tmp_path / "l77" / "77_sums.py").write_text(SOURCE)
     return Exercises([10, 20], tmp_path, lambda number: CHECKS)
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from lab_env.authoring.source import Lesson, read_lesson, sources
 from lab_env.course.sections import notebook_of, recorded_seconds, section, sections
+from lab_env.course.source import Lesson, read_lesson, sources
 from lab_env.errors import LabError
 
 LESSONS = {path.name[:2]: read_lesson(path) for path in sources()}

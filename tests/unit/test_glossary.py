@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lab_env.authoring.source import sources
+from lab_env.course.source import sources
 from lab_env.settings import REPOSITORY
 
 GLOSSARY = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")

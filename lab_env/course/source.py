@@ -4,31 +4,31 @@ import ast
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from textwrap import indent
 
-import jupytext
 import yaml
 
-from lab_env.authoring.markers import MarkerError, Versions, split
-from lab_env.authoring.problems import Problem, refuse
-from lab_env.settings import REPOSITORY
+from lab_env.course.markers import MarkerError, Versions, split
+from lab_env.course.problems import Problem, refuse
 
-SOURCES = REPOSITORY / "solutions" / "src"
+LESSONS = Path(__file__).parents[1] / "lessons"
 FILE_NAME = re.compile(r"(?P<number>\d\d)_[a-z0-9_]+")
 EXERCISE_ID = re.compile(r"\d\d\.\d")
 EXERCISE_HEADING = re.compile(r"^### Exercise (?P<id>\S+) · (?P<title>.+)$", re.MULTILINE)
-OPTIONS = {
-    "exercise", "hint", "right", "wrong", "equivalent", "proof", "tags", "name",
-    "lines_to_next_cell",
-}  # fmt: skip
+OPTIONS = {"exercise", "hint", "right", "wrong", "equivalent", "proof", "tags", "name"}
 TEACHES_ASSERT = "teaches-assert"
 TAGS = ("instructor", TEACHES_ASSERT)
 EXPECT = re.compile(r"^# expect: (?P<message>\S.*)\n")
 EQUIVALENT = re.compile(r"^# (.+?): (\S.*)$", re.MULTILINE)  # a mutant: why it is the same
-_CELL = re.compile(r"^# %%(\s|$)")
+_CELL = re.compile(r"^# %%(?P<markdown> \[markdown\])?(?P<options>\s.*)?$")
+_OPTION = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\[[^\]]*\])')
+_HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+_ITEM = re.compile(r"^- .*(?:\n(?: {2,}).*)*", re.MULTILINE)
+_IDS = re.compile(r"\((\d\d\.\d(?:, \d\d\.\d)*)\)[,.;]?\s*$")
 
 
 @dataclass(frozen=True)
@@ -149,38 +149,80 @@ class Lesson:
             ids.append(base if seen[base] == 1 else f"{base}-{seen[base]}")
         return ids
 
+    def second_level(self) -> Iterator[tuple[str, int, Cell]]:
+        """Every `##` heading that learners see: its text, its line, its cell."""
+        for cell in self.cells:
+            if cell.kind == "markdown" and cell.shown and not cell.instructor:
+                for match in _HEADING.finditer(cell.text):
+                    yield match[1], cell.first_line + cell.text[: match.start()].count("\n"), cell
+
+    def objectives(self) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+        """Every objective on one line, the line of the source, and the ids that it names."""
+        for name, line, cell in self.second_level():
+            if name != "Objectives":
+                continue
+            body = cell.text[cell.text.index("## Objectives") :].split("\n## ")[0]
+            for match in _ITEM.finditer(body):
+                at, ids = line + body[: match.start()].count("\n"), _IDS.search(match[0])
+                text = match[0][: ids.start()] if ids else match[0]
+                named = tuple(ids[1].split(", ")) if ids else ()
+                yield " ".join(text.removeprefix("- ").split()), at, named
+
+    def exercise_titles(self) -> dict[str, str]:
+        """The titles of the exercises' headings, by id."""
+        return {
+            match["id"]: match["title"]
+            for cell in self.cells
+            if cell.kind == "markdown" and cell.shown
+            for match in EXERCISE_HEADING.finditer(cell.text)
+        }
+
     def problem(self, line: int, what: str) -> Problem:
         """A problem at a line of this source."""
         return Problem(self.path, line, what)
 
 
-def sources(folder: Path = SOURCES) -> list[Path]:
-    """The sources of all lessons, in order."""
-    return sorted(folder.glob("[0-9][0-9]_*.py"))
+def sources(folder: Path = LESSONS) -> list[Path]:
+    """The sources of all lessons, in order.
+
+    Args:
+        folder: of the lessons' own folders.
+    """
+    return sorted(folder.glob("l[0-9][0-9]/[0-9][0-9]_*.py"))
 
 
 def read_lesson(path: Path) -> Lesson:
-    """Read a py:percent file; whether it keeps the template is not checked here.
+    """Read a source; whether it keeps the template is not checked here.
 
     Raises:
         LabError: the front matter, a cell's options or an answer marker is invalid.
     """
-    text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
+    lines = path.read_text(encoding="utf-8").splitlines()
     front, front_end = _front_matter(path, lines)
-    begins = [n for n, line in enumerate(lines, 1) if _CELL.match(line)]
-    body = "\n".join(lines[front_end:]).strip() + "\n"
-    parsed = jupytext.reads(body, fmt="py:percent").cells
-    if len(parsed) != len(begins):
-        line = next((n for n, at in enumerate(lines[front_end:], front_end + 1) if at.strip()), 1)
-        refuse([Problem(path, line, "There is text before the first cell (# %%).")])
-    cells = tuple(
-        Cell(cell.cell_type, cell.source, line, dict(cell.metadata))
-        for cell, line in zip(parsed, begins, strict=True)
-    )
+    begins = [n for n, line in enumerate(lines) if n >= front_end and _CELL.match(line)]
+    first = next((n for n in range(front_end, len(lines)) if lines[n].strip()), len(lines))
+    if first not in begins:
+        refuse([Problem(path, first + 1, "There is text before the first cell (# %%).")])
+    ends = [*begins[1:], len(lines)]
+    cells = tuple(_cell(lines[n:end], n + 1) for n, end in zip(begins, ends, strict=True))
     lesson = Lesson(path, front, cells)
     refuse([problem for cell in cells for problem in _unreadable(lesson, cell)])
     return lesson
+
+
+def _cell(lines: list[str], line: int) -> Cell:
+    """A cell of the percent format that Jupytext and editors read, without its other options."""
+    head = _CELL.match(lines[0])
+    assert head
+    given = head["options"] or ""
+    options = {name: json.loads(value) for name, value in _OPTION.findall(given)}
+    if unread := _OPTION.sub("", given).strip():
+        options[unread] = ""
+    text = "\n".join(lines[1:]).strip("\n")
+    if head["markdown"]:
+        return Cell("markdown", re.sub(r"^# ?", "", text, flags=re.MULTILINE), line, options)
+    magic = re.sub(r"^# (?=%%\w)", "", text, flags=re.MULTILINE)
+    return Cell("code", magic, line, options)
 
 
 def _front_matter(path: Path, lines: list[str]) -> tuple[dict, int]:
