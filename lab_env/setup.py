@@ -44,5 +44,5 @@ def set_up(report_progress: Progress, since: float | None = None, before: int | 
         size = disk_used(cache())
     return (
         f"Set-up is complete: {time.time() - started:.1f} s,"
-        f" {max(0, size - before) / 1e6:.0f} MB added, {size / 1e6:.0f} MB in {cache()}."
+        f" {max(0, size - before) / 1e6:.0f} MB added.\n{size / 1e6:.0f} MB are in {cache()}."
     )

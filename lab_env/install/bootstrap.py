@@ -410,21 +410,27 @@ def _environment():
 
 
 def _run(command, environment, failure="Set-up could not make .venv."):
-    """Run one step; outside a terminal, print only its failure."""
-    output = None if sys.stderr.isatty() else subprocess.PIPE
-    done = subprocess.run(
+    """Run one step; in a terminal, print what it says but for its list of packages."""
+    step = subprocess.Popen(
         [str(part) for part in command],
         env=environment,
         cwd=REPOSITORY,
-        stderr=output,
-        stdout=output,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
     )
-    if done.returncode:
-        said = (done.stderr or b"").decode(errors="replace").strip()
+    said = []
+    for line in step.stderr:
+        said.append(line.rstrip())
+        if sys.stderr.isatty() and not line.startswith((" + ", " - ", " ~ ")):
+            _report(said[-1])
+    if step.wait():
+        text = "\n".join(said)
         what, next_step = next(
-            (CAUSES[sign] for sign in CAUSES if sign in said), (failure, OFFLINE)
+            (CAUSES[sign] for sign in CAUSES if sign in text), (failure, OFFLINE)
         )
-        _fail(what, next_step, said.splitlines()[-8:])
+        _fail(what, next_step, said[-8:])
 
 
 def _report(text):

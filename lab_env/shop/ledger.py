@@ -164,9 +164,9 @@ class Settlement:
 
     def __str__(self) -> str:
         text = (
-            f"topic: {self.messages:,} messages, {self.found} unknown sends found in it, "
-            f"{self.failed} failed, {self.waiting} still unknown, {self.lost} lost, "
-            f"{self.unrecorded} unrecorded, {self.repeated} repeated"
+            f"topic: {self.messages:,} messages, {self.lost} lost, {self.repeated} repeated, "
+            f"{self.unrecorded} unrecorded\nsends of unknown fate: {self.found} found in the topic, "
+            f"{self.failed} failed, {self.waiting} still unknown"
         )
         return text + (f" (unrecorded: {', '.join(self.examples)})" if self.examples else "")
 

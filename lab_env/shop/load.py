@@ -290,9 +290,9 @@ class Load:
             else (last["acked"] - stats["acked"].iloc[0]) / max(busy, 1.0)
         )
         return (
-            f"{self._title()}: {last['seconds']:.0f} s, {last['acked']:,.0f} acknowledged, "
-            f"{rate:,.0f}/s, {last['failures']:.0f} failures, "
-            f"p50 {last['p50_ms']:.0f} ms, p95 {last['p95_ms']:.0f} ms"
+            f"{last['acked']:,.0f} events acknowledged in {last['seconds']:.0f} s: {rate:,.0f}/s, "
+            f"p50 {last['p50_ms']:.0f} ms, p95 {last['p95_ms']:.0f} ms, "
+            f"{last['failures']:.0f} failures"
         )
 
     __repr__ = __str__
