@@ -421,7 +421,7 @@ def _run(command, environment, failure="Set-up could not make .venv."):
         errors="replace",
     )
     said = []
-    for line in step.stderr:
+    for line in step.stderr or ():
         said.append(line.rstrip())
         if sys.stderr.isatty() and not line.startswith((" + ", " - ", " ~ ")):
             _report(said[-1])

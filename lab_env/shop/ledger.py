@@ -165,7 +165,7 @@ class Settlement:
     def __str__(self) -> str:
         text = (
             f"topic: {self.messages:,} messages, {self.lost} lost, {self.repeated} repeated, "
-            f"{self.unrecorded} unrecorded\nsends of unknown fate: {self.found} found in the topic, "
+            f"{self.unrecorded} unrecorded\nunknown sends: {self.found} found in the topic, "
             f"{self.failed} failed, {self.waiting} still unknown"
         )
         return text + (f" (unrecorded: {', '.join(self.examples)})" if self.examples else "")

@@ -5,8 +5,8 @@ Needs Chromium on PATH, and no services. Screenshots are kept in `.lab/screensho
 
 import pytest
 from chromium import SCREENSHOTS, chromium, contrast, needs_chromium
-
 from lab_env.display.architecture import DRAWING
+
 from lab_env.publish.pictures import pictures
 from lab_env.settings import REPOSITORY
 

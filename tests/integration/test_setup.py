@@ -158,7 +158,7 @@ def clone(machine) -> Path:
     status, output = machine.setup(clone)
     machine.first_setup_seconds += time.monotonic() - resumed
     assert status == 0, output
-    print(output.splitlines()[-1])
+    print(*output.splitlines()[-2:])
     return clone
 
 

@@ -9,8 +9,8 @@ from xray_tables import PROPERTIES, T1, T2, FilesInMemory, base, committed, done
 
 from lab_env.bench import format_page, recorded
 from lab_env.course import registry
-from lab_env.lab import ARCHITECTURE
 from lab_env.hudi.reader import read_table
+from lab_env.lab import ARCHITECTURE
 from lab_env.publish import lesson_page, recording
 from lab_env.publish.pictures import FOLDER, drift, pictures
 from lab_env.settings import REPOSITORY
