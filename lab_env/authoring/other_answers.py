@@ -1,7 +1,8 @@
-"""Tries the other answers of an exercise in its worked notebook's kernel: CI's part of a check.
+"""Tries the other answers of an exercise in a notebook's kernel: CI's part of a check.
 
-The pytest plugin runs this in the kernel right after an exercise has passed. A right answer in
-another style must pass, too; a wrong one must be told why it is wrong.
+The pytest plugin runs this in the kernel. In a worked notebook, after each exercise, a right answer
+in another style must pass, too, and a wrong one must be told why it is wrong. In a learner's, the
+cells below an exercise must run on a right answer in another style, not only on the reference.
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 from lab_env.course import registry
 from lab_env.course.checking import mistake
 from lab_env.course.exercises import Exercises, run_cell
-from lab_env.course.outcomes import report
+from lab_env.course.outcomes import Card, report
 
 
 def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:
@@ -31,6 +32,19 @@ def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:
         except Exception as error:
             result, text = "did not run", mistake(error)
         report(exercise=exercise_id, **{kind: number}, outcome=result, text=text)
+
+
+def go_on_with_right_answers() -> None:
+    """Let `use_reference` run the first right answer in another style after the reference."""
+    reference = Exercises.use_reference
+
+    def both(self: Exercises, exercise_id: str, namespace: dict[str, Any]) -> Card:
+        card = reference(self, exercise_id, namespace)
+        exercise = registry.exercise(exercise_id, self.folder)
+        run_cell(exercise.right[0], f"<right answer of {exercise_id}>", namespace)
+        return card
+
+    Exercises.use_reference = both
 
 
 def _answers(exercise: registry.Exercise) -> Iterator[tuple[str, int, str]]:

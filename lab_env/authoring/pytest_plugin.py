@@ -1,8 +1,8 @@
 """A pytest plugin that makes every notebook prove its exercises while nbmake runs it.
 
-A learner's notebook must leave every exercise not attempted. A worked one must pass every exercise,
-each declared right answer in another style must pass, too, and each wrong one must get its own
-message. `pyproject.toml` switches the plugin on, so
+A learner's notebook must leave every exercise not attempted, and run on right answers in another
+style than the reference. A worked one must pass every exercise; each declared right answer must
+pass, too, and each wrong one must get its own message. `pyproject.toml` switches the plugin on, so
 `pytest --nbmake notebooks solutions` is the whole proof.
 """
 
@@ -76,6 +76,12 @@ TRY_ANSWERS = """
 from lab_env.authoring.other_answers import try_answers
 
 try_answers("{id}", globals())
+"""
+
+GO_ON = """
+from lab_env.authoring.other_answers import go_on_with_right_answers
+
+go_on_with_right_answers()
 """
 
 
@@ -365,6 +371,8 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
 
     class Noted(NotebookClient):
         async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args, **options):
+            if not worked and cell_index == 0:
+                await self._run(GO_ON, 60)
             executed = await super().async_execute_cell(cell, cell_index, *args, **options)
             if worked and (check := CHECK.search(cell.source)):
                 await self._run(TRY_ANSWERS.format(id=check[1]), TRIAL_SECONDS)
