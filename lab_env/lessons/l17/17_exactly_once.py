@@ -1268,7 +1268,8 @@ forget_dead_session(lab)
 # fills the store and freezes and kills Kafka under load, and it damages copies of tables and checkpoints. It sends odd
 # messages, aborts a transaction, makes a topic anew, and lets a batch take longer than its watchdog waits. After each fault
 # hudi-rs reads both tables, and the ledger says what they must hold. What to expect of each class of faults, and who
-# promises it, was written down before the first run. Here is the run that comes with the course.
+# promises it, was written down before the first run. Here is the run that comes with the course, on two cores that
+# did other work meanwhile.
 #
 # **Predict:** after how many of 100 kills was an order missing, doubled, or an old version?
 
