@@ -6,6 +6,7 @@ from decimal import Decimal
 import pandas as pd
 
 from lab_env.course.answers import as_number, as_rows, as_text
+from lab_env.course.checking import expect
 
 Orders = Mapping[str, tuple[str, Decimal]]  # status and amount by order_id
 Board = Mapping[str, Decimal]  # revenue by status
@@ -16,13 +17,18 @@ def as_board(answer: object) -> Board:
 
     Raises:
         Unreadable: the answer is none of these.
+        NotYet: a status has two rows.
     """
     if isinstance(answer, pd.Series):
         answer = answer.to_dict()
     if isinstance(answer, Mapping) and "revenue" not in answer:
         return {as_text(status): as_number(revenue) for status, revenue in answer.items()}
     rows = as_rows(answer, ("status", "revenue"))
-    return {as_text(status): as_number(revenue) for status, revenue in rows}
+    board = {as_text(status): as_number(revenue) for status, revenue in rows}
+    expect(
+        len(board) == len(rows), "Your board has {} rows for {} statuses.", len(rows), len(board)
+    )
+    return board
 
 
 def board_of(orders: Orders) -> Board:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
 
+from lab_env.course.answers import Unreadable, kind_of
 from lab_env.course.checking import expect
 from lab_env.xray import XRay
 
@@ -66,6 +67,24 @@ def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> N
         for column in wanted.columns:
             value = by_key[name][column]
             expect(value == row[column], "{}: `{}` is {!r}.", name, column, _spelt(value))
+
+
+def as_dataframe(answer: object, wanted: str) -> DataFrame:
+    """The answer, if the lesson can go on with it as with a DataFrame of Spark.
+
+    Args:
+        answer: what the learner's function returned.
+        wanted: what it should be, for example `the rows`.
+
+    Raises:
+        Unreadable: it is something else.
+    """
+    if not isinstance(answer, DataFrame):
+        raise Unreadable(
+            f"Your function returned {kind_of(answer)}; {wanted} are expected as a DataFrame of "
+            "Spark, because the lesson goes on with it."
+        )
+    return answer
 
 
 def named(keys: Iterable) -> str:

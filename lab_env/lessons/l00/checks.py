@@ -7,9 +7,9 @@ from random import Random
 
 from pyspark.sql import DataFrame
 
-from lab_env.course.answers import Unreadable, as_number, as_rows, as_text, kind_of
+from lab_env.course.answers import as_number, as_rows, as_text
 from lab_env.course.checking import check, expect
-from lab_env.lessons.rows import expect_rows, named, rows_at
+from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at
 from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
 from lab_env.pipeline.options import KEYS
 
@@ -97,7 +97,7 @@ def reads_the_past(lab, as_of):
         (path, writes[-1], "paid"),
         (unpaid, writes[-1], "new"),
     ):
-        rows = _dataframe(as_of(instant, table), "the rows")
+        rows = as_dataframe(as_of(instant, table), "the rows")
         said = _status(rows)
         when = "As of the write before the payment" if instant == writes[0] else "As of the payment"
         expect(
@@ -130,20 +130,6 @@ def _status(rows: DataFrame) -> list[str]:
     return [row.status for row in rows.where("order_id = 'O-1'").select("status").collect()]
 
 
-def _dataframe(answer, wanted: str) -> DataFrame:
-    """The answer, if the lesson can go on with it as with a DataFrame of Spark.
-
-    Raises:
-        Unreadable: it is something else.
-    """
-    if not isinstance(answer, DataFrame):
-        raise Unreadable(
-            f"Your function returned {kind_of(answer)}; {wanted} are expected as a DataFrame of "
-            "Spark, because the lesson goes on with it."
-        )
-    return answer
-
-
 @check("00.3")
 def sums_by_status(lab, revenue_by_status):
     """Make the boards of two lists of random orders; some orders cost the same."""
@@ -155,7 +141,7 @@ def sums_by_status(lab, revenue_by_status):
         for status, amount in orders:
             amounts[status].append(amount)
         frame = lab.spark.createDataFrame(orders, "status STRING, amount DECIMAL(12,2)")
-        board = _dataframe(revenue_by_status(frame), "rows by status")
+        board = as_dataframe(revenue_by_status(frame), "rows by status")
         found = [(as_text(s), as_number(r)) for s, r in as_rows(board, ["status", "revenue"])]
         statuses = sorted(status for status, _ in found)
         expect(

@@ -924,7 +924,11 @@ chosen = {
 chosen
 
 # %% proof="Merge-on-Read writes less for the feed of small updates, and for neither of the others"
-assert [kind.upper() for kind in chosen.values()] == ["COPY_ON_WRITE", "MERGE_ON_READ", "COPY_ON_WRITE"]
+assert [kind.upper() for kind in chosen.values()] == [
+    "COPY_ON_WRITE",
+    "MERGE_ON_READ",
+    "COPY_ON_WRITE",
+]
 
 # %% [markdown]
 # For the status feed Copy-on-Write would copy 990 orders each minute that did not change. For the

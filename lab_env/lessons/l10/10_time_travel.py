@@ -327,9 +327,16 @@ lab.check("10.2", board_at)
 def board_at(path, moment):
     completions = [i.completed for i in lab.xray(path).instants if i.writes and i.completed]
     last = max(time for time in completions if time <= moment)
-    return spark.sql(f"""
-        SELECT status, sum(amount) AS revenue FROM orders TIMESTAMP AS OF '{last}' GROUP BY status
-    """)
+    as_of(path, last).createOrReplaceTempView("seen")
+    return spark.sql("SELECT status, sum(amount) AS revenue FROM seen GROUP BY status")
+
+
+# %% wrong="10.2"
+# expect: It is given the path of the table
+def board_at(path, moment):
+    writes = [i for i in lab.xray(orders_path).instants if i.writes and i.completed]
+    complete = max(i.requested for i in writes if i.completed <= moment)
+    return as_of(orders_path, complete).groupBy("status").agg(F.sum("amount").alias("revenue"))
 
 
 # %% wrong="10.2"
