@@ -127,6 +127,11 @@ def parse(records, ddl):
     return records.select(event.alias("event")).select("event.*")
 
 
+def valid_events(records, ddl):
+    """The events that fit, as typed rows."""
+    return parse(records, ddl).where("_corrupt IS NULL").drop("_corrupt")
+
+
 # %% [markdown]
 # The stream runs until it has written what the topic holds, and stops (`availableNow`). Where it
 # goes on the next time stands in its checkpoint.
@@ -144,9 +149,9 @@ checkpoint = lab.path("_checkpoints/orders")
 def run_stream(ddl):
     """Write the topic's new events to the table, parsed with `ddl`."""
     records = spark.readStream.format("kafka").options(**KAFKA).load()
-    valid = parse(records, ddl).where("_corrupt IS NULL").drop("_corrupt")
     query = (
-        valid.writeStream.format("hudi")
+        valid_events(records, ddl)
+        .writeStream.format("hudi")
         .options(**ORDERS)
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
@@ -282,11 +287,39 @@ def unknown_fields(records, known):
     return names.loc[~names["field"].isin(known), "field"].value_counts().to_dict()
 
 
+# %% right="16.1"
+def unknown_fields(records, known):
+    found = []
+    for row in records.collect():
+        try:
+            found += [name for name in json.loads(row.value) if name not in known]
+        except ValueError:
+            continue
+    return pd.Series(found).value_counts()
+
+
 # %% wrong="16.1"
 # expect: `from_json` dropped it before you looked
 def unknown_fields(records, known):
     columns = parse(records, EVENT).drop("_corrupt", "items", "weight", "order_ts").columns
     return [(name, 0) for name in columns if name not in (*known, "partition_date")]
+
+
+# %% wrong="16.1"
+# expect: one of yours is there several times
+def unknown_fields(records, known):
+    names = F.explode(F.json_object_keys(F.col("value").cast("string"))).alias("field")
+    unknown = records.select(names).where(~F.col("field").isin(known))
+    return unknown.withColumn("events", F.lit(1))
+
+
+# %% wrong="16.1"
+# expect: names
+def unknown_fields(records, known):
+    known = spark.createDataFrame([], EVENT).columns  # those of the lesson, not those it gets
+    names = F.explode(F.json_object_keys(F.col("value").cast("string"))).alias("field")
+    rows = records.select(names).where(~F.col("field").isin(known))
+    return rows.groupBy("field").agg(F.count("*") + F.lit(1))
 
 
 # %% wrong="16.1"
@@ -500,9 +533,9 @@ def backfill(path, checkpoint):
     """Bring the coupon of every event of the topic into the table at `path`."""
     # BEGIN SOLUTION
     records = spark.readStream.format("kafka").options(**KAFKA).load()
-    valid = parse(records, EVENT_V2).where("_corrupt IS NULL").drop("_corrupt")
     query = (
-        valid.writeStream.format("hudi")
+        valid_events(records, EVENT_V2)
+        .writeStream.format("hudi")
         .options(**ORDERS)
         .option("hoodie.datasource.write.streaming.checkpoint.identifier", "with-coupons")
         .option("checkpointLocation", f"{checkpoint}-with-coupons")
@@ -526,8 +559,7 @@ lab.check("16.2", backfill)
 
 # %% right="16.2"
 def backfill(path, checkpoint):
-    events = parse(spark.read.format("kafka").options(**KAFKA).load(), EVENT_V2)
-    valid = events.where("_corrupt IS NULL").drop("_corrupt")
+    valid = valid_events(spark.read.format("kafka").options(**KAFKA).load(), EVENT_V2)
     valid.write.format("hudi").options(**ORDERS).mode("append").save(path)
 
 
@@ -535,7 +567,7 @@ def backfill(path, checkpoint):
 # expect: earlier orders stay empty
 def backfill(path, checkpoint):
     records = spark.readStream.format("kafka").options(**KAFKA).load()
-    valid = parse(records, EVENT_V2).where("_corrupt IS NULL").drop("_corrupt")
+    valid = valid_events(records, EVENT_V2)
     stream = valid.writeStream.format("hudi").options(**ORDERS).trigger(availableNow=True)
     stream.option("checkpointLocation", checkpoint).start(path).awaitTermination()
 
@@ -544,10 +576,32 @@ def backfill(path, checkpoint):
 # expect: Hudi skips batch numbers it knows
 def backfill(path, checkpoint):
     records = spark.readStream.format("kafka").options(**KAFKA).load()
-    valid = parse(records, EVENT_V2).where("_corrupt IS NULL").drop("_corrupt")
+    valid = valid_events(records, EVENT_V2)
     stream = valid.writeStream.format("hudi").options(**ORDERS).trigger(availableNow=True)
     stream.option("checkpointLocation", f"{checkpoint}-new").start(path).awaitTermination()
 
+
+# %% wrong="16.2"
+# expect: earlier orders stay empty
+def backfill(path, checkpoint):
+    records = spark.readStream.format("kafka").options(**KAFKA).load()
+    stream = valid_events(records, EVENT_V2).writeStream.format("hudi").options(**ORDERS)
+    stream = stream.option("hoodie.datasource.write.streaming.checkpoint.identifier", "again")
+    stream = stream.option("checkpointLocation", lab.path("_checkpoints/again"))  # always the same
+    stream.trigger(availableNow=True).start(path).awaitTermination()
+
+
+# %% wrong="16.2"
+# expect: A replay has to upsert
+def backfill(path, checkpoint):
+    events = valid_events(spark.read.format("kafka").options(**KAFKA).load(), EVENT_V2)
+    inserts = events.where("coupon IS NOT NULL").write.format("hudi").options(**ORDERS)
+    inserts.option("hoodie.datasource.write.operation", "insert").mode("append").save(path)
+
+
+# %% equivalent="16.2"
+# without .options(ORDERS): the table keeps its keys; small writes are only slower
+# without **ORDERS in valid_events(records, EVENT_V2).writeStr … t('hudi').options: the table keeps its keys; small writes are only slower
 
 # %%
 lab.use_reference("16.2")
@@ -830,6 +884,30 @@ def keep_coupons(changes, path, checkpoint):
     return stream.trigger(availableNow=True).start()
 
 
+# %% wrong="16.3"
+# expect: It is another path
+def keep_coupons(changes, path, checkpoint):
+    def merge(batch, batch_id):
+        batch.createOrReplaceTempView("batch")
+        for statement in (
+            f"CREATE TABLE IF NOT EXISTS first_orders USING hudi LOCATION '{path}'",
+            """MERGE INTO first_orders AS o USING batch AS b ON o.order_id = b.order_id
+            WHEN MATCHED THEN UPDATE SET
+                status = b.status, amount = b.amount, items = b.items, weight = b.weight,
+                delivery = b.delivery, order_ts = b.order_ts, partition_date = b.partition_date,
+                coupon = coalesce(b.coupon, o.coupon)
+            WHEN NOT MATCHED THEN INSERT *""",
+        ):
+            batch.sparkSession.sql(statement)
+
+    stream = changes.writeStream.foreachBatch(merge).option("checkpointLocation", checkpoint)
+    return stream.trigger(availableNow=True).start()
+
+
+# %% equivalent="16.3"
+# without .options(ORDERS): the table keeps its keys; small writes are only slower
+# without **ORDERS in rows.write.format('hudi').options: the table keeps its keys; small writes are only slower
+
 # %%
 lab.use_reference("16.3")
 
@@ -843,8 +921,8 @@ first_offset = len(sent)
 send(range(481, 511), "paid", "15:00")
 
 KAFKA_FROM = {**KAFKA, "startingOffsets": json.dumps({topic: {"0": first_offset}})}
-events = parse(spark.readStream.format("kafka").options(**KAFKA_FROM).load(), EVENT_V2)
-changes = events.where("_corrupt IS NULL").drop("_corrupt")
+records = spark.readStream.format("kafka").options(**KAFKA_FROM).load()
+changes = valid_events(records, EVENT_V2)
 query = keep_coupons(changes, orders_path, lab.path("_checkpoints/two_versions"))
 query.awaitTermination()
 
@@ -1007,6 +1085,19 @@ def offer_voucher(path):
     spark.sql(f"RESET {ALLOW_DROP}")
     spark.sql("RESET hoodie.schema.on.read.enable")
     return spark.table("vouchers")
+
+
+# %% wrong="16.4"
+# expect: `coupon` is
+def offer_voucher(path):
+    return read_table(orders_path).withColumn("voucher", F.col("coupon"))  # not the one at `path`
+
+
+# %% wrong="16.4"
+# expect: `RESET` takes it back
+def offer_voucher(path):
+    spark.sql("SET hoodie.schema.on.read.enable = true")
+    return spark.read.format("hudi").load(path).withColumn("voucher", F.col("coupon"))
 
 
 # %%

@@ -81,24 +81,37 @@ def board_of(events: Iterable[dict]) -> pd.DataFrame:
 
 
 def counts_of(answer) -> dict[str, int]:
-    """Names and numbers of an answer in whatever form: a table of two columns, or a dictionary."""
-    if isinstance(answer, Mapping) and not any(callable(value) for value in answer.values()):
-        return {as_text(name): as_int(count) for name, count in answer.items()}
-    frame = as_frame(answer)
-    if not len(frame):
-        return {}
-    if len(frame.columns) != 2:
-        raise Unreadable(
-            f"Two columns are expected, the field and its count; you return {len(frame.columns)}."
-        )
-    counts = {}
-    for row in frame.itertuples(index=False):
-        numbers = [value for value in row if isinstance(plain(value), int)]
-        texts = [value for value in row if isinstance(value, str)]
-        if len(numbers) != 1 or len(texts) != 1:
-            raise Unreadable("Each row is expected to have a field's name and a number of events.")
-        counts[texts[0]] = as_int(numbers[0])
+    """Names and numbers of an answer in whatever form: a table of two columns, or a dictionary.
+
+    Raises:
+        Unreadable: it has another form, or a name is there twice.
+    """
+    if isinstance(answer, pd.DataFrame) and len(answer.columns) == 1:  # the names are its index
+        answer = answer.iloc[:, 0]
+    plain_mapping = isinstance(answer, Mapping) and not any(map(callable, answer.values()))
+    if isinstance(answer, pd.Series) or plain_mapping:
+        pairs = [(as_text(name), as_int(count)) for name, count in answer.items()]
+    else:
+        frame = as_frame(answer)
+        if len(frame) and len(frame.columns) != 2:
+            raise Unreadable(
+                "Two columns are expected, the field and its count; you return "
+                f"{len(frame.columns)}."
+            )
+        pairs = [_name_and_count(row) for row in frame.itertuples(index=False)]
+    counts = dict(pairs)
+    if len(counts) < len(pairs):
+        raise Unreadable("One row per field is expected; one of yours is there several times.")
     return counts
+
+
+def _name_and_count(row: Iterable) -> tuple[str, int]:
+    row = list(row)
+    numbers = [value for value in row if isinstance(plain(value), int)]
+    texts = [value for value in row if isinstance(value, str)]
+    if len(numbers) != 1 or len(texts) != 1:
+        raise Unreadable("Each row is expected to have a field's name and a number of events.")
+    return texts[0], as_int(numbers[0])
 
 
 def columns_of(schema) -> dict[str, str]:
