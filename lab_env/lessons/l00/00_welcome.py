@@ -236,6 +236,7 @@ lab.check("00.1", pay)
 
 
 # %% right="00.1"
+# In SQL, if that is how your team reads changes.
 def pay(order_id, path):
     spark.read.format("hudi").load(path).createOrReplaceTempView("all_orders")
     paid = spark.sql(f"""
@@ -365,6 +366,7 @@ lab.check("00.2", as_of)
 
 
 # %% right="00.2"
+# Options as keywords of `load`: one line where they are few.
 def as_of(instant, path):
     return spark.read.load(path, format="hudi", **{"as.of.instant": instant})
 
@@ -478,6 +480,7 @@ lab.check("00.3", revenue_by_status)
 
 
 # %% right="00.3"
+# In SQL; `{rows}` needs no view.
 def revenue_by_status(rows):
     query = "SELECT status, sum(amount) AS revenue FROM {rows} GROUP BY status ORDER BY status"
     return spark.sql(query, rows=rows)

@@ -233,6 +233,7 @@ lab.check("01.1", Sender)
 
 
 # %% right="01.1"
+# With `partial`: each delivery report gets its event and its start without a nested function.
 from functools import partial
 
 
@@ -391,6 +392,7 @@ lab.check("01.2", Shopper)
 
 
 # %% right="01.2"
+# Plain functions, to reuse a step outside of a task.
 def update_one(shopper):
     if shopper.orders:
         shopper.send(make_event("update", shopper.orders[-1]))
@@ -476,11 +478,13 @@ lab.check("01.3", Rush)
 
 
 # %% right="01.3"
+# At a constant pace, where the load must be the same in each run.
 class Rush(Shopper):
     wait_time = locust.constant_pacing(1 / 25)
 
 
 # %% right="01.3"
+# At random moments, as customers come.
 class Rush(Shopper):
     def wait_time(self):
         return random.expovariate(25)
@@ -580,6 +584,7 @@ lab.check("01.4", Sale)
 
 
 # %% right="01.4"
+# The stages as data, where somebody else changes them.
 class Sale(LoadTestShape):
     stages = ((2, 5), (6, 25), (8, 5))
 

@@ -152,6 +152,7 @@ lab.check("02.1", send)
 
 
 # %% right="02.1"
+# With a large local queue, where events come in bursts.
 def send(topic, events, key_of):
     producer, receipts = Producer(PRODUCER | {"queue.buffering.max.messages": 100_000}), []
     for event in events:
@@ -252,6 +253,7 @@ lab.check("02.2", read_partition)
 
 
 # %% right="02.2"
+# The client reports the end itself, so no offsets have to be compared.
 def read_partition(topic, partition):
     options = {"bootstrap.servers": BROKER, "group.id": "me", "enable.partition.eof": True}
     consumer = Consumer(options | {"auto.offset.reset": "earliest"})
@@ -478,6 +480,7 @@ lab.check("02.3", key_of)
 
 
 # %% right="02.3"
+# With `crc32`: the same in every process and language, unlike `hash`.
 from zlib import crc32
 
 
@@ -877,6 +880,7 @@ lab.check("02.4", shards_for)
 
 
 # %% right="02.4"
+# With NumPy, for many loads at once.
 import numpy as np
 
 
@@ -886,6 +890,7 @@ def shards_for(events, size, applications):
 
 
 # %% right="02.4"
+# Without `math`: `-(-a // 1)` rounds up.
 def shards_for(events, size, applications):
     need = max(events / 1000, events * size * max(1, applications / 2) / 1_000_000)
     return -(-need // 1)

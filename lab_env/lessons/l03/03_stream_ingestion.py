@@ -149,6 +149,7 @@ lab.check("03.1", stream_of)
 
 
 # %% right="03.1"
+# Options as keywords, where they come from a dictionary.
 def stream_of(topic, at_most):
     options = {"kafka.bootstrap.servers": broker, "subscribe": topic}
     options |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(at_most)}
@@ -321,6 +322,7 @@ lab.check("03.2", split)
 
 
 # %% right="03.2"
+# As a SQL expression, where the rule stands in a configuration.
 def split(parsed):
     complete = " AND ".join(f"event.{field} IS NOT NULL" for field in FIELDS)
     fine = f"{complete} AND event._corrupt IS NULL AND NOT ({BREAKS_A_RULE})"
@@ -329,6 +331,7 @@ def split(parsed):
 
 
 # %% right="03.2"
+# With `eqNullSafe`, which has no third value: nothing falls between the two tables.
 def split(parsed):
     lacks = F.exists(F.array(*(F.col(f"event.{f}").cast("string") for f in FIELDS)), F.isnull)
     bad = lacks | F.isnotnull("event._corrupt") | F.expr(BREAKS_A_RULE)
@@ -458,6 +461,7 @@ lab.check("03.3", to_files)
 
 
 # %% right="03.3"
+# All options in one dictionary, to pass them on.
 def to_files(rows, path, checkpoint, **trigger):
     options = {"path": path, "checkpointLocation": checkpoint}
     return rows.writeStream.trigger(**trigger).start(format="json", **options)
@@ -720,6 +724,7 @@ lab.check("03.4", messages_of)
 
 
 # %% right="03.4"
+# Reads the checkpoint with Spark, where you cannot list its files otherwise.
 def messages_of(checkpoint, batch):
     plans = spark.read.text(f"{checkpoint}/offsets").select("value", "_metadata.file_name")
     lines = plans.where("value LIKE '{%' AND value NOT LIKE '%batchWatermarkMs%'").toPandas()
@@ -729,6 +734,7 @@ def messages_of(checkpoint, batch):
 
 
 # %% right="03.4"
+# With the lab's own reader, if you are inside the lab.
 from lab_env.pipeline.checkpoint import read_checkpoint
 
 

@@ -215,6 +215,7 @@ lab.check("04.1", [ORDERS, upsert])
 
 
 # %% right="04.1"
+# With the older name of the ordering field, as in much code that you will meet.
 ORDERS = {
     "hoodie.table.name": "orders",
     "hoodie.datasource.write.recordkey.field": "order_id",
@@ -363,6 +364,7 @@ lab.check("04.2", start_table)
 
 
 # %% right="04.2"
+# With `once`, before Spark 3.3; it takes everything in one batch.
 def start_table(events, path, checkpoint):
     marked = events.selectExpr("*", "op = 'erase' AS _hoodie_is_deleted")
     settings = ORDERS | DEMO_OPTIONS | {"checkpointLocation": checkpoint}
@@ -587,6 +589,7 @@ lab.check("04.3", repair)
 
 
 # %% right="04.3"
+# Deletes nothing: it computes the newest state and writes it in bulk, into an empty table only.
 def repair(path):
     newest = all_events.groupBy("order_id").agg(F.max_by(F.struct("*"), "order_ts").alias("event"))
     living = newest.select("event.*").where("op != 'erase'")
@@ -861,6 +864,7 @@ lab.check("04.4", merge_into)
 
 
 # %% right="04.4"
+# In SQL, where the rule of each case should be seen.
 def merge_into(table, events):
     spark.sql(f"""
         MERGE INTO {table} t USING (SELECT * FROM {events}) s ON s.order_id = t.order_id

@@ -174,6 +174,7 @@ lab.check("05.1", upsert)
 
 
 # %% right="05.1"
+# Says the operation, although `upsert` is the default.
 def upsert(rows, path, table_type):
     options = {**ORDERS, **QUICK, "hoodie.datasource.write.table.type": table_type}
     options["hoodie.datasource.write.operation"] = "upsert"
@@ -322,6 +323,7 @@ lab.check("05.2", erase)
 
 
 # %% right="05.2"
+# By a flag in the rows, where deletes and updates arrive together.
 from pyspark.sql import functions as F
 
 
@@ -330,6 +332,7 @@ def erase(rows, path, table_type):
 
 
 # %% right="05.2"
+# In SQL, where somebody erases by hand.
 def erase(rows, path, table_type):
     rows.createOrReplaceTempView("to_erase")
     spark.sql(f"CREATE TABLE erasing USING hudi LOCATION '{path}'")
@@ -629,6 +632,7 @@ lab.check("05.3", forget)
 
 
 # %% right="05.3"
+# Through the writer's options, in a job that writes anyway.
 def forget(path, name):
     options = {**ORDERS, **QUICK, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
     options |= {
@@ -885,6 +889,7 @@ lab.check("05.4", cheaper_type)
 
 
 # %% right="05.4"
+# With pandas, where more than two costs are compared.
 def cheaper_type(base, log, writes):
     cost = pd.Series({"merge_on_read": log * writes + base, "copy_on_write": base * writes * 0.95})
     return cost.idxmin()

@@ -205,6 +205,7 @@ lab.check("06.1", logs_to_merge)
 
 
 # %% right="06.1"
+# With pandas, where the picture has many file groups.
 def logs_to_merge(picture):
     rows = [(found.partition, found.group, len(found.logs)) for found in picture.current]
     logs = pd.DataFrame(rows, columns=["partition", "group", "logs"])
@@ -322,6 +323,7 @@ lab.check("06.2", [board, inline_options])
 
 
 # %% right="06.2"
+# The aggregate in SQL; the query type stays an option of the reader.
 def board(path):
     kind = {"hoodie.datasource.query.type": "read_optimized"}
     orders = spark.read.load(path, format="hudi", **kind)
@@ -523,6 +525,7 @@ lab.check("06.3", start_stream)
 
 
 # %% right="06.3"
+# Options as one dictionary, where several streams share them.
 def start_stream(source, path, checkpoint):
     options = {**ORDERS, "hoodie.table.name": "async", "checkpointLocation": checkpoint}
     options["hoodie.compact.inline.max.delta.commits"] = "2"
@@ -693,6 +696,7 @@ lab.check("06.4", [plan, run])
 
 
 # %% right="06.4"
+# The limit as a property of the session, where `options` is given by others.
 def plan(path):
     spark.conf.set("hoodie.compact.inline.max.delta.commits", "1")
     spark.sql(f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{JOB}')")

@@ -140,6 +140,7 @@ lab.check("07.1", stream_into)
 
 
 # %% right="07.1"
+# All options in one dictionary, to print what a stream was given.
 def stream_into(path, checkpoint, rows, operation, **extra_options):
     options = ORDERS | extra_options
     options |= {
@@ -407,6 +408,7 @@ lab.check("07.2", cluster)
 
 
 # %% right="07.2"
+# By the table's name, if it is in the catalog.
 def cluster(path):
     name = "clustered_" + path.rpartition("-")[2]
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
@@ -533,6 +535,7 @@ lab.check("07.3", extra_options)
 # The default of `hoodie.clustering.inline.max.commits` is 4, and the check makes three commits.
 
 # %% right="07.3"
+# Values as numbers and booleans: the writer turns them into text.
 extra_options = {"hoodie.clustering.inline": True, "hoodie.clustering.inline.max.commits": 3}
 
 # %% wrong="07.3"
@@ -704,12 +707,14 @@ lab.check("07.4", board_now)
 
 
 # %% right="07.4"
+# With a view, for colleagues who write SQL.
 def board_now(path):
     spark.read.format("hudi").load(path).createOrReplaceTempView("as_of_now")
     return spark.sql("SELECT status, sum(amount) AS revenue FROM as_of_now GROUP BY status")
 
 
 # %% right="07.4"
+# Reads the listing from the store, when you do not trust the metadata table.
 def board_now(path):
     reader = spark.read.format("org.apache.hudi").option("hoodie.metadata.enable", "false")
     sums = reader.load(path).select("status", "amount").groupBy("status").sum("amount")
@@ -796,6 +801,7 @@ lab.check("07.5", clean_for)
 
 
 # %% right="07.5"
+# Names the policy, although it is the default, so that a reader sees it.
 import math
 
 

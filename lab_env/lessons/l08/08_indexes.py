@@ -167,6 +167,7 @@ lab.check("08.1", upsert)
 
 
 # %% right="08.1"
+# Options as keywords of `save`.
 def upsert(rows, path, index, options):
     settings = ORDERS | options | {"hoodie.index.type": index}
     rows.write.save(path, format="hudi", mode="append", **settings)
@@ -347,6 +348,7 @@ lab.check("08.2", write_listed)
 
 
 # %% right="08.2"
+# With the older name of the index, as in Hudi before 1.1.
 def write_listed(rows, path, operation):
     listed = {"hoodie.metadata.global.record.level.index.enable": True}
     listed["hoodie.datasource.write.operation"] = operation
@@ -597,6 +599,7 @@ lab.check("08.3", move)
 
 
 # %% right="08.3"
+# In SQL, for a short list of ids.
 def move(path, order_ids, day):
     spark.read.format("hudi").load(path).createOrReplaceTempView("to_move")
     wanted = ", ".join(f"'{order_id}'" for order_id in order_ids)
@@ -825,6 +828,7 @@ lab.check("08.4", (fast, number))
 # Which is the smallest amount, in cents, that is rounded to 990? And `files_read` counts.
 
 # %% right="08.4"
+# With a range, if the amounts have an upper bound.
 spark.sql("REFRESH TABLE orders_indexed")
 fast = spark.sql(
     "SELECT * FROM orders_indexed WHERE amount BETWEEN 989.50 AND 1000 ORDER BY order_id"
@@ -832,6 +836,7 @@ fast = spark.sql(
 number = str(files_read(fast))
 
 # %% right="08.4"
+# On the DataFrame of the lesson.
 fast = ask("amount >= 989.50")
 number = files_read(fast)
 

@@ -125,6 +125,7 @@ lab.check("09.1", read_orders)
 
 
 # %% right="09.1"
+# Options as keywords of `load`.
 def read_orders(path, query_type):
     return spark.read.load(path, "hudi", **{"hoodie.datasource.query.type": query_type})
 
@@ -347,6 +348,7 @@ lab.check("09.2", newest_rows)
 
 
 # %% right="09.2"
+# By name, after refreshing what Spark remembers of the table.
 def newest_rows(name):
     spark.catalog.refreshTable(name)
     return spark.sql(f"SELECT * FROM {name}")
@@ -479,6 +481,7 @@ lab.check("09.3", find_stale_orders)
 
 
 # %% right="09.3"
+# With SQL's `<=>`, which compares NULLs as well.
 def find_stale_orders(path):
     read_orders(path, "snapshot").createOrReplaceTempView("committed")
     read_orders(path, "read_optimized").createOrReplaceTempView("shown")
@@ -678,6 +681,7 @@ lab.check("09.4", show_board)
 
 
 # %% right="09.4"
+# With a view of its own, so that no setting of the session is touched.
 def show_board(name):
     spark.sql(f"""
         CREATE OR REPLACE TEMPORARY VIEW newest_orders USING hudi OPTIONS (

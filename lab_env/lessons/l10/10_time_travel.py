@@ -132,6 +132,7 @@ lab.check("10.1", as_of)
 
 
 # %% right="10.1"
+# In SQL, by the table's name.
 def as_of(path, moment):
     name = "orders_" + path.rpartition("-")[2].replace("/", "_")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{path}'")
@@ -324,6 +325,7 @@ lab.check("10.2", board_at)
 
 
 # %% right="10.2"
+# From the completion time, with the sum in SQL.
 def board_at(path, moment):
     completions = [i.completed for i in lab.xray(path).instants if i.writes and i.completed]
     last = max(time for time in completions if time <= moment)
@@ -412,6 +414,7 @@ lab.check("10.3", [mark, go_back])
 
 
 # %% right="10.3"
+# The procedures' arguments by position.
 def mark(name, requested):
     spark.sql(f"CALL create_savepoint('{name}', '{requested}')").show()
 
@@ -421,6 +424,7 @@ def go_back(name, requested):
 
 
 # %% right="10.3"
+# With the helper `call` of the lesson.
 def mark(name, requested):
     call("create_savepoint", commit_time=requested, table=name)
 
@@ -614,6 +618,7 @@ lab.check("10.4", replay)
 
 
 # %% right="10.4"
+# Filters in SQL, for a rule that others must read.
 def replay(path):
     events(spark.readStream).createOrReplaceTempView("all_events")  # from the beginning
     good = spark.sql("SELECT * FROM all_events WHERE NOT (amount = 0 AND status = 'repriced')")
@@ -738,6 +743,7 @@ lab.check("10.5", clean)
 
 
 # %% right="10.5"
+# Builds the call's arguments from a dictionary, where they vary.
 def clean(name, writes):
     policy = {"table": f"'{name}'", "clean_policy": "'KEEP_LATEST_COMMITS'"}
     policy |= {"retain_commits": int(writes), "options": "'hoodie.metadata.enable=false'"}

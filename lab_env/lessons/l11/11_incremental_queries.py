@@ -165,6 +165,7 @@ lab.check("11.1", since)
 
 
 # %% right="11.1"
+# With Hudi's table function, in SQL.
 def since(begin, end=None, path=orders_path):
     ends = f"'{begin}', '{end}'" if end else f"'{begin}'"
     return spark.sql(f"SELECT * FROM hudi_table_changes('{path}', 'latest_state', {ends})")
@@ -396,6 +397,7 @@ lab.check("11.2", run)
 
 
 # %% right="11.2"
+# From the rows themselves: the newest commit among them.
 def run(path, begin):
     rows = since(begin, path=path)
     newest = rows.agg(F.max("_hoodie_commit_time")).first()[0]
@@ -519,6 +521,7 @@ lab.check("11.3", append)
 
 
 # %% right="11.3"
+# With a prefix of your own for the keys that Hudi copies into the commit.
 def append(rows, bookmark, path):
     options = DEMO_OPTIONS | {
         "hoodie.table.name": "audit",
@@ -644,6 +647,7 @@ lab.check("11.4", stream_once)
 
 
 # %% right="11.4"
+# With `once`, before Spark 3.3; Parquet is the default format.
 def stream_once(path, folder, checkpoint):
     changes = spark.readStream.format("hudi").option("path", path).load()
     writer = changes.writeStream.trigger(once=True).option("checkpointLocation", checkpoint)
@@ -653,6 +657,7 @@ def stream_once(path, folder, checkpoint):
 
 
 # %% right="11.4"
+# With `foreachBatch`, where a batch goes to more than one place.
 def stream_once(path, folder, checkpoint):
     def append(rows, batch):
         rows.write.mode("append").parquet(folder)
@@ -899,6 +904,7 @@ lab.check("11.5", lost)
 
 
 # %% right="11.5"
+# With pandas' `query`.
 def lost(table, begin):
     cleans = spark.sql(f"CALL show_cleans(table => '{table}')")
     kept_from = max((row["earliest_commit_to_retain"] for row in cleans.collect()), default="")

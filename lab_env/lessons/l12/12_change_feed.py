@@ -176,6 +176,7 @@ lab.check("12.1", feed)
 
 
 # %% right="12.1"
+# With Hudi's table function, in SQL.
 def feed(path, begin):
     return spark.sql(f"SELECT * FROM hudi_table_changes('{path}', 'cdc', '{begin}')")
 
@@ -370,6 +371,7 @@ lab.check("12.2", life)
 
 
 # %% right="12.2"
+# In pandas, for the life of one order.
 def life(changes, order_id):
     frame = changes.selectExpr(
         "coalesce(after.order_id, before.order_id) AS id", "ts_ms",
@@ -544,6 +546,7 @@ lab.check("12.3", deltas)
 
 
 # %% right="12.3"
+# In SQL: minus the image before, plus the image after.
 def deltas(changes):
     changes.createOrReplaceTempView("feed_rows")
     return spark.sql("""
@@ -681,6 +684,7 @@ lab.check("12.4", write_totals)
 
 
 # %% right="12.4"
+# With a left join, where most totals exist already.
 def write_totals(moved, upto, path):
     kept = spark.read.format("hudi").load(path).select("customer_id", F.col("cents").alias("old"))
     both = moved.join(kept, "customer_id", "left").fillna(0, ["old"])
@@ -690,6 +694,7 @@ def write_totals(moved, upto, path):
 
 
 # %% right="12.4"
+# With a union, where new and old totals have the same columns.
 def write_totals(moved, upto, path):
     kept = spark.read.format("hudi").load(path).select("customer_id", "cents")
     touched = kept.join(moved.select("customer_id"), "customer_id", "left_semi")
@@ -884,6 +889,7 @@ lab.check("12.5", begin_of_next_run)
 
 
 # %% right="12.5"
+# In pandas, for a small table of totals.
 def begin_of_next_run(totals=revenue_path):
     kept = spark.read.format("hudi").load(totals).toPandas()
     return int(kept["upto"].max())

@@ -142,6 +142,7 @@ lab.check("13.1", save)
 
 
 # %% right="13.1"
+# Builds the options' names from one prefix.
 def save(rows, table, more):
     values = {
         "enable": True,
@@ -346,11 +347,13 @@ lab.check("13.2", publish)
 
 
 # %% right="13.2"
+# From Python, without SQL.
 def publish(table):
     spark.catalog.recoverPartitions(table)
 
 
 # %% right="13.2"
+# With Hudi's procedure, which also adds new columns.
 def publish(table):
     uri = lab.address("metastore")
     spark.sql(f"CALL hive_sync(table => '{table}', mode => 'hms', metastore_uri => '{uri}')")
@@ -467,6 +470,7 @@ lab.check("13.3", in_duckdb)
 
 
 # %% right="13.3"
+# With DuckDB's own methods.
 def in_duckdb(sql, address, options=None):
     table = HudiTableBuilder.from_base_uri(address).with_storage_options(STORE).build()
     batches = table.read(options or HudiReadOptions())
@@ -834,6 +838,7 @@ lab.check("13.4", merge_logs)
 
 
 # %% right="13.4"
+# In two steps, as in production: one job plans, another one runs it.
 def merge_logs(path):
     options = "hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1"
     for op in ("schedule", "execute"):

@@ -160,6 +160,7 @@ lab.check("14.1", revenue_per_minute)
 
 
 # %% right="14.1"
+# In SQL.
 def revenue_per_minute(orders):
     orders.createOrReplaceTempView("some_orders")
     return orders.sparkSession.sql("""
@@ -534,6 +535,7 @@ lab.check("14.2", start_final)
 
 
 # %% right="14.2"
+# With the watermark in seconds; `append` is the default mode.
 def start_final(orders, name):
     waiting = orders.withWatermark("order_ts", "INTERVAL 540 SECONDS")
     minutes = waiting.groupBy(F.window("order_ts", "1 minute")).agg(F.sum("amount"))
@@ -673,6 +675,7 @@ lab.check("14.3", per_customer)
 
 
 # %% right="14.3"
+# In SQL, over a stream that has a watermark.
 def per_customer(orders, length):
     orders.withWatermark("order_ts", "120 seconds").createOrReplaceTempView("arriving_orders")
     return orders.sparkSession.sql(f"""
@@ -930,6 +933,7 @@ lab.check("14.4", start_board)
 
 
 # %% right="14.4"
+# With a long watermark and no trigger, for a board that runs on.
 from lab_env.pipeline.options import DEMO_OPTIONS
 
 MINUTES = {"hoodie.table.name": "minutes", "hoodie.table.ordering.fields": "orders"}

@@ -261,6 +261,7 @@ lab.check("15.1", to_rows)
 
 
 # %% right="15.1"
+# In SQL, with a name for each step.
 def to_rows(records):
     records.createOrReplaceTempView("records")
     return spark.sql(f"""
@@ -276,6 +277,7 @@ def to_rows(records):
 
 
 # %% right="15.1"
+# With `coalesce`: the image after, or else the one before.
 def to_rows(records):
     parsed = records.selectExpr(f"from_json(CAST(value AS STRING), '{ENVELOPE}') AS change")
     rows = parsed.dropna().selectExpr(
@@ -428,6 +430,7 @@ lab.check("15.2", follow)
 
 
 # %% right="15.2"
+# Polls, so that you can report progress.
 def follow(apply, checkpoint, **limits):
     options = {**KAFKA, **limits, "startingOffsets": "earliest"}
     stream = spark.readStream.load(format="kafka", **options).writeStream
@@ -890,9 +893,11 @@ lab.check("15.3", KEPT)
 # kept?
 
 # %% right="15.3"
+# With the server's operator `-`.
 KEPT = "SELECT slot_name, pg_current_wal_lsn() - restart_lsn AS kept FROM pg_replication_slots"
 
 # %% right="15.3"
+# Only slots that have a position, the largest first.
 KEPT = """
     SELECT slot_name, (pg_current_wal_lsn() - '0/0') - (restart_lsn - '0/0') AS bytes
     FROM pg_replication_slots WHERE restart_lsn IS NOT NULL ORDER BY bytes DESC
@@ -1070,6 +1075,7 @@ lab.check("15.4", delete_orders)
 
 
 # %% right="15.4"
+# With the operation `delete`, where the rows are in the table.
 def delete_orders(order_ids, path):
     rows = spark.read.format("hudi").load(path).where(F.col("order_id").isin(*order_ids))
     delete = {"hoodie.datasource.write.operation": "delete"}
@@ -1078,6 +1084,7 @@ def delete_orders(order_ids, path):
 
 
 # %% right="15.4"
+# With the flag in the rows, for a long list of ids.
 def delete_orders(order_ids, path):
     keys = spark.createDataFrame([(key,) for key in order_ids], "order_id STRING")
     lake = spark.read.format("hudi").load(path)
@@ -1209,6 +1216,7 @@ lab.check("15.5", history)
 
 
 # %% right="15.5"
+# In SQL, with window functions.
 def history(changes):
     changes.createOrReplaceTempView("changes")
     return spark.sql("""
@@ -1226,6 +1234,7 @@ def history(changes):
 
 
 # %% right="15.5"
+# In pandas, for a history that fits in memory.
 def history(changes):
     rows = changes.select("order_id", "status", "amount", "deleted", "commit_lsn", "lsn").toPandas()
     rows = rows.drop_duplicates(["order_id", "lsn"]).sort_values(["commit_lsn", "lsn"])

@@ -273,6 +273,7 @@ lab.check("16.1", unknown_fields)
 
 
 # %% right="16.1"
+# With `from_json` as a map, in the DataFrame API.
 def unknown_fields(records, known):
     text = F.col("value").cast("string")
     names = F.map_keys(F.from_json(text, "map<string,string>"))
@@ -281,6 +282,7 @@ def unknown_fields(records, known):
 
 
 # %% right="16.1"
+# With `json_object_keys`, which does not read the values.
 def unknown_fields(records, known):
     records.selectExpr("CAST(value AS STRING) AS text").createOrReplaceTempView("texts")
     names = spark.sql("SELECT explode(json_object_keys(text)) AS field FROM texts").toPandas()
@@ -288,6 +290,7 @@ def unknown_fields(records, known):
 
 
 # %% right="16.1"
+# With Python, where a topic is small and odd texts should be looked at.
 def unknown_fields(records, known):
     found = []
     for row in records.collect():
@@ -558,6 +561,7 @@ lab.check("16.2", backfill)
 
 
 # %% right="16.2"
+# As a batch: there is no checkpoint to continue.
 def backfill(path, checkpoint):
     valid = valid_events(spark.read.format("kafka").options(**KAFKA).load(), EVENT_V2)
     valid.write.format("hudi").options(**ORDERS).mode("append").save(path)
@@ -840,6 +844,7 @@ lab.check("16.3", keep_coupons)
 
 
 # %% right="16.3"
+# With `MERGE INTO` in each batch, where columns have different rules.
 def keep_coupons(changes, path, checkpoint):
     def merge(batch, batch_id):
         batch.createOrReplaceTempView("batch")
@@ -1066,6 +1071,7 @@ lab.check("16.4", offer_voucher)
 
 
 # %% right="16.4"
+# Writes the column into the table, for readers who do not go through a view.
 def offer_voucher(path):
     table = spark.read.format("hudi").load(path)
     rows = table.drop(*[name for name in table.columns if name.startswith("_hoodie_")])

@@ -293,6 +293,7 @@ lab.check("17.1", restart)
 
 
 # %% right="17.1"
+# As a list, and with words in another case.
 def restart(offsets, commits, table):
     if offsets == commits:
         return [offsets + 1, "new", "skip" if offsets + 1 <= table else "write"]
@@ -545,6 +546,7 @@ lab.check("17.2", continue_stream)
 
 
 # %% right="17.2"
+# With `foreachBatch` and an upsert: a batch that comes again changes nothing.
 def continue_stream(table, checkpoint):
     def upsert(rows, batch):
         rows.write.format("hudi").options(**ORDERS).mode("append").save(table)
@@ -788,6 +790,7 @@ lab.check("17.3", deliver)
 
 
 # %% right="17.3"
+# With `upsert`: a batch that comes again replaces its own rows, so no receipt is needed.
 def deliver(rows, batch, table):
     upsert = AUDIT | {"hoodie.datasource.write.operation": "upsert"}
     rows.write.format("hudi").options(**upsert).mode("append").save(table)
@@ -922,6 +925,7 @@ lab.check("17.4", missing_messages)
 
 
 # %% right="17.4"
+# With `lag` in SQL: each gap is a step of more than one.
 def missing_messages(rows):
     rows.createOrReplaceTempView("messages")
     return spark.sql("""
@@ -1028,6 +1032,7 @@ lab.check("17.5", count_with_spark)
 
 
 # %% right="17.5"
+# In SQL, both numbers in one query.
 def count_with_spark(address, metadata):
     options = {"hoodie.metadata.enable": str(metadata).lower()}
     spark.read.format("hudi").options(**options).load(address).createOrReplaceTempView("copy")
@@ -1035,6 +1040,7 @@ def count_with_spark(address, metadata):
 
 
 # %% right="17.5"
+# As two counts, if the table is small.
 def count_with_spark(address, metadata):
     reader = spark.read.format("hudi")
     if not metadata:

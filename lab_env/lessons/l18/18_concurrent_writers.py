@@ -261,6 +261,7 @@ lab.check("18.1", lock_options)
 
 
 # %% right="18.1"
+# With the provider that makes the lock's path from the table's.
 def lock_options(job, table):
     provider = "ZookeeperBasedImplicitBasePathLockProvider"  # its path follows from the table's
     return {
@@ -457,6 +458,7 @@ lab.check("18.2", write_now)
 
 
 # %% right="18.2"
+# With an anti join: what is not busy is free.
 def write_now(corrections, batch):
     group = F.split("_hoodie_file_name", "_")[0].alias("group")
     places = spark.read.format("hudi").load(orders_path).select("order_id", group)
@@ -737,6 +739,7 @@ lab.check("18.3", clean_up)
 
 
 # %% right="18.3"
+# By the heartbeats: a dead writer has none.
 def clean_up(table):
     beating = {file.key.split("/")[-1] for file in lab.files(f"{table}/.hoodie/.heartbeat")}
     pending = [i.requested for i in lab.xray(table).instants if not i.completed]

@@ -221,6 +221,7 @@ lab.check("19.1", unread)
 
 
 # %% right="19.1"
+# As a table, where each partition gets a line.
 import pandas as pd
 
 
@@ -234,6 +235,7 @@ def unread(ends, batches):
 
 
 # %% right="19.1"
+# With pandas, from the newest committed batch.
 import pandas as pd
 
 
@@ -484,6 +486,7 @@ lab.check("19.2", alert)
 # What does `x > 5` return when there is no `x`? PromQL has `or`, and a function `absent`.
 
 # %% right="19.2"
+# With `min_over_time`, so that one good sample ends the alert.
 alert = {
     "alert": "OrdersLate",
     "expr": f"min_over_time({UNREAD}[4s]) > 5 or absent_over_time({UNREAD}[4s])",
@@ -491,6 +494,7 @@ alert = {
 }
 
 # %% right="19.2"
+# On the age of the oldest unread message, which is what customers feel.
 alert = """
 - alert: CustomersWait
   expr: pipeline_oldest_unread_seconds{pipeline="orders"} > 5
@@ -659,6 +663,7 @@ lab.check("19.3", find_wrong)
 
 
 # %% right="19.3"
+# In SQL, with one comparison of whole rows.
 def find_wrong(rows, books):
     rows.createOrReplaceTempView("table_rows")
     books.createOrReplaceTempView("books")
@@ -672,6 +677,7 @@ def find_wrong(rows, books):
 
 
 # %% right="19.3"
+# Compares in Python, where each difference has to be explained.
 def find_wrong(rows, books):
     found = rows.groupBy("partition_date").agg(
         F.expr("struct(count(*), count(DISTINCT order_id), sum(amount), max(order_ts)) AS found")
@@ -835,6 +841,7 @@ lab.check("19.4", findings)
 # checkpoint says. C: `show_savepoints`. D: the lag in `numbers`, one partition at a time.
 
 # %% right="19.4"
+# Reads the evidence with the lab's tools.
 pictures = {name: lab.xray(tickets["table"][name]) for name in ("A", "B")}
 (batch,) = pictures["B"].commit().checkpoint.values()
 kept = spark.sql("CALL show_savepoints(table => 'ticket_c')").select("savepoint_time")

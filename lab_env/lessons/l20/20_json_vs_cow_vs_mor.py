@@ -126,6 +126,7 @@ lab.check("20.1", write)
 
 
 # %% right="20.1"
+# With compressed JSON.
 def write(rows, path, kind, options):
     if kind == "json":
         rows.write.json(path, mode="append", compression="gzip")
@@ -299,6 +300,7 @@ lab.check("20.2", [read_table, compact])
 
 
 # %% right="20.2"
+# In two steps, as in production: one job plans, another one runs it.
 def read_table(path, query_type):
     return spark.read.load(path, format="hudi", **{"hoodie.datasource.query.type": query_type})
 
@@ -471,6 +473,7 @@ lab.check("20.3", break_even)
 
 
 # %% right="20.3"
+# In the DataFrame API.
 def break_even(runs):
     bytes_of = runs.where("metric IN ('bytes written', 'compaction bytes')").withColumn(
         "what", F.concat_ws(" ", "type", "metric")
@@ -482,6 +485,7 @@ def break_even(runs):
 
 
 # %% right="20.3"
+# In pandas: the medians fit in memory.
 def break_even(runs):
     wide = runs.toPandas().pivot_table("median", ["index", "factor"], ["type", "metric"])
     saved = wide["cow", "bytes written"] - wide["mor", "bytes written"]
@@ -670,6 +674,7 @@ lab.check("20.4", judge)
 
 
 # %% right="20.4"
+# In pandas, for more than two runs.
 def judge(this, other):
     rounds = pd.DataFrame({"this": this, "other": other}).agg(["min", "median", "max"])
     gap = rounds.loc["median", "this"] - rounds.loc["median", "other"]

@@ -370,6 +370,7 @@ lab.check("21.1", ingest)
 
 
 # %% right="21.1"
+# With a shuffle before the parse, where partitions cannot be read in parts.
 def ingest(topic, table, checkpoint, **options):
     records = read_topic(topic, **options).repartition(4, "key")
     return start_upsert(parse(records), table, checkpoint)
@@ -491,11 +492,13 @@ lab.check("21.2", done_twice)
 
 
 # %% right="21.2"
+# With the sizes of the groups.
 def done_twice(tasks):
     return (tasks.groupby(["stage", "task"]).size() > 1).sum()
 
 
 # %% right="21.2"
+# With `duplicated`, if you want to see the tasks.
 def done_twice(tasks):
     again = tasks[tasks.duplicated(["stage", "task"])]
     return str(len(set(zip(again["stage"], again["task"], strict=True))))
@@ -716,6 +719,7 @@ lab.check("21.3", cores_for)
 
 
 # %% right="21.3"
+# By trying: the formula stays readable.
 def cores_for(rate, a, b, freshness, partitions):
     interval = freshness / 2
     for cores in range(1, partitions + 1):
@@ -725,6 +729,7 @@ def cores_for(rate, a, b, freshness, partitions):
 
 
 # %% right="21.3"
+# With infinity for what no number of cores can do.
 def cores_for(rate, a, b, freshness, partitions):
     left = freshness / 2 - a
     cores = float("inf") if left <= 0 else max(1, math.ceil(b * rate * freshness / 2 / left))
@@ -817,6 +822,7 @@ lab.check("21.4", bill)
 
 
 # %% right="21.4"
+# By counting up.
 def bill(parallelism, per_kpu, hours, price):
     kpus = 1
     while parallelism > 0:

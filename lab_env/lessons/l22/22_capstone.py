@@ -125,6 +125,7 @@ lab.check("22.1", (VARIANT, split))
 
 
 # %% right="22.1"
+# In SQL.
 def split(messages):
     messages.createOrReplaceTempView("messages")
     fields = (
@@ -307,6 +308,7 @@ lab.check("22.2", (VARIANT, build))
 
 
 # %% right="22.2"
+# As a batch.
 def build(spark, source, base):
     write_batch(spark.read.format("kafka").options(**source).load(), base)
 
@@ -367,6 +369,7 @@ lab.check("22.3", (VARIANT, build, answers))
 # is the latest?
 
 # %% right="22.3"
+# In SQL, with the readings as a common table.
 ANSWERS = """
     WITH readings AS (SELECT device_id, to_timestamp(ts) AS ts, celsius, event_id
         FROM hudi_table WHERE op <> 'forget')
