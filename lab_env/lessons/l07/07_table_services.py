@@ -152,6 +152,17 @@ def stream_into(path, checkpoint, rows, operation, **extra_options):
     writer.start(format="hudi", **options).awaitTermination()
 
 
+# %% right="07.1"
+# With `foreachBatch`, where each batch goes to more than one table.
+def stream_into(path, checkpoint, rows, operation, **extra_options):
+    def save(batch, number):
+        writer = batch.write.format("hudi").options(**ORDERS, **extra_options)
+        writer.option("hoodie.datasource.write.operation", operation).mode("append").save(path)
+
+    query = rows.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
+    query.trigger(availableNow=True).start().awaitTermination()
+
+
 # %% wrong="07.1"
 # expect: left both rows of one order
 def stream_into(path, checkpoint, rows, operation, **extra_options):
@@ -812,7 +823,7 @@ def clean_for(name, commit_minutes, query_minutes):
 
 
 # %% wrong="07.5"
-# expect: you guarantee 9 minutes
+# expect: so you guarantee
 def clean_for(name, commit_minutes, query_minutes):
     retained = query_minutes // commit_minutes
     spark.sql(f"""
@@ -822,9 +833,19 @@ def clean_for(name, commit_minutes, query_minutes):
 
 
 # %% wrong="07.5"
-# expect: 4 versions are kept where 3 are enough
+# expect: versions are kept where
 def clean_for(name, commit_minutes, query_minutes):
     retained = query_minutes // commit_minutes + 1
+    spark.sql(f"""
+        CALL run_clean(table => '{name}', retain_commits => {retained},
+                       options => '{CLEAN_OPTIONS}')
+    """)
+
+
+# %% wrong="07.5"
+# expect: versions are kept where
+def clean_for(name, commit_minutes, query_minutes):
+    retained = query_minutes // commit_minutes + query_minutes % commit_minutes
     spark.sql(f"""
         CALL run_clean(table => '{name}', retain_commits => {retained},
                        options => '{CLEAN_OPTIONS}')
