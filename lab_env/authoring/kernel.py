@@ -38,5 +38,5 @@ def observed_kernel(folder: Path) -> Generator[tuple[Any, list[dict]]]:
         finally:
             client.stop_channels()
             manager.shutdown_kernel()
-        if outcomes.exists():
-            facts += map(json.loads, outcomes.read_text("utf-8").splitlines())
+            if outcomes.exists():
+                facts += map(json.loads, outcomes.read_text("utf-8").splitlines())

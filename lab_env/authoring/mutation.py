@@ -10,12 +10,13 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from py4j.protocol import Py4JError
 
 from lab_env.authoring.build import COURSE
 from lab_env.authoring.kernel import CHECK, observed_kernel
@@ -28,10 +29,11 @@ from lab_env.jupyterlab import cells
 
 MUTANT_SECONDS = 90  # then it waits for something that never comes, and counts as refused
 CRASHES = ("NameError", "TypeError", "AttributeError", "SyntaxError", "UnboundLocalError")
+ENDED = "ended Spark"
 TRY = """
 from lab_env.authoring.mutation import try_mutants
 
-try_mutants("{id}", globals())
+try_mutants("{id}", {begin}, globals())
 """
 
 
@@ -100,44 +102,74 @@ def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
     if entry is None or not ids:
         raise LabError(f"There is no lesson or exercise {chosen!r}.", "see lab.progress().")
     notebook = nbformat.read(COURSE.worked / f"{entry.name}.ipynb", as_version=4)
-    waiting = set(ids)
-    with observed_kernel(COURSE.worked) as (client, facts):
-        for cell in notebook.cells:
-            if not waiting:
-                break
-            if cell.cell_type != "code":
-                continue
-            cells.run_cell(client, cell, cells.CELL_TIMEOUT_S)
-            checked = CHECK.search(cell.source)
-            if checked and checked[1] in waiting:
-                waiting.remove(checked[1])
-                count = len(mutants(registry.exercise(checked[1]).solution))
-                say(f"{checked[1]}: {count} mutants")
-                trial = nbformat.v4.new_code_cell(TRY.format(id=checked[1]))
-                cells.run_cell(client, trial, count * MUTANT_SECONDS)
+    counts = {name: len(mutants(registry.exercise(name).solution)) for name in ids}
+    facts: list[dict[str, Any]] = []
+    while left := {n: len(_of(n, facts)) for n in ids if len(_of(n, facts)) < counts[n]}:
+        found: list[dict[str, Any]] = []
+        try:
+            with observed_kernel(COURSE.worked) as (client, found):
+                _run_to_the_last(client, notebook, left, counts, say)
+        except LabError:
+            if not any(fact.get("outcome") == ENDED for fact in found):
+                raise
+            say("A mutant has ended Spark: the notebook runs again.")
+        facts += found
     return {name: _trial_of(name, facts) for name in ids}
 
 
+def _run_to_the_last(
+    client: Any,
+    notebook: nbformat.NotebookNode,
+    begins: dict[str, int],
+    counts: dict[str, int],
+    say: Callable[[str], None],
+) -> None:
+    """Run a notebook's cells, and after each chosen exercise its mutants from a number on."""
+    waiting = set(begins)
+    for cell in notebook.cells:
+        if not waiting:
+            return
+        if cell.cell_type != "code":
+            continue
+        cells.run_cell(client, cell, cells.CELL_TIMEOUT_S)
+        checked = CHECK.search(cell.source)
+        if checked and (name := checked[1]) in waiting:
+            waiting.remove(name)
+            say(f"{name}: {counts[name] - begins[name]} mutants")
+            trial = nbformat.v4.new_code_cell(TRY.format(id=name, begin=begins[name]))
+            cells.run_cell(client, trial, counts[name] * MUTANT_SECONDS)
+
+
+def _of(exercise_id: str, facts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [f for f in facts if f.get("exercise") == exercise_id and "mutant" in f]
+
+
 def _trial_of(exercise_id: str, facts: Iterable[dict[str, Any]]) -> Trial:
-    own = [f for f in facts if f.get("exercise") == exercise_id and "mutant" in f]
+    own = _of(exercise_id, facts)
     kinds = Counter(fact["outcome"] for fact in own)
     survived = tuple(fact["mutant"] for fact in own if fact["outcome"] == "passed")
     of = fingerprint(registry.exercise(exercise_id))
-    return Trial(of, kinds["refused"], kinds["crashed"], survived)
+    return Trial(of, kinds["refused"] + kinds[ENDED], kinds["crashed"], survived)
 
 
-def try_mutants(exercise_id: str, namespace: dict[str, Any]) -> None:
-    """Run every mutant in a copy of the notebook's variables, and report what its check says.
+def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None:
+    """Run mutants in a copy of the notebook's variables, and report what their check says.
 
     Args:
         exercise_id: for example `04.1`.
+        begin: number of the first mutant, from 0.
         namespace: the notebook's variables; they stay as they are.
+
+    Raises:
+        LabError: a mutant has ended the JVM of Spark; it counts as refused.
     """
     exercises: Exercises = namespace["lab"].exercises
     exercise = registry.exercise(exercise_id)
-    for mutant in mutants(exercise.solution):
+    for mutant in mutants(exercise.solution)[begin:]:
         began = time.monotonic()
         kind, text = outcome_of(mutant.code, exercise, exercises, namespace)
+        dead = not _runs(namespace.get("spark"))
+        kind = ENDED if dead else kind
         seconds = round(time.monotonic() - began, 1)
         report(
             exercise=exercise_id,
@@ -147,6 +179,16 @@ def try_mutants(exercise_id: str, namespace: dict[str, Any]) -> None:
             text=text,
             seconds=seconds,
         )
+        if dead:
+            raise LabError("Spark's JVM has ended.", "run the notebook again.")
+
+
+def _runs(spark: Any) -> bool:
+    """Whether a session's JVM answers; Hudi's streaming sink ends it when a batch fails."""
+    try:
+        return spark is None or bool(spark.sparkContext._jvm.System.currentTimeMillis())
+    except (Py4JError, OSError):
+        return False
 
 
 def outcome_of(
@@ -164,9 +206,10 @@ def outcome_of(
     except Exception as error:
         kind, text = "error in your code", f"{type(error).__name__}: {error}"
     finally:
-        for query in spark.streams.active if spark else ():
-            if query.id not in others:
-                query.stop()
+        with suppress(Py4JError, OSError):  # the JVM may have ended
+            for query in spark.streams.active if spark else ():
+                if query.id not in others:
+                    query.stop()
     if kind == "passed":
         return "passed", text
     crashed = kind == "error in your code" and text.startswith(CRASHES)

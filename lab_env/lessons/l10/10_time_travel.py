@@ -333,6 +333,11 @@ def board_at(path, moment):
     return spark.sql("SELECT status, sum(amount) AS revenue FROM seen GROUP BY status")
 
 
+# %% equivalent="10.2"
+# instant.requested → instant.completed: one writer, so nothing else was requested meanwhile
+# instant.writes and instant.completed and … pleted <= moment) → instant.completed and instant.completed <= moment: as of a clean the table is what the write before it left
+
+
 # %% wrong="10.2"
 # expect: It is given the path of the table
 def board_at(path, moment):
@@ -626,6 +631,14 @@ def replay(path):
     writer = good.writeStream.format("hudi").options(**options)
     writer = writer.option("checkpointLocation", lab.scratch("checkpoint"))
     writer.trigger(availableNow=True).start().processAllAvailable()
+
+
+# %% equivalent="10.4"
+# without IDENTIFIER = 'hoodie.datasource.write.st … point.identifier': the notebook has it already
+# without offset=31 in events: the ordering field lets what the table has already lose
+# 31 → 30: the ordering field lets what the table has already lose
+# 31 → 32: the event of offset 31 is bad
+# SQL 0 → 1: no order of the lesson costs one or less
 
 
 # %% wrong="10.4"

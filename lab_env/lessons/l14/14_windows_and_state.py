@@ -951,6 +951,14 @@ def start_board(orders, path, checkpoint):
 
 
 # %% wrong="14.4"
+# expect: complete mode delivers every minute
+def start_board(orders, path, checkpoint):
+    minutes = revenue_per_minute(orders.withWatermark("order_ts", "2 minutes"))
+    stream = minutes.writeStream.format("hudi").options(**MINUTES).outputMode("complete")
+    return stream.trigger(availableNow=True).start(path, checkpointLocation=checkpoint)
+
+
+# %% wrong="14.4"
 # expect: Does a batch add to the table, or replace it?
 def start_board(orders, path, checkpoint):
     options = {**DEMO_OPTIONS, "hoodie.table.name": "minutes"}

@@ -7,14 +7,13 @@ that are written down. So how many orders are late depends on the answer alone.
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
 
 from lab_env.course.answers import Unreadable, kind_of
-from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.course.checking import check, expect
 from lab_env.lessons.l14.arrivals import (
     NOON,
     PER_BATCH,
@@ -25,6 +24,7 @@ from lab_env.lessons.l14.arrivals import (
 )
 from lab_env.lessons.l14.crash import forget_last_commit
 from lab_env.lessons.l14.quick import EXTRA_BATCHES, QUICK, finish, spark_settings
+from lab_env.lessons.rows import as_dataframe, rows_at
 from lab_env.lessons.streams import in_batches, scratch_topic
 
 SCHEMA = (
@@ -154,100 +154,70 @@ def _utc(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
 
 
-# --- 14.1 --------------------------------------------------------------------------------------
+@check("14.1")
+def revenue_per_minute(lab, answer):
+    """Run it on orders that arrived hours after they were made, and start it as a stream."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
 
-
-@dataclass(frozen=True)
-class Counted:
-    """What a function made of orders at rest, and whether it works on a stream.
-
-    Args:
-        found: revenue per minute, as the answer says.
-        orders: how many orders the answer counted in all.
-        expected: revenue per minute of the event time.
-        made: number of orders.
-        arrived: revenue per minute of the arrival.
-        refusal: what Spark said when the answer ran on a stream; empty if it ran.
-    """
-
-    found: Minutes
-    orders: int
-    expected: Minutes
-    made: int
-    arrived: Minutes
-    refusal: str = ""
-
-
-@check_of("14.1")
-class RevenuePerMinute:
-    """A function from orders to revenue per minute; runs on a table and on a stream."""
-
-    @staticmethod
-    def observe(lab, answer: Callable) -> Counted:
-        """Run it on orders that arrived hours after they were made, and start it as a stream."""
-        from pyspark.errors import AnalysisException
-        from pyspark.sql import DataFrame
-        from pyspark.sql import functions as F
-
-        orders = some_orders(secrets.randbelow(1_000_000))
-        returned = answer(at_rest(lab, orders))
-        if not isinstance(returned, DataFrame):
-            raise Unreadable(
-                f"Your function returned {kind_of(returned)}; a DataFrame is expected."
-            )
-        if missing := {"minute", "revenue", "orders"} - set(returned.columns):
-            raise Unreadable(
-                f"Your result has the columns {', '.join(returned.columns)}; missing: "
-                f"{', '.join(sorted(missing))}."
-            )
-        seconds = F.col("minute").cast("timestamp").cast("long")
-        rows = returned.select(seconds, "revenue", "orders").collect()
-        refusal = ""
-        try:
-            _start_and_stop(lab, answer)
-        except AnalysisException as error:
-            refusal = str(error).splitlines()[0].partition(";")[0]
-        return Counted(
-            {_utc(second): Decimal(str(revenue)) for second, revenue, _ in rows},
-            sum(int(number) for *_, number in rows),
-            revenue_of(orders),
-            len(orders),
-            revenue_of(orders, "sent_at"),
-            refusal,
+    orders = some_orders(secrets.randbelow(1_000_000))
+    returned = as_dataframe(answer(at_rest(lab, orders)), "the minutes")
+    missing = {"minute", "revenue", "orders"} - set(returned.columns)
+    expect(not missing, "Your result lacks the columns {}.", ", ".join(sorted(missing)))
+    seconds = F.col("minute").cast("timestamp").cast("long")
+    rows = returned.select(seconds, "revenue", "orders").collect()
+    found = {_utc(second): Decimal(str(revenue)) for second, revenue, _ in rows}
+    right, total = revenue_of(orders), sum(revenue_of(orders).values())
+    expect(
+        found != revenue_of(orders, "sent_at"),
+        "Your {} minutes are those in which the orders *arrived*. They were made in {} other "
+        "minutes: which column says so?",
+        len(found),
+        len(right),
+    )
+    answered = sum(Decimal(str(revenue)) for _, revenue, _ in rows)
+    expect(
+        answered == total,
+        "Your minutes add up to {:,.2f} euro, the orders to {:,.2f}. In how many of your windows "
+        "does one order lie?",
+        answered,
+        total,
+    )
+    expect(
+        found == right and len(rows) == len(found),
+        "The sum is right, but you have {} windows; the orders were made in {} different minutes, "
+        "from {} to {}.",
+        len(rows),
+        len(right),
+        clock(min(right)),
+        clock(max(right)),
+    )
+    numbers = {_utc(second): int(number) for second, _, number in rows}
+    expect(
+        numbers == Counter(minute_of(order.order_ts) for order in orders),
+        "Revenue is right. `orders` adds up to {}, and {} orders were made; each minute has its "
+        "own number.",
+        sum(numbers.values()),
+        len(orders),
+    )
+    kind = dict(returned.dtypes)["revenue"]
+    expect(
+        kind.startswith("decimal"),
+        "The sums are right, but `revenue` is a {}, which rounds when sums grow.",
+        kind,
+    )
+    try:
+        _start_and_stop(lab, answer)
+    except AnalysisException as error:
+        said = str(error).splitlines()[0].partition(";")[0]
+        expect(
+            False,
+            "The numbers are right, and as a stream Spark refuses your function: {!r}. Group by "
+            "the whole `F.window(...)`, and take its start after `agg`: only of a window does "
+            "Spark know when it ends.",
+            said,
         )
-
-    @staticmethod
-    def judge(facts: Counted) -> Passed | NotYet:
-        """Each minute to the cent, and a key that a stream can end."""
-        total, answered = sum(facts.expected.values()), sum(facts.found.values())
-        if facts.found == facts.arrived != facts.expected:
-            return NotYet(
-                f"Your {len(facts.found)} minutes are those in which the orders *arrived*. They "
-                f"were made in {len(facts.expected)} other minutes: which column says so?"
-            )
-        if answered != total:
-            return NotYet(
-                f"Your minutes add up to {answered:,.2f} euro, the orders to {total:,.2f}. In how "
-                "many of your windows does one order lie?"
-            )
-        if facts.found != facts.expected:
-            return NotYet(
-                f"The sum is right, but you have {len(facts.found)} windows; the orders were made "
-                f"in {len(facts.expected)} different minutes, from "
-                f"{clock(min(facts.expected))} to {clock(max(facts.expected))}."
-            )
-        if facts.orders != facts.made:
-            return NotYet(
-                f"Revenue is right. `orders` adds up to {facts.orders}, and {facts.made} orders "
-                "were made."
-            )
-        if facts.refusal:
-            return NotYet(
-                "The numbers are right, and as a stream Spark refuses your function: "
-                f'"{facts.refusal}". Group by the whole `F.window(...)`, and take its start after '
-                "`agg`: only of a window does Spark know when it ends."
-            )
-        return Passed(f"{len(facts.found)} minutes, {total:,.2f} euro, and it runs on a stream.")
+    return f"{len(found)} minutes, {total:,.2f} euro, and it runs on a stream."
 
 
 def some_orders(seed: int) -> list[Order]:
@@ -285,44 +255,92 @@ def _start_and_stop(lab, answer: Callable) -> None:
     answer(nothing).writeStream.format("noop").outputMode("append").start().stop()
 
 
-# --- 14.2 --------------------------------------------------------------------------------------
+@check("14.2")
+def final_soon_enough(lab, start_final):
+    """Start the query on a hidden stream: final minutes only, little lost, soon final."""
+    orders = phone_orders(secrets.randbelow(1_000_000))
+    name = f"check_{secrets.token_hex(3)}"
+    with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "true"}):
+        query = finish(start_final(streamed(lab, orders, PER_BATCH), name))
+    if not lab.spark.catalog.tableExists(name):
+        raise Unreadable(f"After your query there is no memory table `{name}`, the given name.")
+    table = lab.spark.table(name)
+    emitted, times = amounts_by(table, "minute"), table.count()
+    counted = None
+    if "orders" in table.columns:
+        counted = sum(int(row["orders"]) for row in table.select("orders").collect())
+    lab.spark.catalog.dropTempView(name)
+    lost = judge_final(orders, emitted, watermark_of(query.lastProgress or {}), counted)
+    expect(
+        times == len(emitted), "{} rows for {} minutes: each is emitted once.", times, len(emitted)
+    )
+    return f"{len(emitted)} minutes are final, and they lack {lost:,.2f} euro."
 
 
-@dataclass(frozen=True)
-class FinalMinutes:
-    """What a query emitted of the phone app's stream.
+def judge_final(
+    orders: Sequence[Order],
+    emitted: Minutes,
+    watermark: datetime | None,
+    counted: int | None = None,
+) -> Decimal:
+    """Expect that only final minutes were emitted, with little lost, and soon.
 
     Args:
-        emitted: revenue of each minute that became final.
-        expected: revenue of each minute, late orders included.
-        newest: event time of the newest order.
-        dropped: orders of the final minutes that are missing.
-        watermark: the last one of the query; None without one.
+        orders: of the stream, in the order of their arrival.
+        emitted: revenue by minute.
+        watermark: the query's last one; None without one.
+        counted: orders in the emitted minutes, if the answer counts them.
+
+    Returns:
+        Euro that the final minutes lack.
+
+    Raises:
+        NotYet: one of these does not hold.
     """
-
-    emitted: Minutes
-    expected: Minutes
-    newest: datetime
-    dropped: int
-    watermark: datetime | None
-
-    @property
-    def final(self) -> list[datetime]:
-        """Minutes that are final: none of them is after the last one that was emitted."""
-        return final_minutes(self.expected, self.emitted)
-
-    @property
-    def early(self) -> list[datetime]:
-        """Minutes that were emitted although the watermark has not passed their end."""
-        passed = self.watermark or datetime.min
-        return [m for m in sorted(self.emitted) if m + timedelta(minutes=1) > passed]
-
-    @property
-    def lost(self) -> Decimal:
-        """Euro that the final minutes lack."""
-        return sum((self.expected[minute] for minute in self.final), Decimal(0)) - sum(
-            self.emitted.values()
-        )
+    right, newest = revenue_of(orders), max(order.order_ts for order in orders)
+    final = final_minutes(right, emitted)
+    strange = sorted(set(emitted) - set(right))
+    expect(
+        not strange,
+        "Your query emitted {}, in which nobody ordered: is the window one minute of `order_ts`?",
+        clock(strange[0]) if strange else "",
+    )
+    early = [m for m in sorted(emitted) if m + timedelta(minutes=1) > (watermark or datetime.min)]
+    expect(
+        not early,
+        "Your query has emitted {}, and that minute is not final: the watermark {}. Which output "
+        "mode waits until a window has ended?",
+        clock(early[0]) if early else "",
+        f"stands at {watermark:%H:%M:%S}" if watermark else "is missing",
+    )
+    over = [minute for minute in final if emitted.get(minute, 0) > right[minute]]
+    expect(
+        not over,
+        "{} has more euro than were ordered. Does your query read `orders`?",
+        clock(over[0]) if over else "",
+    )
+    revenue = sum((right[minute] for minute in final), Decimal(0))
+    lost = revenue - sum(emitted.values())
+    made = sum(minute_of(order.order_ts) in final for order in orders)
+    expect(
+        lost <= MAY_LOSE * revenue,
+        "{} late orders were dropped, {:,.2f} euro or {:.1%} of the revenue. Wait longer.",
+        "Some" if counted is None else made - counted,
+        lost,
+        lost / revenue if revenue else 0,
+    )
+    wait = timedelta(minutes=1 + FINAL_WITHIN)
+    still = [m for m in right if m + wait <= newest and m not in final]
+    expect(
+        not still,
+        "{}, but orders of {:%H:%M} are there and {} is not final: it should be within {} minutes. "
+        "Wait less.",
+        f"{lost:,.2f} euro lost" if lost else "Nothing lost",
+        newest,
+        clock(still[0]) if still else "",
+        FINAL_WITHIN,
+    )
+    return lost
 
 
 def final_minutes(expected: Iterable[datetime], emitted: Iterable[datetime]) -> list[datetime]:
@@ -331,191 +349,98 @@ def final_minutes(expected: Iterable[datetime], emitted: Iterable[datetime]) -> 
     return [minute for minute in expected if minute <= last]
 
 
-@check_of("14.2")
-class FinalSoonEnough:
-    """A query that emits final minutes only, loses little and does not keep readers waiting."""
-
-    @staticmethod
-    def observe(lab, answer: Callable) -> FinalMinutes:
-        """Let the answer start its query on a hidden stream of the phone app."""
-        orders = phone_orders(secrets.randbelow(1_000_000))
-        name = f"check_{secrets.token_hex(3)}"
-        with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "true"}):
-            query = finish(answer(streamed(lab, orders, PER_BATCH), name))
-        if not lab.spark.catalog.tableExists(name):
-            raise Unreadable(f"After your query there is no memory table `{name}`, the given name.")
-        table = lab.spark.table(name)
-        emitted = amounts_by(table, "minute")
-        expected = revenue_of(orders)
-        closed = set(final_minutes(expected, emitted))
-        final = [order for order in orders if minute_of(order.order_ts) in closed]
-        counted = len(final)
-        if "orders" in table.columns:
-            counted = sum(int(row["orders"]) for row in table.select("orders").collect())
-        lab.spark.catalog.dropTempView(name)
-        return FinalMinutes(
-            emitted,
-            expected,
-            max(order.order_ts for order in orders),
-            len(final) - counted,
-            watermark_of(query.lastProgress or {}),
+@check("14.3")
+def state_that_ends(lab, per_customer):
+    """Run it in update mode on four batches, ten minutes apart, and on windows of two lengths."""
+    orders = customers_come_and_go(secrets.randbelow(1_000_000))
+    with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
+        progress, table = collected(
+            lab, per_customer(streamed(lab, orders, COMING), "1 minute"), "update"
         )
-
-    @staticmethod
-    def judge(facts: FinalMinutes) -> Passed | NotYet:
-        """Only final minutes; under half a percent lost; final after `FINAL_WITHIN` minutes."""
-        if strange := sorted(set(facts.emitted) - set(facts.expected)):
-            return NotYet(
-                f"Your query emitted {clock(strange[0])}, in which nobody ordered: is the window "
-                "one minute of `order_ts`?"
-            )
-        if facts.early:
-            stands = f"stands at {facts.watermark:%H:%M:%S}" if facts.watermark else "is missing"
-            return NotYet(
-                f"Your query has emitted {clock(facts.early[0])}, and that minute is not final: "
-                f"the watermark {stands}. Which output mode waits until a window has ended?"
-            )
-        if over := [m for m in facts.final if facts.emitted.get(m, 0) > facts.expected[m]]:
-            more = facts.emitted[over[0]] - facts.expected[over[0]]
-            return NotYet(
-                f"{clock(over[0])} has {more:,.2f} euro more than was ordered. Does your query "
-                "read `orders`?"
-            )
-        revenue = sum((facts.expected[minute] for minute in facts.final), Decimal(0))
-        due = [
-            minute
-            for minute in facts.expected
-            if minute + timedelta(minutes=1 + FINAL_WITHIN) <= facts.newest
-        ]
-        open_still = [minute for minute in due if minute not in facts.final]
-        if revenue and facts.lost > MAY_LOSE * revenue:
-            return NotYet(
-                f"{facts.dropped} late orders were dropped, {facts.lost:,.2f} euro or "
-                f"{facts.lost / revenue:.1%} of the revenue. Wait longer."
-            )
-        if open_still:
-            lost = f"{facts.lost:,.2f} euro lost" if facts.lost else "Nothing lost"
-            return NotYet(
-                f"{lost}, but orders of {facts.newest:%H:%M} are there and {clock(open_still[0])} "
-                f"is not final: it should be within {FINAL_WITHIN} minutes. Wait less."
-            )
-        return Passed(
-            f"{len(facts.emitted)} minutes are final when orders of {facts.newest:%H:%M} are "
-            f"there; they lack {facts.lost:,.2f} of {revenue:,.2f} euro."
-        )
-
-
-# --- 14.3 --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """What a stateful query kept, batch by batch.
-
-    Args:
-        rows: rows in state after each batch.
-        removed: rows that went from state in all batches.
-        keys: different customers and minutes in the stream.
-        right: whether each customer's minute has its revenue.
-        windows: how many windows the answer made of orders at rest, of `OTHER_LENGTH` minutes.
-        expected_windows: how many there are.
-        right_windows: whether each of those has its revenue.
-        watermark: by which the last batch is judged; None without a watermark.
-        newest: newest `order_ts` of the batches before, which made that watermark; `sent_at` is an
-            hour later.
-    """
-
-    rows: tuple[int, ...]
-    removed: int
-    keys: int
-    right: bool
-    watermark: datetime | None
-    newest: datetime
-    windows: int = 0
-    expected_windows: int = 0
-    right_windows: bool = True
-
-
-@check_of("14.3")
-class StateThatEnds:
-    """Revenue per customer and window, with state that does not grow for ever."""
-
-    @staticmethod
-    def observe(lab, answer: Callable) -> Remembered:
-        """Run the answer in update mode on four batches, ten minutes apart, of new customers."""
-        orders = customers_come_and_go(secrets.randbelow(1_000_000))
-        with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
-            result = answer(streamed(lab, orders, COMING), "1 minute")
-            progress, table = collected(lab, result, "update")
-        expected = by_customer(orders, 1)
-        others = some_orders(secrets.randbelow(1_000_000))
-        windows = answer(at_rest(lab, others), f"{OTHER_LENGTH} minutes")
-        if getattr(windows, "isStreaming", False):
-            raise Unreadable("Given orders at rest, your function returned a stream: use `orders`.")
-        found = amounts_by(windows, "customer_id", "start")
-        due = by_customer(others, OTHER_LENGTH)
-        batches = [batch for batch in progress if batch["numInputRows"]]
-        if not batches[-1]["stateOperators"]:
-            raise Unreadable("Your query keeps no state: it has no `groupBy`.")
-        return Remembered(
-            tuple(batch["stateOperators"][-1]["numRowsTotal"] for batch in batches),
-            sum(batch["stateOperators"][-1]["numRowsRemoved"] for batch in batches),
-            len(expected),
-            amounts_by(table, "customer_id", "start") == expected,
-            watermark_of(batches[-1]),
-            max(order.order_ts for order in orders[:-COMING]),
+    right = by_customer(orders, 1)
+    expect(
+        amounts_by(table, "customer_id", "start") == right,
+        "The revenue per customer and minute is not right: compare with "
+        "`orders.groupBy('customer_id', F.window('order_ts', '1 minute'))`.",
+    )
+    batches = [batch for batch in progress if batch["numInputRows"]]
+    if not batches[-1]["stateOperators"]:
+        raise Unreadable("Your query keeps no state: it has no `groupBy`.")
+    state = [batch["stateOperators"][-1] for batch in batches]
+    rows = [operator["numRowsTotal"] for operator in state]
+    removed = any(operator["numRowsRemoved"] for operator in state)
+    newest = max(order.order_ts for order in orders[:-COMING])  # it made the last watermark
+    judge_state(rows, removed, len(right), watermark_of(batches[-1]), newest)
+    others = some_orders(secrets.randbelow(1_000_000))
+    for minutes in (OTHER_LENGTH, 1):
+        windows = as_dataframe(per_customer(at_rest(lab, others), f"{minutes} minutes"), "the rows")
+        expect(not windows.isStreaming, "Given orders at rest, you return a stream: use `orders`.")
+        found, due = amounts_by(windows, "customer_id", "start"), by_customer(others, minutes)
+        expect(
+            found == due and windows.count() == len(due),
+            "With `length` {} minutes your {} rows are not the {} that are expected: is the window "
+            "as long as `length` says?",
+            minutes,
             len(found),
             len(due),
-            found == due,
         )
+    return f"After each batch: {', '.join(map(str, rows))} rows in state, of {len(right)} in all."
 
-    @staticmethod
-    def judge(facts: Remembered) -> Passed | NotYet:
-        """Right sums, a watermark that waits for late orders, and state that ends."""
-        grew = f"{facts.rows[-1]} of {facts.keys} rows stay in state"
-        if not facts.right:
-            return NotYet(
-                "The revenue per customer and minute is not right: compare with "
-                "`orders.groupBy('customer_id', F.window('order_ts', '1 minute'))`."
-            )
-        if facts.watermark is None:
-            return NotYet(f"There is no watermark, so {grew}: nothing may ever be forgotten.")
-        if facts.watermark > facts.newest:
-            return NotYet(
-                f"{grew}: the key's time has no watermark. Yours follows another column; it "
-                f"stands at {facts.watermark:%H:%M}, made by orders up to {facts.newest:%H:%M}."
-            )
-        delay = facts.newest - facts.watermark
-        if delay < AS_LATE:
-            return NotYet(
-                f"Your watermark is {delay.total_seconds():.0f} seconds behind the newest order. "
-                "Orders come up to two minutes late, and would find their minute closed."
-            )
-        if facts.rows[-1] < ENDED * facts.keys:
-            if not facts.right_windows:
-                return NotYet(
-                    f"With `length` {OTHER_LENGTH} minutes your {facts.windows} rows are not the "
-                    f"{facts.expected_windows} that are expected: is the window as long as "
-                    "`length` says?"
-                )
-            return Passed(
-                f"After each batch: {', '.join(map(str, facts.rows))} rows in state, of "
-                f"{facts.keys} that there were."
-            )
-        behind = f"your watermark is {delay.total_seconds() / 60:,.0f} minutes behind"
-        if facts.removed:
-            return NotYet(
-                f"It ends, but late: {behind}, and {grew}. Orders come at most two minutes late."
-            )
-        if delay > timedelta(minutes=10):
-            return NotYet(
-                f"{grew}: {behind}. Nothing is old enough to be forgotten, and orders come at "
-                "most two minutes late."
-            )
-        return NotYet(
-            f"The watermark moves, and {grew}: to Spark your key holds no event time. Which "
-            "function makes a key whose end Spark knows?"
-        )
+
+def judge_state(
+    rows: Sequence[int], removed: bool, keys: int, watermark: datetime | None, newest: datetime
+) -> None:
+    """Expect a watermark that waits for late orders, and state that ends.
+
+    Args:
+        rows: in state after each batch.
+        removed: whether any went from it.
+        keys: different customers and minutes in the stream.
+        watermark: by which the last batch is judged; None without one.
+        newest: newest `order_ts` of the batches before, which made it; `sent_at` is an hour later.
+
+    Raises:
+        NotYet: one of these does not hold.
+    """
+    grew = f"{rows[-1]} of {keys} rows stay in state"
+    expect(watermark, "There is no watermark, so {}: nothing may ever be forgotten.", grew)
+    assert watermark
+    expect(
+        watermark <= newest,
+        "{}: the key's time has no watermark. Yours follows another column; it stands at {:%H:%M}, "
+        "made by orders up to {:%H:%M}.",
+        grew,
+        watermark,
+        newest,
+    )
+    delay = newest - watermark
+    expect(
+        delay >= AS_LATE,
+        "Your watermark is {:.0f} seconds behind the newest order. Orders come up to two minutes "
+        "late, and would find their minute closed.",
+        delay.total_seconds(),
+    )
+    ended = rows[-1] < ENDED * keys
+    minutes = f"{delay.total_seconds() / 60:,.0f} minutes behind"
+    expect(
+        ended or not removed,
+        "It ends, but late: your watermark is {}, and {}. Orders come at most two minutes late.",
+        minutes,
+        grew,
+    )
+    expect(
+        ended or delay <= timedelta(minutes=10),
+        "{}: your watermark is {}. Nothing is old enough to be forgotten, and orders come at most "
+        "two minutes late.",
+        grew,
+        minutes,
+    )
+    expect(
+        ended,
+        "The watermark moves, and {}: to Spark your key holds no event time. Which function makes "
+        "a key whose end Spark knows?",
+        grew,
+    )
 
 
 BATCHES, COMING = 4, 12
@@ -567,86 +492,48 @@ def watermark_of(progress: Mapping) -> datetime | None:
     return datetime.fromisoformat(text).replace(tzinfo=None)
 
 
-# --- 14.4 --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Written:
-    """A table of minutes after a stream, and after its last batch was done again.
-
-    Args:
-        expected: revenue per minute.
-        first: the table after the stream.
-        again: the table after the last batch's commit was deleted and the stream restarted.
-        replayed: whether the restart did the last batch again.
-        twice: minutes that stand in the table more than once, and how often.
-    """
-
-    expected: Minutes
-    first: Minutes
-    again: Minutes
-    replayed: bool = True
-    twice: Mapping[datetime, int] = field(default_factory=dict)
-
-
-@check_of("14.4")
-class SameAfterReplay:
-    """A stream into a Hudi table that may do a batch twice."""
-
-    @staticmethod
-    def observe(lab, answer: Callable) -> Written:
-        """Stream two batches into a new table, forget that the second was done, and restart."""
-        orders = two_batches(secrets.randbelow(1_000_000))
-        path, checkpoint = lab.scratch("minutes"), lab.scratch("checkpoint")
-        with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
-            stream = streamed(lab, orders, len(orders) // 2)
-            finish(answer(stream, path, checkpoint))
-            first, twice = _minutes_at(lab, path)
-            expected = revenue_of(orders)
-            if first != expected or twice:
-                return Written(expected, first, {}, twice=twice)
-            if not lab.files(f"{checkpoint}/commits"):
-                raise Unreadable("No batch is committed at `checkpoint`.")
-            last = forget_last_commit(lab, checkpoint)
-            restarted = finish(answer(stream, path, checkpoint))
-        replayed = any(batch["batchId"] == last for batch in restarted.recentProgress)
-        again, twice = _minutes_at(lab, path)
-        return Written(expected, first, again, replayed, twice)
-
-    @staticmethod
-    def judge(facts: Written) -> Passed | NotYet:
-        """The same table both times, and the right one."""
-        total = sum(facts.expected.values())
-        missing = [minute for minute in facts.expected if minute not in facts.first]
-        if missing:
-            return NotYet(
-                f"{len(facts.expected)} minutes counted, {len(facts.first)} in the table: "
-                f"{clock(missing[0])} is gone. Does a batch add to the table, or replace it?"
-            )
-        if facts.twice:
-            minute, times = min(facts.twice.items())
-            return NotYet(
-                f"{clock(minute)} stands {times} times in the table. What is the record key, and "
-                "which operation replaces a row?"
-            )
-        if wrong := _differs(facts.first, facts.expected):
-            return NotYet(
-                f"After two batches {clock(wrong)} has {facts.first[wrong]} euro in the table, and "
-                f"{facts.expected.get(wrong, Decimal(0))} were ordered. What does update mode "
-                "deliver: an increase, or a total?"
-            )
-        if not facts.replayed:
-            return NotYet(
-                "The restart did not do the last batch again: is the checkpoint at `checkpoint`?"
-            )
-        if wrong := _differs(facts.again, facts.expected):
-            return NotYet(
-                f"The repeated batch counts twice: {clock(wrong)} had {facts.first[wrong]} euro, "
-                f"and after the restart it has {facts.again.get(wrong, Decimal(0))}."
-            )
-        return Passed(
-            f"{len(facts.again)} minutes, {total:,.2f} euro, before and after the repeated batch."
+@check("14.4")
+def same_after_replay(lab, start_board):
+    """Stream two batches into a new table, forget that the second was done, and restart."""
+    orders = two_batches(secrets.randbelow(1_000_000))
+    right, total = revenue_of(orders), sum(revenue_of(orders).values())
+    path, checkpoint = lab.scratch("minutes"), lab.scratch("checkpoint")
+    with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
+        stream = streamed(lab, orders, len(orders) // 2)
+        finish(start_board(stream, path, checkpoint))
+        first = _minutes_at(lab, path, right)
+        wrong = _differs(first, right)
+        expect(
+            not wrong,
+            "After two batches {} has {} euro in the table, and {} were ordered. What does update "
+            "mode deliver: an increase, or a total?",
+            *_compared(wrong, first, right),
         )
+        finished = {minute_of(order.order_ts) for order in orders[: len(orders) // 2]}
+        finished -= {minute_of(order.order_ts) for order in orders[len(orders) // 2 :]}
+        again = sorted(finished & _newest_write(lab, path))
+        expect(
+            not again,
+            "Your second batch has written {} again, and no order came for it: complete mode "
+            "delivers every minute of the day in each batch, and its state never ends.",
+            clock(again[0]) if again else "",
+        )
+        if not lab.files(f"{checkpoint}/commits"):
+            raise Unreadable("No batch is committed at `checkpoint`.")
+        last = forget_last_commit(lab, checkpoint)
+        restarted = finish(start_board(stream, path, checkpoint))
+    expect(
+        any(batch["batchId"] == last for batch in restarted.recentProgress),
+        "The restart did not do the last batch again: is the checkpoint at `checkpoint`?",
+    )
+    second = _minutes_at(lab, path, right)
+    wrong = _differs(second, right)
+    expect(
+        not wrong,
+        "The repeated batch counts twice: {} has {} euro after the restart, and {} were ordered.",
+        *_compared(wrong, second, right),
+    )
+    return f"{len(second)} minutes, {total:,.2f} euro, before and after the repeated batch."
 
 
 def two_batches(seed: int) -> list[Order]:
@@ -659,17 +546,47 @@ def two_batches(seed: int) -> list[Order]:
     ]
 
 
-def _minutes_at(lab, path: str) -> tuple[Minutes, dict[datetime, int]]:
-    """Revenue per minute in a table, and the minutes that stand in it more than once."""
+def _minutes_at(lab, path: str, right: Minutes) -> Minutes:
+    """Revenue per minute in a table, where every minute stands once."""
     if not lab.files(f"{path}/.hoodie"):
         raise Unreadable("There is no Hudi table at `path` after the stream.")
-    table = lab.spark.read.format("hudi").load(path)
+    table = rows_at(lab, path)
     minutes = amounts_by(table, "minute")
+    missing = [minute for minute in right if minute not in minutes]
+    expect(
+        not missing,
+        "{} minutes counted, {} in the table: {} is gone. Does a batch add to the table, or "
+        "replace it?",
+        len(right),
+        len(minutes),
+        clock(missing[0]) if missing else "",
+    )
     seconds = table.selectExpr("CAST(CAST(minute AS TIMESTAMP) AS LONG)").collect()
-    times = Counter(_utc(second) for (second,) in seconds)
-    return minutes, {minute: number for minute, number in times.items() if number > 1}
+    (minute, times), *_ = Counter(_utc(second) for (second,) in seconds).most_common()
+    expect(
+        times == 1,
+        "{} stands {} times in the table. What is the record key, and which operation replaces a "
+        "row?",
+        clock(minute),
+        times,
+    )
+    return minutes
 
 
-def _differs(found: Minutes, expected: Minutes) -> datetime | None:
+def _newest_write(lab, path: str) -> set[datetime]:
+    """The minutes whose row the newest write made."""
+    newest = max(lab.xray(path).completed_writes)
+    rows = rows_at(lab, path).where(f"_hoodie_commit_time = '{newest}'")
+    seconds = rows.selectExpr("CAST(CAST(minute AS TIMESTAMP) AS LONG)").collect()
+    return {_utc(second) for (second,) in seconds}
+
+
+def _compared(minute: datetime | None, found: Minutes, right: Minutes) -> tuple:
+    if minute is None:
+        return "", 0, 0
+    return clock(minute), found.get(minute, Decimal(0)), right.get(minute, Decimal(0))
+
+
+def _differs(found: Minutes, right: Minutes) -> datetime | None:
     """The first minute with another revenue than expected."""
-    return next((m for m in sorted(found) if found[m] != expected.get(m)), None)
+    return next((m for m in sorted(found) if found[m] != right.get(m)), None)
