@@ -4,6 +4,7 @@ A mutant that passes is a hole in the check, or means the same as the answer; th
 source says why, in a cell with the option `equivalent`.
 """
 
+import ast
 import hashlib
 import json
 import signal
@@ -195,7 +196,7 @@ def outcome_of(
     code: str, exercise: registry.Exercise, exercises: Exercises, namespace: dict[str, Any]
 ) -> tuple[str, str]:
     """Run one answer and its check: `passed`, `refused` or `crashed`, and what the card says."""
-    own = dict(namespace)
+    own = {k: v for k, v in namespace.items() if k not in _set_by(exercise.solution)}
     spark = namespace.get("spark")
     others = {query.id for query in spark.streams.active} if spark else set()
     try:
@@ -214,6 +215,19 @@ def outcome_of(
         return "passed", text
     crashed = kind == "error in your code" and text.startswith(CRASHES)
     return ("crashed" if crashed else "refused"), text
+
+
+def _set_by(answer: str) -> set[str]:
+    """Names of variables that an answer sets, which the notebook has by now."""
+    targets = [
+        target
+        for line in ast.parse(answer).body
+        if isinstance(line, ast.Assign)
+        for target in line.targets
+    ]
+    return {
+        name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)
+    }
 
 
 @contextmanager

@@ -505,6 +505,14 @@ alert = """
 """
 
 # %% wrong="19.2"
+# expect: another team's
+alert = {
+    "alert": "OrdersLate",
+    "expr": "pipeline_oldest_unread_seconds > 5 or absent(pipeline_oldest_unread_seconds)",
+    "for": "3s",
+}
+
+# %% wrong="19.2"
 # expect: Fired at 03:00, when nobody ordered
 alert = {
     "alert": "OrdersLate",
@@ -536,6 +544,9 @@ alert = {"alert": "OrdersLate", "expr": f"sum({LAG}) > 100 or absent({UNREAD})",
 # %% wrong="19.2"
 # expect: your rule did not fire
 alert = {"alert": "OrdersLate", "expr": "shop_messages_behind > 100", "for": "3s"}
+
+# %% equivalent="19.2"
+# without 'alert': 'OrdersLate': a rule without a name gets one
 
 # %% [markdown]
 # Now the real thing: your rule goes to the running Prometheus, and the stream hangs again.
@@ -729,6 +740,25 @@ def find_wrong(rows, books):
     return both.where(~F.coalesce(agrees, F.lit(False))).select("partition_date")
 
 
+# %% wrong="19.3"
+# expect: fewer orders than the books
+def find_wrong(rows, books):
+    found = rows.groupBy("partition_date").agg(
+        F.count("*").alias("rows"),
+        F.countDistinct("order_id").alias("keys"),
+        F.sum("amount").alias("total"),
+        F.max("order_ts").alias("last"),
+    )
+    agrees = F.expr("rows <= orders AND keys = rows AND total <= revenue AND last >= newest")
+    both = books.join(found, "partition_date", "full")
+    return both.where(~F.coalesce(agrees, F.lit(False))).select("partition_date")
+
+
+# %% equivalent="19.3"
+# without .select('partition_date'): no other column of the answer is read
+# SQL rows = orders → rows <= orders: never fewer rows than keys, and these are as many as the orders
+# SQL keys = orders → keys >= orders: never more keys than rows, and these are as many as the orders
+
 # %%
 from lab_env.lessons.l19.checks import days_of
 
@@ -799,7 +829,7 @@ show_numbers(numbers[of_tickets & numbers["metric"].isin(PAGER)])
 # | `"writer too slow"` | unread messages, of all partitions |
 # | `"partition not read"` | unread messages of that partition |
 # | `"checkpoint replaced"` | the newest batch that the table's commits know |
-# | `"no compaction"` | the most logs that stand on one base file, of all days |
+# | `"no compaction"` | the logs that a query merges, of all days |
 # | `"savepoint kept"` | the instant that it keeps |
 # | `"write left unfinished"` | the instants that are not complete |
 
@@ -813,12 +843,12 @@ for day in ("2026-01-05", "2026-01-06"):
     slices = spark.sql(f"""
         CALL show_fsview_latest(
             table => 'ticket_a', partition_path => 'partition_date={day}')""")
-    logs = max(logs, slices.agg(F.max("num_delta_files")).first()[0])
+    logs += slices.toPandas()["num_delta_files"].sum()
 
 known = spark.sql("""
     CALL show_commit_extra_metadata(
         table => 'ticket_b', metadata_key => '_hudi_streaming_sink_checkpoint')""").first()
-batch = int(json.loads(known["metadata_value"])["default_single_writer"])
+batch = json.loads(known["metadata_value"])["default_single_writer"]
 
 savepoint = spark.sql("CALL show_savepoints(table => 'ticket_c')").first()["savepoint_time"]
 
@@ -847,7 +877,7 @@ pictures = {name: lab.xray(tickets["table"][name]) for name in ("A", "B")}
 kept = spark.sql("CALL show_savepoints(table => 'ticket_c')").select("savepoint_time")
 lag = lab.prometheus.query('last_over_time(pipeline_lag_messages{pipeline="ticket-d"}[10s])')
 findings = {
-    "A": ["no compaction", max(len(found.logs) for found in pictures["A"].current)],
+    "A": ["no compaction", sum(len(found.logs) for found in pictures["A"].current)],
     "B": ["checkpoint replaced", batch],
     "C": ["savepoint kept", kept.first()],
     "D": ["partition not read", str(int(lag["value"].max()))],

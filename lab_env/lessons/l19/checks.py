@@ -1,9 +1,8 @@
 """Checks of lesson 19: unread messages, an alert, a validation, and causes with their proof."""
 
 import random
-import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -18,105 +17,74 @@ from lab_env.course.answers import (
     as_rows,
     as_text,
 )
-from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.course.checking import check, expect
 from lab_env.lessons.l19 import scenarios
 from lab_env.lessons.l19.scenarios import ENDS, SCENARIOS, Expectation, expectation, test_file
-from lab_env.lessons.l19.tickets import CAUSES, NAMES, Evidence, evidence_of
+from lab_env.lessons.l19.tickets import CAUSES, NAMES, evidence_of
 from lab_env.pipeline.checkpoint import Batch
 
 ROWS_DDL = "order_id STRING, partition_date STRING, amount DECIMAL(12,2), order_ts TIMESTAMP"
 BOOKS_DDL = "partition_date STRING, orders BIGINT, revenue DECIMAL(12,2), newest TIMESTAMP"
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What a learner's function counted in one made-up case.
-
-    Args:
-        case: which state the stream is in.
-        answer: unread messages by partition, as the function counted them.
-        right: as they are.
-        ends: offset after the newest message, by partition.
-        batches: of the checkpoint.
-    """
-
-    case: str
-    answer: dict[int, int]
-    right: dict[int, int]
-    ends: dict[int, int]
-    batches: tuple[Batch, ...]
-
-
 KEEPS_UP, PLANNED, NEW_PARTITION, FIRST = "keeps up", "planned", "new partition", "first"
 
 
-@check_of("19.1")
-class CountsFromOutside:
-    """Unread messages per partition, by the topic's ends and the checkpoint's batches."""
-
-    @staticmethod
-    def observe(lab, answer) -> list[Counted]:
-        """Call the function for streams in four states."""
-        if not callable(answer):
-            raise Unreadable("A function `unread(ends, batches)` is expected.")
-        counted = []
-        for case, ends, batches in made_up_streams(random.Random(secrets.randbits(64))):
-            right = unread_by_partition(ends, batches)
-            found = answer(dict(ends), list(batches))
-            counted.append(Counted(case, by_partition(found), right, ends, tuple(batches)))
-        return counted
-
-    @staticmethod
-    def judge(facts: list[Counted]) -> Passed | NotYet:
-        """Each state in its turn; the message has the numbers of that stream."""
-        for found in facts:
-            if found.answer == found.right:
-                continue
-            missing = sorted(found.ends.keys() - found.answer.keys())
-            if missing:
-                return NotYet(
-                    f"Partition {missing[0]} is missing from your answer. The topic has it, with "
-                    f"{found.ends[missing[0]]} messages; no batch of the checkpoint names it, so "
-                    "nobody has read any of them."
-                )
-            unknown = sorted(found.answer.keys() - found.ends.keys())
-            if unknown:
-                return NotYet(f"You count for partition {unknown[0]}, which the topic lacks.")
-            newest = found.batches[-1]
-            planned = {n: found.ends[n] - newest.end.get(n, 0) for n in found.ends}
-            if found.answer == planned:
-                return NotYet(
-                    f"You count to the end of batch {newest.number}. It was planned and never "
-                    "committed: its messages are in no table yet. Planned is not done."
-                )
-            number = next(n for n in sorted(found.ends) if found.answer[n] != found.right[n])
-            return NotYet(
-                f"Partition {number} ends at {found.ends[number]}, and {_reached(found, number)}: "
-                f"{found.right[number]} messages are unread, and you count {found.answer[number]}."
+@check("19.1")
+def counts_from_outside(_lab, unread):
+    """Call the function for made-up streams in four states."""
+    if not callable(unread):
+        raise Unreadable("A function `unread(ends, batches)` is expected.")
+    for ends, batches in made_up_streams(random.Random()).values():
+        found = by_partition(unread(dict(ends), list(batches)))
+        right = unread_by_partition(ends, batches)
+        for number in sorted(right.keys() - found.keys()):
+            expect(
+                False,
+                "Partition {} is missing from your answer. The topic has it, with {} messages; no "
+                "batch of the checkpoint names it, so nobody has read any of them.",
+                number,
+                ends[number],
             )
-        return Passed(
-            "Right for a stream that keeps up, one that hangs in a batch, one that does not know "
-            "a new partition, and one that has committed nothing yet."
+        unknown = sorted(found.keys() - right.keys())
+        expect(not unknown, "You count for partition {}, which the topic lacks.", *unknown)
+        newest = batches[-1]
+        expect(
+            found == right or found != {n: ends[n] - newest.end.get(n, 0) for n in ends},
+            "You count to the end of batch {}. It was planned and never committed: its messages "
+            "are in no table yet. Planned is not done.",
+            newest.number,
         )
-
-
-def _reached(found: Counted, number: int) -> str:
-    done = [batch for batch in found.batches if batch.committed]
-    if not done:
-        return "no batch is committed"
-    return f"the newest committed batch ends at {done[-1].end.get(number, 0)}"
+        done = [batch for batch in batches if batch.committed]
+        for number in sorted(right):
+            expect(
+                found[number] == right[number],
+                "Partition {} ends at {}, and {}: {} messages are unread, and you count {}.",
+                number,
+                ends[number],
+                f"the newest committed batch ends at {done[-1].end.get(number, 0)}"
+                if done
+                else "no batch is committed",
+                right[number],
+                found[number],
+            )
+    return (
+        "Right for a stream that keeps up, one that hangs in a batch, one that does not know a "
+        "new partition, and one that has committed nothing yet."
+    )
 
 
 def by_partition(found) -> dict[int, int]:
     """Unread messages by partition, of a dictionary, a series or a table of two columns."""
-    if hasattr(found, "items") and not hasattr(found, "columns"):
-        return {as_int(number): as_int(messages) for number, messages in found.items()}
     if found is None:
         raise Unreadable("Your function returned nothing; let it return {partition: messages}.")
+    series = hasattr(found, "items") and not hasattr(found, "columns")
     try:
-        return {as_int(number): as_int(messages) for number, messages in as_rows(found)}
+        pairs = list(found.items()) if series else as_rows(found)
+        rows = [(as_int(number), as_int(messages)) for number, messages in pairs]
     except (ValueError, TypeError):
         raise Unreadable("A dictionary {partition: unread messages} is expected.") from None
+    if len(rows) > len(dict(rows)):
+        raise Unreadable("Your answer has a partition twice.")
+    return dict(rows)
 
 
 def unread_by_partition(ends: Mapping[int, int], batches: Sequence[Batch]) -> dict[int, int]:
@@ -126,16 +94,16 @@ def unread_by_partition(ends: Mapping[int, int], batches: Sequence[Batch]) -> di
     return {number: end - read.get(number, 0) for number, end in ends.items()}
 
 
-def made_up_streams(rng: random.Random) -> list[tuple[str, dict[int, int], list[Batch]]]:
+def made_up_streams(rng: random.Random) -> dict[str, tuple[dict[int, int], list[Batch]]]:
     """Streams in four states.
 
     Args:
         rng: source of chance: how many partitions, batches and messages.
 
     Returns:
-        State, the topic's ends by partition, and the checkpoint's batches.
+        By state: the topic's ends by partition, and the checkpoint's batches.
     """
-    found = []
+    found = {}
     for case in (KEEPS_UP, PLANNED, NEW_PARTITION, FIRST):
         count = rng.randrange(3, 6)
         known = count - 1 if case == NEW_PARTITION else count
@@ -149,26 +117,11 @@ def made_up_streams(rng: random.Random) -> list[tuple[str, dict[int, int], list[
         ends = {n: offset + rng.randrange(5, 40) for n, offset in start.items()}
         if case == NEW_PARTITION:
             ends[known] = rng.randrange(40, 90)
-        found.append((case, ends, batches))
+        found[case] = ends, batches
     return found
 
 
-@dataclass(frozen=True)
-class Alarm:
-    """What an alert did in the made-up scenarios.
-
-    Args:
-        fired: whether it rang in time, or at all where it must not, by the scenario's name.
-        still: whether it still rang twenty seconds after the stream had caught up.
-        broken: what promtool says of a rule that cannot be used.
-    """
-
-    fired: dict[str, bool] = field(default_factory=dict)
-    still: bool = False
-    broken: str = ""
-
-
-EXPECTED = {scenario.name: scenario.rings for scenario in SCENARIOS}
+# What a scenario says to a rule that rings in it, or does not. False alarms come first.
 RINGS = {
     scenarios.CALM.name: (
         "Fired in an ordinary minute, with no message of yours older than 2 s. Does your "
@@ -215,45 +168,27 @@ RINGS = {
 }
 
 
-@check_of("19.2")
-class RingsWhenItShould:
-    """An alert rings when the stream or its exporter dies, and at no other time."""
+@check("19.2")
+def rings_when_it_should(lab, answer):
+    """Try the rule by `promtool test rules`: on all scenarios, then on one after the other."""
+    rules = yaml.safe_dump(as_rules(answer))
 
-    @staticmethod
-    def observe(lab, answer) -> Alarm:
-        """Try the rule by `promtool test rules`: on all scenarios, then on one after the other."""
-        rules = yaml.safe_dump(as_rules(answer))
+    def trial(*expected: Expectation):
+        return lab.prometheus.test_rules(rules, yaml.safe_dump(test_file(expected, lab.namespace)))
 
-        def trial(*expected: Expectation):
-            return lab.prometheus.test_rules(rules, yaml.safe_dump(test_file(expected)))
-
-        expected = [expectation(scenario) for scenario in SCENARIOS]
-        if trial(*expected, ENDS).ok:
-            return Alarm(EXPECTED)
-        for single in expected:
-            if not trial(single).ok:
-                other = trial(single.other)
-                if not other.ok:
-                    return Alarm(broken=other.output.strip()[-300:])
-                return Alarm(EXPECTED | {single.scenario.name: single.other.fired})
-        return Alarm(EXPECTED, still=True)
-
-    @staticmethod
-    def judge(facts: Alarm) -> Passed | NotYet:
-        """False alarms first, because they are what people switch off."""
-        if facts.broken:
-            return NotYet(f"Prometheus cannot use this rule: {facts.broken}")
-        for scenario, message in RINGS.items():
-            if facts.fired[scenario] == EXPECTED[scenario]:
-                continue
-            return NotYet(message)
-        if facts.still:
-            return NotYet("The stream had caught up for 20 s, and the alert still fired.")
-        return Passed(
-            "Silent in an ordinary minute, at night, at its first order, in a sale, after a hiccup "
-            "and while only Spark's pages are gone. It fires when the stream hangs or is slow, and "
-            "when the exporter or Kafka does not answer."
-        )
+    expected = {scenario.name: expectation(scenario) for scenario in SCENARIOS}
+    if not trial(*expected.values(), ENDS).ok:
+        for name, message in RINGS.items():
+            if not trial(expected[name]).ok:
+                other = trial(expected[name].other)
+                expect(other.ok, "Prometheus cannot use this rule: {}", other.output.strip()[-300:])
+                expect(False, "{}", message)
+        expect(False, "The stream had caught up for 20 s, and the alert still fired.")
+    return (
+        "Silent in an ordinary minute, at night, at its first order, in a sale, after a hiccup and "
+        "while only Spark's pages are gone. It fires when the stream hangs or is slow, and when "
+        "the exporter or Kafka does not answer."
+    )
 
 
 def as_rules(answer) -> dict:
@@ -278,21 +213,6 @@ def as_rules(answer) -> dict:
     return {"groups": [{"name": "shop", "rules": named}]}
 
 
-@dataclass(frozen=True)
-class Validated:
-    """Which days a learner's validation reports.
-
-    Args:
-        faults: what is wrong with each day of the hidden table; empty where it agrees.
-        reported: the days that the answer names.
-        orders: how many the books have, by day.
-    """
-
-    faults: dict[str, str]
-    reported: frozenset[str]
-    orders: dict[str, int] = field(default_factory=dict)
-
-
 FAULTS = {
     "hidden": (
         "On {day} the books have {n} orders and the table has {n} rows with the same revenue, but "
@@ -302,9 +222,17 @@ FAULTS = {
         "On {day} a free order is there twice: orders, revenue and newest change agree with the "
         "books, and the table has {more} rows for {n} orders."
     ),
-    "amount": "On {day} every order is there, and the revenue is not that of the books.",
+    "lost": (
+        "On {day} a free order is missing: revenue and newest change agree, and the table has "
+        "fewer orders than the books."
+    ),
+    "amount": "On {day} every order is there, and the revenue is more than that of the books.",
+    "cheaper": "On {day} every order is there, and the revenue is less than that of the books.",
     "stale": (
         "On {day} orders and revenue agree; the newest change is older than that of the books."
+    ),
+    "ahead": (
+        "On {day} orders and revenue agree; the newest change is later than that of the books."
     ),
     "missing": (
         "The books have {day}, the table has no row of it. A comparison with NULL is NULL, and "
@@ -314,55 +242,38 @@ FAULTS = {
 }
 
 
-@check_of("19.3")
-class AgreesWithTheBooks:
-    """The days of a table that do not agree with the books."""
-
-    @staticmethod
-    def observe(lab, answer) -> Validated:
-        """Give the function a hidden table and books, with one fault per day."""
-        if not callable(answer):
-            raise Unreadable("A function `find_wrong(rows, books)` is expected.")
-        rows, books, faults = made_up_days(random.Random(secrets.randbits(64)))
-        spark = lab.spark
-        found = answer(
-            spark.createDataFrame(rows, ROWS_DDL), spark.createDataFrame(books, BOOKS_DDL)
-        )
-        orders = {day: count for day, count, _, _ in books}
-        return Validated(faults, frozenset(days_of(found)), orders)
-
-    @staticmethod
-    def judge(facts: Validated) -> Passed | NotYet:
-        """All wrong days, and none that is right."""
-        unknown = facts.reported - set(facts.faults)
-        if unknown:
-            return NotYet(f"You report {', '.join(sorted(unknown))}, which is no day of the table.")
-        if not facts.reported:
-            wrong = sum(map(bool, facts.faults.values()))
-            return NotYet(f"You report no day; on {wrong} of {len(facts.faults)} days they differ.")
-        for fault, message in FAULTS.items():
-            for day, found in facts.faults.items():
-                if found == fault and day not in facts.reported:
-                    n = facts.orders.get(day, 0)
-                    return NotYet(message.format(day=day, n=n, fewer=n - 1, more=n + 1))
-        false_alarms = sorted(day for day in facts.reported if not facts.faults[day])
-        if false_alarms:
-            return NotYet(f"You report {false_alarms[0]}, which agrees with the books.")
-        wrong = sum(map(bool, facts.faults.values()))
-        return Passed(
-            f"All {wrong} wrong days, each wrong in another way, and none of the right ones."
-        )
+@check("19.3")
+def agrees_with_the_books(lab, find_wrong):
+    """Give the function a hidden table and books, with one fault per day."""
+    if not callable(find_wrong):
+        raise Unreadable("A function `find_wrong(rows, books)` is expected.")
+    rows, books, faults = made_up_days(random.Random())
+    table = lab.spark.createDataFrame(rows, ROWS_DDL)
+    reported = set(days_of(find_wrong(table, lab.spark.createDataFrame(books, BOOKS_DDL))))
+    unknown = ", ".join(sorted(reported - faults.keys()))
+    expect(not unknown, "You report {}, which is no day of the table.", unknown)
+    expect(reported, "You report no day; on {} of {} days they differ.", len(FAULTS), len(faults))
+    orders = {day: count for day, count, *_ in books}
+    day_of = {fault: day for day, fault in faults.items()}
+    for fault, message in FAULTS.items():
+        day = day_of[fault]
+        n = orders.get(day, 0)
+        expect(day in reported, "{}", message.format(day=day, n=n, fewer=n - 1, more=n + 1))
+    fine = sorted(day for day in reported if not faults[day])
+    expect(not fine, "You report {}, which agrees with the books.", *fine)
+    return f"All {len(FAULTS)} wrong days, each wrong in another way, and none of the right ones."
 
 
 def days_of(found) -> list[str]:
-    """The days that an answer names: a list, or a table with `partition_date`."""
+    """The days that an answer names: a list, or rows or a table with `partition_date`."""
     if found is None:
         raise Unreadable("Your function returned nothing; let it return the wrong days.")
-    if hasattr(found, "columns"):
+    rows = isinstance(found, list | tuple) and found and isinstance(found[0], Mapping | tuple)
+    if rows or hasattr(found, "columns"):
         frame = as_frame(found)
         if "partition_date" in frame.columns:
-            return [as_text(day) for day in frame["partition_date"]]
-    return [as_text(day) for day in as_list(found)]
+            return [as_text(day)[:10] for day in frame["partition_date"]]
+    return [as_text(day)[:10] for day in as_list(found)]
 
 
 def made_up_days(rng: random.Random) -> tuple[list[tuple], list[tuple], dict[str, str]]:
@@ -384,7 +295,7 @@ def made_up_days(rng: random.Random) -> tuple[list[tuple], list[tuple], dict[str
             (f"o-{day}-{n}", day, price + n % 3, midnight + timedelta(minutes=n + 1))
             for n in range(count)
         ]
-        if fault == "doubled":  # a gift: the sum does not tell that it is there twice
+        if fault in ("doubled", "lost"):  # a gift, of which the sum tells nothing
             orders[0] = (*orders[0][:2], Decimal("0.00"), orders[0][3])
         if fault != "unknown":
             newest = orders[-1][3]
@@ -397,73 +308,49 @@ def made_up_days(rng: random.Random) -> tuple[list[tuple], list[tuple], dict[str
 def _with_fault(orders: list[tuple], fault: str) -> list[tuple]:
     """The rows of a day as the table has them."""
     first, *rest = orders
+    *others, last = orders
     key, day, amount, at = first
-    if fault == "hidden":  # order 3 costs what order 0 costs: order 0 is twice, order 3 missing
-        return [row for row in orders if row is not orders[3]] + [first]
-    if fault == "doubled":
-        return [*orders, first]
-    if fault == "amount":
-        return [(key, day, amount + 1, at), *rest]
-    if fault == "stale":
-        *others, (key, day, amount, at) = orders
-        return [*others, (key, day, amount, at - timedelta(seconds=90))]
-    return [] if fault == "missing" else orders
+    late = timedelta(seconds=90 if fault == "ahead" else -90)
+    return {
+        # Order 3 costs what order 0 costs: order 0 is there twice, order 3 is missing.
+        "hidden": [row for row in orders if row is not orders[3]] + [first],
+        "doubled": [*orders, first],
+        "lost": rest,
+        "amount": [(key, day, amount + 1, at), *rest],
+        "cheaper": [(key, day, amount - 1, at), *rest],
+        "stale": [*others, (*last[:3], last[3] + late)],
+        "ahead": [*others, (*last[:3], last[3] + late)],
+        "missing": [],
+    }.get(fault, orders)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What a learner says of one ticket, and what the lab holds.
-
-    Args:
-        cause: the cause that was named; empty if the ticket was left out.
-        number: the number that was given; as text if it was no whole number.
-        evidence: what is measured.
-    """
-
-    cause: str
-    number: int | str
-    evidence: Evidence
-
-
-@check_of("19.4")
-class CauseAndNumber:
-    """The cause of each ticket, and the number that proves it."""
-
-    @staticmethod
-    def observe(lab, answer) -> list[Finding]:
-        """Measure the tickets anew, and hold the answers against that."""
-        if not isinstance(answer, Mapping) or not answer or not set(answer) <= set(NAMES):
-            raise Unreadable(f"A dictionary with {', '.join(NAMES)} is expected, or some of them.")
-        findings = []
-        for name, evidence in evidence_of(lab).items():
-            if name not in answer:
-                findings.append(Finding("", "", evidence))
-                continue
-            said = as_list(answer[name])
-            if len(said) != 2:
-                raise Unreadable(f"{name}: a cause and a number are expected.")
-            findings.append(Finding(as_choice(said[0], CAUSES), number_in(said[1]), evidence))
-        return findings
-
-    @staticmethod
-    def judge(facts: list[Finding]) -> Passed | NotYet:
-        """Each ticket in its turn: the cause, then its number."""
-        for finding in facts:
-            found = finding.evidence
-            if not finding.cause:
-                continue
-            if finding.cause != found.cause:
-                return NotYet(f"{found.name}, {finding.cause}: {found.against(finding.cause)}")
-            if finding.number != found.number:
-                return NotYet(
-                    f"{found.name}: the cause is right. {found.asked}, and you say "
-                    f"{finding.number}."
-                )
-        proved = " ".join(finding.evidence.told for finding in facts if finding.cause)
-        still_open = [finding.evidence.name for finding in facts if not finding.cause]
-        if still_open:
-            return NotYet(f"{proved} Still open: {', '.join(still_open)}.")
-        return Passed(proved)
+@check("19.4")
+def cause_and_number(lab, findings):
+    """Measure the tickets anew, and compare the findings with that."""
+    if not isinstance(findings, Mapping) or not findings or not set(findings) <= set(NAMES):
+        raise Unreadable(f"A dictionary with {', '.join(NAMES)} is expected, or some of them.")
+    proved, still_open = [], []
+    for name, evidence in evidence_of(lab).items():
+        if name not in findings:
+            still_open.append(name)
+            continue
+        said = as_list(findings[name])
+        if len(said) != 2:
+            raise Unreadable(f"{name}: a cause and a number are expected.")
+        cause, number = as_choice(said[0], CAUSES), number_in(said[1])
+        if cause != evidence.cause:
+            expect(False, "{}, {}: {}", name, cause, evidence.against(cause))
+        expect(
+            number == evidence.number,
+            "{}: the cause is right. {}, and you say {}.",
+            name,
+            evidence.asked,
+            number,
+        )
+        proved.append(evidence.told)
+    told = " ".join(proved)
+    expect(not still_open, "{} Still open: {}.", told, ", ".join(still_open))
+    return told
 
 
 def number_in(said) -> int | str:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 SECONDS, WRONG_FROM, RINGS_BY, MENDED = 90, 20, 32, 70
-LABELS = 'namespace="lesson-19",pipeline="orders"'
-OTHER_LABELS = 'namespace="lesson-14",pipeline="returns"'
+PIPELINE, OTHER_PIPELINE = "orders", "returns"
 GONE, STALE = "_", "stale"  # in promtool's notation: no sample; the series has ended
 At = Callable[[int], float]
 Span = tuple[int, int]  # first second, and the one after the last
@@ -49,8 +48,12 @@ class Scenario:
     missing: tuple[int, ...] = ()
     no_spark: Span = NEVER
 
-    def series(self) -> list[dict[str, str]]:
-        """All metrics as `input_series` of promtool."""
+    def series(self, namespace: str) -> list[dict[str, str]]:
+        """All metrics as `input_series` of promtool, with the labels of a lesson's namespace."""
+
+        def labelled(name: str, space: str = namespace, pipeline: str = PIPELINE) -> str:
+            return _labelled(name, f'namespace="{space}",pipeline="{pipeline}"')
+
         of_topic = {
             "pipeline_oldest_unread_seconds": self.unread,
             "pipeline_newest_message_seconds": self.newest,
@@ -73,22 +76,24 @@ class Scenario:
             "pipeline_savepoints": _zero,
         }
         rows = [
-            *(_row(_labelled(n), self._outside(v, self.no_broker)) for n, v in of_topic.items()),
-            *(_row(_labelled(n), self._outside(v)) for n, v in of_table.items()),
+            *(_row(labelled(n), self._outside(v, self.no_broker)) for n, v in of_topic.items()),
+            *(_row(labelled(n), self._outside(v)) for n, v in of_table.items()),
         ]
         readable = self._outside(lambda second: float(not _within(second, self.no_broker)))
-        rows.append(_row(_labelled('pipeline_up{part="topic"}'), readable))
+        rows.append(_row(labelled('pipeline_up{part="topic"}'), readable))
         rows.append(_row('pipeline_watched{job="pipeline"}', self._outside(lambda second: 2)))
         # Another team's pipeline, which nobody looks after.
         late = self._outside(lambda second: 60 + second)
-        rows.append(_row(_labelled("pipeline_oldest_unread_seconds", OTHER_LABELS), late))
+        rows.append(
+            _row(labelled("pipeline_oldest_unread_seconds", f"{namespace}-2", OTHER_PIPELINE), late)
+        )
         rows.append(_row('up{job="pipeline",instance="exporter"}', _up(self.no_exporter)))
         for job in ("spark", "hudi"):
-            rows.append(_row(_of_page("up", job), _up(self.no_spark)))
+            rows.append(_row(_of_page("up", job, namespace), _up(self.no_spark)))
         # The listener's number lives in the notebook: when Spark hangs, it stays as it was.
-        rows.append(_row(_of_page("up", "notebook"), _up(NEVER)))
+        rows.append(_row(_of_page("up", "notebook", namespace), _up(NEVER)))
         reported = [str(0) for _ in range(SECONDS + 1)]
-        rows.append(_row(_of_page("shop_messages_behind", "notebook"), reported))
+        rows.append(_row(_of_page("shop_messages_behind", "notebook", namespace), reported))
         return rows
 
     def _outside(self, values: At, also_gone: Span = NEVER) -> list[str]:
@@ -123,13 +128,13 @@ def _row(name: str, values: Sequence[str]) -> dict[str, str]:
     return {"series": name, "values": " ".join(values)}
 
 
-def _of_page(metric: str, job: str) -> str:
+def _of_page(metric: str, job: str, namespace: str) -> str:
     """A metric of one of the pages that the lesson adds."""
-    return f'{metric}{{job="{job}",instance="{job}",namespace="lesson-19"}}'
+    return f'{metric}{{job="{job}",instance="{job}",namespace="{namespace}"}}'
 
 
-def _labelled(name: str, labels: str = LABELS) -> str:
-    """A metric of the exporter with the labels of a stream, by default the lesson's."""
+def _labelled(name: str, labels: str) -> str:
+    """A metric of the exporter with the labels of a stream."""
     metric, _, more = name.rstrip("}").partition("{")
     all_labels = f"{labels},{more}" if more else labels
     return f'{metric}{{{all_labels},job="pipeline",instance="exporter"}}'
@@ -229,15 +234,20 @@ def expectation(scenario: Scenario) -> Expectation:
 ENDS = Expectation(HANG, SECONDS - 1, SECONDS, fired=False)
 
 
-def test_file(expectations: Sequence[Expectation]) -> dict:
-    """A file for `promtool test rules` that holds if all expectations do."""
+def test_file(expectations: Sequence[Expectation], namespace: str) -> dict:
+    """A file for `promtool test rules` that holds if all expectations do.
+
+    Args:
+        expectations: each with its scenario.
+        namespace: of the lesson, which its metrics have as a label.
+    """
     return {
         "evaluation_interval": "1s",
         "tests": [
             {
                 "name": expected.scenario.name,
                 "interval": "1s",
-                "input_series": expected.scenario.series(),
+                "input_series": expected.scenario.series(namespace),
                 "promql_expr_test": [
                     {
                         "expr": question(expected.begin, expected.end),

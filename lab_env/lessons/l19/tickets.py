@@ -5,7 +5,6 @@ Everything that is broken is a copy or belongs to the ticket alone; the lesson's
 
 import json
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -178,7 +177,7 @@ class Evidence:
         cause: what is wrong.
         number: the number that proves it.
         lag: unread messages by partition; empty without a stream.
-        logs: most logs on one base file; None without a table.
+        logs: that a query of the table merges; None without a table.
         table_batch: newest batch that the table's commits know; None if they know none.
         checkpoint_batch: newest batch that the checkpoint has committed; None without one.
         savepoints: how many the table has.
@@ -203,7 +202,7 @@ class Evidence:
         return {
             NOT_READ: "Its number is how many messages of that one partition nobody has read",
             REPLACED: "Its number is the newest batch that a commit of the table knows",
-            NO_COMPACTION: "Its number is the most logs that stand on one base file, of all days",
+            NO_COMPACTION: "Its number is how many logs a query merges, of all days",
             SAVEPOINT: "Its number is the instant that the savepoint keeps",
         }[self.cause]
 
@@ -218,7 +217,7 @@ class Evidence:
                     f"the table knows batch {self.number}, the new checkpoint is at "
                     f"{self.checkpoint_batch}."
                 ),
-                NO_COMPACTION: f"{self.number} logs on one base file, unseen by the board.",
+                NO_COMPACTION: f"{self.number} logs, unseen by the board.",
                 SAVEPOINT: f"the files of {self.number} are kept.",
             }[self.cause]
         )
@@ -257,7 +256,7 @@ class Evidence:
         if not self.merge_on_read:
             return "a Copy-on-Write table has no logs to compact."
         return (
-            f"there are up to {self.logs} logs on a base file, but a snapshot query reads them, "
+            f"there are {self.logs} logs, but a snapshot query reads them, "
             "and the rows are not there either."
         )
 
@@ -289,20 +288,12 @@ def _facts(picture: Snapshot) -> dict:
     """What a table's picture says of it."""
     checkpoints = (picture.commit().checkpoint or {}).values()
     return {
-        "logs": most_logs(picture),
+        "logs": sum(len(found.logs) for found in picture.current),
         "table_batch": max(map(int, checkpoints), default=None),
         "savepoints": sum(i.action == "savepoint" for i in picture.instants),
         "pending": sum(i.state != "completed" for i in picture.instants),
         "merge_on_read": picture.table_type == "MERGE_ON_READ",
     }
-
-
-def most_logs(picture: Snapshot) -> int:
-    """Most log files that a query merges in one file group, as in lesson 06."""
-    logs: Counter[tuple[str, str]] = Counter()
-    for part in picture.current:  # two of a group while a compaction is pending
-        logs[part.partition, part.group] += sum(file.kind == "log" for file in part.logs)
-    return max(logs.values(), default=0)
 
 
 def _lag(lab, name: str) -> dict[int, int]:
