@@ -10,7 +10,7 @@ from lab_env.authoring.stats import Systems, course_stats
 # raises its number, and only a proof that it needs lowers it; the goal is 20 in each lesson and 30
 # in the course (CONTRIBUTING.md).
 LEAST = {
-    "00": 28, "01": 40, "02": 70, "03": 28, "04": 21, "05": 30, "06": 34, "07": 28, "08": 25,
+    "00": 28, "01": 40, "02": 69, "03": 28, "04": 21, "05": 30, "06": 34, "07": 28, "08": 25,
     "09": 27, "10": 27, "11": 29, "12": 28, "13": 29, "14": 25, "15": 25, "16": 25, "17": 31,
     "20": 35,
 }  # fmt: skip

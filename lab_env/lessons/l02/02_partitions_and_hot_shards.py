@@ -100,9 +100,9 @@ def make_topic(name):
 # %% [markdown]
 # ### Exercise 02.1 · Send, and keep the receipts
 #
-# Complete the function. It sends events to a topic, each as JSON with the key that `key_of(event)` gives, and
-# returns the receipts: one Kafka message for each event that the broker has acknowledged, and none for an event that
-# it refused. As in lesson 01, `produce` only *hands over* an event. What the broker answers, the
+# Complete the function. It makes a producer with the options `PRODUCER`, sends the events to a topic in their order,
+# each as JSON with the key that `key_of(event)` gives, and returns the receipts: one Kafka message for each event
+# that the broker has acknowledged, and none for an event that it refused. As in lesson 01, `produce` only *hands over* an event. What the broker answers, the
 # [**delivery report**](../docs/glossary.md#delivery-report), comes to the function `on_delivery(error, message)`,
 # while the client polls or flushes. A key may be text, bytes, or None for no key; `produce` takes all three. Every
 # send of this lesson goes through your function.
@@ -168,6 +168,61 @@ def send(topic, events, key_of):
 
 
 # %% wrong="02.1"
+# expect: than the `partitioner` of `PRODUCER` chooses
+def send(topic, events, key_of):
+    producer, receipts = Producer({"bootstrap.servers": BROKER}), []
+    for event in events:
+        producer.produce(
+            topic,
+            json.dumps(event),
+            key_of(event),
+            on_delivery=lambda error, message: error or receipts.append(message),
+        )
+    producer.flush()
+    return receipts
+
+
+# %% wrong="02.1"
+# expect: in another order
+def send(topic, events, key_of):
+    producer, receipts = Producer(PRODUCER), []
+    for event in sorted(events, key=lambda event: event["status"]):
+        producer.produce(
+            topic,
+            json.dumps(event),
+            key_of(event),
+            on_delivery=lambda error, message: error or receipts.append(message),
+        )
+    producer.flush()
+    return receipts
+
+
+# %% wrong="02.1"
+# expect: receipts of the first as well
+receipts = []
+
+
+def send(topic, events, key_of):
+    producer = Producer(PRODUCER)
+    for event in events:
+        producer.produce(
+            topic,
+            json.dumps(event),
+            key_of(event),
+            on_delivery=lambda error, message: error or receipts.append(message),
+        )
+    producer.flush()
+    return receipts
+
+
+# %% equivalent="02.1"
+# without .poll(0): `flush` hands out every answer that has not come before
+# without producer.poll(0): `flush` hands out every answer that has not come before
+# 0 → 1: it waits for an answer after each event, which only takes longer
+# 0 → -1: it waits for an answer after each event, which only takes longer
+
+
+# %% wrong="02.1"
 # expect: handed over is not delivered
 def send(topic, events, key_of):
     producer, receipts = Producer(PRODUCER), []
@@ -220,23 +275,20 @@ by_customer.head(3)
 # Now a consumer. Complete the function: it reads one partition from its first event to its last, and returns the
 # events as a list of dictionaries, in their order. The client has what you need: `Consumer(...)` wants
 # `bootstrap.servers` and a `group.id`; `assign([TopicPartition(topic, partition, offset)])` chooses where to read;
-# `get_watermark_offsets(...)` says where the partition begins and ends; `consume(n, seconds)` waits at most
-# `seconds` and returns up to `n` messages. A partition may be empty.
+# `get_watermark_offsets(...)` returns the offset of the first event and the one after the last; `poll()` waits for the
+# next message, and `consume(n, seconds)` at most `seconds` for up to `n` messages. A partition may be empty, and its
+# first offset need not be 0: Kafka deletes events after some days.
 
 
 # %% exercise="02.2"
 def read_partition(topic, partition):
     """All events of one partition, in their order."""
     # BEGIN SOLUTION
-    consumer = Consumer({"bootstrap.servers": BROKER, "group.id": "workers"})
     place = TopicPartition(topic, partition, OFFSET_BEGINNING)
-    consumer.assign([place])
-    begin, end = consumer.get_watermark_offsets(place)
-    found = []
-    while left := end - begin - len(found):
-        found += [json.loads(message.value()) for message in consumer.consume(min(left, 500), 1)]
-    consumer.close()
-    return found
+    with Consumer({"bootstrap.servers": BROKER, "group.id": "workers"}) as consumer:
+        consumer.assign([place])
+        begin, end = consumer.get_watermark_offsets(place)
+        return [json.loads(consumer.poll().value()) for _ in range(begin, end)]
     # END SOLUTION
 
 
@@ -247,9 +299,9 @@ lab.check("02.2", read_partition)
 # before.
 
 # %% [markdown] hint="02.2"
-# `begin, end = consumer.get_watermark_offsets(place)`: as long as you have fewer than `end - begin` events, call
-# `consumer.consume(500, 1)` again. (If you ask for more messages than exist, it waits the whole time.)
-# `json.loads(message.value())` makes a dictionary of a message.
+# `begin, end = consumer.get_watermark_offsets(place)`: the partition has `end - begin` events, so call
+# `consumer.poll()` that many times. `json.loads(message.value())` makes a dictionary of a message. (`with Consumer(...)
+# as consumer:` closes the consumer at the end.)
 
 
 # %% right="02.2"
@@ -263,6 +315,45 @@ def read_partition(topic, partition):
         message = consumer.poll(5)
         if message is None or message.error():  # the end of the partition comes as an error
             break
+        found.append(json.loads(message.value()))
+    consumer.close()
+    return found
+
+
+# %% right="02.2"
+def read_partition(topic, partition):
+    consumer = Consumer({"bootstrap.servers": BROKER, "group.id": "workers"})
+    place = TopicPartition(topic, partition, OFFSET_BEGINNING)
+    consumer.assign([place])
+    begin, end = consumer.get_watermark_offsets(place)
+    found = []
+    while left := end - begin - len(found):
+        found += [json.loads(message.value()) for message in consumer.consume(min(left, 500), 1)]
+    consumer.close()
+    return found
+
+
+# %% wrong="02.2"
+# expect: whose offsets begin at
+def read_partition(topic, partition):
+    consumer = Consumer({"bootstrap.servers": BROKER, "group.id": "workers"})
+    place = TopicPartition(topic, partition, OFFSET_BEGINNING)
+    consumer.assign([place])
+    _, end = consumer.get_watermark_offsets(place)
+    found = []
+    while len(found) < end:
+        found += [json.loads(message.value()) for message in consumer.consume(100, 0.5)]
+    return found
+
+
+# %% wrong="02.2"
+# expect: a group remembers what it has read
+def read_partition(topic, partition):
+    options = {"bootstrap.servers": BROKER, "group.id": topic, "auto.offset.reset": "earliest"}
+    consumer = Consumer(options)
+    consumer.assign([TopicPartition(topic, partition)])
+    found = []
+    while message := consumer.poll(4):
         found.append(json.loads(message.value()))
     consumer.close()
     return found
@@ -456,7 +547,8 @@ assert not boards["no key"].equals(boards["as sent"])
 # order** stays in order. Write the function that gives an event's key, so that the hottest partition
 # carries at most 1.5 times the mean.
 #
-# The check sends 6,000 events of the marketplace, from two days, with your key to a topic of its own.
+# The check takes 6,000 events of the marketplace, from two days, and computes from your key which partition Kafka's
+# client would choose for each.
 
 
 # %% exercise="02.3"
@@ -497,13 +589,13 @@ def key_of(event):
 
 
 # %% wrong="02.3"
-# expect: customers beside c-0001 lie in several partitions
+# expect: customers other than c-0001 lie in several partitions
 def key_of(event):
     return event["order_id"]
 
 
 # %% wrong="02.3"
-# expect: customers beside c-0001 lie in several partitions
+# expect: customers other than c-0001 lie in several partitions
 def key_of(event):
     if event["customer_id"] == "c-0001":
         return event["order_id"]
@@ -894,6 +986,13 @@ def shards_for(events, size, applications):
 def shards_for(events, size, applications):
     need = max(events / 1000, events * size * max(1, applications / 2) / 1_000_000)
     return -(-need // 1)
+
+
+# %% wrong="02.4"
+# expect: you pay for
+def shards_for(events, size, applications):
+    written = events * size / 1_000_000
+    return int(max(events / 1000, written, applications * written / 2)) + 1
 
 
 # %% wrong="02.4"

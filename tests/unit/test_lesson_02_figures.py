@@ -1,0 +1,43 @@
+"""Lesson 02 makes tables of receipts and draws loads, from events with a celebrity."""
+
+import pandas as pd
+
+from lab_env.lessons.l02.figures import draw_busy, draw_measures, placed
+from lab_env.shop.skew import CELEBRITY, marketplace_events
+
+
+class Receipt:
+    """A message as Kafka's client hands it over."""
+
+    def __init__(self, key, partition):
+        self.key, self.partition = lambda: key, lambda: partition
+
+    def value(self):
+        return b'{"order_id": "O-1"}'
+
+
+def test_receipts_become_a_table_of_places():
+    table = placed([Receipt(b"c-1", 4), Receipt(None, 2)])
+    assert table.to_dict("list") == {
+        "order_id": ["O-1", "O-1"],
+        "key": ["c-1", None],
+        "partition": [4, 2],
+        "bytes": [19, 19],
+    }
+
+
+def test_loads_and_measures_are_drawn():
+    read = pd.DataFrame({"customer_id": [3, 9], "order_id": [6, 6]})
+    assert draw_busy(read).startswith("<svg")
+    measures = pd.DataFrame({"hottest": [1.0, 6.0], "split": [0, 512]}, index=["a", "b"])
+    assert "512" in draw_measures(measures)
+
+
+def test_the_marketplace_is_the_same_each_time_and_has_a_celebrity():
+    events = marketplace_events(2_000)
+    assert events == marketplace_events(2_000)
+    share = sum(event["customer_id"] == CELEBRITY for event in events) / len(events)
+    assert 0.3 < share < 0.45
+    owners = {}
+    for one in events:
+        assert owners.setdefault(one["order_id"], one["customer_id"]) == one["customer_id"]
