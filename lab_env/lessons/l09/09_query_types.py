@@ -137,10 +137,28 @@ def read_orders(path, query_type):
 
 
 # %% wrong="09.1"
-# expect: leaves the session with
+# expect: for the whole session
 def read_orders(path, query_type):
     spark.conf.set("hoodie.datasource.query.type", query_type)
     return spark.read.format("hudi").load(path)
+
+
+# %% wrong="09.1"
+# expect: or of an earlier one
+opened = {}
+
+
+def read_orders(path, query_type):
+    if path not in opened:
+        reader = spark.read.format("hudi").option("hoodie.datasource.query.type", query_type)
+        opened[path] = reader.load(path)
+    return opened[path]
+
+
+# %% wrong="09.1"
+# expect: old ones too, and no log
+def read_orders(path, query_type):
+    return spark.read.parquet(path)
 
 
 # %% [markdown]
@@ -326,7 +344,7 @@ pd.Series(seen, name="paid orders").to_frame()
 #
 # The dashboard stays open for days. It is given the table's name, and calls this function each time it
 # draws its page. Complete it: it returns all rows of the table as of its newest commit, as a DataFrame. The
-# check reads a table by its name, lets a commit of another job arrive, and calls your function.
+# check reads a table by its name, and calls your function before and after a commit of another job.
 
 
 # %% exercise="09.2"
@@ -358,6 +376,15 @@ def newest_rows(name):
 # expect: was right before the last commit
 def newest_rows(name):
     return spark.table(name)
+
+
+# %% wrong="09.2"
+# expect: was right before the last commit
+page = spark.newSession()
+
+
+def newest_rows(name):
+    return page.table(name)
 
 
 # %%
@@ -455,7 +482,7 @@ assert new_files == [("20", "log"), ("21", "base")]
 #
 # Complete the function. It finds the orders that a read-optimised query of the table at `path` does not show as
 # a snapshot query does: their status or amount differs, or only one of the two returns them. It returns their
-# `order_id`, in one column. The check has tables of its own.
+# `order_id`, each once, in one column. The check has tables of its own.
 
 
 # %% exercise="09.3"
@@ -463,8 +490,10 @@ def find_stale_orders(path):
     """The `order_id` of each order that the two query types show differently."""
     # BEGIN SOLUTION
     columns = ["order_id", "status", "amount"]
-    committed = read_orders(path, "snapshot").select(columns)
-    shown = read_orders(path, "read_optimized").select(columns)
+    committed, shown = (
+        spark.read.option("hoodie.datasource.query.type", kind).load(path, "hudi").select(columns)
+        for kind in QUERY_TYPES
+    )
     differences = committed.exceptAll(shown).union(shown.exceptAll(committed))
     return differences.select("order_id").distinct()
     # END SOLUTION
@@ -519,6 +548,22 @@ def find_stale_orders(path):
 
 
 # %% wrong="09.3"
+# expect: has the same status and amount in both
+def find_stale_orders(path):
+    committed = read_orders(path, "snapshot").select("order_id", "_hoodie_commit_time")
+    shown = read_orders(path, "read_optimized").select("order_id", "_hoodie_commit_time")
+    both = committed.exceptAll(shown).union(shown.exceptAll(committed))
+    return both.select("order_id").distinct()
+
+
+# %% right="09.3"
+def find_stale_orders(path):
+    columns = ["order_id", "status", "amount"]
+    rows = [read_orders(path, kind).select(columns).collect() for kind in QUERY_TYPES]
+    return {row["order_id"] for row in set(rows[0]) ^ set(rows[1])}
+
+
+# %% wrong="09.3"
 # expect: both queries show it alike
 def find_stale_orders(path):
     rows = read_orders(path, "snapshot")
@@ -530,7 +575,9 @@ def find_stale_orders(path):
 lab.use_reference("09.3")
 
 # %%
-stale = [row["order_id"] for row in find_stale_orders(TABLES["mor"]).collect()]
+from lab_env.course.answers import as_frame, as_list  # an answer of yours in any form
+
+stale = as_list(find_stale_orders(TABLES["mor"]))
 three = {
     kind: read_orders(TABLES["mor"], kind)
     .where("order_id IN ('O-17', 'O-1017', 'O-1201')")
@@ -648,9 +695,9 @@ assert list(off["after RESET"]) == [40, 0, 40, 0, 0]
 # read-optimised name, which ends in `_ro`. Complete the function. It gets one of the names and returns a table with the columns `status` and
 # `revenue`, the sum of `amount`, as of the newest commit.
 #
-# The check has both names read, lets a commit of another job arrive, and sets the session's query type to
-# `read_optimized`, as above. Then it calls your function with each of the names. The session's setting must
-# stay as it is: others use the session, too. This helper tells where a table lies:
+# The check has both names read, and sets the session's query type to `read_optimized`, as above. It calls your
+# function before and after a commit of another job, then with each of the names. The session's setting must stay
+# as it is, even for a moment: others use the session, too. This helper tells where a table lies:
 
 
 # %%
@@ -706,6 +753,43 @@ def show_board(name):
 
 
 # %% wrong="09.4"
+# expect: changes hoodie.datasource.query.type for the whole session
+def show_board(name):
+    setting, own = "hoodie.datasource.query.type", spark.conf.get("hoodie.datasource.query.type")
+    spark.conf.set(setting, "snapshot")
+    try:
+        orders = spark.read.format("hudi").load(location_of(name))
+    finally:
+        spark.conf.set(setting, own)
+    return orders.groupBy("status").agg(F.sum("amount").alias("revenue"))
+
+
+# %% wrong="09.4"
+# expect: Money stays decimal
+def show_board(name):
+    orders = read_orders(location_of(name), "snapshot")
+    return (
+        orders.selectExpr("status", "double(amount) AS euros")
+        .groupBy("status")
+        .agg(F.sum("euros").alias("revenue"))
+    )
+
+
+# %% wrong="09.4"
+# expect: a status twice
+def show_board(name):
+    orders = read_orders(location_of(name), "snapshot")
+    board = orders.groupBy("status").agg(F.sum("amount").alias("revenue"))
+    return board.union(board)
+
+
+# %% right="09.4"
+def show_board(name):
+    orders = read_orders(location_of(name), "snapshot").select("status", "amount").toPandas()
+    return orders.groupby("status")["amount"].sum().rename("revenue")
+
+
+# %% wrong="09.4"
 # expect: mixes two commits
 def show_board(name):
     return newest_rows(name).groupBy("status").agg(F.sum("amount").alias("revenue"))
@@ -739,7 +823,7 @@ boards = {
     .groupBy("status")
     .agg(F.sum("amount").alias("revenue")),
 }
-board = pd.concat({at: rows.toPandas().set_index("status") for at, rows in boards.items()}, axis=1)
+board = pd.concat({at: as_frame(rows).set_index("status") for at, rows in boards.items()}, axis=1)
 board.droplevel(1, axis=1).sort_index()
 
 # %% name="board" proof="Your board is the same for both names; the read-optimised one has 40 euros too much paid."
