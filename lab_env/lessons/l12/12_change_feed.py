@@ -513,9 +513,9 @@ old.write.format("hudi").options(**REVENUE).mode("append").save(revenue_path)
 #
 # Write a function that gets parsed changes and returns a DataFrame of Spark with `customer_id` and
 # `cents`, one row per customer: what is to be added to the customer's revenue (less than 0 where it
-# falls). An order that is cancelled or erased is worth nothing. The check calls it with these changes and
-# two of its own, adds your answer to the old revenue, and compares with a full recompute. The job below goes
-# on with your function.
+# falls). An order that is cancelled or erased is worth nothing. The check calls it with made-up changes of
+# every kind, and compares with a full recompute before and after them. The job below goes on with your
+# function.
 
 
 # %% exercise="12.3"
@@ -528,7 +528,7 @@ def deltas(changes):
         return F.when(counts, F.col(f"{image}.cents")).otherwise(0)
 
     taken_off = changes.select("before.customer_id", (-worth("before")).alias("cents"))
-    put_on = changes.select("after.customer_id", worth("after").alias("cents"))
+    put_on = changes.select("after.customer_id", worth("after"))
     both = taken_off.union(put_on).where("customer_id IS NOT NULL")
     return both.groupBy("customer_id").agg(F.sum("cents").alias("cents"))
     # END SOLUTION
@@ -581,6 +581,30 @@ def deltas(changes):
     ).union(changes.selectExpr("before.customer_id", "-before.cents"))
     moves = moves.where("customer_id IS NOT NULL")
     return moves.groupBy("customer_id").agg(F.sum("cents").alias("cents"))
+
+
+# %% wrong="12.3"
+# expect: An order may come in cancelled
+def deltas(changes):
+    worth = "if({0}.status = 'cancelled', 0, {0}.cents)"
+    old = f"CASE op WHEN 'd' THEN before.cents WHEN 'u' THEN {worth.format('before')} END"
+    new = f"CASE op WHEN 'i' THEN after.cents WHEN 'u' THEN {worth.format('after')} END"
+    moves = changes.selectExpr("before.customer_id AS customer_id", f"-({old}) AS cents")
+    moves = moves.union(changes.selectExpr("after.customer_id", new))
+    moves = moves.where("customer_id IS NOT NULL")
+    return moves.groupBy("customer_id").agg(F.sum("cents").alias("cents"))
+
+
+# %% wrong="12.3"
+# expect: `cents` has become double
+def deltas(changes):
+    changes.createOrReplaceTempView("feed_rows")
+    return spark.sql("""
+        SELECT image.customer_id, sum(sign * image.cents) AS cents
+        FROM (SELECT -1.0D AS sign, before AS image FROM feed_rows
+              UNION ALL SELECT 1.0D, after FROM feed_rows)
+        WHERE image.status <> 'cancelled' GROUP BY image.customer_id
+    """)
 
 
 # %% wrong="12.3"
@@ -741,6 +765,23 @@ def write_totals(moved, upto, path):
     rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
 
 
+# %% wrong="12.4"
+# expect: came; now the table says
+def write_totals(moved, upto, path):
+    moved.createOrReplaceTempView("moved_totals")
+    for statement in (
+        # It is created only once, so it stays at the first path.
+        f"""CREATE TABLE IF NOT EXISTS kept_totals USING hudi LOCATION '{path}'
+        TBLPROPERTIES ('hoodie.metadata.enable' = 'false')""",
+        f"""MERGE INTO kept_totals AS kept USING moved_totals AS moved
+        ON kept.customer_id = moved.customer_id
+        WHEN MATCHED THEN UPDATE SET cents = kept.cents + moved.cents, upto = '{upto}'
+        WHEN NOT MATCHED THEN INSERT (customer_id, cents, upto)
+        VALUES (moved.customer_id, moved.cents, '{upto}')""",
+    ):
+        spark.sql(statement)
+
+
 # %% [markdown]
 # The job is your two functions, one after the other. Run the cell below that calls it only once: it adds to the
 # totals each time.
@@ -866,7 +907,7 @@ assert outdated() == ["C-2"]  # O-1002 is the order of C-2
 # Write the function that gives the beginning of the next run, a value for `begin` of `feed`. It gets the
 # path of the job's table, which is all the memory that the job has. The check reads the feed from there:
 # the new order must be in it, and nothing that was counted already. It also calls the function with a
-# copy of the table as it was one run earlier.
+# table of other totals.
 
 
 # %% exercise="12.5"
@@ -914,6 +955,9 @@ def begin_of_next_run(totals=revenue_path):
 def begin_of_next_run(totals=revenue_path):
     return news.agg(F.max("ts_ms")).first()[0]  # `news` is what this notebook has read
 
+
+# %% equivalent="12.5"
+# 0 → -1: the row has one value, the first and the last
 
 # %% [markdown]
 # The next run, and then again:
