@@ -321,6 +321,7 @@ def read_partition(topic, partition):
 
 
 # %% right="02.2"
+# By the two ends of the partition, for a topic without transactions.
 def read_partition(topic, partition):
     consumer = Consumer({"bootstrap.servers": BROKER, "group.id": "workers"})
     place = TopicPartition(topic, partition, OFFSET_BEGINNING)

@@ -557,6 +557,7 @@ def find_stale_orders(path):
 
 
 # %% right="09.3"
+# As sets of rows in Python, for a small table.
 def find_stale_orders(path):
     columns = ["order_id", "status", "amount"]
     rows = [read_orders(path, kind).select(columns).collect() for kind in QUERY_TYPES]
@@ -784,6 +785,7 @@ def show_board(name):
 
 
 # %% right="09.4"
+# In pandas, for a board of a few rows.
 def show_board(name):
     orders = read_orders(location_of(name), "snapshot").select("status", "amount").toPandas()
     return orders.groupby("status")["amount"].sum().rename("revenue")
