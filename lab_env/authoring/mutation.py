@@ -104,6 +104,8 @@ def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
         raise LabError(f"There is no lesson or exercise {chosen!r}.", "see lab.progress().")
     notebook = nbformat.read(COURSE.worked / f"{entry.name}.ipynb", as_version=4)
     counts = {name: len(mutants(registry.exercise(name).solution)) for name in ids}
+    # Before the run: a change made meanwhile was not tried.
+    hashes = {name: fingerprint(registry.exercise(name)) for name in ids}
     facts: list[dict[str, Any]] = []
     while left := {n: len(_of(n, facts)) for n in ids if len(_of(n, facts)) < counts[n]}:
         found: list[dict[str, Any]] = []
@@ -115,7 +117,7 @@ def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
                 raise
             say("A mutant has ended Spark: the notebook runs again.")
         facts += found
-    return {name: _trial_of(name, facts) for name in ids}
+    return {name: _trial_of(name, hashes[name], facts) for name in ids}
 
 
 def _run_to_the_last(
@@ -145,11 +147,10 @@ def _of(exercise_id: str, facts: Iterable[dict[str, Any]]) -> list[dict[str, Any
     return [f for f in facts if f.get("exercise") == exercise_id and "mutant" in f]
 
 
-def _trial_of(exercise_id: str, facts: Iterable[dict[str, Any]]) -> Trial:
+def _trial_of(exercise_id: str, of: str, facts: Iterable[dict[str, Any]]) -> Trial:
     own = _of(exercise_id, facts)
     kinds = Counter(fact["outcome"] for fact in own)
     survived = tuple(fact["mutant"] for fact in own if fact["outcome"] == "passed")
-    of = fingerprint(registry.exercise(exercise_id))
     return Trial(of, kinds["refused"] + kinds[ENDED], kinds["crashed"], survived)
 
 
@@ -162,10 +163,13 @@ def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None
         namespace: the notebook's variables; they stay as they are.
 
     Raises:
-        LabError: a mutant has ended the JVM of Spark; it counts as refused.
+        LabError: the reference answer has not passed; or a mutant, which then counts as refused,
+            has ended the JVM of Spark.
     """
     exercises: Exercises = namespace["lab"].exercises
     exercise = registry.exercise(exercise_id)
+    if exercise_id not in exercises.solved:
+        raise LabError(f"The reference answer of {exercise_id} does not pass.", "mend its check.")
     for mutant in mutants(exercise.solution)[begin:]:
         began = time.monotonic()
         kind, text = outcome_of(mutant.code, exercise, exercises, namespace)

@@ -634,7 +634,6 @@ def replay(path):
 
 
 # %% equivalent="10.4"
-# without IDENTIFIER = 'hoodie.datasource.write.st … point.identifier': the notebook has it already
 # without offset=31 in events: the ordering field lets what the table has already lose
 # 31 → 30: the ordering field lets what the table has already lose
 # 31 → 32: the event of offset 31 is bad
