@@ -265,6 +265,14 @@ def pay(order_id, path):
 
 
 # %% wrong="00.1"
+# expect: is 'new' in the table
+def pay(order_id, path):
+    paid = orders.where(F.col("order_id") == order_id).withColumn("status", F.lit("paid"))
+    paid = paid.withColumn("order_ts", F.expr("order_ts + INTERVAL 5 MINUTES"))
+    paid.write.format("hudi").options(**table_options).mode("append").save(path)
+
+
+# %% wrong="00.1"
 # expect: other orders, too
 def pay(order_id, path):
     table = spark.read.format("hudi").load(path).select(orders.columns)
@@ -272,6 +280,12 @@ def pay(order_id, path):
     paid = paid.withColumn("order_ts", F.expr("order_ts + INTERVAL 5 MINUTES"))
     paid.write.format("hudi").options(**table_options).mode("append").save(path)
 
+
+# %% equivalent="00.1"
+# without .select(orders.columns): Hudi replaces its own columns at each write
+# without .format('hudi'): it reads older versions, too, and the ordering field drops them
+# without .options(table_options): the table keeps its keys
+# without **table_options in paid.write.format('hudi').options: the table keeps its keys
 
 # %% [markdown]
 # When you are stuck, `lab.hint("00.1")` helps, one hint at a time. After your first attempt,
@@ -366,6 +380,12 @@ def as_of(instant, path):
 def as_of(instant, path):
     table = spark.read.format("hudi").load(path)
     return table.where(F.col("_hoodie_commit_time") <= instant)
+
+
+# %% wrong="00.2"
+# expect: Does your function read the table at `path`?
+def as_of(instant, path):
+    return spark.read.format("hudi").option("as.of.instant", instant).load(lab.path("orders"))
 
 
 # %% wrong="00.2"
@@ -470,9 +490,16 @@ def revenue_by_status(rows):
 
 
 # %% wrong="00.3"
-# expect: the amounts add up to
+# expect: not the sum of all
 def revenue_by_status(rows):
     return rows.groupBy("status").agg(F.sum_distinct("amount").alias("revenue"))
+
+
+# %% wrong="00.3"
+# expect: `revenue` is a double
+def revenue_by_status(rows):
+    money = F.sum(rows.amount.cast("double"))
+    return rows.groupBy("status").agg(money.alias("revenue"))
 
 
 # %% wrong="00.3"
