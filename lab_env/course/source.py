@@ -23,7 +23,7 @@ OPTIONS = {"exercise", "hint", "right", "wrong", "equivalent", "proof", "tags", 
 TEACHES_ASSERT = "teaches-assert"
 TAGS = ("instructor", TEACHES_ASSERT)
 EXPECT = re.compile(r"^# expect: (?P<message>\S.*)\n")
-EQUIVALENT = re.compile(r"^# (.+?): (\S.*)$", re.MULTILINE)  # a mutant: why it is the same
+EQUIVALENT = re.compile(r"^# (.+): (\S.*)$", re.MULTILINE)  # a mutant: why it is the same
 _CELL = re.compile(r"^# %%(?P<markdown> \[markdown\])?(?P<options>\s.*)?$")
 _OPTION = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\[[^\]]*\])')
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
