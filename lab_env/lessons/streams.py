@@ -94,3 +94,24 @@ def own_streams_stopped(spark, seconds: float, may_leave: bool = False) -> Gener
         for query in [] if may_leave else own():
             stopped.left = True
             query.stop()
+
+
+@contextmanager
+def session_spared() -> Generator[None]:
+    """Let Hudi's sink drop a batch that fails; by itself it ends the JVM, and so the session."""
+    from pyspark.sql.streaming import DataStreamWriter
+
+    options = {
+        "hoodie.datasource.write.streaming.ignore.failed.batch": "true",
+        "hoodie.datasource.write.streaming.retry.count": "1",
+    }
+    start = DataStreamWriter.start
+
+    def spared(writer, *given, **named):
+        return start(writer.options(**options), *given, **named)
+
+    DataStreamWriter.start = spared
+    try:
+        yield
+    finally:
+        DataStreamWriter.start = start

@@ -243,6 +243,9 @@ def upsert(rows, path, options=ORDERS):
     rows.write.format("hudi").options(**options, **DEMO_OPTIONS).mode("append").save(path)
 
 
+# %% equivalent="04.1"
+# without ORDERS = {'hoodie.table.name': 'orders', … tioning': 'true'}: the notebook has it from before
+
 # %%
 lab.use_reference("04.1")
 
@@ -369,6 +372,26 @@ def start_table(events, path, checkpoint):
     marked = events.selectExpr("*", "op = 'erase' AS _hoodie_is_deleted")
     settings = ORDERS | DEMO_OPTIONS | {"checkpointLocation": checkpoint}
     return marked.writeStream.trigger(once=True).start(path, format="hudi", **settings)
+
+
+# %% right="04.2"
+def start_table(events, path, checkpoint):
+    rows = events.select(
+        *("order_id", "event_id", "customer_id", "product_id", "status", "amount"),
+        *("order_ts", "partition_date", F.expr("op = 'erase'").alias("_hoodie_is_deleted")),
+    )
+    stream = rows.writeStream.format("hudi").options(**ORDERS).options(**DEMO_OPTIONS)
+    return stream.trigger(availableNow=True).start(path, checkpointLocation=checkpoint)
+
+
+# %% right="04.2"
+def start_table(events, path, checkpoint):
+    def write(batch, _):
+        marked = batch.withColumn("_hoodie_is_deleted", F.col("op") == "erase")
+        upsert(marked, path)
+
+    stream = events.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    return stream.trigger(availableNow=True).start()
 
 
 # %% wrong="04.2"
@@ -597,6 +620,19 @@ def repair(path):
 
 
 # %% wrong="04.3"
+# expect: Keep all columns of the events
+def repair(path):
+    needed = ["order_id", "event_id", "order_ts", "partition_date", "_hoodie_is_deleted"]
+    upsert(all_events.select(needed), path)
+
+
+# %% wrong="04.3"
+# expect: another than was sent
+def repair(path):
+    upsert(all_events.withColumn("amount", F.expr("amount * 0").cast("decimal(12,2)")), path)
+
+
+# %% wrong="04.3"
 # expect: The broken table never held their erasures
 def repair(path):
     upsert(by_event_table.select(*all_events.columns), path)
@@ -607,6 +643,12 @@ def repair(path):
 def repair(path):
     upsert(all_events.dropDuplicates(["order_id"]), path)
 
+
+# %% equivalent="04.3"
+# without .mode('append'): nothing is at the path yet
+# 'append' → 'overwrite': nothing is at the path yet
+# 'append' → 'ignore': nothing is at the path yet
+# without **DEMO_OPTIONS in all_events.write.format('hudi').options: only quicker with them
 
 # %%
 lab.use_reference("04.3")
@@ -878,6 +920,17 @@ def merge_into(table, events):
 
 
 # %% wrong="04.4"
+# expect: O-46: `status` is 'new'
+def merge_into(table, events):
+    spark.sql(f"""
+        MERGE INTO {table} AS t USING {events} AS s ON t.order_id = s.order_id
+        WHEN MATCHED AND s.op = 'erase' THEN DELETE
+        WHEN MATCHED AND s.op = 'update' THEN UPDATE SET *
+        WHEN NOT MATCHED AND s.op != 'erase' THEN INSERT *
+    """)
+
+
+# %% wrong="04.4"
 # expect: update before the one that deletes
 def merge_into(table, events):
     spark.sql(f"""
@@ -898,6 +951,10 @@ def merge_into(table, events):
         WHEN NOT MATCHED THEN INSERT *
     """)
 
+
+# %% equivalent="04.4"
+# SQL s.op = 'erase' → s.op <= 'erase': Hudi updates first, so only erasures are left to delete
+# SQL s.op = 'erase' → s.op >= 'erase': Hudi updates first, so only erasures are left to delete
 
 # %%
 lab.use_reference("04.4")
