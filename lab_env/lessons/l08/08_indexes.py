@@ -56,7 +56,8 @@ spark = lab.spark
 # %%
 orders = spark.sql("""
     SELECT concat('O-', lpad(n, 4, '0')) AS order_id,
-           CAST(5 + pmod(hash(n, 'amount'), 99500) / 100 AS DECIMAL(12, 2)) AS amount,
+           CAST(CASE n WHEN 1234 THEN 989.49 WHEN 4321 THEN 989.50
+                ELSE 5 + pmod(hash(n, 'amount'), 99500) / 100 END AS DECIMAL(12, 2)) AS amount,
            'new' AS status,
            TIMESTAMP '2026-11-20' + make_interval(0, 0, 0, 0, 0, 0, n * 28.8) AS order_ts,
            IF(n < 3000, '2026-11-20', '2026-11-21') AS partition_date
@@ -139,8 +140,8 @@ paid = spark.sql("""
 # ### Exercise 08.1 · Upsert by an index
 #
 # Complete the function. It upserts rows into the table at `path` with the options `ORDERS` and
-# `options`, and finds them by the index with the name `index`: the option is `hoodie.index.type`.
-# Most upserts of this lesson go through your function.
+# `options`, and finds them by the index with the name `index`: the option is `hoodie.index.type`. If
+# there is no table yet, it creates one. Most upserts of this lesson go through your function.
 
 
 # %% exercise="08.1"
@@ -177,6 +178,13 @@ def upsert(rows, path, index, options):
 # expect: is there twice
 def upsert(rows, path, index, options):
     rows.write.format("hudi").options(**ORDERS, **options).mode("append").save(path)
+
+
+# %% wrong="08.1"
+# expect: looks only into the partition that the row names
+def upsert(rows, path, index, options):
+    settings = ORDERS | options | {"hoodie.index.type": "GLOBAL_BLOOM"}
+    rows.write.save(path, format="hudi", mode="append", **settings)
 
 
 # %% [markdown]
@@ -611,12 +619,28 @@ def move(path, order_ids, day):
     upsert(rows, path, "RECORD_INDEX", options)  # the older name
 
 
+# %% right="08.3"
+def move(path, order_ids, day):
+    wanted = spark.createDataFrame([(order_id,) for order_id in order_ids], "order_id string")
+    rows = spark.read.format("hudi").load(path).join(wanted, "order_id", "left_semi")
+    moving = {"hoodie.record.index.update.partition.path": "true"}
+    upsert(
+        rows.withColumn("partition_date", F.lit(day)),
+        path,
+        "GLOBAL_RECORD_LEVEL_INDEX",
+        LISTED | moving,
+    )
+
+
 # %% wrong="08.3"
 # expect: opened the files of every partition
 def move(path, order_ids, day):
     rows = spark.read.format("hudi").load(path).where(F.col("order_id").isin(order_ids))
-    upsert(rows.withColumn("partition_date", F.lit(day)), path, "GLOBAL_BLOOM", DEMO_OPTIONS)
+    upsert(rows.withColumn("partition_date", F.lit(day)), path, "GLOBAL_BLOOM", LISTED)
 
+
+# %% equivalent="08.3"
+# without .format('hudi'): plain Parquet has the older versions, too, and the upsert keeps the newest
 
 # %%
 lab.use_reference("08.3")
@@ -856,9 +880,28 @@ fast = ask("amount >= 989.50")
 number = len(fast.inputFiles())
 
 # %% wrong="08.4"
-# expect: reads every file
+# expect: of the column, not of an expression
 fast = ask("floor(amount + 0.5) >= 990")
 number = files_read(fast)
+
+# %% wrong="08.4"
+# expect: of the column, not of an expression
+fast = ask(SLOW).cache()  # a cached query reads no file
+number = files_read(fast)
+
+# %% wrong="08.4"
+# expect: that the board does not show
+fast = ask("amount >= 989.50").union(ask("amount >= 999"))
+number = files_read(fast)
+
+# %% wrong="08.4"
+# expect: has become
+fast = ask("amount >= 989.50").withColumn("amount", F.col("amount").cast("double"))
+number = files_read(fast)
+
+# %% equivalent="08.4"
+# without fast = spark.read.format('hudi').load(in … mount >= 989.50'): the notebook has the right `fast` from before
+# without number = files_read(fast): the notebook has the right `number` from before
 
 # %%
 lab.use_reference("08.4")
