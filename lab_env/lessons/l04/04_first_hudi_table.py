@@ -375,6 +375,7 @@ def start_table(events, path, checkpoint):
 
 
 # %% right="04.2"
+# Names the shop's columns, so that others never reach the table.
 def start_table(events, path, checkpoint):
     rows = events.select(
         *("order_id", "event_id", "customer_id", "product_id", "status", "amount"),
@@ -385,6 +386,7 @@ def start_table(events, path, checkpoint):
 
 
 # %% right="04.2"
+# With `foreachBatch`, where each batch goes to more than one table.
 def start_table(events, path, checkpoint):
     def write(batch, _):
         marked = batch.withColumn("_hoodie_is_deleted", F.col("op") == "erase")

@@ -620,6 +620,7 @@ def move(path, order_ids, day):
 
 
 # %% right="08.3"
+# With a semi join, for a long list of ids.
 def move(path, order_ids, day):
     wanted = spark.createDataFrame([(order_id,) for order_id in order_ids], "order_id string")
     rows = spark.read.format("hudi").load(path).join(wanted, "order_id", "left_semi")
