@@ -1,6 +1,7 @@
 """Mutants: what the operators make, and that no check lets one pass which nobody has declared."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -8,9 +9,10 @@ import pytest
 
 from lab_env.authoring.build import COURSE
 from lab_env.authoring.mutants import OPERATORS, mutants
-from lab_env.authoring.mutation import fingerprint, outcome_of, recorded
+from lab_env.authoring.mutation import fingerprint, outcome_of, recorded, try_mutants
 from lab_env.course import registry
 from lab_env.course.exercises import Exercises
+from lab_env.errors import LabError
 
 EXERCISES = {x.id: x for entry in registry.lessons().values() for x in entry.exercises}
 # Lessons whose checks still have the older form, and one whose mutants with Spark wait for a run.
@@ -77,6 +79,26 @@ def imports_of(lesson: str) -> dict[str, Any]:
             if re.fullmatch(r"(from [\w.]+ )?import [\w., ]+", line):
                 exec(line, names)
     return names
+
+
+def test_mutants_need_a_reference_that_passes_and_a_spark_that_runs():
+    exercises = Exercises(lab=None)
+    names = imports_of("20") | {"lab": SimpleNamespace(exercises=exercises)}
+    with pytest.raises(LabError, match=r"reference answer of 20\.4 does not pass"):
+        try_mutants("20.4", 0, names)
+    exercises.solved.add("20.4")
+    with pytest.raises(LabError, match="JVM has ended"):
+        try_mutants("20.4", 0, names | {"spark": EndedSpark()})
+
+
+class EndedSpark:
+    """A session whose JVM is gone."""
+
+    streams = SimpleNamespace(active=())
+
+    @property
+    def sparkContext(self):
+        raise ConnectionRefusedError
 
 
 @pytest.mark.parametrize("exercise_id", [x for x in EXERCISES if x[:2] not in OLDER])
