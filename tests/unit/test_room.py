@@ -155,7 +155,7 @@ def test_a_check_sends_no_value_that_the_learner_typed(joined):
     assert (sent.exercise, sent.outcome, sent.attempts) == ("02.4", "not yet", 1)
     assert "5817" not in sent.model_dump_json()
     shown = message_text("02", sent.message)
-    assert shown == "…, read by …, fit into … shards; you pay for …."
+    assert shown == "…, read by …, fit into fewer shards; you pay for …."
 
 
 def test_an_exception_sends_its_name_and_neither_its_text_nor_the_code(joined):

@@ -18,7 +18,7 @@ from lab_env.hudi.table import DataFile, Snapshot
 from lab_env.hudi.timeline import Instant
 from lab_env.lessons.boards import Board, as_board, board_text
 from lab_env.lessons.rows import as_dataframe, expect_rows, rows_at
-from lab_env.lessons.streams import own_streams_stopped
+from lab_env.lessons.streams import own_streams_stopped, session_spared
 from lab_env.lessons.table_copies import copy_table, empty_copy, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
@@ -57,7 +57,7 @@ def _stream(lab, stream_into, path: str, operation: str, rows: int) -> None:
     """Let the answer stream two files, of which two rows are of one order, into a table."""
     checkpoint = lab.scratch("stream-checkpoint")
     files = lab.spark.readStream.schema(ORDER).option("maxFilesPerTrigger", 1)
-    with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
+    with session_spared(), own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
         stream_into(path, checkpoint, files.parquet(_two_files(lab)), operation, **FURTHER)
     table = lab.xray(path) if lab.files(path) else None
     commits = len(table.completed_writes) if table else 0
@@ -337,6 +337,12 @@ def cleans_for_the_readers(lab, clean_for):
             safe,
             kept,
             needed,
+        )
+        expect(
+            all(part != "metadata" for part, _, _ in lab.xray(path).bookkeeping),
+            "{} The right versions are kept. But the procedure did not get `CLEAN_OPTIONS`: it "
+            "made a metadata table.",
+            asked,
         )
     return (
         f"{asked} the newest version and {kept - 1} older ones are kept. A reader of the oldest of "
