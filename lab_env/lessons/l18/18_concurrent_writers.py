@@ -245,7 +245,7 @@ def lock_options(job, table):
         ),
         "hoodie.write.lock.zookeeper.url": ZOOKEEPER,
         "hoodie.write.lock.zookeeper.base_path": LOCKS,
-        "hoodie.write.lock.zookeeper.lock_key": table.split("/")[-1],
+        "hoodie.write.lock.zookeeper.lock_key": "orders",
     }
     # END SOLUTION
 
@@ -258,6 +258,10 @@ lab.check("18.1", lock_options)
 
 # %% [markdown] hint="18.1"
 # None of them: a lock works only if both take the same one. The name may depend on the table.
+
+
+# %% equivalent="18.1"
+# without 'hoodie.write.lock.zookeeper.lock_key': 'orders': Hudi takes the name of the table, which is this
 
 
 # %% right="18.1"
@@ -442,8 +446,7 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 # %% exercise="18.2"
 def write_now(corrections, batch):
     # BEGIN SOLUTION
-    busy = batch.select("partition_date").distinct()
-    return corrections.join(busy, "partition_date", "left_anti")
+    return corrections.join(batch, "partition_date", "left_anti")
     # END SOLUTION
 
 
@@ -465,6 +468,14 @@ def write_now(corrections, batch):
     busy = batch.join(places, "order_id").select("group").distinct()
     free = places.join(busy, "group", "left_anti").select("order_id")
     return corrections.join(free, "order_id", "left_semi")
+
+
+# %% wrong="18.2"
+# expect: `amount` has become `double`
+def write_now(corrections, batch):
+    busy = batch.select("partition_date").distinct()
+    free = corrections.join(busy, "partition_date", "left_anti")
+    return free.withColumn("amount", F.col("amount").cast("double"))
 
 
 # %% wrong="18.2"
@@ -711,19 +722,18 @@ assert abandoned.instants[-1].state == "inflight"
 # - the timeline tells what happened,
 # - all 300 orders are there,
 # - whoever else is at work on the table is unharmed. In the table of the check somebody is: another write is
-#   unfinished, and its heartbeat is renewed all the time.
+#   unfinished, and its heartbeat is renewed all the time. The check then calls your function again, when nobody is dead.
 #
 # A write of yours may set O-1 to *paid* again, and nothing else. There is more than one good way.
+
+# %%
+paid_again = make_orders(spark, 1, 1, "paid", 30)  # for a write of yours
 
 
 # %% exercise="18.3"
 def clean_up(table):
     # BEGIN SOLUTION
-    from shop_orders import ORDERS
-
-    writer = make_orders(spark, 1, 1, "paid", 30).write.format("hudi").options(**ORDERS)
-    writer = writer.options(**STREAM).option("hoodie.clean.automatic", "true")
-    writer.mode("append").save(table)
+    upsert(paid_again, table, **STREAM, **{"hoodie.clean.automatic": "true"})
     # END SOLUTION
 
 
@@ -743,10 +753,28 @@ lab.check("18.3", clean_up)
 def clean_up(table):
     beating = {file.key.split("/")[-1] for file in lab.files(f"{table}/.hoodie/.heartbeat")}
     pending = [i.requested for i in lab.xray(table).instants if not i.completed]
-    (dead,) = [instant for instant in pending if instant not in beating]
     name = table.split("/")[-1].replace("-", "_")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{table}'")
-    spark.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{dead}')").collect()
+    for dead in sorted(set(pending) - beating, reverse=True):
+        call = f"CALL rollback_to_instant(table => '{name}', instant_time => '{dead}')"
+        spark.sql(call).collect()
+
+
+# %% wrong="18.3"
+# expect: It may set O-1 to paid, and nothing else
+def clean_up(table):
+    clean = {"hoodie.clean.automatic": "true"}
+    upsert(make_orders(spark, 2, 2, "paid", 30), table, **STREAM, **clean)
+
+
+# %% wrong="18.3"
+# expect: An unfinished instant is not a dead one
+def clean_up(table):
+    unfinished = [i.requested for i in lab.xray(table).instants if not i.completed]
+    name = table.split("/")[-1].replace("-", "_")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{table}'")
+    call = f"CALL rollback_to_instant(table => '{name}', instant_time => '{max(unfinished)}')"
+    spark.sql(call).collect()
 
 
 # %% wrong="18.3"

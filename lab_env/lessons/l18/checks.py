@@ -7,15 +7,12 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
-
-from pyspark.sql import functions as F
 
 from lab_env import store
 from lab_env.course.answers import Unreadable
-from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.course.checking import check, expect
 from lab_env.hudi.timeline import from_seconds, parse_data_name, parse_timeline_key, to_seconds
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l18.colleague import (
@@ -28,6 +25,7 @@ from lab_env.lessons.l18.colleague import (
     forget_heartbeats,
 )
 from lab_env.lessons.l18.locks import LockWatch, lock_roots
+from lab_env.lessons.rows import expect_rows, named, rows_at
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
@@ -35,6 +33,7 @@ TABLE = (
     KEYS | DEMO_OPTIONS | {"hoodie.table.name": "orders", "hoodie.index.bloom.num_entries": "1000"}
 )
 CONFLICT = "Conflict"  # part of the name of each of Hudi's exceptions for it
+NO_RACE = "With these options your colleague's write failed before there was a race"
 DEAD = "orders_of_the_dead"  # the table as the killed writer left it
 
 
@@ -59,97 +58,69 @@ def one_order(spark: Any, key: int, status: str) -> Any:
     """).coalesce(1)
 
 
-@dataclass(frozen=True)
-class TwoJobs:
-    """Two writes of one file group at the same time, each with the options of its job.
+@check("18.1")
+def one_lock_for_both(lab, lock_options):
+    """Let the colleague write with one job's options, and meanwhile write with the other's."""
+    if not callable(lock_options):
+        raise Unreadable("A function of a job's name and a table's path is expected.")
+    table = scratch_copy(lab, lab.path("orders"), "two_jobs")
+    stream, backfill = (_options(lock_options, job, table) for job in ("stream", "backfill"))
+    colleague = Colleague.of(lab)
+    hers, mine = random.sample(range(201, 251), 2)
+    colleague.share(table=table, key=hers, options=backfill)
+    try:
+        with colleague.frozen_while_writing(table, HER_WRITE) as her_run:
+            my_run = attempt(write, one_order(lab.spark, mine, "cancelled"), table, stream)
+    except WriteFailed as failure:
+        why = failure.outcome[:300]
+        expect(False, "{}: {}. Compare each name and value with the table above.", NO_RACE, why)
+    outcomes = {YOU: my_run.outcome, COLLEAGUE: her_run.outcome}
+    # By Spark, because readers may differ where writers do not agree on a lock.
+    rows = rows_at(lab, table).select("order_id", "status").collect()
+    found = {tuple(row) for row in rows}
+    kept = {YOU: (f"O-{mine}", "cancelled") in found, COLLEAGUE: (f"O-{hers}", "paid") in found}
+    locks = {who: {held.path for held in her_run.locks if held.writer == who} for who in outcomes}
 
-    Args:
-        outcomes: by writer, `committed` or an error.
-        kept: by writer, whether its change is in the table.
-        locks: by writer, the locks that it held.
-        modes: by writer, the concurrency mode that its options name; empty if they name none.
-        failed: what the colleague's write ended with before there was a race; empty if there was.
-    """
-
-    outcomes: dict[str, str]
-    kept: dict[str, bool]
-    locks: dict[str, frozenset[str]]
-    modes: dict[str, str]
-    failed: str = ""
-
-
-@check_of("18.1")
-class OneLockForBoth:
-    """Two jobs of one file group: does the second one notice, and do they share a lock?"""
-
-    @staticmethod
-    def observe(lab, answer) -> TwoJobs:
-        """Let the colleague write with one job's options, and meanwhile write with the other's."""
-        if not callable(answer):
-            raise Unreadable("A function of a job's name and a table's path is expected.")
-        table = scratch_copy(lab, lab.path("orders"), "two_jobs")
-        stream, backfill = (_options(answer, job, table) for job in ("stream", "backfill"))
-        colleague = Colleague.of(lab)
-        hers, mine = random.sample(range(201, 251), 2)
-        colleague.share(table=table, key=hers, options=backfill)
-        modes = {YOU: _mode(stream), COLLEAGUE: _mode(backfill)}
-        try:
-            with colleague.frozen_while_writing(table, HER_WRITE) as her_run:
-                my_run = attempt(write, one_order(lab.spark, mine, "cancelled"), table, stream)
-        except WriteFailed as failure:
-            return TwoJobs({}, {}, {}, modes, failed=failure.outcome)
-        wanted = {YOU: (mine, "cancelled"), COLLEAGUE: (hers, "paid")}
-        held = {who: frozenset(h.path for h in her_run.locks if h.writer == who) for who in wanted}
-        return TwoJobs(
-            outcomes={YOU: my_run.outcome, COLLEAGUE: her_run.outcome},
-            kept=_kept(lab, table, wanted),
-            locks=held,
-            modes=modes,
-        )
-
-    @staticmethod
-    def judge(facts: TwoJobs) -> Passed | NotYet:
-        """Somebody compared the files, nothing committed is lost, and there was one lock."""
-        if facts.failed:
-            return NotYet(
-                "With these options your colleague's write failed before there was a race: "
-                f"{facts.failed[:300]}. Compare each name and value with the table above."
-            )
-        happened = "; ".join(_told(who, facts) for who in (YOU, COLLEAGUE))
-        noticed = any(CONFLICT in outcome for outcome in facts.outcomes.values())
-        both = all(facts.kept.values())
-        if not (noticed or both) or not _nothing_lost(facts):
-            single = [who for who, mode in facts.modes.items() if mode in ("", "SINGLE_WRITER")]
-            if len(single) == 2:
-                return NotYet(
-                    "Nobody compared your files: the mode is SINGLE_WRITER, which takes another's "
-                    f"unfinished write for a failed one. {happened}."
-                )
-            if single:
-                job = {YOU: "stream", COLLEAGUE: "backfill"}[single[0]]
-                return NotYet(
-                    f"Only one of you compares: the options of the {job} have no concurrency mode. "
-                    f"{happened}."
-                )
-            return NotYet(f"Both of you have a mode, but this was no conflict: {happened}.")
-        if not all(facts.locks.values()):
-            missing = " and ".join(who for who in (YOU, COLLEAGUE) if not facts.locks[who])
-            return NotYet(
-                f"The conflict was noticed, but without a lock in ZooKeeper: {missing}. Without a "
-                "lock that both see, the other may complete a commit in the middle of your "
-                "comparison."
-            )
-        if facts.locks[YOU] != facts.locks[COLLEAGUE]:
-            mine, hers = (", ".join(sorted(facts.locks[who])) for who in (YOU, COLLEAGUE))
-            return NotYet(
-                f"Two writers, two locks: you held {mine}, your colleague {hers}. Both may check "
-                "at the same moment, see no commit of the other, and commit."
-            )
-        path = ", ".join(sorted(facts.locks[YOU]))
-        return Passed(f"One lock, {path}, and the files were compared: {happened}.")
+    happened = "; ".join(_told(who, outcomes[who], kept[who]) for who in outcomes)
+    noticed = any(CONFLICT in outcome for outcome in outcomes.values()) or all(kept.values())
+    whole = all(
+        kept[who] if outcome == COMMITTED else CONFLICT in outcome
+        for who, outcome in outcomes.items()
+    )
+    modes = {"stream": stream, "backfill": backfill}
+    single = [job for job, own in modes.items() if _mode(own) in ("", "SINGLE_WRITER")]
+    fine = noticed and whole
+    expect(
+        fine or len(single) < 2,
+        "Nobody compared your files: the mode is SINGLE_WRITER, which takes another's unfinished "
+        "write for a failed one. {}.",
+        happened,
+    )
+    expect(
+        fine or not single,
+        "Only one of you compares: the options of the {} have no concurrency mode. {}.",
+        *(single or [""])[:1],
+        happened,
+    )
+    expect(fine, "Both of you have a mode, but this was no conflict: {}.", happened)
+    expect(
+        all(locks.values()),
+        "The conflict was noticed, but without a lock in ZooKeeper: {}. Without a lock that both "
+        "see, the other may complete a commit in the middle of your comparison.",
+        " and ".join(who for who, held in locks.items() if not held),
+    )
+    mine_held, hers_held = (", ".join(sorted(locks[who])) for who in (YOU, COLLEAGUE))
+    expect(
+        mine_held == hers_held,
+        "Two writers, two locks: you held {}, your colleague {}. Both may check at the same "
+        "moment, see no commit of the other, and commit.",
+        mine_held,
+        hers_held,
+    )
+    return f"One lock, {mine_held}, and the files were compared: {happened}."
 
 
-def _options(answer: Callable, job: str, table: str) -> dict[str, str]:
+def _options(answer, job: str, table: str) -> dict[str, str]:
     given = answer(job, table)
     if not isinstance(given, Mapping):
         raise Unreadable("The function has to return a dictionary of options.")
@@ -160,51 +131,10 @@ def _mode(options: Mapping[str, str]) -> str:
     return options.get("hoodie.write.concurrency.mode", "").upper()
 
 
-def _kept(lab, table: str, wanted: Mapping[str, tuple[int, str]]) -> dict[str, bool]:
-    """By writer, whether its order has its status in the table, as Spark reads it now.
-
-    By Spark, because readers may differ where writers do not agree on a lock.
-    """
-    orders = [f"O-{key}" for key, _ in wanted.values()]
-    rows = lab.spark.read.format("hudi").load(table).where(F.col("order_id").isin(orders))
-    found = {tuple(row) for row in rows.select("order_id", "status").collect()}
-    return {who: (f"O-{key}", status) in found for who, (key, status) in wanted.items()}
-
-
-def _nothing_lost(facts: TwoJobs) -> bool:
-    return all(
-        facts.kept[who] if outcome == COMMITTED else CONFLICT in outcome
-        for who, outcome in facts.outcomes.items()
-    )
-
-
-def _told(who: str, facts: TwoJobs) -> str:
-    outcome = facts.outcomes[who]
-    if outcome == COMMITTED and not facts.kept[who]:
+def _told(who: str, outcome: str, kept: bool) -> str:
+    if outcome == COMMITTED and not kept:
         return f"{who}: committed, and the change is not in the table"
     return f"{who}: {outcome.split(' between ')[0][:160]}"
-
-
-@dataclass(frozen=True)
-class Split:
-    """What a backfill would write beside one batch of the stream.
-
-    Args:
-        rows: corrections that the function lets through.
-        strangers: rows of it that are no corrections.
-        twice: an order that it returns more than once; empty without one.
-        lost: columns of the corrections that its rows do not have.
-        shared: partition and file group of one file that both would write; empty without one.
-        left_out: by partition, how many corrections it holds back although the stream writes
-            nothing there.
-    """
-
-    rows: int
-    strangers: int = 0
-    twice: str = ""
-    lost: tuple[str, ...] = ()
-    shared: tuple[str, str] | tuple[()] = ()
-    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 DAYS = range(3)  # each with 100 orders in two file groups
@@ -228,67 +158,42 @@ def batches_of(chosen: random.Random) -> list[list[int]]:
     return batches
 
 
-@check_of("18.2")
-class NoFileTwice:
-    """Whether the rows that a backfill writes now share a file group with the stream's batch."""
-
-    @staticmethod
-    def observe(lab, answer) -> list[Split]:
-        """Call the function with random corrections and two random batches; look up the files."""
-        if not callable(answer):
-            raise Unreadable("A function of two DataFrames is expected.")
-        chosen = random.Random()
+@check("18.2")
+def no_file_twice(lab, write_now):
+    """Call the function with random corrections and two random batches; look up the files."""
+    if not callable(write_now):
+        raise Unreadable("A function of two DataFrames is expected.")
+    chosen, files, written = random.Random(), files_of(lab.path("orders")), []
+    for batch in batches_of(chosen):
         corrections = sorted(chosen.sample(range(1, 301), 90))
-        rows, files = _orders(lab.spark, corrections), files_of(lab.path("orders"))
-        splits = []
-        for batch in batches_of(chosen):
-            given = answer(rows, _orders(lab.spark, batch))
-            if not hasattr(given, "select") or "order_id" not in given.columns:
-                raise Unreadable("The function has to return a DataFrame with the column order_id.")
-            allowed = [row["order_id"] for row in given.select("order_id").collect()]
-            lost = tuple(name for name in rows.columns if name not in given.columns)
-            splits.append(split_of(allowed, lost, corrections, batch, files))
-        return splits
-
-    @staticmethod
-    def judge(facts: list[Split]) -> Passed | NotYet:
-        """No file twice, and every correction of a partition that the stream leaves alone."""
-        for split in facts:
-            if split.strangers:
-                return NotYet(f"{split.strangers} of your rows are no corrections.")
-            if split.twice:
-                return NotYet(f"You return {split.twice} more than once.")
-            if split.lost:
-                return NotYet(f"Your rows have lost columns: {', '.join(split.lost)}.")
-        for split in facts:
-            if split.shared:
-                partition, group = split.shared
-                return NotYet(
-                    f"Different rows, same file: you and the stream would both rewrite file group "
-                    f"{group[:8]} of {partition}. One of you would fail."
-                )
-        for split in facts:
-            for partition, number in split.left_out.items():
-                return NotYet(
-                    f"No conflict, but {number} corrections of {partition} wait although the "
-                    "stream writes nothing there."
-                )
-        rows = " and ".join(str(split.rows) for split in facts)
-        return Passed(f"{rows} corrections go in beside two batches, and no file is written twice.")
+        rows = _orders(lab.spark, corrections)
+        given = write_now(rows, _orders(lab.spark, batch))
+        if not hasattr(given, "select") or "order_id" not in given.columns:
+            raise Unreadable("The function has to return a DataFrame with the column order_id.")
+        allowed = [row["order_id"] for row in given.select("order_id").collect()]
+        strangers = set(allowed) - {f"O-{key}" for key in corrections}
+        expect(not strangers, "{} of your rows are no corrections.", len(strangers))
+        twice = [order for order, times in Counter(allowed).items() if times > 1]
+        expect(not twice, "You return {} more than once.", *twice)
+        lost = [name for name in rows.columns if name not in given.columns]
+        expect(not lost, "Your rows have lost columns: {}.", ", ".join(lost))
+        expect_rows(given, rows.where(rows["order_id"].isin(allowed)))
+        expect_no_conflict(allowed, corrections, batch, files)
+        written.append(str(len(allowed)))
+    rows = " and ".join(written)
+    return f"{rows} corrections go in beside two batches, and no file is written twice."
 
 
-def split_of(
+def expect_no_conflict(
     allowed: Sequence[str],
-    lost: tuple[str, ...],
     corrections: Sequence[int],
     batch: Sequence[int],
     files: Mapping[int, tuple[str, str]],
-) -> Split:
-    """What the rows that a function lets through mean for the files.
+) -> None:
+    """Expect no file twice, and every correction of a partition that the stream leaves alone.
 
     Args:
-        allowed: their orders, for example `O-17`.
-        lost: columns that they lack.
+        allowed: orders that a function lets through, for example `O-17`.
         corrections: numbers of the orders to correct.
         batch: numbers of the stream's orders.
         files: partition and file group of each order, by its number.
@@ -296,16 +201,24 @@ def split_of(
     ours = {f"O-{key}": files[key] for key in corrections}
     theirs = {files[key] for key in batch}
     days = {partition for partition, _ in theirs}
-    both = sorted(ours[order] for order in allowed if ours.get(order) in theirs)
-    held_back = (place for order, place in ours.items() if order not in allowed)
-    return Split(
-        rows=len(allowed),
-        strangers=sum(order not in ours for order in allowed),
-        twice=next((order for order, times in Counter(allowed).items() if times > 1), ""),
-        lost=lost,
-        shared=both[0] if both else (),
-        left_out=Counter(partition for partition, _ in held_back if partition not in days),
+    both = sorted(ours[order] for order in allowed if ours[order] in theirs)
+    partition, group = (both or [("", "")])[0]
+    expect(
+        not both,
+        "Different rows, same file: you and the stream would both rewrite file group {} of {}. One "
+        "of you would fail.",
+        group[:8],
+        partition,
     )
+    waiting = [place[0] for order, place in ours.items() if order not in allowed]
+    free = Counter(partition for partition in waiting if partition not in days)
+    for partition, number in free.items():
+        expect(
+            False,
+            "No conflict, but {} corrections of {} wait although the stream writes nothing there.",
+            number,
+            partition,
+        )
 
 
 def _orders(spark: Any, keys: list[int]) -> Any:
@@ -329,127 +242,103 @@ def files_of(table: str) -> dict[int, tuple[str, str]]:
     }
 
 
-@dataclass(frozen=True)
-class Cleaned:
-    """A table that a dead writer left, before and after the learner's function.
+@check("18.3")
+def nothing_of_the_dead(lab, clean_up):
+    """Let the function clean up a copy of the table that the killed writer left.
 
-    Args:
-        pending: instants of dead writers that are not complete, afterwards.
-        orphans: partition of each data file, afterwards, that belongs to no complete commit.
-        rolled_back: whether the timeline has a rollback that it had not before.
-        rows: orders, afterwards.
-        expected: orders, before.
-        changed: orders of another status than before.
-        commits: complete writes that the function added.
-        elsewhere: whether another table of the lesson was changed.
-        locked: whether a lock of the lesson was held meanwhile.
-        killed: whether the unfinished write of a living writer was rolled back, too.
+    Another writer is at work on the copy: its write is unfinished, and its heart beats. Then the
+    function is called again, when nobody is dead.
     """
+    if not callable(clean_up):
+        raise Unreadable("A function that gets the path of a table is expected.")
+    source = lab.path(DEAD)
+    if not lab.files(source):
+        raise Unreadable("Run the cell that kills your colleague's notebook first.")
+    table = scratch_copy(lab, source, "cleaned")
+    forget_heartbeats(lab, table)  # copying would renew hers
+    living = add_a_living_write(lab, table)
+    others = [source, lab.path("orders")]
+    before, expected = lab.xray(table), _statuses(table)
+    own = [lab.files(path) for path in others]
+    with lab.zookeeper() as client, _heartbeat(lab, table, living):
+        watch = LockWatch(client, lock_roots(lab), lambda: YOU)
+        try:
+            clean_up(table)
+        finally:
+            locked = bool(watch.stop())
+    after, statuses = lab.xray(table), _statuses(table)
+    unharmed = _is_pending(after, living)
+    unchanged = [lab.files(path) for path in others] == own
+    expect(unchanged, "Your function changed the lesson's table. Clean up the path it gets.")
+    rows = expected.total(), statuses.total()
+    expect(rows[0] == rows[1], "The table had {} orders and now has {}.", *rows)
 
-    pending: int
-    orphans: tuple[str, ...]
-    rolled_back: bool
-    rows: int
-    expected: int
-    changed: int = 0
-    commits: int = 0
-    elsewhere: bool = False
-    locked: bool = True
-    killed: bool = False
+    pending = {instant.requested for instant in after.instants if not instant.completed}
+    wrote = len(after.completed_writes) > len(before.completed_writes)
+    expect(
+        unharmed or not wrote or locked,
+        "Another writer was at work on the table, and its write is gone. Yours took no lock: a "
+        "single writer rolls back all that is unfinished before it begins, also what belongs to "
+        "the living. Write with your options.",
+    )
+    expect(
+        unharmed,
+        "Another writer was at work on the table, with a heartbeat less than a second old, and its "
+        "write is gone. An unfinished instant is not a dead one.",
+    )
+    expect(
+        locked or not wrote,
+        "Your write took no lock. Every writer of this table needs the options.",
+    )
+    changed = {order for order, _ in statuses - expected - Counter([("O-1", "paid")])}
+    expect(
+        not changed,
+        "Your write changed {}. It may set O-1 to paid, and nothing else.",
+        named(changed),
+    )
+    dead = pending - {living}
+    expect(
+        not dead or not wrote,
+        "Your write is complete, and {} instant of the dead writer is still pending. With several "
+        "writers nobody rolls back before a write: only cleaning does, and only when the heartbeat "
+        "has expired.",
+        len(dead),
+    )
+    expect(
+        not dead,
+        "{} instant of the dead writer is still pending. What cleans needs the options of several "
+        "writers: with them cleaning rolls back expired writes.",
+        len(dead),
+    )
+    orphans = [file.partition for file in after.uncommitted if file.instant != living]
+    expect(
+        not orphans,
+        "Gone from the timeline, but {} data file in {} belongs to no commit now, and nothing will "
+        "ever remove it.",
+        len(orphans),
+        named(set(orphans)),
+    )
+    known = {instant.requested for instant in before.instants}
+    new = [instant for instant in after.instants if instant.requested not in known]
+    undone = any(instant.action == "rollback" for instant in new)
+    expect(undone, "Nothing is pending, and no rollback says why. Who removed it?")
+    with _heartbeat(lab, table, living):
+        clean_up(table)
+    expect(
+        _is_pending(lab.xray(table), living),
+        "Called again, when nobody was dead, your function undid the write of a living writer. An "
+        "unfinished instant is not a dead one.",
+    )
+    return (
+        "Rolled back: the instant and its file are gone, the timeline says so, and another "
+        "writer who was at work is unharmed."
+    )
 
 
-@check_of("18.3")
-class NothingOfTheDead:
-    """Whether a dead writer's instant is gone, its files with it, and the table whole."""
-
-    @staticmethod
-    def observe(lab, answer) -> Cleaned:
-        """Let the function clean up a copy of the table that the killed writer left.
-
-        Another writer is at work on the copy: its write is unfinished, and its heart beats.
-        """
-        if not callable(answer):
-            raise Unreadable("A function that gets the path of a table is expected.")
-        source = lab.path(DEAD)
-        if not lab.files(source):
-            raise Unreadable("Run the cell that kills your colleague's notebook first.")
-        table = scratch_copy(lab, source, "cleaned")
-        forget_heartbeats(lab, table)  # copying would renew hers
-        living = add_a_living_write(lab, table)
-        others = [lab.path(DEAD), lab.path("orders")]
-        before, expected = lab.xray(table), _statuses(table)
-        own = [lab.files(path) for path in others]
-        with lab.zookeeper() as client, _heartbeat(lab, table, living):
-            watch = LockWatch(client, lock_roots(lab), lambda: YOU)
-            try:
-                answer(table)
-            finally:
-                held = watch.stop()
-        after, statuses = lab.xray(table), _statuses(table)
-        known = {instant.requested for instant in before.instants}
-        pending = [i.requested for i in after.instants if not i.completed]
-        orphans = [file for file in after.uncommitted if file.instant != living]
-        return Cleaned(
-            pending=sum(requested != living for requested in pending),
-            orphans=tuple(sorted(file.partition for file in orphans)),
-            rolled_back=any(
-                instant.action == "rollback" and instant.requested not in known
-                for instant in after.instants
-            ),
-            rows=statuses.total(),
-            expected=expected.total(),
-            changed=(expected - statuses).total(),
-            commits=len(after.completed_writes) - len(before.completed_writes),
-            elsewhere=[lab.files(path) for path in others] != own,
-            locked=bool(held),
-            killed=living not in pending or len(orphans) == len(after.uncommitted),
-        )
-
-    @staticmethod
-    def judge(facts: Cleaned) -> Passed | NotYet:
-        """Nothing pending, no file without a commit, and every order still there."""
-        if facts.elsewhere:
-            return NotYet("Your function changed the lesson's table. Clean up the path it gets.")
-        if facts.rows != facts.expected:
-            return NotYet(f"The table had {facts.expected} orders and now has {facts.rows}.")
-        if facts.killed and facts.commits and not facts.locked:
-            return NotYet(
-                "Another writer was at work on the table, and its write is gone. Yours took no "
-                "lock: a single writer rolls back all that is unfinished before it begins, also "
-                "what belongs to the living. Write with your options."
-            )
-        if facts.killed:
-            return NotYet(
-                "Another writer was at work on the table, with a heartbeat less than a second old, "
-                "and its write is gone. An unfinished instant is not a dead one."
-            )
-        if facts.commits and not facts.locked:
-            return NotYet("Your write took no lock. Every writer of this table needs the options.")
-        if facts.changed > 1:
-            return NotYet(f"Your write changed {facts.changed} orders. It may change one.")
-        if facts.pending and facts.commits:
-            return NotYet(
-                f"Your write is complete, and {facts.pending} instant of the dead writer is still "
-                "pending. With several writers nobody rolls back before a write: only cleaning "
-                "does, and only when the heartbeat has expired."
-            )
-        if facts.pending:
-            return NotYet(
-                f"{facts.pending} instant of the dead writer is still pending. What cleans needs "
-                "the options of several writers: with them cleaning rolls back expired writes."
-            )
-        if facts.orphans:
-            places = ", ".join(sorted(set(facts.orphans)))
-            return NotYet(
-                f"Gone from the timeline, but {len(facts.orphans)} data file in {places} belongs "
-                "to no commit now, and nothing will ever remove it."
-            )
-        if not facts.rolled_back:
-            return NotYet("Nothing is pending, and no rollback says why. Who removed it?")
-        return Passed(
-            "Rolled back: the instant and its file are gone, the timeline says so, and another "
-            "writer who was at work is unharmed."
-        )
+def _is_pending(table, instant: str) -> bool:
+    """Whether an X-ray has an unfinished write, and a data file of it."""
+    pending = {found.requested for found in table.instants if not found.completed}
+    return instant in pending and instant in {file.instant for file in table.uncommitted}
 
 
 def add_a_living_write(lab, table: str) -> str:
