@@ -165,6 +165,20 @@ def save(rows, table, more):
 
 
 # %% wrong="13.1"
+# expect: has no change feed
+def save(rows, table, more):
+    sync = {
+        "hoodie.datasource.hive_sync.enable": "true",
+        "hoodie.datasource.hive_sync.mode": "hms",
+        "hoodie.datasource.hive_sync.metastore.uris": lab.address("metastore"),
+        "hoodie.datasource.hive_sync.database": lab.database,
+        "hoodie.datasource.hive_sync.table": table,
+    }
+    options = {**KEYS, **QUICK, "hoodie.table.name": table, **sync, **more}
+    rows.write.format("hudi").options(**options).mode("append").save(lab.path(table))
+
+
+# %% wrong="13.1"
 # expect: in the database `default`
 def save(rows, table, more):
     sync = {
@@ -185,6 +199,10 @@ def save(rows, table, more):
 
 # %%
 lab.predict("13.p1", ..., tolerance=0)
+
+# %% equivalent="13.1"
+# without 'hoodie.datasource.hive_sync.metastore.uris': lab.address('metastore'): Spark's session knows the address
+# without 'hoodie.datasource.hive_sync.table': table: Hudi infers it from hoodie.table.name
 
 # %%
 lab.use_reference("13.1")
@@ -543,6 +561,9 @@ def in_duckdb(sql, address, options=None):
 # table's first commit. The change feed begins at its requested time, the incremental query at its
 # completion time (lesson 12).
 
+# %% equivalent="13.3"
+# without .with_storage_options(STORE): the lab has put the same into the environment
+
 # %%
 lab.use_reference("13.3")
 
@@ -869,6 +890,9 @@ def merge_logs(path):
     options = "hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1"
     spark.sql(f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{options}')")
 
+
+# %% equivalent="13.4"
+# '1' → '0': at least none and at least one are the same where there is one
 
 # %%
 lab.use_reference("13.4")
