@@ -544,6 +544,13 @@ def start_final(orders, name):
     return stream.start(format="memory", queryName=name)
 
 
+# %% equivalent="14.2"
+# '10 minutes' → 11 'minutes': from seven to twelve minutes every delay is right
+# '10 minutes' → 9 'minutes': from seven to twelve minutes every delay is right
+# without .outputMode('append'): it is the default
+# without .trigger(True): it runs on, and the check stops it when all is read
+
+
 # %% wrong="14.2"
 # expect: late orders were dropped
 def start_final(orders, name):
@@ -682,6 +689,10 @@ def per_customer(orders, length):
         SELECT customer_id, window.start AS start, sum(amount) AS revenue
         FROM arriving_orders GROUP BY customer_id, window(order_ts, '{length}')
     """)
+
+
+# %% equivalent="14.3"
+# '2 minutes' → 3 'minutes': a minute more in state, and no order is lost
 
 
 # %% wrong="14.3"
@@ -948,6 +959,12 @@ def start_board(orders, path, checkpoint):
     minutes = revenue_per_minute(orders.withWatermark("order_ts", "1 hour"))
     stream = minutes.writeStream.foreachBatch(put).outputMode("update")
     return stream.start(checkpointLocation=checkpoint)
+
+
+# %% equivalent="14.4"
+# without 'hoodie.table.ordering.fields': 'orders': a batch has one row per minute, and batches come in order
+# '2 minutes' → 3 'minutes': a minute more in state, and no order is lost
+# without .trigger(True): it runs on, and the check stops it when all is read
 
 
 # %% wrong="14.4"

@@ -500,7 +500,7 @@ def same_after_replay(lab, start_board):
     path, checkpoint = lab.scratch("minutes"), lab.scratch("checkpoint")
     with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
         stream = streamed(lab, orders, len(orders) // 2)
-        finish(start_board(stream, path, checkpoint))
+        query = finish(start_board(stream, path, checkpoint))
         first = _minutes_at(lab, path, right)
         wrong = _differs(first, right)
         expect(
@@ -517,6 +517,20 @@ def same_after_replay(lab, start_board):
             "Your second batch has written {} again, and no order came for it: complete mode "
             "delivers every minute of the day in each batch, and its state never ends.",
             clock(again[0]) if again else "",
+        )
+        made_before = [order.order_ts for order in orders[: len(orders) // 2]]
+        batch = [batch for batch in query.recentProgress if batch["numInputRows"]][-1]
+        late = max(made_before) - (watermark_of(batch) or datetime.max)
+        expect(
+            late >= AS_LATE,
+            "The minutes are right, but the state of your count {}: it needs a watermark of two "
+            "minutes.",
+            "does not wait for late orders" if watermark_of(batch) else "never ends",
+        )
+        expect(
+            not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
+            "The minutes are right, but the write has made a metadata table, which `DEMO_OPTIONS` "
+            "in `MINUTES` switch off.",
         )
         if not lab.files(f"{checkpoint}/commits"):
             raise Unreadable("No batch is committed at `checkpoint`.")
