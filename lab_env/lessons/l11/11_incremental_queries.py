@@ -165,7 +165,7 @@ lab.check("11.1", since)
 
 
 # %% right="11.1"
-# With Hudi's table function, in SQL.
+# With Hudi's table function, where the rest of a job is SQL.
 def since(begin, end=None, path=orders_path):
     ends = f"'{begin}', '{end}'" if end else f"'{begin}'"
     return spark.sql(f"SELECT * FROM hudi_table_changes('{path}', 'latest_state', {ends})")
@@ -372,7 +372,7 @@ assert len(by_column) - len(by_time) == 9
 # returns two things: the rows that changed since, as a DataFrame of Spark with all columns, and the next
 # bookmark. The first bookmark is `000`.
 #
-# The check starts it three times, on copies of the orders. The first run finds two commits. Before the
+# The check starts it three times, on a table of its own. The first run finds two commits. Before the
 # second one nothing happens; but a third commit completes *while the second run is at work*. Between the
 # runs the check keeps the bookmark as text, and nothing else, as for a job that is restarted.
 
@@ -397,7 +397,7 @@ lab.check("11.2", run)
 
 
 # %% right="11.2"
-# From the rows themselves: the newest commit among them.
+# From the rows themselves, where the read comes first: their newest commit is the bookmark.
 def run(path, begin):
     rows = since(begin, path=path)
     newest = rows.agg(F.max("_hoodie_commit_time")).first()[0]
@@ -521,7 +521,7 @@ lab.check("11.3", append)
 
 
 # %% right="11.3"
-# With a prefix of your own for the keys that Hudi copies into the commit.
+# With `bulk_insert`, for runs of many rows: it looks for no small files to fill.
 def append(rows, bookmark, path):
     options = DEMO_OPTIONS | {
         "hoodie.table.name": "audit",
@@ -563,6 +563,10 @@ def append(rows, bookmark, path):
     }
     rows.write.format("hudi").options(**options).mode("append").save(path)
 
+
+# %% equivalent="11.3"
+# without .option('hoodie.datasource.write.operation', 'insert'): without a record key Hudi inserts by default
+# 'insert' → 'upsert': without a record key Hudi inserts instead
 
 # %% [markdown]
 # Your two functions are the whole job. Each run asks the target itself how far it is: `kept_bookmark`
@@ -647,7 +651,7 @@ lab.check("11.4", stream_once)
 
 
 # %% right="11.4"
-# With `once`, before Spark 3.3; Parquet is the default format.
+# With `once`, in a job that also has to run on Spark before 3.3.
 def stream_once(path, folder, checkpoint):
     changes = spark.readStream.format("hudi").option("path", path).load()
     writer = changes.writeStream.trigger(once=True).option("checkpointLocation", checkpoint)
@@ -693,6 +697,9 @@ def stream_once(path, folder, checkpoint):
     changes = changes.option("checkpointLocation", checkpoint).trigger(availableNow=True)
     changes.start(folder).awaitTermination()
 
+
+# %% equivalent="11.4"
+# without .format('parquet'): Parquet is Spark's default
 
 # %% [markdown]
 # We call it twice; before the second call one more order changes.
@@ -875,8 +882,8 @@ assert cleans["earliest_commit_to_retain"].max() > timeline["requested"][1]
 #
 # A job catches up commit by commit, a window for each. Write a function that says, before it reads,
 # whether one of the commits that it has missed may lack its files: `True` or `False`. It gets the
-# table's name and the job's bookmark. The check calls it for `orders` and for a table that was never
-# cleaned, with several bookmarks, and asks the strict reader whether the files are there.
+# table's name and the job's bookmark. The check calls it for a table that was cleaned twice and for one that
+# was never cleaned, with several bookmarks.
 
 
 # %% exercise="11.5"
@@ -887,7 +894,7 @@ def lost(table, begin):
     commits = read_timeline(table).query("action == 'commit'")
     missed = commits[commits["completed"] > begin]
     kept_from = "" if cleans.empty else cleans["earliest_commit_to_retain"].max()
-    return bool((missed["requested"] < kept_from).any())
+    return (missed["requested"] < kept_from).any()
     # END SOLUTION
 
 
@@ -904,12 +911,12 @@ lab.check("11.5", lost)
 
 
 # %% right="11.5"
-# With pandas' `query`.
+# Answers in words, where a shell script reads the alarm.
 def lost(table, begin):
     cleans = spark.sql(f"CALL show_cleans(table => '{table}')")
     kept_from = max((row["earliest_commit_to_retain"] for row in cleans.collect()), default="")
-    missed = read_timeline(table).query("completed > @begin")
-    return (missed["requested"] < kept_from).any()  # of NumPy: np.True_ or np.False_
+    missed = read_timeline(table).query("completed > @begin and action != 'clean'")
+    return "yes" if (missed["requested"] < kept_from).any() else "no"
 
 
 # %% wrong="11.5"
@@ -919,10 +926,31 @@ def lost(table, begin):
 
 
 # %% wrong="11.5"
+# expect: what it kept stands in the newest clean
+def lost(table, begin):
+    cleans = spark.sql(f"CALL show_cleans(table => '{table}')").orderBy("clean_time").toPandas()
+    kept_from = "" if cleans.empty else cleans["earliest_commit_to_retain"].iloc[0]
+    missed = read_timeline(table).query("completed > @begin and action == 'commit'")
+    return bool((missed["requested"] < kept_from).any())
+
+
+# %% wrong="11.5"
+# expect: compare its earliest commit
+def lost(table, begin):
+    cleans = spark.sql(f"CALL show_cleans(table => '{table}')").toPandas()
+    kept_from = "" if cleans.empty else cleans["earliest_commit_to_retain"].max()
+    instants = read_timeline(table).query("completed > @begin")  # also those of the cleaner
+    return bool((instants["requested"] < kept_from).any())
+
+
+# %% wrong="11.5"
 # expect: kept the files of all of these commits
 def lost(table, begin):
     return not spark.sql(f"CALL show_cleans(table => '{table}')").isEmpty()
 
+
+# %% equivalent="11.5"
+# '' if cleans.empty else cleans['earliest … to_retain'].max() → cleans['earliest_commit_to_retain'].max(): without a clean the maximum is NaN, and no time is before it
 
 # %%
 lab.use_reference("11.5")
@@ -936,9 +964,11 @@ lab.use_reference("11.5")
 # the newest commit.
 
 # %%
-may_lack = {"before": bool(lost("orders", kept_bookmark(lab, audit_path)))}
+from lab_env.course.answers import as_bool  # an answer of yours in any form
+
+may_lack = {"before": as_bool(lost("orders", kept_bookmark(lab, audit_path)))}
 caught_up = keep_audit()
-may_lack["after"] = bool(lost("orders", kept_bookmark(lab, audit_path)))
+may_lack["after"] = as_bool(lost("orders", kept_bookmark(lab, audit_path)))
 print(f"{caught_up} row delivered; commits that may lack files, before and after: {may_lack}")
 
 # %% proof="One run up to the newest commit catches up; then no commit is missed."
