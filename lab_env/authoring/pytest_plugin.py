@@ -78,6 +78,8 @@ from lab_env.authoring.other_answers import try_answers
 try_answers("{id}", globals())
 """
 
+# Lessons of the older form of checks, whose cells run on the reference only.
+ON_THE_REFERENCE = ("17", "22")
 GO_ON = """
 from lab_env.authoring.other_answers import go_on_with_right_answers
 
@@ -114,11 +116,13 @@ def pytest_runtest_call(item: pytest.Item):
             "LAB_OUTCOMES": str(outcomes),
             "LAB_PROGRESS": str(Path(folder) / "progress.json"),
             "LAB_STRICT": str(int(worked)),
+            "LAB_ERROR_CARDS": "0",  # nbmake takes a cell whose error is a card for a good one
             # A kernel of the user's own must not win over the one of this environment.
             "JUPYTER_PREFER_ENV_PATH": "1",
         }
         runs: list[ExecutedNotebook] = []
-        with _environment(observed), _noted(runs, worked), _processes() as used:
+        on = not worked and not item.path.stem.startswith(ON_THE_REFERENCE)
+        with _environment(observed), _noted(runs, worked, on), _processes() as used:
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used.seconds()))
@@ -363,15 +367,17 @@ def _budget_is_strict() -> bool:
 
 
 @contextmanager
-def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
+def _noted(runs: list["ExecutedNotebook"], worked: bool, go_on: bool) -> Generator[None]:
     """Note what nbmake executes, and try an exercise's other answers right after its cell.
+
+    With `go_on`, the cells below an exercise run on its first right answer.
 
     nbmake hands the executed notebook to nobody, and can only overwrite the source with it.
     """
 
     class Noted(NotebookClient):
         async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args, **options):
-            if not worked and cell_index == 0:
+            if go_on and cell_index == 0:
                 await self._run(GO_ON, 60)
             executed = await super().async_execute_cell(cell, cell_index, *args, **options)
             if worked and (check := CHECK.search(cell.source)):

@@ -98,13 +98,14 @@ def one_of_each(ledger: Ledger) -> pd.DataFrame:
 
 
 def odd_records(spark) -> DataFrame:
-    """Messages that are no events, as records: `sent` (what is odd), `value`, `timestamp`."""
+    """Messages that are no events, as records of a topic, and `sent`: what is odd."""
     rows = [
-        (sent, bytearray(value), datetime.fromisoformat(MOMENT))
-        for sent, value in odd_messages().items()
+        (sent, bytearray(value), datetime.fromisoformat(MOMENT), 0, offset)
+        for offset, (sent, value) in enumerate(odd_messages().items())
         if sent != POISON
     ]
-    return spark.createDataFrame(rows, "sent STRING, value BINARY, timestamp TIMESTAMP")
+    columns = "sent STRING, value BINARY, timestamp TIMESTAMP, partition INT, offset BIGINT"
+    return spark.createDataFrame(rows, columns)
 
 
 def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:

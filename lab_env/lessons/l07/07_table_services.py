@@ -421,7 +421,7 @@ lab.check("07.2", cluster)
 # %% right="07.2"
 # By the table's name, if it is in the catalog.
 def cluster(path):
-    name = "clustered_" + path.rpartition("-")[2]
+    name = "clustered_" + path.rpartition("/")[2].replace("-", "_")
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     spark.sql(f"CALL run_clustering(table => '{name}', options => '{OPTIONS}')")
     spark.sql(f"DROP TABLE {name}")

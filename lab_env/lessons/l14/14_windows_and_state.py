@@ -944,7 +944,7 @@ lab.check("14.4", start_board)
 
 
 # %% right="14.4"
-# With a long watermark and no trigger, for a board that runs on.
+# Without a trigger, for a board that runs on.
 from lab_env.pipeline.options import DEMO_OPTIONS
 
 MINUTES = {"hoodie.table.name": "minutes", "hoodie.table.ordering.fields": "orders"}
@@ -956,7 +956,7 @@ def start_board(orders, path, checkpoint):
         options = MINUTES | {"hoodie.datasource.write.operation": "upsert"}
         batch.write.save(path, format="hudi", mode="append", **options)
 
-    minutes = revenue_per_minute(orders.withWatermark("order_ts", "1 hour"))
+    minutes = revenue_per_minute(orders.withWatermark("order_ts", "120 seconds"))
     stream = minutes.writeStream.foreachBatch(put).outputMode("update")
     return stream.start(checkpointLocation=checkpoint)
 

@@ -264,7 +264,7 @@ lab.check("15.1", to_rows)
 # In SQL, with a name for each step.
 def to_rows(records):
     records.createOrReplaceTempView("records")
-    return spark.sql(f"""
+    return records.sparkSession.sql(f"""
         WITH parsed AS (
             SELECT from_json(CAST(value AS STRING), '{ENVELOPE}') AS change
             FROM records WHERE value IS NOT NULL),
