@@ -44,7 +44,7 @@ class Budget:
 
 
 # The worked notebook also tries every wrong answer.
-BUDGETS = {"notebooks": Budget(45, 60), "solutions": Budget(60, 75)}
+BUDGETS = {"notebooks": Budget(45, 60), "solutions": Budget(75, 100)}
 DEMO_SECONDS = 60
 # Lessons that start several Sparks: the benchmark, the cluster, the learner's own pipeline.
 LONG_LESSONS, LONG_SECONDS = ("21", "22"), 150
