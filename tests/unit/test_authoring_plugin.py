@@ -69,15 +69,15 @@ def test_a_proof_that_fails_is_named_with_what_differs():
     ("seconds", "said"),
     [
         ({}, []),
-        ({"notebooks/a": 45.0, "solutions/a": 60.0}, []),
+        ({"notebooks/a": 45.0, "solutions/a": 75.0}, []),
         ({"notebooks/a": 20.0, "notebooks/b": 60.0}, []),
         (
             {"notebooks/a": 10.0, "notebooks/b": 61.0},
             ["notebooks/b used 61 s; 60 s is the most."],
         ),
         (
-            {"solutions/a": 10.0, "solutions/b": 76.0},
-            ["solutions/b used 76 s; 75 s is the most."],
+            {"solutions/a": 10.0, "solutions/b": 101.0},
+            ["solutions/b used 101 s; 100 s is the most."],
         ),
         ({"notebooks/demos/a": 61.0}, ["notebooks/demos/a used 61 s; 60 s is the most."]),
         (
@@ -89,7 +89,7 @@ def test_a_proof_that_fails_is_named_with_what_differs():
             {"notebooks/a": 46.0, "notebooks/demos/b": 10.0, "solutions/a": 10.0},
             ["The average of notebooks is 46.0 s; 45 s is the most."],
         ),
-        ({"solutions/a": 61.0}, ["The average of solutions is 61.0 s; 60 s is the most."]),
+        ({"solutions/a": 76.0}, ["The average of solutions is 76.0 s; 75 s is the most."]),
     ],
 )
 def test_what_is_over_the_budget_is_named(seconds, said):
