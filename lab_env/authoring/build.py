@@ -46,7 +46,7 @@ class Tree:
 
     @property
     def rooms(self) -> Path:
-        """Where each lesson has its own folder: its source, checks and figures."""
+        """The lessons' own folders, each with its source, checks and figures."""
         return self.root / "lab_env" / "lessons"
 
     def room(self, number: str) -> Path:

@@ -107,7 +107,7 @@ def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
     # Before the run: a change made meanwhile was not tried.
     hashes = {name: fingerprint(registry.exercise(name)) for name in ids}
     facts: list[dict[str, Any]] = []
-    while left := {n: len(_of(n, facts)) for n in ids if len(_of(n, facts)) < counts[n]}:
+    while left := {n: tried for n in ids if (tried := len(_of(n, facts))) < counts[n]}:
         found: list[dict[str, Any]] = []
         try:
             with observed_kernel(COURSE.worked) as (client, found):
@@ -189,7 +189,7 @@ def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None
 
 
 def _runs(spark: Any) -> bool:
-    """Whether a session's JVM answers; Hudi's streaming sink ends it when a batch fails."""
+    """Tell if a session's JVM answers; Hudi's streaming sink ends it when a batch fails."""
     try:
         return spark is None or bool(spark.sparkContext._jvm.System.currentTimeMillis())
     except (Py4JError, OSError):

@@ -195,6 +195,10 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
         yield lesson.problem(
             answers[0].line if answers else 1, f"The exercises are numbered {', '.join(expected)}."
         )
+    for cell in cells:
+        if cell.right and not cell.text.startswith("# "):
+            what = "A right answer begins with a comment that says when one would take it."
+            yield lesson.problem(cell.line, what)
     for cell in answers:
         name = cell.exercise
         if not EXERCISE_ID.fullmatch(name):
@@ -207,10 +211,6 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
             yield lesson.problem(cell.line, f"Exercise {name} has no hint.")
         if not wrong[name]:
             yield lesson.problem(cell.line, f"Exercise {name} has no wrong answer.")
-        for answer in cells:
-            if answer.right == name and not answer.text.startswith("# "):
-                what = "A right answer begins with a comment that says when one would take it."
-                yield lesson.problem(answer.line, what)
         if not right[name]:
             yield lesson.problem(
                 cell.line, f"Exercise {name} has no right answer in another style."
