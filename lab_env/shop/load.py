@@ -290,7 +290,7 @@ class Load:
             else (last["acked"] - stats["acked"].iloc[0]) / max(busy, 1.0)
         )
         return (
-            f"{last['acked']:,.0f} events acknowledged in {last['seconds']:.0f} s: {rate:,.0f}/s, "
+            f"{last['acked']:,.0f} acknowledged in {last['seconds']:.0f} s: {rate:,.0f}/s, "
             f"p50 {last['p50_ms']:.0f} ms, p95 {last['p95_ms']:.0f} ms, "
             f"{last['failures']:.0f} failures"
         )
