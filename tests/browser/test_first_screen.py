@@ -5,8 +5,8 @@ Needs Chromium on PATH, and no services. Screenshots are kept in `.lab/screensho
 
 import pytest
 from chromium import SCREENSHOTS, chromium, contrast, needs_chromium
-from lab_env.display.architecture import DRAWING
 
+from lab_env.lab import ARCHITECTURE
 from lab_env.publish.pictures import pictures
 from lab_env.settings import REPOSITORY
 
@@ -73,7 +73,7 @@ def test_no_picture_is_cut(browser, picture):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", [DRAWING, *(picture.path for picture in pictures())])
+@pytest.mark.parametrize("path", [ARCHITECTURE, *(picture.path for picture in pictures())])
 def test_a_picture_reads_on_a_page_of_any_colour(browser, path, theme):
     page = browser.new_page(color_scheme=theme)
     page.goto(path.as_uri())
