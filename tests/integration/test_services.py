@@ -83,7 +83,7 @@ def test_up_spares_what_runs_and_down_ends_it_all(running, tmp_path):
     load = running.begin("load", "--seconds", "120", "--processes", "2")
     other_lab = subprocess.Popen(["sleep", "600"], env=os.environ | {MARK: str(tmp_path)})
     try:
-        next(line for line in load.stdout if "load on lab.orders runs" in line)
+        next(line for line in load.stdout if " acknowledged in " in line)
         family = process_tree(load.pid)
         assert len(family) >= 3  # with two worker processes
         running.up()

@@ -158,7 +158,7 @@ def test_twenty_seats_of_which_one_is_killed_and_then_the_room(tmp_path, ended):
     assert next(iter(rows)) == "<b>Ada</b>"  # stuck before the other one
     stuck, where, attempts, outcome, doctor, _ = rows["<b>Ada</b>"]
     assert stuck and attempts == "1" and where == "02.4 Shards for a load"
-    assert outcome == "not yet: …, read by …, fit into … shards; you pay for …."
+    assert outcome == "not yet: …, read by …, fit into fewer shards; you pay for …."
     assert doctor == "ok" or doctor.startswith(("warns of", "FAIL:"))
     wait_until(lambda: page.silent() == set())
 
