@@ -8,6 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from lab_env.authoring import mutation
 from lab_env.authoring.build import COURSE
 from lab_env.authoring.mutants import OPERATORS, mutants
 from lab_env.authoring.mutation import fingerprint, outcome_of, recorded, try_mutants
@@ -130,3 +131,20 @@ def test_few_mutants_are_declared_to_be_the_same():
     tried = sum(len(mutants(exercise.solution)) for exercise in chosen)
     declared = sum(len(exercise.equivalent) for exercise in chosen)
     assert declared <= 0.06 * tried  # 0.05 once all lessons are counted
+
+
+def test_a_record_outlives_better_words_and_modules_that_move(tmp_path, monkeypatch):
+    exercise = EXERCISES["05.1"]
+    of, room = fingerprint(exercise), tmp_path / "l05"
+    room.mkdir()
+    monkeypatch.setattr(mutation, "COURSE", SimpleNamespace(room=lambda lesson: room))
+    text = (COURSE.room("05") / "checks.py").read_text()
+    other = {
+        text.replace('"""', '"""In other words: ', 1): True,
+        text.replace("from lab_env", "import math\nfrom lab_env", 1): True,
+        text.replace("expect(", "expect(True or ", 1): False,
+    }
+    for changed, holds in other.items():
+        assert changed != text
+        (room / "checks.py").write_text(changed)
+        assert (fingerprint(exercise) == of) is holds
