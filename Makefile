@@ -9,7 +9,7 @@ LAB := .venv/bin/lab
 .PHONY: help setup lab test tour site lint unit check up down clean lock
 
 lab: ## open JupyterLab on the first lesson; sets up what is missing
-	@"$(PYTHON)" -I lab_env/install/bootstrap.py jupyter
+	@"$(PYTHON)" -I lab_env/platform/install/bootstrap.py jupyter
 
 up: setup ## start the services
 	@$(LAB) up
@@ -21,7 +21,7 @@ tour: setup ## run the whole pipeline on live load; prove nothing is lost
 	@$(LAB) tour
 
 setup: ## fetch and build what the lab runs on (once)
-	@"$(PYTHON)" -I lab_env/install/bootstrap.py
+	@"$(PYTHON)" -I lab_env/platform/install/bootstrap.py
 
 clean: ## remove the lab's data, .venv and build; the cache stays
 	@if .venv/bin/python -c "" 2>/dev/null; then $(LAB) down --purge; \
@@ -50,7 +50,7 @@ unit: ## run the unit tests
 	@$(PYTEST) -q tests/unit
 
 lock: ## resolve requirements.lock again
-	@.venv/bin/python -m lab_env.install.pin --packages
+	@.venv/bin/python -m lab_env.platform.install.pin --packages
 
 help: ## show these targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile

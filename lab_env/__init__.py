@@ -8,5 +8,5 @@ __all__ = ["Lab"]
 def __getattr__(name: str):
     # Lazy, so that `lab status` does not import PySpark.
     if name == "Lab":
-        return import_module("lab_env.lab").Lab
+        return import_module("lab_env.lab.handle").Lab
     raise AttributeError(name)

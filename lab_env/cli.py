@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 from lab_env.shop import RATE, USERS, default_topic
 
 # `lab --help` lists the commands in these panels, in this order.
@@ -114,19 +114,19 @@ def _explained(error: Exception) -> LabError:
 @app.callback(invoke_without_command=True)
 def overview(context: typer.Context) -> None:
     """The lakehouse lab. `lab` alone shows what is running, and the next step."""
-    from lab_env.processes.environment import adapt
+    from lab_env.platform.processes.environment import adapt
 
     with suppress(LabError):  # `lab doctor` reports settings that are wrong
         adapt()
     if context.invoked_subcommand:
         return
-    from lab_env import services
     from lab_env.course import progress as kept
+    from lab_env.course.jupyterlab.running import running_jupyterlab
+    from lab_env.course.next_step import next_step, typed
     from lab_env.course.registry import lessons
-    from lab_env.install.announced import running_set_up
-    from lab_env.jupyterlab.running import running_jupyterlab
-    from lab_env.next_step import next_step, typed
-    from lab_env.services.doctor import needs_setup
+    from lab_env.platform import services
+    from lab_env.platform.install.announced import running_set_up
+    from lab_env.platform.services.doctor import needs_setup
 
     if line := running_set_up():
         out.print(f"Set-up is still running: {escape(line)}")
@@ -142,7 +142,7 @@ def overview(context: typer.Context) -> None:
 @app.command(epilog="Example: lab setup")
 def setup(since: Since = None, before: Before = None) -> None:
     """Fetch and build what the lab needs, into a cache."""
-    from lab_env.setup import set_up
+    from lab_env.platform.setup import set_up
 
     with _progress() as say:
         done = set_up(say, since, before)
@@ -165,7 +165,7 @@ def up(names: Names = None) -> None:
     - `prometheus`: alert rules and a live page; its first start builds it
     - `exporter`: the metrics of the pipelines, for Prometheus
     """
-    from lab_env import services
+    from lab_env.platform import services
 
     with _progress() as say:
         services.up(names, say)
@@ -180,9 +180,9 @@ def down(
     ] = False,
 ) -> None:
     """Stop services, writers and live loads, but not JupyterLab."""
-    from lab_env import services
-    from lab_env.jupyterlab.running import open_notebooks
-    from lab_env.processes.state import home
+    from lab_env.course.jupyterlab.running import open_notebooks
+    from lab_env.platform import services
+    from lab_env.platform.processes.state import home
 
     services.down(purge)
     out.print("Services, writers and live loads are stopped.")
@@ -215,14 +215,14 @@ def status(
     the oldest (look at that first); the ages of the newest message read, of the last commit and of
     the oldest pending instant; and the most log files in one file group.
     """
-    from lab_env import services
+    from lab_env.platform import services
 
     if as_json and watch:
         raise LabError("--watch and --json exclude each other.", "leave out one of them.")
     if seconds and not watch:
         raise LabError("Seconds go with --watch.", f"run: lab status --watch {seconds:g}")
     if watch:
-        from lab_env.monitor.live import watch as watch_lab
+        from lab_env.workbench.live import watch as watch_lab
 
         watch_lab(out, seconds or 2.0, _status_table)
         return
@@ -241,8 +241,8 @@ def doctor() -> None:
     """
     from rich.table import Table
 
-    from lab_env.room.command import tell_verdict, verdict_of
-    from lab_env.services.doctor import run_checks
+    from lab_env.course.room.command import tell_verdict, verdict_of
+    from lab_env.platform.services.doctor import run_checks
 
     marks = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
     findings = run_checks()
@@ -274,8 +274,8 @@ def logs(
     lines: Annotated[int, typer.Option("-n", min=1, help="how many lines")] = 50,
 ) -> None:
     """Show the last lines of a service's or writer's log."""
-    from lab_env.processes import supervisor
-    from lab_env.processes.state import folder
+    from lab_env.platform.processes import supervisor
+    from lab_env.platform.processes.state import folder
 
     if not supervisor.log_path(name).is_file():
         known = sorted(path.stem for path in folder("logs").glob("*.log"))
@@ -298,8 +298,8 @@ def reset(
     sent.
     """
     from lab_env.course import copies
-    from lab_env.jupyterlab.running import running_jupyterlab
-    from lab_env.lab import (
+    from lab_env.course.jupyterlab.running import running_jupyterlab
+    from lab_env.lab.handle import (
         OTHER_NAMESPACES,
         known_demos,
         known_lessons,
@@ -347,7 +347,7 @@ def tour(
     with a batch query, and checks every event against the ledger. The report is
     `.lab/tour/index.html`.
     """
-    from lab_env.tour import tour as measured
+    from lab_env.workbench.tour import tour as measured
 
     raise typer.Exit(measured.main(seconds=seconds, rate=rate) or 0)
 
@@ -368,7 +368,7 @@ def bench(
     `formats` writes one stream into Hudi, Delta Lake and Iceberg. The report is
     `.lab/bench/index.html`.
     """
-    from lab_env.bench import command
+    from lab_env.workbench.bench import command
 
     raise typer.Exit(command.main(parts, full, out))
 
@@ -390,7 +390,7 @@ def campaign(
     must agree with the ledger. The full campaign has 147 faults and takes about two hours. The
     report is in `.lab/campaign/`.
     """
-    from lab_env.campaign import campaign as faults
+    from lab_env.workbench.campaign import campaign as faults
 
     raise typer.Exit(faults.main(seed, size, minutes, resume, case, times, out))
 
@@ -408,8 +408,8 @@ def load(
 
     They go to Kafka, or to what `LAB_SOURCE` names.
     """
-    from lab_env import services
-    from lab_env.processes.environment import mark
+    from lab_env.platform import services
+    from lab_env.platform.processes.environment import mark
     from lab_env.shop import command as shop
 
     shop.load(services.endpoints(), topic, rate, users, seconds, processes, web, mark())
@@ -430,7 +430,7 @@ def replay(
 
     They go to Kafka, or to what `LAB_SOURCE` names.
     """
-    from lab_env import services
+    from lab_env.platform import services
     from lab_env.shop import command as shop
 
     shop.replay(services.endpoints(), topic, n, rate, skip)
@@ -439,7 +439,7 @@ def replay(
 @app.command(epilog="Example: lab ledger --topic lab.orders")
 def ledger(topic: Topic) -> None:
     """Show what the broker acknowledged, by kind of event."""
-    from lab_env import services
+    from lab_env.platform import services
     from lab_env.shop import command as shop
 
     shop.ledger(services.endpoints(), topic)
@@ -456,15 +456,15 @@ def jupyter(
     If set-up is needed, it runs in the meantime. If this lab already runs a JupyterLab, the command
     opens that one.
     """
-    from lab_env import services
     from lab_env.course import copies
-    from lab_env.install.announced import announced
-    from lab_env.jupyterlab.running import running_jupyterlab, starting_jupyterlab
-    from lab_env.jupyterlab.server import ENDING
-    from lab_env.processes.system import has_display, open_browser
-    from lab_env.services.doctor import needs_setup
-    from lab_env.settings import settings
-    from lab_env.setup import set_up
+    from lab_env.course.jupyterlab.running import running_jupyterlab, starting_jupyterlab
+    from lab_env.course.jupyterlab.server import ENDING
+    from lab_env.platform import services
+    from lab_env.platform.install.announced import announced
+    from lab_env.platform.processes.system import has_display, open_browser
+    from lab_env.platform.services.doctor import needs_setup
+    from lab_env.platform.settings import settings
+    from lab_env.platform.setup import set_up
 
     for name in copies.make_copies():
         take = f"lab reset {name[:2]}" if name[:2].isdigit() else f"lab demo {Path(name).stem}"
@@ -509,10 +509,10 @@ def demo(
 
     The demos: `snapshot`, `read-optimised`, `time-travel`, `incremental`, `cdc`.
     """
-    from lab_env import services
-    from lab_env.jupyterlab.server import ENDING
-    from lab_env.processes.system import has_display, open_browser
-    from lab_env.publish import demos
+    from lab_env.course.jupyterlab.server import ENDING
+    from lab_env.course.publishing import demos
+    from lab_env.platform import services
+    from lab_env.platform.processes.system import has_display, open_browser
 
     demos.notebook_of(name)  # a wrong name is said before anything starts
     with _progress() as say:
@@ -572,12 +572,12 @@ def _section_table(found: list, recorded: dict[str, float]):
 
 
 def _enter(section, yes: bool, browser: bool) -> None:
-    from lab_env import services
     from lab_env.course import copies
-    from lab_env.jupyterlab import goto as entry
-    from lab_env.jupyterlab.running import running_jupyterlab, started_jupyterlab
-    from lab_env.jupyterlab.server import ENDING
-    from lab_env.processes.system import has_display, open_browser
+    from lab_env.course.jupyterlab import goto as entry
+    from lab_env.course.jupyterlab.running import running_jupyterlab, started_jupyterlab
+    from lab_env.course.jupyterlab.server import ENDING
+    from lab_env.platform import services
+    from lab_env.platform.processes.system import has_display, open_browser
 
     server = running_jupyterlab()
     if not yes and (lost := entry.at_stake(section, server)):
@@ -609,8 +609,8 @@ def bundle(
     target: Annotated[str, typer.Argument(help="the archive")] = "streaming-lakehouse-bundle.tar",
 ) -> None:
     """Pack what set-up fetched, for machines without a network."""
-    from lab_env.install.bundle import make_bundle
-    from lab_env.setup import set_up
+    from lab_env.platform.install.bundle import make_bundle
+    from lab_env.platform.setup import set_up
 
     with _progress() as say:
         set_up(say)
@@ -637,8 +637,8 @@ def certificate(
 
     It is one page in `.lab/capstone/` and needs no network.
     """
-    from lab_env.capstone import certificate as page
-    from lab_env.capstone.exam import variant_named
+    from lab_env.lessons.capstone import certificate as page
+    from lab_env.lessons.capstone.exam import variant_named
 
     if variant:
         variant_named(variant)
@@ -663,7 +663,7 @@ def eject(
 
     `eval "$(lab eject --env)"` points it at this lab's servers, with their keys.
     """
-    from lab_env.eject import project
+    from lab_env.workbench.eject import project
 
     if env == bool(directory):
         raise LabError(
@@ -676,8 +676,8 @@ def eject(
         outcome = f"{len(written)} files written" if written else "nothing has changed"
         out.print(escape(f"{folder}: {outcome}. Next step: read its README.md"))
         return
-    from lab_env import services
-    from lab_env.lab import Lab
+    from lab_env.lab.handle import Lab
+    from lab_env.platform import services
 
     lab = Lab("lab", services.endpoints())
     for line in project.shell_lines(lab.endpoints, lab.topic("orders"), lab.base):
@@ -694,7 +694,7 @@ def site(
 
     `make test` executes them. The front page is `build/site/index.html` and needs no server.
     """
-    from lab_env.publish.site.build import build_site
+    from lab_env.course.publishing.site.build import build_site
 
     built = build_site(partial=partial)
     for name, why in built.lacks.items():
@@ -717,7 +717,7 @@ def open_room(
     """
     if context.invoked_subcommand:
         return
-    from lab_env.room.command import open_room
+    from lab_env.course.room.command import open_room
 
     open_room(
         bind,
@@ -737,8 +737,8 @@ def join_room(
 
     It prints what was sent. Each check of an exercise then sends the same fields with values.
     """
-    from lab_env.room.command import join
-    from lab_env.services.doctor import run_checks
+    from lab_env.course.room.command import join
+    from lab_env.platform.services.doctor import run_checks
 
     number, report = join(address, code, name, run_checks())
     out.print(escape(f"You are {name or f'seat {number}'} in the room. This was sent:"))
@@ -751,7 +751,7 @@ def join_room(
 @room.command("leave", epilog="Example: lab room leave")
 def leave_room() -> None:
     """Stop reporting to the room."""
-    from lab_env.room.command import leave
+    from lab_env.course.room.command import leave
 
     out.print("You have left the room." if leave() else "You are in no room.")
 
@@ -759,10 +759,12 @@ def leave_room() -> None:
 @author.command("build", epilog="Example: lab author build")
 def author_build() -> None:
     """Make the notebooks, exercises and reference pages."""
-    from lab_env import reference
-    from lab_env.authoring.build import COURSE, build
+    from typer.main import get_command
 
-    changed = [*build(), *reference.write()]
+    from lab_env.course.authoring import reference
+    from lab_env.course.authoring.build import COURSE, build
+
+    changed = [*build(), *reference.write(get_command(app))]
     for path in changed:
         out.print(escape(str(path.relative_to(COURSE.root))))
     if not changed:
@@ -772,10 +774,12 @@ def author_build() -> None:
 @author.command("check", epilog="Example: lab author check")
 def author_check() -> None:
     """Check the sources' rules, and that made files are current."""
-    from lab_env import reference
-    from lab_env.authoring.build import drift
+    from typer.main import get_command
 
-    found = drift() + [f"{name} is not current" for name in reference.drift()]
+    from lab_env.course.authoring import reference
+    from lab_env.course.authoring.build import drift
+
+    found = drift() + [f"{name} is not current" for name in reference.drift(get_command(app))]
     if found:
         raise LabError("\n".join(found), "run: lab author build")
     out.print("Every lesson keeps the template; every made file is current.")
@@ -787,8 +791,8 @@ def author_new(
     slug: Annotated[str, typer.Argument(help="for example cow_and_mor")],
 ) -> None:
     """Create a lesson: a source and checks that follow every rule."""
-    from lab_env.authoring.build import COURSE, build
-    from lab_env.authoring.new import new_lesson
+    from lab_env.course.authoring.build import COURSE, build
+    from lab_env.course.authoring.new import new_lesson
 
     for path in [*new_lesson(number, slug), *build()]:
         out.print(escape(str(path.relative_to(COURSE.root))))
@@ -797,7 +801,7 @@ def author_new(
 @author.command("run", epilog="Example: lab author run 05")
 def author_run(number: Annotated[str, typer.Argument(help="two digits")]) -> None:
     """Build, then run both notebooks of a lesson the way CI does."""
-    from lab_env.authoring.run import run
+    from lab_env.course.authoring.run import run
 
     raise typer.Exit(run(number))
 
@@ -811,10 +815,10 @@ def author_enter(
 
     The seconds go to `data/entry_seconds.json`.
     """
-    from lab_env import services
-    from lab_env.authoring.entry import enter_all, record
+    from lab_env.course.authoring.entry import enter_all, record
+    from lab_env.course.copies import known_lessons
     from lab_env.course.sections import ENTRY_LIMIT_S
-    from lab_env.lab import known_lessons
+    from lab_env.platform import services
 
     chosen = known_lessons() if every else numbers or []
     if not chosen:
@@ -844,8 +848,8 @@ def author_mutants(
 
     Each mistake changes the reference answer in one place. The command lists those that pass.
     """
-    from lab_env import services
-    from lab_env.authoring.mutation import keep, try_all
+    from lab_env.course.authoring.mutation import keep, try_all
+    from lab_env.platform import services
 
     with _progress() as say:
         services.up(progress=say)
@@ -866,7 +870,7 @@ def author_stats() -> None:
     """
     from rich.table import Table
 
-    from lab_env.authoring.stats import course_stats
+    from lab_env.course.authoring.stats import course_stats
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("lesson", "lines", "uses", "learner", "share", "longest", "asserts", "seconds"):
@@ -886,7 +890,7 @@ def author_record(
     part: Annotated[str, typer.Argument(help="a part of lab bench, such as growth")],
 ) -> None:
     """Run a part of lab bench in full, to ship it with the course."""
-    from lab_env.bench import command, recorded
+    from lab_env.workbench.bench import command, recorded
 
     if command.main([part], full=True, console=out):
         raise typer.Exit(1)
@@ -896,7 +900,7 @@ def author_record(
 @author.command("formats", epilog="Example: lab author formats")
 def author_formats() -> None:
     """Write docs/formats.md and its charts from the recorded run."""
-    from lab_env.bench.format_page import write_page
+    from lab_env.workbench.bench.format_page import write_page
 
     for path in write_page():
         out.print(escape(str(path)))
@@ -909,7 +913,7 @@ def author_pictures(
     ] = False,
 ) -> None:
     """Draw the README's pictures from the recorded runs."""
-    from lab_env.publish import pictures, recording
+    from lab_env.course.publishing import pictures, recording
 
     if record:
         out.print(escape(str(recording.record())))
@@ -920,7 +924,7 @@ def author_pictures(
 @cloud.command("template", epilog="Example: lab cloud template")
 def cloud_template() -> None:
     """Print the path of the CloudFormation template."""
-    from lab_env.cloud import TEMPLATE
+    from lab_env.workbench.cloud import TEMPLATE
 
     print(TEMPLATE)
 
@@ -936,7 +940,7 @@ def cloud_cost(
     """Show what a stack costs for an afternoon and for a month."""
     from rich.table import Table
 
-    from lab_env.cloud import cost
+    from lab_env.workbench.cloud import cost
 
     if stream not in cost.STREAMS:
         raise LabError(f"There is no stream {stream!r}.", f"choose from: {', '.join(cost.STREAMS)}")
@@ -959,8 +963,8 @@ def cloud_env(name: StackName, region: Region = None) -> None:
 
     To set them: `eval "$(lab cloud env STACK)"`.
     """
-    from lab_env.cloud.environment import shell_lines
-    from lab_env.cloud.stack import Account, aws_errors
+    from lab_env.workbench.cloud.environment import shell_lines
+    from lab_env.workbench.cloud.stack import Account, aws_errors
 
     with aws_errors():
         stack = Account(region).complete_stack(name)
@@ -977,8 +981,8 @@ def cloud_job(
     ] = 240,
 ) -> None:
     """Print the request that would start the writer on EMR."""
-    from lab_env.cloud.job import job_request, source_of
-    from lab_env.cloud.stack import Account, aws_errors
+    from lab_env.workbench.cloud.job import job_request, source_of
+    from lab_env.workbench.cloud.stack import Account, aws_errors
 
     with aws_errors():
         account = Account(region)
@@ -997,8 +1001,8 @@ def cloud_down(
     ] = "",
 ) -> None:
     """Delete a stack; keep its bucket unless you type its name."""
-    from lab_env.cloud import teardown
-    from lab_env.cloud.stack import Account, aws_errors
+    from lab_env.workbench.cloud import teardown
+    from lab_env.workbench.cloud.stack import Account, aws_errors
 
     with aws_errors():
         account = Account(region)
@@ -1108,7 +1112,7 @@ def _status_table(rows):
 
 
 def _warn() -> None:
-    from lab_env import services
+    from lab_env.platform import services
 
     for warning in services.warnings():
         err.print(f"[yellow]{escape(warning)}[/]")
@@ -1134,7 +1138,7 @@ def _unexpected() -> LabError:
     what = f"Something unexpected happened: {summary.splitlines()[0]}"
     details = f"{datetime.now().isoformat()} {sys.argv[1:]}\n{traceback.format_exc()}\n"
     try:
-        from lab_env.processes.state import folder
+        from lab_env.platform.processes.state import folder
 
         path = folder("logs") / "lab-error.log"
         with path.open("a") as file:

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from lab_env.settings import REPOSITORY
+from lab_env.platform.settings import REPOSITORY
 
 PROGRAM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

@@ -15,8 +15,8 @@ import end_of_run
 import pytest
 from own_lab import lab_environment
 
-from lab_env.processes.environment import adapt
-from lab_env.settings import Endpoints, settings
+from lab_env.platform.processes.environment import adapt
+from lab_env.platform.settings import Endpoints, settings
 
 # Whatever begins last must be short.
 FIRST_TO_LAST = (
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish() -> None:
     """Stop the run's lab now: pytest-xdist kills a process ten seconds after its session."""
-    from lab_env import services
+    from lab_env.platform import services
 
     services.down()
 
@@ -86,7 +86,7 @@ def _turn(item: pytest.Item) -> tuple[int, str]:
 @pytest.fixture(scope="session")
 def services() -> Endpoints:
     """The running services of this test run."""
-    from lab_env import services
+    from lab_env.platform import services
 
     return services.up(progress=lambda line: None)
 

@@ -20,9 +20,9 @@ def end_all(mark: str) -> None:
     """
     import psutil
 
-    from lab_env.processes import supervisor
-    from lab_env.processes.system import environment_of
-    from lab_env.processes.tree import is_alive, kill_processes
+    from lab_env.platform.processes import supervisor
+    from lab_env.platform.processes.system import environment_of
+    from lab_env.platform.processes.tree import is_alive, kill_processes
 
     def left() -> list[psutil.Process]:
         others = (process for process in psutil.process_iter() if process.pid != os.getpid())

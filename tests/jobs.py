@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from lab_env.processes.container import container_memory  # noqa: E402: found by the line above
+from lab_env.platform.processes.container import container_memory  # noqa: E402: found by the line above
 
 GIGABYTES_PER_PROCESS = 4
 

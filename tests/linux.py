@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lab_env.processes.system import in_namespace
+from lab_env.platform.processes.system import in_namespace
 
 LINUX = sys.platform == "linux"
 needs_linux = pytest.mark.skipif(not LINUX, reason="NOT RUN: needs Linux")

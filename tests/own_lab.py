@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 from jobs import usable_cores
 
-from lab_env.settings import Settings
+from lab_env.platform.settings import Settings
 
 PORTS = [f"LAB_{name.upper()}" for name in Settings.model_fields if name.endswith("_port")]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from lab_env.authoring.build import Tree
-from lab_env.authoring.executed import keep
+from lab_env.course.authoring.build import Tree
+from lab_env.course.authoring.executed import keep
 
 DRAWING = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 900 300' "

@@ -15,7 +15,7 @@ from textwrap import dedent
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 Check = Callable[[Any, Any], str]
 _SPARK = ("pyspark", "py4j")

@@ -10,8 +10,8 @@ import os
 import platform
 from pathlib import Path
 
-from lab_env.errors import LabError
-from lab_env.settings import REPOSITORY, settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import REPOSITORY, settings
 
 LESSONS = REPOSITORY / "notebooks"
 _ORIGINS = ".origins.json"
@@ -33,6 +33,17 @@ KERNEL = {
         "version": platform.python_version(),
     },
 }
+
+
+def known_lessons() -> list[str]:
+    """The numbers of the lessons in this copy of the course."""
+    return sorted(path.name[:2] for path in LESSONS.glob("[0-9][0-9]_*.ipynb"))
+
+
+def known_demos() -> list[str]:
+    """The demos in this copy of the course, for example `demo-time-travel`."""
+    notebooks = (LESSONS / "demos").glob("*.ipynb")
+    return sorted(f"demo-{path.stem}" for path in notebooks)
 
 
 def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:

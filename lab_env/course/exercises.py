@@ -13,10 +13,10 @@ from lab_env.course.answers import Unreadable, agree, as_choice, as_number
 from lab_env.course.checking import NotYet, checks_of_lesson, mistake, raised_by, unfilled
 from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card, Outcome, report
+from lab_env.course.room.seat import SEAT
 from lab_env.course.source import LESSONS
-from lab_env.errors import LabError
-from lab_env.room.seat import SEAT
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import settings
 
 
 class Exercises:

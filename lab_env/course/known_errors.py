@@ -14,9 +14,9 @@ from functools import cache
 from traceback import walk_tb
 
 from lab_env.course.checking import mistake
-from lab_env.display.card import card
-from lab_env.errors import LabError
-from lab_env.settings import REPOSITORY, settings
+from lab_env.platform.display.card import card
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import REPOSITORY, settings
 
 GUIDE = REPOSITORY / "docs" / "troubleshooting.md"
 SECTION = re.compile(

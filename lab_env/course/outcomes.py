@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from lab_env.display.card import card, plain
-from lab_env.display.code import coloured
-from lab_env.settings import settings
+from lab_env.platform.display.card import card, plain
+from lab_env.platform.display.code import coloured
+from lab_env.platform.settings import settings
 
 Kind = Literal["passed", "not yet", "not attempted", "error in your code"]
 TONES = {"passed": True, "not yet": "warn", "not attempted": None, "error in your code": False}

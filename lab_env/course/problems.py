@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 
 @dataclass(frozen=True)

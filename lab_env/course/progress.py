@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab_env.course.registry import LessonEntry
-from lab_env.display.html import table
-from lab_env.errors import LabError
-from lab_env.settings import settings
+from lab_env.platform.display.html import table
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import settings
 
 
 def progress_file() -> Path:

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from lab_env.course.checking import mistake
 from lab_env.course.outcomes import Card, report
-from lab_env.settings import settings
+from lab_env.platform.settings import settings
 
 WHY = (
     "The text around this cell describes the course's own run. Yours may differ because you"

@@ -17,7 +17,7 @@ from lab_env.course.source import (
     sources,
     without_check,
 )
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from urllib.parse import quote
 import nbformat
 
 from lab_env.course.copies import LESSONS, name_of
-from lab_env.errors import LabError
-from lab_env.settings import REPOSITORY
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import REPOSITORY
 
 # The headings that every lesson has around its sections.
 OPENING = ("Questions", "Objectives", "What you need", "Start")

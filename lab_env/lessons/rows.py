@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from lab_env.course.answers import Unreadable, kind_of
 from lab_env.course.checking import expect
-from lab_env.xray import XRay
+from lab_env.tables.xray import XRay
 
 
 def rows_at(lab, path: str) -> DataFrame:

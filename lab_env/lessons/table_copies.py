@@ -6,9 +6,9 @@ A table's files contain no absolute path, so a copy is a table, too.
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from lab_env import store
 from lab_env.course.answers import Unreadable
-from lab_env.hudi.timeline import Instant, parse_timeline_key
+from lab_env.platform import store
+from lab_env.tables.hudi.timeline import Instant, parse_timeline_key
 
 
 def copy_table(lab, source: str, target: str, hidden: Sequence[Instant] = ()) -> None:

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lab_env.errors import LabError
 from lab_env.pipeline import envelopes, messages
 from lab_env.pipeline.envelopes import (
     DECIMAL_TYPE,
@@ -25,6 +24,7 @@ from lab_env.pipeline.envelopes import (
 )
 from lab_env.pipeline.envelopes import UNAVAILABLE as UNAVAILABLE
 from lab_env.pipeline.parsing import TEXT, TIME, read_in_workers, structs
+from lab_env.platform.errors import LabError
 
 TYPES = {
     "STRING": pa.string(),

@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab_env import store
-from lab_env.errors import LabError
-from lab_env.settings import Endpoints
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
 
 FIRST_OFFSETS = "sources/0/0"
 NO_CHECKPOINT = "start the stream first, or look for the right path with lab.files."

@@ -1,7 +1,7 @@
 """The session that set-up runs once: it loads the classes of a lesson's first minutes.
 
 `python -m lab_env.pipeline.first_session ARCHIVE FOLDER`; its JVM writes the class data sharing
-archive as it exits (`lab_env.install.cds_archive`). No server runs: tables lie in the folder.
+archive as it exits (`platform.install.cds_archive`). No server runs: tables lie in the folder.
 """
 
 import contextlib
@@ -10,9 +10,9 @@ import sys
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lab_env.install.jars import jar_folder
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, spark_conf
-from lab_env.settings import Endpoints
+from lab_env.platform.install.jars import jar_folder
+from lab_env.platform.settings import Endpoints
 
 NOWHERE = Endpoints("http://127.0.0.1:1", "", "", "us-east-1", "nobody", "127.0.0.1:1")
 

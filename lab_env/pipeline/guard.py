@@ -19,16 +19,16 @@ from datetime import datetime, timedelta
 from itertools import chain
 from zoneinfo import ZoneInfo
 
-from lab_env import store
-from lab_env.errors import LabError
-from lab_env.hudi.commits import Commit, decode_commit, read_avro
-from lab_env.hudi.history import archived_instants, is_manifest, valid_files
-from lab_env.hudi.intact import damaged_metadata
-from lab_env.hudi.timeline import parse_timeline_key, to_datetime
 from lab_env.pipeline import options
 from lab_env.pipeline.checkpoint import batch_numbers
-from lab_env.settings import Endpoints
-from lab_env.xray import StoredTable
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
+from lab_env.tables.hudi.commits import Commit, decode_commit, read_avro
+from lab_env.tables.hudi.history import archived_instants, is_manifest, valid_files
+from lab_env.tables.hudi.intact import damaged_metadata
+from lab_env.tables.hudi.timeline import parse_timeline_key, to_datetime
+from lab_env.tables.xray import StoredTable
 
 IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 DEFAULT_IDENTIFIER = "default_single_writer"  # of a stream without another

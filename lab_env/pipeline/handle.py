@@ -12,18 +12,18 @@ from pathlib import Path
 import pandas as pd
 import psutil
 
-from lab_env.errors import LabError
-from lab_env.install import cds_archive, java
-from lab_env.install.jars import jar_folder
 from lab_env.pipeline import landing, session
 from lab_env.pipeline import writer as process
 from lab_env.pipeline.checkpoint import newest_commit
 from lab_env.pipeline.layout import checkpoint_path
-from lab_env.processes import supervisor
-from lab_env.processes.ports import accepts
-from lab_env.processes.state import folder
-from lab_env.processes.tree import kill_processes
-from lab_env.settings import Endpoints, machine_credentials, settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import cds_archive, java
+from lab_env.platform.install.jars import jar_folder
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.ports import accepts
+from lab_env.platform.processes.state import folder
+from lab_env.platform.processes.tree import kill_processes
+from lab_env.platform.settings import Endpoints, machine_credentials, settings
 
 RUNNING = "running"
 

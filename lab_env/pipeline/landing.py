@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lab_env import store
-from lab_env.errors import LabError
 from lab_env.pipeline.checkpoint import batch_numbers
-from lab_env.settings import Endpoints
-from lab_env.shop import streams
+from lab_env.platform import store
+from lab_env.platform.brokers import streams
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
 
 POSITION = b"kinesis.position"  # in the footer of a landed file
 MOST_RECORDS = 50_000  # per landed file, over all shards

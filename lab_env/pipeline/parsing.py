@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 
 from lab_env.pipeline import messages
 from lab_env.pipeline.messages import Malformed, read_event
+from lab_env.platform.brokers.kafka_client import spark_options
 from lab_env.shop.events import FIELDS
-from lab_env.shop.kafka_client import spark_options
 
 UNKNOWN_FIELDS = "unknown_fields"  # in a batch's progress: its events with fields outside `FIELDS`
 TIME, TEXT = pa.timestamp("us", "UTC"), pa.string()

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from importlib.metadata import distribution
 from pathlib import Path
 
-from lab_env.jvm import EXIT_SECONDS, JOL_OPTIONS, QUICK_COMPILER, start_mark
-from lab_env.settings import CONF_FOLDERS, Endpoints, settings
-from lab_env.store import export_environment, keys_as_variables
+from lab_env.platform.jvm import EXIT_SECONDS, JOL_OPTIONS, QUICK_COMPILER, start_mark
+from lab_env.platform.settings import CONF_FOLDERS, Endpoints, settings
+from lab_env.platform.store import export_environment, keys_as_variables
 
 # Hudi formats instant times in the JVM's time zone; it must be the same on every machine.
 ANYWHERE = ("-Duser.timezone=UTC", *JOL_OPTIONS)

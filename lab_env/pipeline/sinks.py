@@ -14,7 +14,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from lab_env.pipeline import changes, options, parsing, revenue
 from lab_env.pipeline.layout import FOLDERS as FOLDERS
 from lab_env.pipeline.layout import checkpoint_path, table_path
-from lab_env.settings import settings
+from lab_env.platform.settings import settings
 
 Rows = Callable[[DataFrame], DataFrame]
 SinkWriter = Callable[[DataFrame, str], DataStreamWriter]

@@ -23,14 +23,14 @@ from pathlib import Path
 
 import psutil
 
-from lab_env.errors import LabError
-from lab_env.jvm import explained, memory_use
 from lab_env.pipeline import changes, guard, landing, options, parsing, session, sinks
 from lab_env.pipeline.checkpoint import Batch, open_batch, still_open
 from lab_env.pipeline.tasks import Tasks, heartbeat, look_seconds
 from lab_env.pipeline.topic import StartAgain, Topic, TopicWatch
-from lab_env.settings import Endpoints, settings
-from lab_env.shop.kafka_client import spark_options
+from lab_env.platform.brokers.kafka_client import spark_options
+from lab_env.platform.errors import LabError
+from lab_env.platform.jvm import explained, memory_use
+from lab_env.platform.settings import Endpoints, settings
 
 STALLED_EXIT = 75  # sysexits.h: temporary failure
 ENDED = ("stopped", "failed", "stalled")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from lab_env.shop.ledger import Ledger
+from lab_env.platform.brokers.topics import delete_topic, ensure_topic
+from lab_env.shop.ledger.book import Ledger
 from lab_env.shop.load import Load
 from lab_env.shop.model import OrderModel, Shares, WallClock
 from lab_env.shop.producer import Sender
-from lab_env.shop.topics import delete_topic, ensure_topic
 
 BURST = 200
 IN_FLIGHT = 20_000

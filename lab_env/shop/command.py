@@ -1,8 +1,8 @@
 """`lab load`, `lab replay` and `lab ledger`; the commands only pass their arguments."""
 
-from lab_env.errors import LabError
-from lab_env.settings import Endpoints, settings
-from lab_env.shop.ledger import Ledger, known_ledgers, ledger_directory
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints, settings
+from lab_env.shop.ledger.book import Ledger, known_ledgers, ledger_directory
 from lab_env.shop.load import Load
 from lab_env.shop.replay import replay as replay_stream
 

@@ -23,7 +23,6 @@ FIELDS = (
 )
 MAX_EVENT_BYTES = 4096
 MAX_DEPTH = 200
-SEND_ID_HEADER = "send-id"
 
 # The times stay text until the pipeline has validated them: a cast would turn an invalid one into
 # NULL.

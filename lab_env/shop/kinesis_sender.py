@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab_env.shop import streams
+from lab_env.platform.brokers import streams
 from lab_env.shop.model import Send
 from lab_env.shop.sender import LedgerSender
 

@@ -13,7 +13,7 @@ import time
 
 import pandas as pd
 
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 _asked = os.environ.get("LOCUST_SKIP_MONKEY_PATCH")
 os.environ["LOCUST_SKIP_MONKEY_PATCH"] = "1"

@@ -14,7 +14,7 @@ from pathlib import Path
 import gevent
 from locust import User, constant, events, runners, task
 
-from lab_env.shop.broker import is_kinesis
+from lab_env.platform.brokers.broker import is_kinesis
 from lab_env.shop.model import OrderModel, Send, Shares, WallClock
 from lab_env.shop.producer import open_sender
 

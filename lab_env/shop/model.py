@@ -17,8 +17,8 @@ from itertools import accumulate
 from random import Random
 from typing import Protocol
 
-from lab_env.errors import LabError
-from lab_env.settings import REPOSITORY, settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import REPOSITORY, settings
 from lab_env.shop.events import MALFORMED_KINDS, encode, malform
 
 DATA = REPOSITORY / "data"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from lab_env.shop.broker import is_kinesis
-from lab_env.shop.events import SEND_ID_HEADER
-from lab_env.shop.kafka_client import confluent_options
+from lab_env.platform.brokers import SEND_ID_HEADER
+from lab_env.platform.brokers.broker import is_kinesis
+from lab_env.platform.brokers.kafka_client import confluent_options
 from lab_env.shop.kinesis_sender import KinesisSender
 from lab_env.shop.model import Send
 from lab_env.shop.sender import LedgerSender

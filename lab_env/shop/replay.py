@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lab_env.errors import LabError
+from lab_env.platform.brokers.broker import ensure_topic
+from lab_env.platform.errors import LabError
 from lab_env.shop import default_topic
-from lab_env.shop.broker import ensure_topic
-from lab_env.shop.ledger import Ledger
+from lab_env.shop.ledger.book import Ledger
 from lab_env.shop.model import Send
 from lab_env.shop.producer import open_sender
 from lab_env.shop.record import recording

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lab_env.settings import settings
-from lab_env.shop.ledger import LedgerWriter
+from lab_env.platform.settings import settings
+from lab_env.shop.ledger.book import LedgerWriter
 from lab_env.shop.model import Send
 
 Delivered = Callable[[Send, float, str | None], None]

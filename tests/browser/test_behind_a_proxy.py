@@ -16,9 +16,9 @@ from own_lab import allowed, free_ports
 from reverse_proxy import DOMAIN, ReverseProxy
 from test_jupyterlab import running_jupyterlab, wait_for
 
-from lab_env import store
-from lab_env.services import SERVICES
-from lab_env.settings import settings
+from lab_env.platform import store
+from lab_env.platform.services import SERVICES
+from lab_env.platform.settings import settings
 
 pytestmark = [pytest.mark.services, needs_chromium]
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}

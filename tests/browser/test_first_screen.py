@@ -6,9 +6,9 @@ Needs Chromium on PATH, and no services. Screenshots are kept in `.lab/screensho
 import pytest
 from chromium import SCREENSHOTS, chromium, contrast, needs_chromium
 
-from lab_env.lab import ARCHITECTURE
-from lab_env.publish.pictures import pictures
-from lab_env.settings import REPOSITORY
+from lab_env.course.publishing.pictures import pictures
+from lab_env.lab.handle import ARCHITECTURE
+from lab_env.platform.settings import REPOSITORY
 
 pytestmark = needs_chromium
 # A code host's column for a README in a window of 1280 by 800 pixels, and its type. With the fonts

@@ -18,13 +18,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from own_lab import allowed
 
 from lab_env.course.copies import name_of
+from lab_env.course.jupyterlab.cells import write_trusted
+from lab_env.course.publishing.recording import recorded_table
 from lab_env.course.sections import section
-from lab_env.jupyterlab.cells import write_trusted
-from lab_env.processes.environment import clean_environment
-from lab_env.processes.tree import kill_processes, process_tree, wait_until_ended
-from lab_env.publish.recording import recorded_table
-from lab_env.settings import REPOSITORY, settings
-from lab_env.xray.player import player
+from lab_env.platform.processes.environment import clean_environment
+from lab_env.platform.processes.tree import kill_processes, process_tree, wait_until_ended
+from lab_env.platform.settings import REPOSITORY, settings
+from lab_env.tables.xray.player import player
 
 pytestmark = [pytest.mark.services, needs_chromium]
 

@@ -11,16 +11,16 @@ from chromium import chromium, contrast, needs_chromium
 from nbformat.v4 import new_output
 from small_site import course
 
-from lab_env.authoring.build import COURSE, Tree
-from lab_env.authoring.executed import keep
-from lab_env.errors import LabError
-from lab_env.install.cache import cache
-from lab_env.install.versions import versions
-from lab_env.install.wheels import fetch_wheel
-from lab_env.publish.pictures import pictures
-from lab_env.publish.recording import recorded_table
-from lab_env.publish.site.build import build_site
-from lab_env.xray.player import player
+from lab_env.course.authoring.build import COURSE, Tree
+from lab_env.course.authoring.executed import keep
+from lab_env.course.publishing.pictures import pictures
+from lab_env.course.publishing.recording import recorded_table
+from lab_env.course.publishing.site.build import build_site
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.cache import cache
+from lab_env.platform.install.versions import versions
+from lab_env.platform.install.wheels import fetch_wheel
+from lab_env.tables.xray.player import player
 
 pytestmark = needs_chromium
 

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from chromium import SCREENSHOTS, chromium, needs_chromium
 
-from lab_env.settings import REPOSITORY
+from lab_env.platform.settings import REPOSITORY
 
 pytestmark = [pytest.mark.services, needs_chromium]
 HEADINGS = "[...Reveal.getCurrentSlide().querySelectorAll('h2')].map(h => h.firstChild.textContent)"

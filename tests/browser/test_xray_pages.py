@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 from chromium import chromium, needs_chromium
 
-from lab_env.settings import REPOSITORY
+from lab_env.platform.settings import REPOSITORY
 
 sys.path.append(str(REPOSITORY / "tests" / "unit"))
 from xray_pictures import TABLES

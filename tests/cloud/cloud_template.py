@@ -12,7 +12,7 @@ from itertools import product
 
 from cfnlint.decode import cfn_yaml
 
-from lab_env.cloud import TEMPLATE
+from lab_env.workbench.cloud import TEMPLATE
 
 ACCOUNT, REGION, STACK = "123456789012", "eu-central-1", "lake"
 CHOICES = [

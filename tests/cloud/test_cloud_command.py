@@ -20,15 +20,15 @@ from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner
 
 from lab_env.cli import app
-from lab_env.cloud import TEMPLATE, cost, emr_writer, environment, job, stack, teardown
-from lab_env.errors import LabError
 from lab_env.pipeline import session
-from lab_env.settings import REPOSITORY
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import REPOSITORY
+from lab_env.workbench.cloud import TEMPLATE, cost, emr_writer, environment, job, stack, teardown
 
 BUCKET = f"{STACK}-{ACCOUNT}-{REGION}"
 BROKERS = "boot-1.kafka-serverless.example.org:9098"
 SHOW = """
-from lab_env.settings import settings
+from lab_env.platform.settings import settings
 found = settings()
 print(found.s3_endpoint, found.s3_region, found.s3_bucket, bool(found.s3_access_key))
 """
@@ -462,7 +462,7 @@ def test_the_image_has_all_packages_that_the_writer_imports_at_the_locked_versio
     direct |= {"pyspark", "py4j"}  # of EMR
     program = """
 import ast, sys, importlib
-importlib.import_module("lab_env.cloud.emr_writer")
+importlib.import_module("lab_env.workbench.cloud.emr_writer")
 found = set()
 for name, module in list(sys.modules.items()):
     if name.split(".")[0] != "lab_env" or not getattr(module, "__file__", None):

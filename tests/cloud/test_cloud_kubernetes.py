@@ -13,7 +13,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from lab_env.cloud import TEMPLATE, emr_writer, job
+from lab_env.workbench.cloud import TEMPLATE, emr_writer, job
 
 DOCUMENTS = {
     one["kind"]: one

@@ -25,9 +25,10 @@ from cloud_template import (
 )
 from moto import mock_aws
 
-from lab_env.cloud import TEMPLATE, cost, environment
-from lab_env.lab import OTHER_NAMESPACES, known_demos, known_lessons, namespace_of
-from lab_env.settings import Settings
+from lab_env.course.copies import known_demos, known_lessons
+from lab_env.lab.handle import OTHER_NAMESPACES, namespace_of
+from lab_env.platform.settings import Settings
+from lab_env.workbench.cloud import TEMPLATE, cost, environment
 
 TEXT = TEMPLATE.read_text(encoding="utf-8")
 NEEDED_BY_DOWN_AND_JOB = {

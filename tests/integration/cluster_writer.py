@@ -12,18 +12,18 @@ from pathlib import Path
 
 import psutil
 
-from lab_env import services
-from lab_env.campaign.judge import read_rows
-from lab_env.errors import LabError
-from lab_env.faults.freeze import frozen
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.faults.freeze import frozen
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.pipeline.guard import table_receipt
 from lab_env.pipeline.layout import FOLDERS, checkpoint_path
-from lab_env.processes.tree import kill_processes
-from lab_env.services import SERVICES
-from lab_env.settings import settings
-from lab_env.shop.kafka_client import confluent_options
+from lab_env.platform import services
+from lab_env.platform.brokers.kafka_client import confluent_options
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.tree import kill_processes
+from lab_env.platform.services import SERVICES
+from lab_env.platform.settings import settings
+from lab_env.workbench.campaign.judge import read_rows
 
 SINK, EVENTS, BATCH = "cow", 1500, 500
 

@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Iterator
 
-from lab_env.install.cache import Progress
-from lab_env.processes.supervisor import Program
-from lab_env.services.base import Finding, NotReady, Service, open_local
-from lab_env.settings import settings
+from lab_env.platform.install.cache import Progress
+from lab_env.platform.processes.supervisor import Program
+from lab_env.platform.services.base import Finding, NotReady, Service, open_local
+from lab_env.platform.settings import settings
 
 
 class Dummy(Service):

@@ -13,10 +13,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from own_lab import lab_environment
 
-from lab_env.processes.environment import MARK
-from lab_env.processes.system import environment_of
-from lab_env.processes.tree import is_alive
-from lab_env.store import s3_client
+from lab_env.platform.processes.environment import MARK
+from lab_env.platform.processes.system import environment_of
+from lab_env.platform.processes.tree import is_alive
+from lab_env.platform.store import s3_client
 
 
 class Instance:

@@ -17,21 +17,21 @@ import psutil
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from lab_env import services, store
-from lab_env.processes import supervisor
-from lab_env.processes.environment import JAVA_TEMPORARY
-from lab_env.processes.system import is_noexec
+from lab_env.platform import services, store
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.environment import JAVA_TEMPORARY
+from lab_env.platform.processes.system import is_noexec
 
 WRITER = "writer-lesson-00-kept"
 # A program of the same kind as a writer: supervised, and not started again when it ends.
 START_WRITER = f"""
 import sys
-from lab_env.processes import supervisor
+from lab_env.platform.processes import supervisor
 script = "import time; time.sleep(600)"
 supervisor.start(supervisor.Program({WRITER!r}, [sys.executable, "-c", script], autorestart=False))
 """
 PUT_OBJECT = """
-from lab_env import store
+from lab_env.platform import store
 s3 = store.client(lab.endpoints)
 s3.put_object(Bucket=lab.endpoints.bucket, Key="kept", Body=b"by the kernel")
 """

@@ -8,9 +8,9 @@ import sys
 
 from lab_env import Lab
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
-from lab_env.services import hive
-from lab_env.shop.topics import ensure_topic, topic_end_offsets
-from lab_env.store import list_objects
+from lab_env.platform.brokers.topics import ensure_topic, topic_end_offsets
+from lab_env.platform.services import hive
+from lab_env.platform.store import list_objects
 
 LESSON = "01"
 

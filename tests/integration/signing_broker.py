@@ -8,9 +8,9 @@ from pathlib import Path
 from own_lab import free_ports, wait_until
 from two_networks import Network
 
-from lab_env.processes.state import write_private
-from lab_env.services import kafka
-from lab_env.services.base import write_properties
+from lab_env.platform.processes.state import write_private
+from lab_env.platform.services import kafka
+from lab_env.platform.services.base import write_properties
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

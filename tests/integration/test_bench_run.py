@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
-from lab_env import store
-from lab_env.bench import worker_client
-from lab_env.bench.config import SINKS, Pace, sinks_config
-from lab_env.bench.contenders import CONTENDERS, FORMATS, MOR
-from lab_env.bench.format_page import spreads
-from lab_env.bench.formats import SMALL_CONTENDERS, compare_formats, formats_config
-from lab_env.bench.growth import VARIANTS, grow, growth_config, of
-from lab_env.bench.machine import SESSION_GOAL, session_start
-from lab_env.bench.rounds import Bench
-from lab_env.bench.summary import summary
-from lab_env.errors import LabError
-from lab_env.probes.bucket_usage import MeteredBucket
-from lab_env.processes.environment import marked_processes
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.environment import marked_processes
+from lab_env.tables.probes.bucket_usage import MeteredBucket
+from lab_env.workbench.bench import worker_client
+from lab_env.workbench.bench.config import SINKS, Pace, sinks_config
+from lab_env.workbench.bench.contenders import CONTENDERS, FORMATS, MOR
+from lab_env.workbench.bench.format_page import spreads
+from lab_env.workbench.bench.formats import SMALL_CONTENDERS, compare_formats, formats_config
+from lab_env.workbench.bench.growth import VARIANTS, grow, growth_config, of
+from lab_env.workbench.bench.machine import SESSION_GOAL, session_start
+from lab_env.workbench.bench.rounds import Bench
+from lab_env.workbench.bench.summary import summary
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from instance import Instance, instance_of_this_run
 from own_lab import allowed, not_here
 
-from lab_env import store
-from lab_env.campaign.plan import make_plan
-from lab_env.faults.full_disk import small_store
-from lab_env.lab import reset_lesson
+from lab_env.lab.faults.full_disk import small_store
+from lab_env.lab.handle import reset_lesson
+from lab_env.platform import store
+from lab_env.workbench.campaign.plan import make_plan
 
 pytestmark = pytest.mark.services
 PROCESSOR_SECONDS = 300  # services apart; beside other tests half as many again

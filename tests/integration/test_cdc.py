@@ -17,18 +17,18 @@ from instance import programs_showing
 from own_lab import wait_until
 from psycopg.conninfo import conninfo_to_dict
 
-from lab_env import services as lab_services
-from lab_env import store
-from lab_env.faults.outages import kill_service
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.faults.outages import kill_service
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.lessons.l15.figures import wait_until_confirmed
 from lab_env.pipeline.changes import LOG_ENDS
 from lab_env.pipeline.sinks import CHANGE_SINKS
-from lab_env.processes import supervisor
-from lab_env.processes.state import secrets
-from lab_env.processes.tree import process_tree
-from lab_env.services.base import request_json
-from lab_env.services.connect import PATIENCE_S
+from lab_env.platform import services as lab_services
+from lab_env.platform import store
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.state import secrets
+from lab_env.platform.processes.tree import process_tree
+from lab_env.platform.services.base import request_json
+from lab_env.platform.services.connect import PATIENCE_S
 
 pytestmark = pytest.mark.services
 

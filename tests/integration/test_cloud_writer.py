@@ -15,16 +15,16 @@ from importlib.metadata import distribution
 import pytest
 from own_lab import allowed, wait_until
 
-from lab_env import services as lab_services
-from lab_env import store
-from lab_env.campaign.judge import read_rows
-from lab_env.cloud import emr_writer, job
-from lab_env.install import cds_archive, java
-from lab_env.install.jars import jar_folder
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline.guard import table_receipt
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, spark_conf
 from lab_env.pipeline.sinks import FOLDERS, SINKS
+from lab_env.platform import services as lab_services
+from lab_env.platform import store
+from lab_env.platform.install import cds_archive, java
+from lab_env.platform.install.jars import jar_folder
+from lab_env.workbench.campaign.judge import read_rows
+from lab_env.workbench.cloud import emr_writer, job
 
 SPACE = "t-cloud"
 EVENTS = 2000

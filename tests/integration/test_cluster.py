@@ -10,13 +10,13 @@ import pytest
 from instance import programs_showing
 from own_lab import wait_until
 
-from lab_env import services as lab_services
-from lab_env.faults.outages import kill_service
-from lab_env.processes import supervisor
-from lab_env.processes.state import home, secrets
-from lab_env.processes.tree import process_tree
-from lab_env.services import Cluster
-from lab_env.services.base import NotReady
+from lab_env.lab.faults.outages import kill_service
+from lab_env.platform import services as lab_services
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.state import home, secrets
+from lab_env.platform.processes.tree import process_tree
+from lab_env.platform.services import Cluster
+from lab_env.platform.services.base import NotReady
 
 pytestmark = pytest.mark.services
 

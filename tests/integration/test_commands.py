@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from instance import Instance, instance_of_this_run
 
-from lab_env.lab import reset_lesson
-from lab_env.shop.topics import delete_topic, topic_end_offsets
+from lab_env.lab.handle import reset_lesson
+from lab_env.platform.brokers.topics import delete_topic, topic_end_offsets
 
 pytestmark = pytest.mark.services
 

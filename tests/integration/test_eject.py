@@ -23,14 +23,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from own_lab import allowed, wait_until
 
-from lab_env import store
-from lab_env.campaign.judge import read_rows
-from lab_env.eject.project import eject, settings_for
-from lab_env.install.wheels import uv_program
-from lab_env.jvm import QUICK_COMPILER
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline.layout import FOLDERS
-from lab_env.shop.topics import ensure_topic
+from lab_env.platform import store
+from lab_env.platform.brokers.topics import ensure_topic
+from lab_env.platform.install.wheels import uv_program
+from lab_env.platform.jvm import QUICK_COMPILER
+from lab_env.workbench.campaign.judge import read_rows
+from lab_env.workbench.eject.project import eject, settings_for
 
 SPACE = "t-eject"
 MORE = 1000

@@ -11,14 +11,14 @@ import pytest
 from end_of_run import VARIABLE
 from own_lab import wait_until
 
-from lab_env.processes.system import environment_of
-from lab_env.processes.tree import is_alive
+from lab_env.platform.processes.system import environment_of
+from lab_env.platform.processes.tree import is_alive
 
 A_TEST = """
 import os, subprocess, sys, time
 from pathlib import Path
 from end_of_run import VARIABLE
-from lab_env.processes import supervisor
+from lab_env.platform.processes import supervisor
 
 def test_that_never_ends():
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]

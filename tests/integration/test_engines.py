@@ -13,14 +13,14 @@ import pytest
 from instance import Instance
 from own_lab import allowed, lab_environment, wait_until
 
-from lab_env import services as lab_services
-from lab_env.errors import LabError
-from lab_env.faults.freeze import kill
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.faults.freeze import kill
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
-from lab_env.processes import supervisor
-from lab_env.processes.tree import process_tree
-from lab_env.services import hive, manager
+from lab_env.platform import services as lab_services
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.tree import process_tree
+from lab_env.platform.services import hive, manager
 
 pytestmark = pytest.mark.services
 
@@ -214,10 +214,10 @@ def test_a_wrong_external_server_is_reported_before_anything_starts(
 
 
 def test_a_download_that_cannot_fit_is_refused_with_the_next_step(monkeypatch, tmp_path):
-    monkeypatch.setattr("lab_env.install.archives.cache", lambda: tmp_path)
+    monkeypatch.setattr("lab_env.platform.install.archives.cache", lambda: tmp_path)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=10**9))
-    monkeypatch.setattr("lab_env.services.trino.fetch_java", lambda *arguments: None)
+    monkeypatch.setattr("lab_env.platform.services.trino.fetch_java", lambda *arguments: None)
     with pytest.raises(LabError, match=r"2\.1 GB of disk must be free") as refused:
         manager._fetch_on_demand(lab_services.service("trino"), lambda line: None)
     assert "lab up trino" in refused.value.next_step

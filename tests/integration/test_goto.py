@@ -14,11 +14,11 @@ import pytest
 from instance import Instance, instance_of_this_run
 
 from lab_env.course import copies
+from lab_env.course.jupyterlab.cells import run_cell
+from lab_env.course.jupyterlab.running import RunningJupyterLab, kernel_client, running_jupyterlab
 from lab_env.course.sections import Section, is_proof, notebook_of, section
-from lab_env.jupyterlab.cells import run_cell
-from lab_env.jupyterlab.running import RunningJupyterLab, kernel_client, running_jupyterlab
-from lab_env.processes.tree import process_tree, wait_until_ended
-from lab_env.settings import settings
+from lab_env.platform.processes.tree import process_tree, wait_until_ended
+from lab_env.platform.settings import settings
 
 pytestmark = pytest.mark.services
 

@@ -13,9 +13,9 @@ import pytest
 from instance import instance_of_this_run, programs_showing
 from own_lab import allowed, wait_until
 
-from lab_env.processes.tree import is_alive, process_tree
-from lab_env.publish import demos
-from lab_env.settings import REPOSITORY
+from lab_env.course.publishing import demos
+from lab_env.platform.processes.tree import is_alive, process_tree
+from lab_env.platform.settings import REPOSITORY
 
 pytestmark = pytest.mark.services
 
@@ -73,7 +73,7 @@ def test_its_address_is_lesson_00(jupyter):
 def test_make_lab_is_this_command():
     plan = ["make", "--dry-run", "--no-print-directory", "lab"]
     done = subprocess.run(plan, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stdout.endswith(" lab_env/install/bootstrap.py jupyter\n")
+    assert done.stdout.endswith(" lab_env/platform/install/bootstrap.py jupyter\n")
 
 
 def test_where_it_runs_the_command_names_it_and_starts_no_second_one(jupyter):

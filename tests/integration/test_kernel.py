@@ -16,8 +16,8 @@ from instance import Instance
 from linux import WITHOUT_NETWORK
 from own_lab import allowed, lab_environment, not_here
 
-from lab_env.processes.system import allows, in_namespace
-from lab_env.settings import REPOSITORY
+from lab_env.platform.processes.system import allows, in_namespace
+from lab_env.platform.settings import REPOSITORY
 
 pytestmark = pytest.mark.services
 

@@ -5,10 +5,10 @@ from hashlib import md5
 import psutil
 import pytest
 
-from lab_env import services as lab_services
-from lab_env.faults.outages import paused
-from lab_env.lab import reset_lesson
-from lab_env.services import SERVICES
+from lab_env.lab.faults.outages import paused
+from lab_env.lab.handle import reset_lesson
+from lab_env.platform import services as lab_services
+from lab_env.platform.services import SERVICES
 
 pytestmark = pytest.mark.services
 

@@ -9,17 +9,17 @@ import pyarrow.parquet as pq
 import pytest
 from instance import programs_showing
 
-from lab_env import services as lab_services
-from lab_env import store
-from lab_env.campaign.judge import read_rows
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline import landing
 from lab_env.pipeline.layout import checkpoint_path, table_path
 from lab_env.pipeline.session import SHORT_LIFE
-from lab_env.processes import supervisor
-from lab_env.services import SERVICES
-from lab_env.shop import broker
-from lab_env.shop.streams import shard_number
+from lab_env.platform import services as lab_services
+from lab_env.platform import store
+from lab_env.platform.brokers import broker
+from lab_env.platform.brokers.streams import shard_number
+from lab_env.platform.processes import supervisor
+from lab_env.platform.services import SERVICES
+from lab_env.workbench.campaign.judge import read_rows
 
 pytestmark = pytest.mark.services
 

@@ -8,14 +8,14 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from small_site import course
 
-from lab_env.authoring.executed import keep
-from lab_env.authoring.leaks import known_secrets, secrets_in
-from lab_env.errors import LabError
-from lab_env.jupyterlab.server import jupyterlab
-from lab_env.processes import state
-from lab_env.publish.site.build import build_site
-from lab_env.room.command import kept_secrets
-from lab_env.settings import REPOSITORY, settings
+from lab_env.course.authoring.executed import keep
+from lab_env.course.authoring.leaks import known_secrets, secrets_in
+from lab_env.course.jupyterlab.server import jupyterlab
+from lab_env.course.publishing.site.build import build_site
+from lab_env.course.room.command import kept_secrets
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import state
+from lab_env.platform.settings import REPOSITORY, settings
 
 
 @pytest.fixture

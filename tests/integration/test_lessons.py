@@ -15,11 +15,11 @@ import pytest
 from instance import Instance
 from own_lab import lab_environment
 
-from lab_env import services as lab_services
-from lab_env import store
-from lab_env.lab import Lab, namespace_of, reset_lesson
-from lab_env.services import hive
-from lab_env.shop.topics import ensure_topic, topic_end_offsets
+from lab_env.lab.handle import Lab, namespace_of, reset_lesson
+from lab_env.platform import services as lab_services
+from lab_env.platform import store
+from lab_env.platform.brokers.topics import ensure_topic, topic_end_offsets
+from lab_env.platform.services import hive
 
 pytestmark = pytest.mark.services
 

@@ -11,18 +11,18 @@ import pytest
 from confluent_kafka import Producer
 from own_lab import wait_until
 
-from lab_env.errors import LabError
-from lab_env.faults.freeze import kill
-from lab_env.faults.outages import kill_service, paused
-from lab_env.processes.tree import process_tree, wait_until_ended
-from lab_env.settings import settings
+from lab_env.lab.faults.freeze import kill
+from lab_env.lab.faults.outages import kill_service, paused
+from lab_env.platform.brokers.topics import delete_topic, read_topic, topic_end_offsets
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.tree import process_tree, wait_until_ended
+from lab_env.platform.settings import settings
 from lab_env.shop.events import MALFORMED_KINDS
-from lab_env.shop.ledger import Ledger
+from lab_env.shop.ledger.book import Ledger
 from lab_env.shop.load import Load
 from lab_env.shop.model import generate
 from lab_env.shop.record import recorded_sends
 from lab_env.shop.replay import replay
-from lab_env.shop.topics import delete_topic, read_topic, topic_end_offsets
 
 pytestmark = pytest.mark.services
 

@@ -13,8 +13,8 @@ import pytest
 from gevent import monkey
 from own_lab import allowed
 
-from lab_env.errors import LabError
 from lab_env.lessons.l01.checks import shape_of
+from lab_env.platform.errors import LabError
 from lab_env.shop.locust_run import LocustRun, gevent, locust
 
 

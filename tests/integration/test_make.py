@@ -19,12 +19,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from small_site import course, execute, write_lesson
 
-from lab_env.authoring.build import Tree
+from lab_env.course.authoring.build import Tree
 from lab_env.course.copies import renew
-from lab_env.processes.environment import MARK
-from lab_env.processes.state import MARKER, folder
-from lab_env.settings import REPOSITORY
-from lab_env.shop.ledger import ledger_directory
+from lab_env.platform.processes.environment import MARK
+from lab_env.platform.processes.state import MARKER, folder
+from lab_env.platform.settings import REPOSITORY
+from lab_env.shop.ledger.book import ledger_directory
 
 LAB = '#!/bin/sh\nexec "$(dirname "$0")/python" -I -m lab_env.cli "$@"\n'
 OWN_CODE = ("lab_env", "Makefile", "pyproject.toml", "requirements.lock")
@@ -54,7 +54,8 @@ class Clone:
         (venv / "bin" / "python").symlink_to(Path(sys.executable).resolve())
         (venv / "bin" / "lab").write_text(LAB)
         (venv / "bin" / "lab").chmod(0o755)
-        bootstrap = runpy.run_path(str(self.root / "lab_env" / "install" / "bootstrap.py"))
+        install = self.root / "lab_env" / "platform" / "install"
+        bootstrap = runpy.run_path(str(install / "bootstrap.py"))
         (venv / "complete").write_text(bootstrap["_expected_stamp"]())
 
     def make(self, target: str, **variables: str) -> subprocess.CompletedProcess:

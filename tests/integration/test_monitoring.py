@@ -18,18 +18,18 @@ from confluent_kafka import Producer
 from instance import programs_showing
 from own_lab import allowed, wait_until
 
-from lab_env import services as lab_services
-from lab_env import store
-from lab_env.errors import LabError
-from lab_env.faults.outages import kill_service, paused
-from lab_env.hudi.timeline import from_seconds
-from lab_env.lab import Lab, reset_lesson
-from lab_env.processes import supervisor
-from lab_env.processes.state import secrets
-from lab_env.processes.tree import process_tree
-from lab_env.services import SERVICES, run_promtool
-from lab_env.services.prometheus import PACKAGE
-from lab_env.shop.topics import ensure_topic
+from lab_env.lab.faults.outages import kill_service, paused
+from lab_env.lab.handle import Lab, reset_lesson
+from lab_env.platform import services as lab_services
+from lab_env.platform import store
+from lab_env.platform.brokers.topics import ensure_topic
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.state import secrets
+from lab_env.platform.processes.tree import process_tree
+from lab_env.platform.services import SERVICES, run_promtool
+from lab_env.platform.services.prometheus import PACKAGE
+from lab_env.tables.hudi.timeline import from_seconds
 
 pytestmark = pytest.mark.services
 

@@ -8,7 +8,7 @@ import sys
 import nbformat
 import pytest
 
-from lab_env.settings import REPOSITORY
+from lab_env.platform.settings import REPOSITORY
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_strict_budget_fails_the_run_and_says_why(
     )
     options = [
         "-p",
-        "lab_env.authoring.pytest_plugin",
+        "lab_env.course.authoring.pytest_plugin",
         "-p",
         "no:cacheprovider",
         "--rootdir",

@@ -16,7 +16,7 @@ from own_lab import allowed, lab_environment
 from signing_broker import signing_broker
 from two_networks import two_networks
 
-from lab_env.install.jars import jar_folder
+from lab_env.platform.install.jars import jar_folder
 
 pytestmark = pytest.mark.services
 

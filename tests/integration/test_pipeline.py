@@ -18,28 +18,28 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lab_env import services as lab_services
-from lab_env import store
-from lab_env.campaign.judge import read_rows
-from lab_env.eject.project import eject
-from lab_env.errors import LabError
-from lab_env.faults.freeze import frozen
-from lab_env.faults.outages import refuse_client
-from lab_env.faults.writers import jvm_of, kill_in_mid_batch, open_batches
-from lab_env.hudi.commits import CHECKPOINT
-from lab_env.install import cds_archive
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.faults.freeze import frozen
+from lab_env.lab.faults.outages import refuse_client
+from lab_env.lab.faults.writers import jvm_of, kill_in_mid_batch, open_batches
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline import guard, options, parsing
 from lab_env.pipeline.checkpoint import open_batch, read_checkpoint
 from lab_env.pipeline.layout import checkpoint_path
 from lab_env.pipeline.revenue import minutes_in_a_batch
 from lab_env.pipeline.session import SHORT_LIFE
 from lab_env.pipeline.sinks import FOLDERS, SINKS
-from lab_env.probes.sampling import is_compaction
-from lab_env.processes import supervisor
-from lab_env.processes.tree import is_alive
+from lab_env.platform import services as lab_services
+from lab_env.platform import store
+from lab_env.platform.brokers.topics import delete_topic, ensure_topic, topic_end_offsets
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import cds_archive
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.tree import is_alive
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
-from lab_env.shop.topics import delete_topic, ensure_topic, topic_end_offsets
+from lab_env.tables.hudi.commits import CHECKPOINT
+from lab_env.workbench.campaign.judge import read_rows
+from lab_env.workbench.eject.project import eject
+from lab_env.workbench.sampling import is_compaction
 
 SHORT = {"short": True, "spark": SHORT_LIFE}
 KEYS = ("order_id", "event_id", "order_ts")

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from lab_env.install import bootstrap
-from lab_env.install.cache import cache
-from lab_env.install.versions import versions
-from lab_env.settings import REPOSITORY
+from lab_env.platform.install import bootstrap
+from lab_env.platform.install.cache import cache
+from lab_env.platform.install.versions import versions
+from lab_env.platform.settings import REPOSITORY
 
 # By uv's names; Linux with the C library of Debian 10 and newer.
 MACHINES = {

@@ -23,23 +23,23 @@ from instance import Instance, programs_showing, running_instance
 from linux import needs_linux
 from own_lab import free_ports, lab_environment, wait_until
 
-from lab_env import services as lab_services
 from lab_env.course.known_errors import explain
-from lab_env.errors import LabError
-from lab_env.faults.freeze import kill
-from lab_env.faults.outages import paused
-from lab_env.install.cache import cache
-from lab_env.lab import reset_lesson
-from lab_env.processes import supervisor
-from lab_env.processes.environment import MARK
-from lab_env.processes.state import MARKER, PUBLIC_KEY, write_private
-from lab_env.processes.supervisor import Program
-from lab_env.processes.tree import process_tree, wait_until_ended
-from lab_env.services import doctor, manager
-from lab_env.services.minio_program import find_minio
-from lab_env.settings import REPOSITORY, settings
-from lab_env.shop.ledger import Ledger
-from lab_env.store import s3_client
+from lab_env.lab.faults.freeze import kill
+from lab_env.lab.faults.outages import paused
+from lab_env.lab.handle import reset_lesson
+from lab_env.platform import services as lab_services
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.cache import cache
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.environment import MARK
+from lab_env.platform.processes.state import MARKER, PUBLIC_KEY, write_private
+from lab_env.platform.processes.supervisor import Program
+from lab_env.platform.processes.tree import process_tree, wait_until_ended
+from lab_env.platform.services import doctor, manager
+from lab_env.platform.services.minio_program import find_minio
+from lab_env.platform.settings import REPOSITORY, settings
+from lab_env.platform.store import s3_client
+from lab_env.shop.ledger.book import Ledger
 
 pytestmark = pytest.mark.services
 

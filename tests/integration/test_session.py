@@ -12,19 +12,19 @@ from own_lab import wait_until
 from py4j.protocol import Py4JJavaError
 
 from lab_env.course.known_errors import explain
-from lab_env.errors import LabError
-from lab_env.install import cds_archive
-from lab_env.jvm import EXIT_SECONDS
-from lab_env.lab import Lab
-from lab_env.processes.state import PUBLIC_KEY
+from lab_env.lab.handle import Lab
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import cds_archive
+from lab_env.platform.jvm import EXIT_SECONDS
+from lab_env.platform.processes.state import PUBLIC_KEY
 
 pytestmark = pytest.mark.services
 
 START = """
 import time
 import psutil
-from lab_env.lab import Lab
-from lab_env import services
+from lab_env.lab.handle import Lab
+from lab_env.platform import services
 lab = Lab("pytest", services.endpoints())
 before = time.process_time()
 spark = lab.spark

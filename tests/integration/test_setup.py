@@ -19,14 +19,14 @@ import pytest
 from linux import WITHOUT_NETWORK
 from own_lab import allowed, lab_environment, not_here
 
-from lab_env.errors import LabError
-from lab_env.install import jars
-from lab_env.install.bootstrap import disk_used, file_sha256
-from lab_env.install.go_build import built_program
-from lab_env.jvm import MemoryUse, nearly_full
-from lab_env.processes.system import allows, with_small_disk
-from lab_env.settings import REPOSITORY, settings
-from lab_env.shop.ledger import Ledger
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import jars
+from lab_env.platform.install.bootstrap import disk_used, file_sha256
+from lab_env.platform.install.go_build import built_program
+from lab_env.platform.jvm import MemoryUse, nearly_full
+from lab_env.platform.processes.system import allows, with_small_disk
+from lab_env.platform.settings import REPOSITORY, settings
+from lab_env.shop.ledger.book import Ledger
 
 pytestmark = pytest.mark.services
 
@@ -207,7 +207,8 @@ def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_g
     python.parent.mkdir(parents=True)
     python.symlink_to("/no/python")
     shutil.copy2(clone / ".venv" / "pyvenv.cfg", second / ".venv")
-    ask = "import runpy; print(runpy.run_path('lab_env/install/bootstrap.py')['_expected_stamp']())"
+    bootstrap = "lab_env/platform/install/bootstrap.py"
+    ask = f"import runpy; print(runpy.run_path({bootstrap!r})['_expected_stamp']())"
     wanted = subprocess.run(
         ["python3", "-I", "-c", ask],
         cwd=second, env=machine.environment, capture_output=True, text=True, check=True,

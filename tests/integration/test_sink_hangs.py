@@ -13,15 +13,15 @@ import psutil
 import pytest
 from own_lab import allowed, wait_until
 
-from lab_env import store
-from lab_env.jvm import EXIT_SECONDS
+from lab_env.platform import store
+from lab_env.platform.jvm import EXIT_SECONDS
 
 pytestmark = pytest.mark.services
 
 POISONED = """
 import time
-from lab_env.lab import Lab
-from lab_env import services
+from lab_env.lab.handle import Lab
+from lab_env.platform import services
 from lab_env.pipeline.options import MOR
 
 lab = Lab("pytest", services.endpoints())

@@ -13,10 +13,10 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from small_site import CELLS, DRAWING, course, execute, write_lesson
 
-from lab_env.authoring.build import COURSE, Tree
-from lab_env.authoring.executed import keep, shortfall, shown
-from lab_env.errors import LabError
-from lab_env.publish.site.build import build_site
+from lab_env.course.authoring.build import COURSE, Tree
+from lab_env.course.authoring.executed import keep, shortfall, shown
+from lab_env.course.publishing.site.build import build_site
+from lab_env.platform.errors import LabError
 
 
 class Page(HTMLParser):
@@ -192,15 +192,15 @@ def test_what_nbmake_executes_is_handed_over_with_its_outputs(tmp_path):
     source = write_lesson(Tree(tmp_path), "77_a", [new_code_cell("print(6 * 7)")])
     before = source.read_bytes()
     (tmp_path / "conftest.py").write_text(
-        "from lab_env.authoring import pytest_plugin\n"
-        "from lab_env.authoring.executed import keep\n"
-        "from lab_env.authoring.build import Tree\n"
+        "from lab_env.course.authoring import pytest_plugin\n"
+        "from lab_env.course.authoring.executed import keep\n"
+        "from lab_env.course.authoring.build import Tree\n"
         f"tree = Tree(__import__('pathlib').Path({str(tmp_path)!r}))\n"
         "pytest_plugin.keep = lambda notebook, path: keep(notebook, path, tree)\n"
     )
     options = [
         "-p",
-        "lab_env.authoring.pytest_plugin",
+        "lab_env.course.authoring.pytest_plugin",
         "-p",
         "no:cacheprovider",
         "--rootdir",

@@ -16,17 +16,17 @@ from jupyter_client.manager import start_new_kernel
 from own_lab import lab_environment, wait_until
 from two_networks import two_networks
 
-from lab_env.room.report import SILENT_AFTER_S
-from lab_env.room.seat import Membership, Seat
+from lab_env.course.room.report import SILENT_AFTER_S
+from lab_env.course.room.seat import Membership, Seat
 
 DIRECT = build_opener(ProxyHandler({}))
 SEATS = 20
 # A lesson as a learner has it open, without the services, which exercise 02.4 does not need.
 OPEN_LESSON = """
 import time
-from lab_env.room.seat import SEAT
-from lab_env.lab import Lab
-from lab_env.settings import Endpoints
+from lab_env.course.room.seat import SEAT
+from lab_env.lab.handle import Lab
+from lab_env.platform.settings import Endpoints
 
 lab = Lab("02", Endpoints("", "", "", "", "", ""))
 def check(answer):
@@ -38,7 +38,7 @@ def wait_until_lost():
 # A seat as a process of its own; it lives until it is killed.
 SEAT_PROCESS = """
 import sys, time
-from lab_env.room.seat import Membership, Seat
+from lab_env.course.room.seat import Membership, Seat
 member = Membership(address=sys.argv[1], code=sys.argv[2], seat="f" * 16, name="the killed one")
 Seat(lambda: member).checked("05.1", "not yet", 2)
 time.sleep(600)

@@ -5,9 +5,9 @@ Lesson 11 shows them on version 9 and says that version 8 answers the same.
 
 import pytest
 
-from lab_env.hudi.timeline import from_seconds, to_seconds
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.tables.hudi.timeline import from_seconds, to_seconds
 
 VERSIONS = {"8": {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"}, "9": {}}
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 import pytest
 from chromium import chromium, needs_chromium
 
-from lab_env import store
-from lab_env.errors import LabError
-from lab_env.hudi.timeline import parse_data_name
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
+from lab_env.tables.hudi.timeline import parse_data_name
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 ROWS = "SELECT * FROM VALUES {} AS t(order_id, status, order_ts, partition_date)"

@@ -4,11 +4,11 @@ import psutil
 import pytest
 from own_lab import wait_until
 
-from lab_env import services as lab_services
-from lab_env.faults.outages import kill_service
-from lab_env.lab import Lab, reset_lesson
+from lab_env.lab.faults.outages import kill_service
+from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline.options import lock_place
-from lab_env.processes.tree import process_tree
+from lab_env.platform import services as lab_services
+from lab_env.platform.processes.tree import process_tree
 
 pytestmark = pytest.mark.services
 

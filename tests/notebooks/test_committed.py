@@ -1,7 +1,7 @@
 """What is committed is what runs: no drift, no outputs, every notebook collected.
 
 That each notebook's exercises come out as they should is proven while nbmake runs it, by the plugin
-`lab_env.authoring.pytest_plugin`.
+`lab_env.course.authoring.pytest_plugin`.
 """
 
 import json
@@ -12,10 +12,10 @@ import sys
 import pytest
 from own_lab import allowed
 
-from lab_env.authoring.build import COURSE, drift
+from lab_env.course.authoring.build import COURSE, drift
 from lab_env.course.checking import checks_of_lesson
+from lab_env.course.copies import known_demos
 from lab_env.course.registry import lessons
-from lab_env.lab import known_demos
 
 NOTEBOOKS = sorted([*COURSE.learner.rglob("*.ipynb"), *COURSE.worked.rglob("*.ipynb")])
 

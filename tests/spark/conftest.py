@@ -2,12 +2,12 @@
 
 import pytest
 
-from lab_env.install import cds_archive, java
-from lab_env.install.jars import jar_folder
 from lab_env.pipeline.session import LESSON_JAVA_OPTIONS, prepare_environment, spark_conf
 from lab_env.pipeline.tasks import heartbeat
-from lab_env.services.minio import credentials
-from lab_env.settings import Endpoints
+from lab_env.platform.install import cds_archive, java
+from lab_env.platform.install.jars import jar_folder
+from lab_env.platform.services.minio import credentials
+from lab_env.platform.settings import Endpoints
 
 
 @pytest.fixture(scope="package")

@@ -7,11 +7,11 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import functions as F
 
-from lab_env.errors import LabError
 from lab_env.pipeline import changes, sinks
 from lab_env.pipeline.envelopes import UNAVAILABLE
 from lab_env.pipeline.options import CHANGES, COMPACTION_OFF, DEMO_OPTIONS
 from lab_env.pipeline.writer import ProgressLog
+from lab_env.platform.errors import LabError
 
 RECORDS = "value BINARY, key BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
 NOW = datetime(2026, 11, 21, 2, 14, 15, tzinfo=UTC)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from lab_env.errors import LabError
 from lab_env.pipeline import parsing
 from lab_env.pipeline.session import PLANS_HIDE, spark_conf
-from lab_env.settings import Endpoints, settings
-from lab_env.shop.kafka_client import confluent_options, spark_options
+from lab_env.platform.brokers.kafka_client import confluent_options, spark_options
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints, settings
 
 BROKERS = "broker-1:9093"
 LOGIN = (

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
-from lab_env.install.jars import jar_folder
-from lab_env.shop.ledger import Ledger, LedgerWriter
+from lab_env.platform.install.jars import jar_folder
+from lab_env.shop.ledger.book import Ledger, LedgerWriter
 from lab_env.shop.model import generate
 
 

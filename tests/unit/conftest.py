@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab_env import cli
-from lab_env.settings import settings
+from lab_env.platform.settings import settings
 
 
 @pytest.fixture

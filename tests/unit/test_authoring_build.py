@@ -6,13 +6,13 @@ import sys
 import pytest
 
 import lab_env.lessons
-from lab_env.authoring.build import Tree, build, drift, make
-from lab_env.authoring.new import new_lesson
-from lab_env.authoring.template import DEFAULT_SERVICES, problems_of
+from lab_env.course.authoring.build import Tree, build, drift, make
+from lab_env.course.authoring.new import new_lesson
+from lab_env.course.authoring.template import DEFAULT_SERVICES, problems_of
 from lab_env.course.registry import lessons
 from lab_env.course.source import read_lesson
-from lab_env.errors import LabError
-from lab_env.services import DEFAULT
+from lab_env.platform.errors import LabError
+from lab_env.platform.services import DEFAULT
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab_env.authoring.demo_rules import demo_sources, problems_of_demo
+from lab_env.course.authoring.demo_rules import demo_sources, problems_of_demo
 from lab_env.course.source import LESSONS, read_lesson
 
 PROOF = '# %% proof="The write made one log and no base file."'

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lab_env.authoring.pytest_plugin import (
+from lab_env.course.authoring.pytest_plugin import (
     entry_seconds,
     failed_proofs,
     late_sections,

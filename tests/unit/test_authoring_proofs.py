@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from lab_env.authoring.build import notebook
-from lab_env.authoring.demo_rules import slide_type
-from lab_env.authoring.proof_rules import problems_of_proofs
+from lab_env.course.authoring.build import notebook
+from lab_env.course.authoring.demo_rules import slide_type
+from lab_env.course.authoring.proof_rules import problems_of_proofs
 from lab_env.course.source import Lesson, read_lesson
 
 FRONT = "# ---\n# title: A\n# ---\n\n"

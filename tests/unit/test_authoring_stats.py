@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from lab_env.authoring.stats import Systems, course_stats
+from lab_env.course.authoring.stats import Systems, course_stats
 
 # Percent of the uses of Spark, Hudi, Kafka and SQL that the learner writes. A rewritten lesson
 # raises its number, and only a proof that it needs lowers it; the goal is 20 in each lesson and 30

@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lab_env.bench import (
+from lab_env.pipeline import options
+from lab_env.platform.display.chart import NAMES
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.state import folder
+from lab_env.platform.settings import REPOSITORY, settings
+from lab_env.tables.probes.bucket_usage import BucketUsage, usage_in
+from lab_env.tables.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
+from lab_env.workbench.bench import (
     backlog,
     command,
     cost,
@@ -18,18 +25,11 @@ from lab_env.bench import (
     recorded,
     tours,
 )
-from lab_env.bench.config import SINKS, Pace, RunConfig, sinks_config
-from lab_env.bench.report import frame, page
-from lab_env.bench.results import Figures, wrong_answers
-from lab_env.bench.stream import UNIFORM, ZIPF, Scenario, record
-from lab_env.bench.summary import summarize, summary
-from lab_env.display.chart import NAMES
-from lab_env.errors import LabError
-from lab_env.pipeline import options
-from lab_env.probes.bucket_usage import BucketUsage, usage_in
-from lab_env.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
-from lab_env.processes.state import folder
-from lab_env.settings import REPOSITORY, settings
+from lab_env.workbench.bench.config import SINKS, Pace, RunConfig, sinks_config
+from lab_env.workbench.bench.report import frame, page
+from lab_env.workbench.bench.results import Figures, wrong_answers
+from lab_env.workbench.bench.stream import UNIFORM, ZIPF, Scenario, record
+from lab_env.workbench.bench.summary import summarize, summary
 
 ZIPFS = Scenario(80, ZIPF, load=100, batch=500, batches=2)
 EVEN = Scenario(80, UNIFORM, load=100, batch=500, batches=2)

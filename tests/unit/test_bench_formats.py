@@ -5,8 +5,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab_env.bench import format_page, recorded
-from lab_env.bench.contenders import (
+from lab_env.pipeline import options
+from lab_env.tables.probes.verdict import HIGHER, Spread
+from lab_env.workbench.bench import format_page, recorded
+from lab_env.workbench.bench.contenders import (
     CODEC,
     CONTENDERS,
     DELTA,
@@ -15,8 +17,8 @@ from lab_env.bench.contenders import (
     NAMED_PARTITIONS,
     options_of_all,
 )
-from lab_env.bench.format_chart import BARS, chart
-from lab_env.bench.format_page import (
+from lab_env.workbench.bench.format_chart import BARS, chart
+from lab_env.workbench.bench.format_page import (
     MEASURES,
     claims,
     commit_time,
@@ -24,10 +26,8 @@ from lab_env.bench.format_page import (
     rounds_of,
     undecided,
 )
-from lab_env.bench.formats import format_versions, formats_config
-from lab_env.bench.order_stream import RECENT, OrderStream, apply, as_lines, difference
-from lab_env.pipeline import options
-from lab_env.probes.verdict import HIGHER, Spread
+from lab_env.workbench.bench.formats import format_versions, formats_config
+from lab_env.workbench.bench.order_stream import RECENT, OrderStream, apply, as_lines, difference
 
 
 def run_of(metric: str, **values: list[float]) -> dict:

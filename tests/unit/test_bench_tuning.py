@@ -6,12 +6,19 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from lab_env.bench import command, recorded, tuning
-from lab_env.bench.metering import ResourceUsage
-from lab_env.bench.tuning import KNOBS, METRICS, SETTINGS, TuningConfig, compared, knobs_chart
-from lab_env.bench.tuning_worker import reached
-from lab_env.errors import LabError
-from lab_env.probes.bucket_usage import BucketUsage
+from lab_env.platform.errors import LabError
+from lab_env.tables.probes.bucket_usage import BucketUsage
+from lab_env.workbench.bench import command, recorded, tuning
+from lab_env.workbench.bench.metering import ResourceUsage
+from lab_env.workbench.bench.tuning import (
+    KNOBS,
+    METRICS,
+    SETTINGS,
+    TuningConfig,
+    compared,
+    knobs_chart,
+)
+from lab_env.workbench.bench.tuning_worker import reached
 
 CONFIG = TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=2, java_options="")
 

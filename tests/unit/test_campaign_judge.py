@@ -3,22 +3,22 @@
 import pandas as pd
 import pytest
 
-from lab_env.campaign import judge
-from lab_env.campaign.clones import why
-from lab_env.campaign.group import state_in_words
-from lab_env.campaign.judge import (
+from lab_env.pipeline.guard import Checkpoint, Receipt
+from lab_env.platform.settings import Endpoints
+from lab_env.workbench.campaign import judge
+from lab_env.workbench.campaign.clones import why
+from lab_env.workbench.campaign.group import state_in_words
+from lab_env.workbench.campaign.judge import (
     biography,
     judge_rows,
     judge_table,
     planted_losses,
     sends_below,
 )
-from lab_env.campaign.rival import Attempt
-from lab_env.campaign.rivals import differences
-from lab_env.campaign.verdicts import verdicts
-from lab_env.campaign.victims import FAULTS, outcome_of
-from lab_env.pipeline.guard import Checkpoint, Receipt
-from lab_env.settings import Endpoints
+from lab_env.workbench.campaign.rival import Attempt
+from lab_env.workbench.campaign.rivals import differences
+from lab_env.workbench.campaign.verdicts import verdicts
+from lab_env.workbench.campaign.victims import FAULTS, outcome_of
 
 HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
 COLUMNS = ["send_id", "event_id", "order_id", "op", "order_ts", "kind", "state"]

@@ -5,10 +5,18 @@ from itertools import pairwise
 
 import pytest
 
-from lab_env.campaign.plan import GROUP, INPUTS, PLANTED, POINTS, Case, find_case, make_plan
-from lab_env.campaign.verdicts import OUTCOMES, as_expected, changes, verdicts
-from lab_env.errors import LabError
-from lab_env.faults.gate import CLASSES
+from lab_env.lab.faults.gate import CLASSES
+from lab_env.platform.errors import LabError
+from lab_env.workbench.campaign.plan import (
+    GROUP,
+    INPUTS,
+    PLANTED,
+    POINTS,
+    Case,
+    find_case,
+    make_plan,
+)
+from lab_env.workbench.campaign.verdicts import OUTCOMES, as_expected, changes, verdicts
 
 
 def test_the_same_seed_and_size_give_the_same_plan():

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from lab_env.campaign import recorded, report
-from lab_env.campaign.plan import make_plan
-from lab_env.campaign.records import Records, Result
+from lab_env.workbench.campaign import recorded, report
+from lab_env.workbench.campaign.plan import make_plan
+from lab_env.workbench.campaign.records import Records, Result
 
 PLAN = make_plan(17, "small")
 

@@ -3,15 +3,15 @@
 import pytest
 from typer.testing import CliRunner
 
-from lab_env.campaign import campaign as module
-from lab_env.campaign.campaign import Campaign
-from lab_env.campaign.group import Stuck
-from lab_env.campaign.plan import find_case, make_plan
-from lab_env.campaign.records import Records, Result
-from lab_env.campaign.victims import FAULTS, run_case
 from lab_env.cli import app
-from lab_env.errors import LabError
-from lab_env.shop.ledger import ledger_directory
+from lab_env.platform.errors import LabError
+from lab_env.shop.ledger.book import ledger_directory
+from lab_env.workbench.campaign import campaign as module
+from lab_env.workbench.campaign.campaign import Campaign
+from lab_env.workbench.campaign.group import Stuck
+from lab_env.workbench.campaign.plan import find_case, make_plan
+from lab_env.workbench.campaign.records import Records, Result
+from lab_env.workbench.campaign.victims import FAULTS, run_case
 
 
 class FakeGroup:
@@ -105,7 +105,7 @@ def test_a_case_can_be_repeated_and_a_failure_among_the_repetitions_stands(run):
 
 def test_a_store_that_is_not_the_labs_own_is_not_killed(home, monkeypatch):
     monkeypatch.setenv("LAB_S3_ENDPOINT", "http://127.0.0.1:1")
-    from lab_env.settings import settings
+    from lab_env.platform.settings import settings
 
     settings.cache_clear()
     done = CliRunner().invoke(app, ["campaign"])

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from lab_env import store
-from lab_env.capstone import certificate
-from lab_env.capstone.exam import PHASES, Phase, Record, fresh_seed, variant_named
-from lab_env.capstone.job import pack
-from lab_env.capstone.process import (
+from lab_env.lessons.capstone import certificate
+from lab_env.lessons.capstone.exam import PHASES, Phase, Record, fresh_seed, variant_named
+from lab_env.lessons.capstone.job import pack
+from lab_env.lessons.capstone.process import (
     PendingWrite,
     describe_failure,
     largest_table,
     pending_writes,
     tables_below,
 )
-from lab_env.errors import LabError
-from lab_env.settings import Endpoints
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
 
 ENDPOINTS = Endpoints("http://s3", "k", "s", "eu", "lake", "kafka:1")
 BASE = "s3a://lake/lesson-22/scratch/iot-1"
@@ -179,7 +179,7 @@ class Lab:
     """Stands for the lesson's handle."""
 
 
-Lab.__module__ = "lab_env.lab"
+Lab.__module__ = "lab_env.lab.handle"
 
 
 def test_what_belongs_to_the_notebook_is_named_also_behind_a_helper():

@@ -7,15 +7,15 @@ from functools import cache
 import pandas as pd
 import pytest
 
-from lab_env.capstone import FRAUD, IOT, VARIANTS
-from lab_env.capstone.judge import (
+from lab_env.course.answers import Unreadable
+from lab_env.lessons.capstone import FRAUD, IOT, VARIANTS
+from lab_env.lessons.capstone.judge import (
     Delivered,
     problem_with_answer,
     problem_with_dead_letters,
     problem_with_rows,
 )
-from lab_env.capstone.story import CRASHES, DELIVERIES, FIRST, LATE
-from lab_env.course.answers import Unreadable
+from lab_env.lessons.capstone.story import CRASHES, DELIVERIES, FIRST, LATE
 
 SEED = 22
 

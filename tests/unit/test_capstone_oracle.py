@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from lab_env.capstone import CLICKSTREAM, FRAUD, IOT, VARIANTS
-from lab_env.capstone.story import CRASHES, DELIVERIES, FIRST, LATE, VERSION_2
+from lab_env.lessons.capstone import CLICKSTREAM, FRAUD, IOT, VARIANTS
+from lab_env.lessons.capstone.story import CRASHES, DELIVERIES, FIRST, LATE, VERSION_2
 
 SEEDS = (22, 917_345)
 story_of = cache(lambda variant, seed: variant.story(seed))

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from lab_env.capstone import VARIANTS, exam
-from lab_env.capstone.exam import PHASES, Exam
-from lab_env.capstone.process import JobFailed, PendingWrite
-from lab_env.capstone.story import CRASHES, FIRST, LATE, VERSION_2
+from lab_env.lessons.capstone import VARIANTS, exam
+from lab_env.lessons.capstone.exam import PHASES, Exam
+from lab_env.lessons.capstone.process import JobFailed, PendingWrite
+from lab_env.lessons.capstone.story import CRASHES, FIRST, LATE, VERSION_2
 from lab_env.lessons.l22.figures import end_process, examiner
 
 SEED = 815

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from lab_env.authoring.demo_rules import demo_sources
+from lab_env.course.authoring.demo_rules import demo_sources
 from lab_env.course.source import LESSONS, Cell, read_lesson, sources
-from lab_env.settings import REPOSITORY
+from lab_env.platform.settings import REPOSITORY
 
 with (REPOSITORY / "data" / "claims.csv").open(newline="", encoding="utf-8") as file:
     CLAIMS = list(csv.DictReader(file))

@@ -7,9 +7,9 @@ import sys
 import psutil
 import pytest
 
-from lab_env.processes.environment import MARK
-from lab_env.processes.system import environment_of
-from lab_env.settings import settings
+from lab_env.platform.processes.environment import MARK
+from lab_env.platform.processes.system import environment_of
+from lab_env.platform.settings import settings
 
 
 def lab(*arguments: str, home="/nonexistent", **more: str) -> subprocess.CompletedProcess:

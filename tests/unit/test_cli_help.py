@@ -11,8 +11,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from lab_env.cli import PANELS, app
-from lab_env.services import SERVICES
-from lab_env.settings import REPOSITORY
+from lab_env.platform.services import SERVICES
+from lab_env.platform.settings import REPOSITORY
 
 ROOT = get_command(app)
 

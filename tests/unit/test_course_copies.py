@@ -9,7 +9,7 @@ import pytest
 from jupyter_client.kernelspec import get_kernel_spec
 
 from lab_env.course import copies
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 
 def write(path: Path, text: str, **metadata) -> None:

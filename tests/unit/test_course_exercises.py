@@ -8,17 +8,17 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from lab_env.authoring.other_answers import try_answers
 from lab_env.course import progress
+from lab_env.course.authoring.other_answers import try_answers
 from lab_env.course.checking import check, checks_in, expect, unfilled
 from lab_env.course.exercises import Exercises
 from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card
 from lab_env.course.progress import CourseProgress
 from lab_env.course.registry import exercise, lessons
-from lab_env.errors import LabError
-from lab_env.lab import Lab
-from lab_env.settings import REPOSITORY, settings
+from lab_env.lab.handle import Lab
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import REPOSITORY, settings
 
 
 @check("77.1")

@@ -7,7 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from lab_env.course import known_errors
 from lab_env.course.known_errors import GUIDE, card_of, explain
-from lab_env.settings import settings
+from lab_env.platform.settings import settings
 
 
 def test_every_pattern_of_the_page_belongs_to_a_section_with_advice():
@@ -100,7 +100,7 @@ def test_an_error_of_the_lab_is_a_card_with_its_next_step(shell, capsys):
     shell, shown = shell
     known_errors.explain_errors()
     shell.run_cell(
-        "from lab_env.errors import LabError; raise LabError('No store.', 'run: lab up')"
+        "from lab_env.platform.errors import LabError; raise LabError('No store.', 'run: lab up')"
     )
     [html] = shown
     assert "No store." in html and "Next step: run: lab up" in html

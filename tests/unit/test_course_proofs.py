@@ -6,7 +6,7 @@ import linecache
 import pytest
 
 from lab_env.course.proofs import proof
-from lab_env.settings import settings
+from lab_env.platform.settings import settings
 
 CLAIM = "One row per order is left."
 

@@ -6,7 +6,7 @@ import pytest
 
 from lab_env.course.sections import notebook_of, recorded_seconds, section, sections
 from lab_env.course.source import Lesson, read_lesson, sources
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 LESSONS = {path.name[:2]: read_lesson(path) for path in sources()}
 

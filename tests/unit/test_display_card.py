@@ -7,7 +7,7 @@ import pytest
 
 from lab_env.course.checking import mistake
 from lab_env.course.outcomes import Outcome
-from lab_env.display.card import card
+from lab_env.platform.display.card import card
 
 PIECES = ["**", "*", "_", "<b>", "&lt;", "options", " ", "{}", "'", '"', "\\", "#", "```"[:2], "é"]
 

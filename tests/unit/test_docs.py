@@ -5,9 +5,9 @@ import re
 import pytest
 from typer.main import get_command
 
-from lab_env import reference
 from lab_env.cli import app
-from lab_env.settings import REPOSITORY, Settings
+from lab_env.course.authoring import reference
+from lab_env.platform.settings import REPOSITORY, Settings
 
 DOCS = REPOSITORY / "docs"
 LOST = ("thirty_minutes.md", "teach_on_friday.md", "broken.md")
@@ -49,7 +49,7 @@ def test_the_front_page_has_a_part_for_each_audience():
 
 
 def test_the_made_pages_are_current():
-    assert reference.drift() == [], "run: lab author build"
+    assert reference.drift(get_command(app)) == [], "run: lab author build"
 
 
 def test_the_commands_page_has_each_command_and_option():
@@ -78,7 +78,7 @@ def test_the_settings_page_has_each_setting_with_its_default_on_any_machine(monk
     assert "| `LAB_MINIO_PORT` | `9000` | S3 API of MinIO |" in page
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("LAB_MINIO_PORT", "9999")
-    assert reference.pages()[DOCS / "settings.md"] == page
+    assert reference.pages(get_command(app))[DOCS / "settings.md"] == page
 
 
 def test_what_never_ran_is_told_in_one_place():

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from lab_env.cli import app
-from lab_env.eject.definitions import definitions
-from lab_env.eject.project import MANIFEST, SINKS, eject, project_files, settings_for
-from lab_env.errors import LabError
 from lab_env.pipeline import layout, options, session
-from lab_env.settings import Endpoints
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
+from lab_env.workbench.eject.definitions import definitions
+from lab_env.workbench.eject.project import MANIFEST, SINKS, eject, project_files, settings_for
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,14 @@ from base64 import b64decode
 
 import pytest
 
-from lab_env.install.bootstrap import SUPPORTED_PYTHONS, pythons, usable_pythons
-from lab_env.install.go_build import GO_MODULES
-from lab_env.settings import REPOSITORY
+from lab_env.platform.install.bootstrap import SUPPORTED_PYTHONS, pythons, usable_pythons
+from lab_env.platform.install.go_build import GO_MODULES
+from lab_env.platform.settings import REPOSITORY
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 LOCK = (REPOSITORY / "requirements.lock").read_text()
 CONDA = (REPOSITORY / "environment.yml").read_text()
-VERSIONS = (REPOSITORY / "lab_env" / "install" / "versions.toml").read_text()
+VERSIONS = (REPOSITORY / "lab_env" / "platform" / "install" / "versions.toml").read_text()
 
 LOCKED = dict(re.findall(r"^([\w.-]+)==(\S+)", LOCK, re.MULTILINE))
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from lab_env.faults.freeze import frozen, kill
-from lab_env.processes.tree import is_alive, process_tree, resident_bytes
+from lab_env.lab.faults.freeze import frozen, kill
+from lab_env.platform.processes.tree import is_alive, process_tree, resident_bytes
 
 # A parent and its child; each says once that it is there.
 PROGRAM = [

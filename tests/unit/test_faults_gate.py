@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import pytest
 
-from lab_env.campaign import victims
-from lab_env.campaign.records import Result
-from lab_env.faults.gate import CLASSES, Gate, classify
+from lab_env.lab.faults.gate import CLASSES, Gate, classify
+from lab_env.workbench.campaign import victims
+from lab_env.workbench.campaign.records import Result
 
 BASE = "campaign/g01"
 TIMELINE = f"{BASE}/orders_cow/.hoodie/timeline"

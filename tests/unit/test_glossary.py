@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lab_env.course.source import sources
-from lab_env.settings import REPOSITORY
+from lab_env.platform.settings import REPOSITORY
 
 GLOSSARY = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
 TERMS = re.findall(r"^### (.+)$", GLOSSARY, re.MULTILINE)

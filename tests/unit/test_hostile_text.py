@@ -6,17 +6,17 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from lab_env.bench import report as bench_report
-from lab_env.display.card import card, styled
-from lab_env.display.chart import new_chart, svg
-from lab_env.display.html import frame_table, table
+from lab_env.course.room.board import Board
+from lab_env.course.room.report import Report
+from lab_env.course.room.server import page as room_page
 from lab_env.lessons.l13.figures import EngineMatrix, Reply
-from lab_env.room.board import Board
-from lab_env.room.report import Report
-from lab_env.room.server import page as room_page
-from lab_env.settings import REPOSITORY
-from lab_env.tour import report as tour_report
-from lab_env.tour.tour import Tour
+from lab_env.platform.display.card import card, styled
+from lab_env.platform.display.chart import new_chart, svg
+from lab_env.platform.display.html import frame_table, table
+from lab_env.platform.settings import REPOSITORY
+from lab_env.workbench.bench import report as bench_report
+from lab_env.workbench.tour import report as tour_report
+from lab_env.workbench.tour.tour import Tour
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 FRAME = pd.DataFrame({HOSTILE: [HOSTILE, "O-17"], "n": [1, 2]}, index=[HOSTILE, "b"])

@@ -16,7 +16,7 @@ from xray_tables import (
     stat,
 )
 
-from lab_env.hudi.table import CommitNotFound
+from lab_env.tables.hudi.table import CommitNotFound
 
 SCHEMA = """{"type": "record", "name": "orders", "fields": [
   {"name": "order_id", "type": "string"},

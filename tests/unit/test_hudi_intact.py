@@ -16,7 +16,7 @@ from xray_tables import (
     stat,
 )
 
-from lab_env.hudi.intact import damaged_files, damaged_metadata, log_damage
+from lab_env.tables.hudi.intact import damaged_files, damaged_metadata, log_damage
 
 
 def block(content: bytes = b"payload") -> bytes:

@@ -25,7 +25,7 @@ from xray_tables import (
     stat,
 )
 
-from lab_env.hudi.past import Past, past_of
+from lab_env.tables.hudi.past import Past, past_of
 
 RESTORE = {
     "type": "record",

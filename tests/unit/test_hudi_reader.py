@@ -7,7 +7,7 @@ import sys
 import pytest
 from xray_tables import PROPERTIES, T1, T2, FilesInMemory, base, committed, done, stat
 
-from lab_env.hudi.reader import TableNotFound, read_table
+from lab_env.tables.hudi.reader import TableNotFound, read_table
 
 CONTENTS = {
     done(T1, "commit")[0]: committed("INSERT", stat(base(T1), written=3, inserted=3)),
@@ -19,8 +19,8 @@ COW = PROPERTIES.replace("MERGE_ON_READ", "COPY_ON_WRITE")
 # Runs the example of the package's docstring, and lists what it imported.
 EXAMPLE = """
 import doctest, sys
-import lab_env.hudi
-assert doctest.testmod(lab_env.hudi).failed == 0
+import lab_env.tables.hudi
+assert doctest.testmod(lab_env.tables.hudi).failed == 0
 print(*sys.modules)
 """
 
@@ -77,11 +77,16 @@ def test_the_docstrings_example_runs_as_written_without_spark_and_the_lab(tmp_pa
     )
     assert run.returncode == 0, run.stdout + run.stderr
     modules = set(run.stdout.split())
-    assert "lab_env.hudi.reader" in modules and not modules & {"pyspark", "boto3", "matplotlib"}
+    assert "lab_env.tables.hudi.reader" in modules and not modules & {
+        "pyspark",
+        "boto3",
+        "matplotlib",
+    }
     assert {name for name in modules if name.startswith("lab_env.")} <= {
-        "lab_env.hudi",
+        "lab_env.tables",
+        "lab_env.tables.hudi",
         *(
-            f"lab_env.hudi.{name}"
+            f"lab_env.tables.hudi.{name}"
             for name in ["commits", "files", "history", "reader", "table", "timeline"]
         ),
     }

@@ -20,7 +20,7 @@ from xray_tables import (
     stat,
 )
 
-from lab_env.hudi.reader import UnsupportedTable
+from lab_env.tables.hudi.reader import UnsupportedTable
 
 
 def test_a_log_belongs_to_the_base_file_that_it_changes():

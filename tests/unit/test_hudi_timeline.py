@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from xray_tables import T1, T2
 
-from lab_env.hudi.timeline import (
+from lab_env.tables.hudi.timeline import (
     Instant,
     from_seconds,
     is_instant,

@@ -6,17 +6,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab_env import services, setup
 from lab_env.course import copies
-from lab_env.errors import LabError
-from lab_env.install.announced import wait_for_set_up
-from lab_env.jupyterlab import running
-from lab_env.processes import supervisor
-from lab_env.settings import settings
+from lab_env.course.jupyterlab import running
+from lab_env.platform import services, setup
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.announced import wait_for_set_up
+from lab_env.platform.processes import supervisor
+from lab_env.platform.settings import settings
 
 SET_UP = """
 import sys
-from lab_env.install.announced import announced
+from lab_env.platform.install.announced import announced
 with announced(lambda line: None) as report:
     report("jars for spark: 1 of 9, 20 MB")
     report("minio: 40 modules fetched")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lab_env.install import bootstrap
-from lab_env.install.cache import cache
+from lab_env.platform.install import bootstrap
+from lab_env.platform.install.cache import cache
 
 # Runs the bootstrap as if Python 3.14 had started it.
 AS_PYTHON_314 = (

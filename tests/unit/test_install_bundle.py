@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lab_env.errors import LabError
-from lab_env.install import bootstrap, bundle, jars, wheels
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import bootstrap, bundle, jars, wheels
+from lab_env.platform.settings import settings
 
 JAR = "org.example:one:1.0"
 PINS = {"jars": {"spark": {JAR: hashlib.sha256(b"a jar").hexdigest()}}}

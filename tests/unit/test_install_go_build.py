@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from own_lab import not_here
 
-from lab_env.errors import LabError
-from lab_env.install import go_build, wheels
-from lab_env.install.versions import versions
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import go_build, wheels
+from lab_env.platform.install.versions import versions
+from lab_env.platform.settings import settings
 
 MODULE, VERSION = "example.org/hello", "v1.0.0"
 MOD = f"module {MODULE}\n\ngo 1.21\n"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lab_env.errors import LabError
-from lab_env.install import java
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import java
+from lab_env.platform.settings import settings
 
 
 def installation(folder: Path, version: str) -> Path:

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab_env.install import archives, maven, wheels
-from lab_env.services import doctor
+from lab_env.platform.install import archives, maven, wheels
+from lab_env.platform.services import doctor
 
 
 def test_a_classifier_names_one_of_a_modules_files(tmp_path):
@@ -25,7 +25,7 @@ def test_a_classifier_names_one_of_a_modules_files(tmp_path):
 def test_a_wheel_is_kept_without_the_folders_that_nobody_needs(home, monkeypatch, tmp_path):
     monkeypatch.setattr(wheels, "cache", lambda: tmp_path)
     monkeypatch.setattr(wheels, "uv_program", lambda: None)
-    monkeypatch.setattr("lab_env.install.cache.cache", lambda: tmp_path)
+    monkeypatch.setattr("lab_env.platform.install.cache.cache", lambda: tmp_path)
     pin = {"version": "1", "hashes": [], "leave_out": ["server/old"]}
     monkeypatch.setattr(wheels, "versions", lambda: {"wheels": {"server": pin}})
 

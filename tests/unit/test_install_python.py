@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from own_lab import allowed
 
-from lab_env.install import bootstrap
-from lab_env.install.cache import cache
+from lab_env.platform.install import bootstrap
+from lab_env.platform.install.cache import cache
 
 # Runs a file as if Python 3.14 had started it.
 AS_PYTHON_314 = (
@@ -91,7 +91,7 @@ class Machine:
         self.cache.mkdir()
         (self.cache / "tools").symlink_to(cache() / "tools")
         repository = folder / "repository"
-        install = repository / "lab_env" / "install"
+        install = repository / "lab_env" / "platform" / "install"
         install.mkdir(parents=True)
         for name in ("bootstrap.py", "versions.toml"):
             shutil.copy2(Path(bootstrap.__file__).with_name(name), install)

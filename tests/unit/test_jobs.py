@@ -6,7 +6,7 @@ import os
 import pytest
 from jobs import free_gigabytes, jobs
 
-from lab_env.settings import REPOSITORY, settings
+from lab_env.platform.settings import REPOSITORY, settings
 
 
 @pytest.mark.parametrize(

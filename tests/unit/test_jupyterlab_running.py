@@ -5,9 +5,9 @@ import os
 
 from own_lab import free_ports
 
-from lab_env.jupyterlab.running import running_jupyterlab
-from lab_env.jupyterlab.server import token
-from lab_env.settings import settings
+from lab_env.course.jupyterlab.running import running_jupyterlab
+from lab_env.course.jupyterlab.server import token
+from lab_env.platform.settings import settings
 
 
 def test_the_file_of_a_killed_jupyterlab_is_no_jupyterlab(home, tmp_path, monkeypatch):

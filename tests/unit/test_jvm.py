@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lab_env.bench import backlog, config, growth
-from lab_env.jvm import MemoryUse, exhaustion_in, explained, nearly_full, start_mark
-from lab_env.lab import Lab
+from lab_env.lab.handle import Lab
 from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
-from lab_env.processes import supervisor
-from lab_env.services import SERVICES, connect, doctor, kafka, postgres, prometheus, trino
-from lab_env.settings import REPOSITORY, Endpoints, settings
+from lab_env.platform.jvm import MemoryUse, exhaustion_in, explained, nearly_full, start_mark
+from lab_env.platform.processes import supervisor
+from lab_env.platform.services import SERVICES, connect, doctor, kafka, postgres, prometheus, trino
+from lab_env.platform.settings import REPOSITORY, Endpoints, settings
+from lab_env.workbench.bench import backlog, config, growth
 
 SOURCES = ("*.py", "*.ipynb", "*.txt", "*.sh")
 QUICK, CODE_CACHE = "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"

@@ -10,7 +10,7 @@ from lab_env.lessons.l04.figures import (
     side_by_side,
     summarize,
 )
-from lab_env.shop.reconcile import TABLE, Reconciliation
+from lab_env.shop.ledger.reconcile import TABLE, Reconciliation
 
 GOOD = Reconciliation("table", TABLE, rows=1, expected=1)
 BAD = Reconciliation("table", TABLE, rows=3, expected=1, duplicate=2226, ghost=68)

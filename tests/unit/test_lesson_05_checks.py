@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab_env.hudi.table import DataFile, Snapshot
 from lab_env.lessons.l05.checks import MOR, _is_quick
+from lab_env.tables.hudi.table import DataFile, Snapshot
 
 
 @pytest.mark.parametrize(

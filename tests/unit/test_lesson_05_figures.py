@@ -1,7 +1,7 @@
 """The heat table tells, from X-rays, what each operation added to each part of a table."""
 
-from lab_env.hudi.table import DataFile, Snapshot
 from lab_env.lessons.l05.figures import WriteHeat, data_files
+from lab_env.tables.hudi.table import DataFile, Snapshot
 
 
 def picture(files: dict[str, int], since: Snapshot | None = None) -> Snapshot:

@@ -4,8 +4,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lab_env.hudi.table import DataFile, Snapshot
-from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l06.figures import (
     Compaction,
     Step,
@@ -17,8 +15,10 @@ from lab_env.lessons.l06.figures import (
     draw_lanes,
     during,
 )
-from lab_env.probes.inputs import input_of
-from lab_env.store import StoredObject
+from lab_env.platform.store import StoredObject
+from lab_env.tables.hudi.table import DataFile, Snapshot
+from lab_env.tables.hudi.timeline import Instant
+from lab_env.tables.probes.inputs import input_of
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from lab_env.course.answers import Unreadable
-from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l07.checks import _since_the_last_write
+from lab_env.tables.hudi.timeline import Instant
 
 
 def test_the_board_hides_the_last_write_and_all_cleans_and_needs_both():

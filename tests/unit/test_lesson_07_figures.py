@@ -4,15 +4,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab_env.hudi.table import DataFile, Snapshot
-from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l07.figures import (
     current_sizes,
     draw_files_and_requests,
     draw_storage,
     older_sizes,
 )
-from lab_env.probes.s3_requests import COUNTERS, Requests, count_requests
+from lab_env.tables.hudi.table import DataFile, Snapshot
+from lab_env.tables.hudi.timeline import Instant
+from lab_env.tables.probes.s3_requests import COUNTERS, Requests, count_requests
 
 
 class FakeStatistics:

@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 from xray_tables import FilesInMemory
 
-from lab_env.hudi.reader import read_table
 from lab_env.lessons.l08.figures import Lookup, lookup_chart, lookup_table, metadata_parts
 from lab_env.lessons.l08.ranges import HIT, MISS, draw_orders, range_chart
-from lab_env.probes.reads import Reads
+from lab_env.tables.hudi.reader import read_table
+from lab_env.tables.probes.reads import Reads
 
 TABLE = "lesson-08/orders"
 PROPERTIES = "hoodie.table.name=orders\nhoodie.table.version=9\n"

@@ -7,9 +7,9 @@ import pytest
 
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet
-from lab_env.hudi.timeline import Instant
 from lab_env.lessons.boards import as_board
 from lab_env.lessons.l10.checks import _after_the_restore, _moments
+from lab_env.tables.hudi.timeline import Instant
 
 
 def test_the_moments_lie_at_completions_within_a_write_and_after_all():

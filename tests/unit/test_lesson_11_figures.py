@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from lab_env.display.palette import VERMILION
-from lab_env.hudi.timeline import Instant
 from lab_env.lessons.l11.figures import Deliveries, draw_deliveries
+from lab_env.platform.display.palette import VERMILION
+from lab_env.tables.hudi.timeline import Instant
 
 TIMES = (("100", "150"), ("200", "250"), ("300", "350"))
 INSTANTS = [Instant(*times, "commit", "completed") for times in TIMES]

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.lessons.l12.figures import draw_waterfall, first_words, tell
+from lab_env.platform.errors import LabError
 
 STEPS = {"new orders": Decimal("50.25"), "late events": Decimal(0), "erasures": Decimal("-20.00")}
 

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from lab_env.course.answers import Unreadable
-from lab_env.errors import LabError
 from lab_env.lessons.l14.crash import forget_last_commit
 from lab_env.lessons.l14.figures import (
     arrivals,
@@ -21,7 +20,8 @@ from lab_env.lessons.l14.figures import (
     state_files,
 )
 from lab_env.lessons.l14.quick import finish, is_idle, spark_settings
-from lab_env.store import StoredObject
+from lab_env.platform.errors import LabError
+from lab_env.platform.store import StoredObject
 
 NOON = datetime(2026, 11, 20, 12)
 BEGIN = "1970-01-01T00:00:00.000Z"

@@ -9,7 +9,6 @@ from email.message import Message
 import pandas as pd
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.lessons.l15 import figures
 from lab_env.lessons.l15.figures import (
     Connect,
@@ -19,6 +18,7 @@ from lab_env.lessons.l15.figures import (
     draw_versions,
     draw_wal,
 )
+from lab_env.platform.errors import LabError
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
 

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.lessons.l17 import crash
 from lab_env.lessons.l17.crash import WriterProcess, last_error, why_failed
 from lab_env.lessons.l17.damage import show_verdicts, verdict
 from lab_env.lessons.l17.figures import RUNGS, draw_ladder, rungs_of
 from lab_env.lessons.l17.receipts import NONE, Receipts, read_receipts
-from lab_env.processes.tree import is_alive
-from lab_env.store import StoredObject
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.tree import is_alive
+from lab_env.platform.store import StoredObject
 
 FROZEN = Receipts(offsets=1, commits=0, table=0, instant="2026", completed=False, markers=1, data=1)
 DONE = replace(FROZEN, commits=1, table=1, completed=True, markers=0)

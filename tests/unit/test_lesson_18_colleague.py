@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.lessons.l18.colleague import (
     COLLEAGUE,
     COMMITTED,
@@ -15,6 +14,7 @@ from lab_env.lessons.l18.colleague import (
     attempt,
     why_failed,
 )
+from lab_env.platform.errors import LabError
 
 
 def test_without_a_colleague_the_error_says_where_to_begin():

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.lessons.l18.colleague import COLLEAGUE, COMMITTED, YOU, Running
 from lab_env.lessons.l18.figures import Race, draw_race
 from lab_env.lessons.l18.locks import Holding, LockWatch, Node, holdings_of, lock_roots
+from lab_env.platform.errors import LabError
 
 LOCK = "/lesson-18/orders"
 

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import Row
 
 from lab_env.course.answers import Unreadable
+from lab_env.lab.monitor.metrics import METRICS
 from lab_env.lessons.l19 import scenarios
 from lab_env.lessons.l19.checks import FAULTS, as_rules, by_partition, days_of, made_up_days
 from lab_env.lessons.l19.tickets import CAUSES, NO_COMPACTION, SAVEPOINT, Evidence
-from lab_env.monitor.metrics import METRICS
 
 SPACE = "anna-lesson-19"
 RULE = {"alert": "A", "expr": "x > 5", "for": "3s"}

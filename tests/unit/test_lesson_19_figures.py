@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from lab_env.errors import LabError
 from lab_env.lessons.l19 import figures
 from lab_env.lessons.l19.figures import (
     books_of,
@@ -18,6 +17,7 @@ from lab_env.lessons.l19.figures import (
     show_numbers,
     wait_until,
 )
+from lab_env.platform.errors import LabError
 from lab_env.shop.events import encode
 from lab_env.shop.model import Send
 

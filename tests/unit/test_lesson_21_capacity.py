@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.lessons.l21.capacity import (
     Between,
     Line,
@@ -15,6 +14,7 @@ from lab_env.lessons.l21.capacity import (
     speedup_by_usl,
 )
 from lab_env.lessons.l21.figures import draw_burst, draw_line, draw_reach, draw_two_laws
+from lab_env.platform.errors import LabError
 
 TRUE = Line(a=1.3, b=0.0001)
 

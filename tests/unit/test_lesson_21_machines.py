@@ -4,9 +4,9 @@ import pandas as pd
 import psutil
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.lessons.l21 import machines
 from lab_env.lessons.l21.tasks import RunningTask
+from lab_env.platform.errors import LabError
 
 LOST = pd.DataFrame({"status": ["SUCCESS", "FAILED"], "stage_try": [0, 0]})
 RESULT_LOST = pd.DataFrame({"status": ["SUCCESS", "SUCCESS"], "stage_try": [0, 1]})

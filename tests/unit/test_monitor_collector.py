@@ -9,16 +9,17 @@ from http.server import ThreadingHTTPServer
 import pytest
 from xray_tables import PROPERTIES, T1, FilesInMemory, base, done
 
-from lab_env.errors import LabError
-from lab_env.hudi.history import HISTORY
-from lab_env.hudi.reader import read_table
-from lab_env.monitor import collector, exporter, live
-from lab_env.monitor.collector import Collector, Latest
-from lab_env.monitor.metrics import Position, Sample, Topic
-from lab_env.monitor.readers import _Remembered
-from lab_env.monitor.watched import Pipeline, unwatch, watch, watched
-from lab_env.services import ServiceStatus
-from lab_env.settings import Endpoints
+from lab_env.lab.monitor import collector, exporter
+from lab_env.lab.monitor.collector import Collector, Latest
+from lab_env.lab.monitor.metrics import Position, Sample, Topic
+from lab_env.lab.monitor.readers import _Remembered
+from lab_env.lab.monitor.watched import Pipeline, unwatch, watch, watched
+from lab_env.platform.errors import LabError
+from lab_env.platform.services import ServiceStatus
+from lab_env.platform.settings import Endpoints
+from lab_env.tables.hudi.history import HISTORY
+from lab_env.tables.hudi.reader import read_table
+from lab_env.workbench import live
 
 NOWHERE = Endpoints("http://127.0.0.1:1", "k", "s", "us-east-1", "lakehouse", "127.0.0.1:1")
 ORDERS = Pipeline("lesson-19", "orders", "lesson-19.orders", "s3a://b/c", "s3a://b/t")

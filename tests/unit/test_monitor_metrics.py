@@ -2,14 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from xray_tables import T1, T2, T3, T4, base, committed, done, end, log, snapshot
 
-from lab_env.hudi.timeline import to_seconds
-from lab_env.monitor import metrics
-from lab_env.monitor.metrics import Position, Sample, Topic
+from lab_env.lab.monitor import metrics
+from lab_env.lab.monitor.metrics import Position, Sample, Topic
+from lab_env.platform.services.prometheus import PACKAGE
+from lab_env.tables.hudi.timeline import to_seconds
 
 NOW = to_seconds("20261120091000000")
 LABELS = {"namespace": "lesson-19", "pipeline": "orders"}
@@ -184,11 +184,11 @@ def test_every_metric_has_a_description():
 
 @pytest.mark.parametrize("name", ["alerts.yml", "consoles/pipeline.html", "grafana.json"])
 def test_rules_console_and_dashboard_ask_for_metrics_that_exist(name):
-    text = (Path(metrics.__file__).parent / name).read_text()
+    text = (PACKAGE / name).read_text()
     named = set(re.findall(r"\bpipeline_[a-z_]+", text))
     assert len(named) > 5 and named <= set(metrics.METRICS)
 
 
 def test_the_dashboard_for_grafana_asks_for_its_data_source():
-    dashboard = json.loads((Path(metrics.__file__).parent / "grafana.json").read_text())
+    dashboard = json.loads((PACKAGE / "grafana.json").read_text())
     assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {"${source}"}

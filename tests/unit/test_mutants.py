@@ -8,13 +8,13 @@ from typing import Any
 import nbformat
 import pytest
 
-from lab_env.authoring import mutation
-from lab_env.authoring.build import COURSE
-from lab_env.authoring.mutants import OPERATORS, mutants
-from lab_env.authoring.mutation import fingerprint, outcome_of, recorded, try_mutants
 from lab_env.course import registry
+from lab_env.course.authoring import mutation
+from lab_env.course.authoring.build import COURSE
+from lab_env.course.authoring.mutants import OPERATORS, mutants
+from lab_env.course.authoring.mutation import fingerprint, outcome_of, recorded, try_mutants
 from lab_env.course.exercises import Exercises
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 EXERCISES = {x.id: x for entry in registry.lessons().values() for x in entry.exercises}
 # Lessons whose checks still have the older form, and one whose mutants with Spark wait for a run.

@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from lab_env.cli import _status_table
+from lab_env.course.jupyterlab.running import RunningJupyterLab
+from lab_env.course.next_step import next_step, typed
 from lab_env.course.progress import CourseProgress
 from lab_env.course.registry import lessons
-from lab_env.jupyterlab.running import RunningJupyterLab
-from lab_env.next_step import next_step, typed
-from lab_env.services import ServiceStatus
+from lab_env.platform.services import ServiceStatus
 
 
 def said(*passed: str, tried: str = "", state: str = "stopped", of: str = "minio", **facts) -> str:

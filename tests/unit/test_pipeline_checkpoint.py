@@ -2,9 +2,9 @@
 
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.lessons.l03.figures import draw_batches
 from lab_env.pipeline.checkpoint import Batch, batches_of, newest_batch, still_open
+from lab_env.platform.errors import LabError
 
 HEADER = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n'
 FILES = {

@@ -7,14 +7,14 @@ from random import Random
 import pytest
 from xray_tables import T1, T2, T3, committed, done, history_of, stat
 
-from lab_env.errors import LabError
-from lab_env.hudi.commits import CHECKPOINT
-from lab_env.hudi.timeline import from_seconds
 from lab_env.pipeline import guard, options, writer
 from lab_env.pipeline.guard import Receipt, claim_table, read_state, table_receipt
 from lab_env.pipeline.writer import Job, main
-from lab_env.settings import Endpoints
-from lab_env.store import StoredObject
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
+from lab_env.platform.store import StoredObject
+from lab_env.tables.hudi.commits import CHECKPOINT
+from lab_env.tables.hudi.timeline import from_seconds
 
 TABLE, PATH = "s3a://lakehouse/x/orders_cow", "s3a://lakehouse/x/_checkpoints/cow"
 HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
@@ -22,7 +22,7 @@ OWN, OTHER = "11111111-aaaa", "22222222-bbbb"
 
 
 class FakeStore:
-    """Objects in memory, as `lab_env.store` shows them."""
+    """Objects in memory, as `lab_env.platform.store` shows them."""
 
     def __init__(self):
         self.objects: dict[str, bytes] = {}

@@ -2,12 +2,12 @@
 
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.pipeline import checkpoint
 from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.writer import Job
-from lab_env.settings import Endpoints
-from lab_env.store import StoredObject
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
+from lab_env.platform.store import StoredObject
 
 HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
 

@@ -13,13 +13,13 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from lab_env import store
-from lab_env.errors import LabError
 from lab_env.pipeline import landing
 from lab_env.pipeline.landing import Landing, LandingThread, Reached, files_in_log
-from lab_env.services.kinesis_server import fix_moto
-from lab_env.settings import Endpoints
-from lab_env.shop import streams
+from lab_env.platform import store
+from lab_env.platform.brokers import streams
+from lab_env.platform.errors import LabError
+from lab_env.platform.services.kinesis_server import fix_moto
+from lab_env.platform.settings import Endpoints
 
 ENDPOINTS = Endpoints("http://s3", "key", "secret", "us-east-1", "lake", "", kinesis="http://k")
 FOLDER = "s3a://lake/tour/landing"

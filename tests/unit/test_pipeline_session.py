@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lab_env.pipeline import session
-from lab_env.settings import Endpoints
+from lab_env.platform.settings import Endpoints
 
 HERE = Endpoints("http://s3", "key", "secret", "eu", "lake", "kafka:1")
 

@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.pipeline import handle, options, writer
-from lab_env.settings import Endpoints, settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints, settings
 
 PATH = "s3a://lakehouse/lesson-18/orders_cow"
 PREFIX = "hoodie.write.lock.zookeeper"

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.pipeline import writer
 from lab_env.pipeline.changes import LOG_ENDS
 from lab_env.pipeline.checkpoint import Batch
 from lab_env.pipeline.writer import START_SECONDS, Job, ProgressLog, noted_batches
+from lab_env.platform.errors import LabError
 
 
 def progress(name: str, batch: int, second: int, rows: int = 5, ran: bool = True) -> dict:

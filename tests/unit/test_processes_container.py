@@ -8,11 +8,11 @@ import jobs
 import pytest
 from psutil import virtual_memory
 
-from lab_env.processes import container
-from lab_env.processes.container import container_memory
-from lab_env.processes.system import memory
-from lab_env.services import doctor
-from lab_env.settings import REPOSITORY
+from lab_env.platform.processes import container
+from lab_env.platform.processes.container import container_memory
+from lab_env.platform.processes.system import memory
+from lab_env.platform.services import doctor
+from lab_env.platform.settings import REPOSITORY
 
 MEGABYTE = 1_000_000
 UNLIMITED = 9223372036854771712  # as version 1 writes it

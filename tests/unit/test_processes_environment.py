@@ -8,8 +8,8 @@ from urllib.request import getproxies, proxy_bypass
 
 import pytest
 
-from lab_env.processes import environment
-from lab_env.processes.environment import (
+from lab_env.platform.processes import environment
+from lab_env.platform.processes.environment import (
     JAVA_OPTIONS,
     PROXIES,
     adapt,
@@ -18,8 +18,8 @@ from lab_env.processes.environment import (
     mark_of_lesson,
     programs_of_lesson,
 )
-from lab_env.services import doctor
-from lab_env.settings import settings
+from lab_env.platform.services import doctor
+from lab_env.platform.settings import settings
 
 
 @pytest.fixture

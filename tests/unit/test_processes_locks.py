@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from lab_env.processes.locks import exclusive
-from lab_env.processes.state import lab_lock
+from lab_env.platform.processes.locks import exclusive
+from lab_env.platform.processes.state import lab_lock
 
 
 def in_a_thread(path) -> tuple[threading.Thread, threading.Event]:
@@ -45,7 +45,7 @@ def test_a_lock_is_free_again_after_an_error(tmp_path):
 
 def test_the_lock_keeps_another_process_out(home, tmp_path):
     script = (
-        "from lab_env.processes.state import lab_lock\n"
+        "from lab_env.platform.processes.state import lab_lock\n"
         "print('asking', flush=True)\n"
         "with lab_lock(): print('in', flush=True)"
     )
@@ -62,7 +62,9 @@ def test_a_program_started_under_the_lock_does_not_keep_it(home):
     with lab_lock():
         child = subprocess.Popen(["sleep", "30"])
     try:
-        script = "from lab_env.processes.state import lab_lock\nwith lab_lock(): print('in')"
+        script = (
+            "from lab_env.platform.processes.state import lab_lock\nwith lab_lock(): print('in')"
+        )
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, timeout=20, env=os.environ
         )

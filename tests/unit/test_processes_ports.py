@@ -2,7 +2,7 @@
 
 import socket
 
-from lab_env.processes.ports import choose_ports, port_is_free
+from lab_env.platform.processes.ports import choose_ports, port_is_free
 
 
 def listening() -> socket.socket:

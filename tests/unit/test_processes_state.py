@@ -5,9 +5,9 @@ import stat
 
 import pytest
 
-from lab_env.errors import LabError
-from lab_env.processes import state
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import state
+from lab_env.platform.settings import settings
 
 
 def test_secrets_are_for_their_owner_only_and_stay_the_same(home):

@@ -6,11 +6,11 @@ from xmlrpc.client import Fault
 
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.pipeline.handle import Writer
-from lab_env.processes import supervisor
-from lab_env.services import SERVICES, kafka, metastore, trino
-from lab_env.settings import CREDENTIALS, Endpoints, settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import supervisor
+from lab_env.platform.services import SERVICES, kafka, metastore, trino
+from lab_env.platform.settings import CREDENTIALS, Endpoints, settings
 from lab_env.shop import load
 
 SECRET = "a-secret-of-the-store"

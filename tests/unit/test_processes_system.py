@@ -9,11 +9,11 @@ import psutil
 import pytest
 from linux import needs_linux
 
-from lab_env.errors import LabError
-from lab_env.jupyterlab.server import jupyterlab
-from lab_env.processes import system
-from lab_env.processes.system import allows, environment_of, memory_of
-from lab_env.settings import settings
+from lab_env.course.jupyterlab.server import jupyterlab
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import system
+from lab_env.platform.processes.system import allows, environment_of, memory_of
+from lab_env.platform.settings import settings
 
 
 def test_a_running_program_shows_its_environment_and_memory_and_a_gone_one_nothing():

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from lab_env.processes.tree import end_processes
+from lab_env.platform.processes.tree import end_processes
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
 IGNORE = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP

@@ -7,13 +7,13 @@ import pytest
 from markdown_it import MarkdownIt
 from xray_tables import PROPERTIES, T1, T2, FilesInMemory, base, committed, done, log, stat
 
-from lab_env.bench import format_page, recorded
 from lab_env.course import registry
-from lab_env.hudi.reader import read_table
-from lab_env.lab import ARCHITECTURE
-from lab_env.publish import lesson_page, recording
-from lab_env.publish.pictures import FOLDER, drift, pictures
-from lab_env.settings import REPOSITORY
+from lab_env.course.publishing import lesson_page, recording
+from lab_env.course.publishing.pictures import FOLDER, drift, pictures
+from lab_env.lab.handle import ARCHITECTURE
+from lab_env.platform.settings import REPOSITORY
+from lab_env.tables.hudi.reader import read_table
+from lab_env.workbench.bench import format_page, recorded
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -13,15 +13,15 @@ from own_lab import allowed, wait_until
 
 from lab_env.course.answers import Unreadable, as_number
 from lab_env.course.exercises import Exercises
-from lab_env.errors import LabError
-from lab_env.room import command, seat
-from lab_env.room.board import MAX_SEATS, Board, RoomFull
-from lab_env.room.messages import error_name, message_id, message_text
-from lab_env.room.report import BEAT_S, MAX_BODY_BYTES, SILENT_AFTER_S, Report, parse_report
-from lab_env.room.seat import Membership, Seat
-from lab_env.room.server import REFRESH_S, RoomServer, page
-from lab_env.services import Finding
-from lab_env.settings import REPOSITORY
+from lab_env.course.room import command, seat
+from lab_env.course.room.board import MAX_SEATS, Board, RoomFull
+from lab_env.course.room.messages import error_name, message_id, message_text
+from lab_env.course.room.report import BEAT_S, MAX_BODY_BYTES, SILENT_AFTER_S, Report, parse_report
+from lab_env.course.room.seat import Membership, Seat
+from lab_env.course.room.server import REFRESH_S, RoomServer, page
+from lab_env.platform.errors import LabError
+from lab_env.platform.services import Finding
+from lab_env.platform.settings import REPOSITORY
 
 CODE, KEY = "abcd-2345", "the-key-of-the-page"
 SEAT = "0123456789abcdef"

@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab_env.errors import LabError
 from lab_env.pipeline.session import cluster_conf
-from lab_env.processes import supervisor
-from lab_env.processes.state import secrets
-from lab_env.services import SERVICES, Cluster, cluster
-from lab_env.services.base import NotReady
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.state import secrets
+from lab_env.platform.services import SERVICES, Cluster, cluster
+from lab_env.platform.services.base import NotReady
+from lab_env.platform.settings import settings
 
 PORTS = {"master": 2345, "ui": 2346, "worker_1": 2347, "worker_2": 2348}
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from lab_env.errors import LabError
-from lab_env.processes.state import secrets
-from lab_env.services import SERVICES, connect, manager
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.state import secrets
+from lab_env.platform.services import SERVICES, connect, manager
+from lab_env.platform.settings import settings
 
 WORKER = SERVICES["connect"]
 

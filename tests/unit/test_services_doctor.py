@@ -7,13 +7,13 @@ import socket
 import pytest
 from test_cli_errors import lab
 
-from lab_env import services
-from lab_env.errors import LabError
-from lab_env.install import bootstrap, java
-from lab_env.processes import system
-from lab_env.services import doctor
-from lab_env.settings import settings
-from lab_env.setup import set_up
+from lab_env.platform import services
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import bootstrap, java
+from lab_env.platform.processes import system
+from lab_env.platform.services import doctor
+from lab_env.platform.settings import settings
+from lab_env.platform.setup import set_up
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,10 @@
 
 import pytest
 
-from lab_env import cli, services
-from lab_env.services import doctor
-from lab_env.settings import settings
+from lab_env import cli
+from lab_env.platform import services
+from lab_env.platform.services import doctor
+from lab_env.platform.settings import settings
 
 
 @pytest.fixture

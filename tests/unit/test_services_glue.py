@@ -4,11 +4,11 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lab_env.errors import LabError
 from lab_env.pipeline.session import GLUE_CLIENT, metastore_conf
-from lab_env.services import SERVICES, glue, hive
-from lab_env.services.base import NotReady
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.services import SERVICES, glue, hive
+from lab_env.platform.services.base import NotReady
+from lab_env.platform.settings import settings
 
 REGION = "eu-central-1"
 

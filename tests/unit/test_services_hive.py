@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lab_env.services import hive
+from lab_env.platform.services import hive
 
 
 def reply(kind: int, fields: bytes) -> bytes:

@@ -4,9 +4,9 @@ import uuid
 
 import pytest
 
-from lab_env.errors import LabError
-from lab_env.services import kafka
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.services import kafka
+from lab_env.platform.settings import settings
 
 
 def test_the_name_of_a_cluster_is_never_taken_for_an_option(monkeypatch):

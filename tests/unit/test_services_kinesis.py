@@ -4,10 +4,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from lab_env.services import SERVICES
-from lab_env.services.base import NotReady
-from lab_env.settings import settings
-from lab_env.shop import streams
+from lab_env.platform.brokers import streams
+from lab_env.platform.services import SERVICES
+from lab_env.platform.services.base import NotReady
+from lab_env.platform.settings import settings
 
 ENDPOINT = "https://kinesis.eu-central-1.amazonaws.com"
 

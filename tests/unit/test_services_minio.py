@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from lab_env import services
-from lab_env.errors import LabError
-from lab_env.install.go_build import built_program
-from lab_env.processes import state
-from lab_env.services import minio, minio_program
-from lab_env.services.minio import MinIO
-from lab_env.services.minio_program import MinioProgram
-from lab_env.settings import settings
+from lab_env.platform import services
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.go_build import built_program
+from lab_env.platform.processes import state
+from lab_env.platform.services import minio, minio_program
+from lab_env.platform.services.minio import MinIO
+from lab_env.platform.services.minio_program import MinioProgram
+from lab_env.platform.settings import settings
 
 
 def program(path: Path, release: str) -> Path:

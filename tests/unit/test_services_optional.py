@@ -2,9 +2,9 @@
 
 import pytest
 
-from lab_env import services
-from lab_env.errors import LabError
-from lab_env.processes import supervisor
+from lab_env.platform import services
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import supervisor
 
 
 class Large:

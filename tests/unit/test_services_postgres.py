@@ -5,10 +5,10 @@ import subprocess
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from lab_env.errors import LabError
-from lab_env.processes.state import read_state, secrets
-from lab_env.services import SERVICES, postgres
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.state import read_state, secrets
+from lab_env.platform.services import SERVICES, postgres
+from lab_env.platform.settings import settings
 
 SERVER = SERVICES["postgres"]
 

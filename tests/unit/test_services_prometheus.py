@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from lab_env.errors import LabError
-from lab_env.install.go_build import built_program
-from lab_env.install.versions import versions
-from lab_env.monitor import client
-from lab_env.monitor.handle import PrometheusHandle
-from lab_env.services import SERVICES, check_for_lesson, prometheus
-from lab_env.services.prometheus import PACKAGE, Prometheus, _series_of
-from lab_env.settings import settings
+from lab_env.lab.monitor.handle import PrometheusHandle
+from lab_env.platform import metrics_client
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.go_build import built_program
+from lab_env.platform.install.versions import versions
+from lab_env.platform.services import SERVICES, check_for_lesson, prometheus
+from lab_env.platform.services.prometheus import PACKAGE, Prometheus, _series_of
+from lab_env.platform.settings import settings
 
 RULES = """
 groups:
@@ -189,7 +189,7 @@ def handle(monkeypatch):
     server = SimpleNamespace(address=lambda: "http://p")
     handle = PrometheusHandle(server, "lesson-19", None)
     handle.answers = {}
-    monkeypatch.setattr(client, "_api", lambda url, call, **_: handle.answers[call])
+    monkeypatch.setattr(metrics_client, "_api", lambda url, call, **_: handle.answers[call])
     return handle
 
 
@@ -218,7 +218,7 @@ def alert(state: str) -> dict:
 
 def test_an_alert_is_waited_for_until_it_fires_and_until_it_is_gone(handle, monkeypatch):
     states = iter([[], [alert("pending")], [alert("firing")], []])
-    monkeypatch.setattr(client, "_api", lambda *_, **__: {"alerts": next(states)})
+    monkeypatch.setattr(metrics_client, "_api", lambda *_, **__: {"alerts": next(states)})
     assert handle.wait_for_alert("Late", seconds=5) < 5
     assert handle.wait_for_alert("Late", "gone", seconds=5) < 5
 

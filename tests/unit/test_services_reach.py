@@ -5,9 +5,9 @@ from collections.abc import Generator
 
 import pytest
 
-from lab_env.errors import LabError
-from lab_env.services import require_reachable
-from lab_env.settings import Endpoints
+from lab_env.platform.errors import LabError
+from lab_env.platform.services import require_reachable
+from lab_env.platform.settings import Endpoints
 
 DOWN = "127.0.0.1:1"
 

@@ -7,10 +7,10 @@ import threading
 import pytest
 from kazoo.exceptions import NotEmptyError
 
-from lab_env.errors import LabError
-from lab_env.services import SERVICES, ZooKeeper, zookeeper
-from lab_env.services.base import NotReady
-from lab_env.settings import settings
+from lab_env.platform.errors import LabError
+from lab_env.platform.services import SERVICES, ZooKeeper, zookeeper
+from lab_env.platform.services.base import NotReady
+from lab_env.platform.settings import settings
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lab_env.errors import LabError
-from lab_env.install import bootstrap
-from lab_env.lab import namespace_of
-from lab_env.settings import REPOSITORY, Settings, settings
+from lab_env.lab.handle import namespace_of
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import bootstrap
+from lab_env.platform.settings import REPOSITORY, Settings, settings
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_tilde_is_the_home_folder(read):
 def test_set_up_and_the_lab_have_the_same_cache(read, monkeypatch, tmp_path):
     for base in (tmp_path / "one", ""):
         monkeypatch.setenv("XDG_CACHE_HOME", str(base))
-        script = "from lab_env.settings import settings; print(settings().cache)"
+        script = "from lab_env.platform.settings import settings; print(settings().cache)"
         environment = {k: v for k, v in os.environ.items() if k != "LAB_CACHE"}
         environment["HOME"] = str(tmp_path)
         monkeypatch.setenv("HOME", str(tmp_path))

@@ -4,12 +4,12 @@ import pandas as pd
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from lab_env.errors import LabError
-from lab_env.settings import Settings
-from lab_env.shop import Arrival, broker, reconcile, streams
+from lab_env.platform.brokers import Arrival, broker, streams
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Settings
 from lab_env.shop import sender as sender_module
 from lab_env.shop.kinesis_sender import KinesisSender
-from lab_env.shop.ledger import Ledger
+from lab_env.shop.ledger.book import Ledger, reconcile
 from lab_env.shop.model import generate
 
 SENDS = list(generate(600, 5))

@@ -5,8 +5,8 @@ import time
 import pandas as pd
 import pytest
 
-from lab_env.errors import LabError
-from lab_env.shop.ledger import Arrival, Ledger, LedgerWriter, ledger_directory
+from lab_env.platform.errors import LabError
+from lab_env.shop.ledger.book import Arrival, Ledger, LedgerWriter, ledger_directory
 from lab_env.shop.model import Send, generate
 
 ORDER_TIME = 1_800_000_000_000_000

@@ -7,7 +7,7 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 from lab_env.shop.events import FIELDS, MALFORMED_KINDS, OPS, STATUSES
 from lab_env.shop.model import OrderModel, Shares, SimulatedClock, WallClock, generate
 

@@ -4,9 +4,9 @@ from itertools import islice
 
 import pytest
 
-from lab_env.errors import LabError
-from lab_env.shop import topics
-from lab_env.shop.ledger import LedgerWriter
+from lab_env.platform.brokers import topics
+from lab_env.platform.errors import LabError
+from lab_env.shop.ledger.book import LedgerWriter
 from lab_env.shop.model import generate
 from lab_env.shop.record import recording
 from lab_env.shop.replay import replay

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from lab_env import store
-from lab_env.services.minio import MinIO
-from lab_env.settings import Endpoints, settings
+from lab_env.platform import store
+from lab_env.platform.services.minio import MinIO
+from lab_env.platform.settings import Endpoints, settings
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "eu", "lake", "kafka:1", "", "a-token")

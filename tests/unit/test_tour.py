@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from lab_env.errors import LabError
-from lab_env.probes.freshness import batch_completions, event_freshness
-from lab_env.probes.sampling import commit_of, is_compaction
-from lab_env.shop.reconcile import TABLE, Reconciliation
-from lab_env.store import StoredObject, copy_prefix, delete_prefix
-from lab_env.tour import tour as tour_module
-from lab_env.tour.tour import Tour
+from lab_env.platform.errors import LabError
+from lab_env.platform.store import StoredObject, copy_prefix, delete_prefix
+from lab_env.shop.ledger.reconcile import TABLE, Reconciliation
+from lab_env.tables.probes.freshness import batch_completions, event_freshness
+from lab_env.workbench.sampling import commit_of, is_compaction
+from lab_env.workbench.tour import tour as tour_module
+from lab_env.workbench.tour.tour import Tour
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

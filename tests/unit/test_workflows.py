@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from lab_env.settings import REPOSITORY
+from lab_env.platform.settings import REPOSITORY
 
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 

@@ -11,8 +11,8 @@ import pytest
 from xray_pictures import TABLES, changed, counted, many_groups, many_instants, over_days, rivals
 from xray_tables import DAY, T1, T2, T3, T4, T5, base, committed, done, log, stat, table
 
-import lab_env.xray
-from lab_env.xray import colours
+import lab_env.tables.xray
+from lab_env.tables.xray import colours
 
 
 @pytest.fixture(params=TABLES, scope="module")
@@ -171,7 +171,7 @@ def test_the_metadata_tables_partitions_are_listed():
 
 
 def test_colours_come_from_one_place():
-    for source in Path(lab_env.xray.__file__).parent.iterdir():
+    for source in Path(lab_env.tables.xray.__file__).parent.iterdir():
         if source.is_file() and source.name != "colours.py":
             assert re.findall(r"#[0-9A-Fa-f]{6}\b|#[0-9A-Fa-f]{3}\b", source.read_text()) == []
     known = {value for value in vars(colours).values() if isinstance(value, str)}

@@ -25,12 +25,12 @@ from xray_tables import (
     table,
 )
 
-from lab_env import store as lab_store
-from lab_env.display.units import duration_text, size_text
-from lab_env.errors import LabError
-from lab_env.store import StoredObject
-from lab_env.xray import xray
-from lab_env.xray.captions import clock
+from lab_env.platform import store as lab_store
+from lab_env.platform.display.units import duration_text, size_text
+from lab_env.platform.errors import LabError
+from lab_env.platform.store import StoredObject
+from lab_env.tables.xray import xray
+from lab_env.tables.xray.captions import clock
 
 PROPERTIES = "hoodie.table.name=orders\nhoodie.table.version={}\n"
 UPDATE = committed(

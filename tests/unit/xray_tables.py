@@ -7,10 +7,10 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lab_env.hudi.reader import read_table
-from lab_env.hudi.table import Snapshot
-from lab_env.xray import XRay
-from lab_env.xray.view import shown_as
+from lab_env.tables.hudi.reader import read_table
+from lab_env.tables.hudi.table import Snapshot
+from lab_env.tables.xray import XRay
+from lab_env.tables.xray.view import shown_as
 
 PROPERTIES = """#Properties
 hoodie.table.name=orders
@@ -163,7 +163,7 @@ def history_of(*rows: tuple[str, str, bytes]) -> dict[str, bytes]:
 
 
 class FilesInMemory:
-    """The files of a table, of 1,000 bytes each, as `lab_env.hudi.files.TableFiles`.
+    """The files of a table, of 1,000 bytes each, as `lab_env.tables.hudi.files.TableFiles`.
 
     Args:
         path: where the table is said to be.

@@ -124,7 +124,7 @@ lab.xray(path, since=before)
 # bookmark is the other one?
 
 # %%
-from lab_env.display.card import styled
+from lab_env.platform.display.card import styled
 
 twice = since(first.requested)
 again = ~twice["order_id"].isin(changed["order_id"])

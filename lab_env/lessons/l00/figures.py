@@ -8,9 +8,9 @@ from html import escape
 
 import pandas as pd
 
-from lab_env.display.chart import INK, new_chart, plot_freshness, svg
-from lab_env.display.palette import BLUE
-from lab_env.settings import REPOSITORY
+from lab_env.platform.display.chart import INK, new_chart, plot_freshness, svg
+from lab_env.platform.display.palette import BLUE
+from lab_env.platform.settings import REPOSITORY
 from lab_env.shop.events import STATUSES
 
 TOURS = REPOSITORY / "data" / "tour.json.gz"

@@ -65,7 +65,7 @@ lab
 # %%
 from confluent_kafka import Producer
 
-from lab_env.shop.topics import ensure_topic
+from lab_env.platform.brokers.topics import ensure_topic
 
 BROKER, TOPIC = lab.endpoints.kafka_bootstrap, lab.topic("shop")
 ensure_topic(BROKER, TOPIC)
@@ -514,7 +514,7 @@ with LocustRun(Rush, users=20, seconds=4) as rush:
 HTML(draw_rate(rush.reports, requested=500))
 
 # %%
-from lab_env.display.card import styled
+from lab_env.platform.display.card import styled
 
 sent = rush.requests.query("type == 'KAFKA'").set_index("name")["requests"]
 shares = (sent / sent.sum()).loc[["create", "update", "cancel"]]
@@ -680,7 +680,7 @@ assert sale.user_counts.max() == 25
 # What became of the failed ones? The topic knows. `read_topic` reads all its messages.
 
 # %%
-from lab_env.shop.topics import read_topic
+from lab_env.platform.brokers.topics import read_topic
 
 in_topic = {json.loads(message.value())["event_id"] for message in read_topic(BROKER, TOPIC)}
 handed = set(sale.reports.query("type == 'HANDED'")["event_id"])
@@ -739,7 +739,7 @@ assert not acknowledged & failed
 # This cell starts it, on two processes, and does not wait. Open the link while it runs.
 
 # %%
-from lab_env.settings import settings
+from lab_env.platform.settings import settings
 
 page_port = settings().locust_port
 load = lab.load(rate=400, users=20, processes=2, web_port=page_port, show=False).start()

@@ -14,7 +14,7 @@ from confluent_kafka import Message, Producer
 
 from lab_env.course.answers import as_list, as_number
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.shop.topics import read_topic, topic_end_offsets
+from lab_env.platform.brokers.topics import read_topic, topic_end_offsets
 
 # Nobody listens there: the client gives an event up after `message.timeout.ms`.
 NOBODY = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 400, "log_level": 2}

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from lab_env.display.chart import COLOURS, INK, new_chart, new_panels, svg
+from lab_env.platform.display.chart import COLOURS, INK, new_chart, new_panels, svg
 
 GREY = "#999999"
 BIN_S = 0.5

@@ -66,7 +66,7 @@ lab
 # %%
 import pandas as pd
 
-from lab_env.display.card import styled
+from lab_env.platform.display.card import styled
 from lab_env.shop.skew import marketplace_events
 
 events = marketplace_events(9_000)
@@ -82,7 +82,7 @@ assert customers.index[0] == "c-0001" and 0.33 < customers.iloc[0] < 0.45
 # %%
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from lab_env.shop.topics import delete_topic
+from lab_env.platform.brokers.topics import delete_topic
 
 BROKER = lab.endpoints.kafka_bootstrap
 PARTITIONS = 6
@@ -719,7 +719,7 @@ shard_by_order = put("order_id")
 assert shard_by_customer["shard"].notna().all() and shard_by_order["shard"].notna().all()
 
 # %%
-from lab_env.display import chart
+from lab_env.platform.display import chart
 
 names = list(open_shards())
 figure, panels = chart.new_panels(["key customer_id", "key order_id"])

@@ -18,8 +18,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from lab_env.course.answers import Unreadable, as_int, as_list, kind_of
 from lab_env.course.checking import NotYet, check, expect
 from lab_env.lessons.streams import scratch_topic
+from lab_env.platform.brokers.topics import read_topic
 from lab_env.shop.skew import CELEBRITY, marketplace_events
-from lab_env.shop.topics import read_topic
 
 PARTITIONS = 6
 EVENTS = 6_000

@@ -7,7 +7,7 @@ import matplotlib
 import pandas as pd
 from confluent_kafka import Message
 
-from lab_env.display.chart import COLOURS, new_chart, new_panels, svg
+from lab_env.platform.display.chart import COLOURS, new_chart, new_panels, svg
 
 HASHES = 2**128
 

@@ -562,7 +562,7 @@ assert sum(batch["numInputRows"] for batch in second_run.recentProgress) == 0
 # %%
 import json
 
-from lab_env.store import key_of
+from lab_env.platform.store import key_of
 
 for file in lab.files(checkpoint):
     print(f"{file.size:6,} bytes  {file.key.removeprefix(key_of(checkpoint) + '/')}")
@@ -665,7 +665,7 @@ assert reached == {"orders": 5200, "dead letters": 4000}
 # a second name, as the cell says. In lesson 17 processes are killed for real.)
 
 # %%
-from lab_env.store import client
+from lab_env.platform.store import client
 
 last = before_crash[-1].number
 store = client(lab.endpoints)
@@ -990,7 +990,7 @@ assert board["revenue"].sum() > books(n=5200)["revenue"].sum()
 # at work is always the same: *which version fits the others?*
 
 # %%
-from lab_env.install.jars import jar_folder
+from lab_env.platform.install.jars import jar_folder
 from lab_env.lessons.l03.jars import jar_table
 
 jars = sorted(jar_folder("spark").glob("*.jar"))

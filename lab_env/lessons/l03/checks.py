@@ -9,13 +9,13 @@ from random import Random
 import pandas as pd
 from confluent_kafka import Producer
 
-from lab_env import store
 from lab_env.course.answers import Unreadable, kind_of, type_of
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.streams import own_streams_stopped, scratch_topic, started
+from lab_env.platform import store
+from lab_env.platform.brokers.topics import ensure_topic
 from lab_env.shop.events import EVENT_DDL, FIELDS
 from lab_env.shop.model import generate
-from lab_env.shop.topics import ensure_topic
 
 # Malformed by their form; the ledger's other kinds break rules of the business.
 KINDS_BY_FORM = ("not_json", "empty", "truncated", "wrong_type", "missing_key", "null_key")

@@ -9,12 +9,12 @@ from itertools import islice
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from lab_env.display.chart import INK, new_chart, svg
-from lab_env.display.palette import AMBER, BLUE, GREEN, PINK, SKY, VERMILION
-from lab_env.faults.messages import MOMENT, POISON, odd_messages
+from lab_env.lab.faults.messages import MOMENT, POISON, odd_messages
 from lab_env.pipeline.checkpoint import Batch
+from lab_env.platform.display.chart import INK, new_chart, svg
+from lab_env.platform.display.palette import AMBER, BLUE, GREEN, PINK, SKY, VERMILION
 from lab_env.shop.events import MALFORMED_KINDS
-from lab_env.shop.ledger import Ledger
+from lab_env.shop.ledger.book import Ledger
 from lab_env.shop.record import recording
 
 # Batches take these colours in turn; a batch without a commit is an empty, hatched block.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from lab_env.display.card import styled
+from lab_env.platform.display.card import styled
 
 # Beginning of a jar's name: what it is for, and what its version must fit.
 WHAT_FOR = {

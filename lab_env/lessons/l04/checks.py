@@ -8,15 +8,15 @@ from operator import itemgetter
 
 from lab_env.course.answers import Unreadable, as_pair
 from lab_env.course.checking import check, expect
-from lab_env.hudi.reader import PROPERTIES
 from lab_env.lessons.l04.figures import COLUMNS, SAMPLE, with_month
 from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
 from lab_env.lessons.streams import session_spared, started
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.platform.store import key_of, read
 from lab_env.shop.events import FIELDS
 from lab_env.shop.record import recording
-from lab_env.store import key_of, read
+from lab_env.tables.hudi.reader import PROPERTIES
 
 Events = Iterable[tuple[str, ...]]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
-from lab_env.display.chart import new_chart, svg
-from lab_env.display.palette import GREEN, VERMILION
-from lab_env.shop.ledger import Ledger
-from lab_env.shop.reconcile import Reconciliation
+from lab_env.platform.display.chart import new_chart, svg
+from lab_env.platform.display.palette import GREEN, VERMILION
+from lab_env.shop.ledger.book import Ledger
+from lab_env.shop.ledger.reconcile import Reconciliation
 
 # Values of `COLUMNS`, in the order of arrival; days and times are of one month.
 SAMPLE = (

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
-from lab_env import store
 from lab_env.course.answers import as_choice
 from lab_env.course.checking import check, expect
-from lab_env.hudi.table import Snapshot
 from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
 from lab_env.lessons.table_copies import overlay_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
+from lab_env.platform import store
+from lab_env.tables.hudi.table import Snapshot
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 QUICK_BASE_BYTES = 100_000  # with the default bloom filter a base file of one row has 440,000

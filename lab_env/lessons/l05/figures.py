@@ -13,12 +13,12 @@ from math import log
 import pandas as pd
 import pyarrow.parquet as pq
 
-from lab_env import store
-from lab_env.display import heat as shown
-from lab_env.display.card import styled
-from lab_env.display.chart import COLOURS, NAMES, new_chart, svg
-from lab_env.display.units import size_text
-from lab_env.hudi.table import Snapshot
+from lab_env.platform import store
+from lab_env.platform.display import heat as shown
+from lab_env.platform.display.card import styled
+from lab_env.platform.display.chart import COLOURS, NAMES, new_chart, svg
+from lab_env.platform.display.units import size_text
+from lab_env.tables.hudi.table import Snapshot
 
 HEADINGS = {"COPY_ON_WRITE": "Copy-on-Write", "MERGE_ON_READ": "Merge-on-Read"}
 COLOUR_OF = {"COPY_ON_WRITE": "cow", "MERGE_ON_READ": "mor"}  # of every chart of the course

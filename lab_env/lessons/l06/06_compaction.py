@@ -99,7 +99,7 @@ ORDERS = {
 
 # %%
 from lab_env.lessons.l06.figures import Step, as_table, draw_costs
-from lab_env.probes.inputs import InputBytes
+from lab_env.tables.probes.inputs import InputBytes
 
 steps = {"never": [], "inline": []}
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 
-from lab_env import store
 from lab_env.course.answers import Unreadable, as_int, as_number, as_pair, as_rows
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.errors import LabError
-from lab_env.hudi.table import DataFile, FileSlice, Snapshot
-from lab_env.hudi.timeline import to_seconds
 from lab_env.lessons.boards import board_text
 from lab_env.lessons.l06.figures import Work, batches_of
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
+from lab_env.tables.hudi.table import DataFile, FileSlice, Snapshot
+from lab_env.tables.hudi.timeline import to_seconds
 
 WAITS_S = 60.0  # for a compaction of three rows, also on a machine that does other work
 TABLE_TYPE = "hoodie.datasource.write.table.type"

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from lab_env.display.chart import INK, new_panels, svg
-from lab_env.hudi.table import Snapshot
-from lab_env.hudi.timeline import parse_timeline_key, to_seconds
-from lab_env.store import StoredObject
-from lab_env.xray.colours import ACTION, FILE
+from lab_env.platform.display.chart import INK, new_panels, svg
+from lab_env.platform.store import StoredObject
+from lab_env.tables.hudi.table import Snapshot
+from lab_env.tables.hudi.timeline import parse_timeline_key, to_seconds
+from lab_env.tables.xray.colours import ACTION, FILE
 
 # The X-ray's colours of log and base files, and of a compaction.
 LOG, BASE, PAID = FILE["log"], FILE["base"], ACTION["compaction"]

@@ -233,7 +233,7 @@ assert minutes_to_a_thousand < 15
 lab.predict("07.p2", ..., tolerance=400)
 
 # %%
-from lab_env.probes.s3_requests import count_requests
+from lab_env.tables.probes.s3_requests import count_requests
 
 report = spark.read.format("hudi").load(orders_path)
 dashboard = spark.read.format("hudi").load(orders_path)
@@ -343,7 +343,7 @@ sized
 # had. Here are the bytes that each write made:
 
 # %%
-from lab_env.display.card import styled
+from lab_env.platform.display.card import styled
 
 written = {"bulk insert": small, "insert": sized}
 kilobytes = pd.DataFrame(

@@ -11,16 +11,16 @@ from functools import cache
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from lab_env import store
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import check, expect
-from lab_env.hudi.table import DataFile, Snapshot
-from lab_env.hudi.timeline import Instant
 from lab_env.lessons.boards import Board, as_board, board_text
 from lab_env.lessons.rows import as_dataframe, expect_rows, rows_at
 from lab_env.lessons.streams import own_streams_stopped, session_spared
 from lab_env.lessons.table_copies import copy_table, empty_copy, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.platform import store
+from lab_env.tables.hudi.table import DataFile, Snapshot
+from lab_env.tables.hudi.timeline import Instant
 
 WRITES, ROWS, TASKS = 3, 40, 3
 BULK = (

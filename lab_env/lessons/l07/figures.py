@@ -4,14 +4,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lab_env.display.chart import INK, new_chart, new_panels, svg
-from lab_env.display.palette import AMBER, BLUE
-from lab_env.hudi.table import Snapshot
-from lab_env.lab import Lab
+from lab_env.lab.handle import Lab
 from lab_env.pipeline.parsing import read_topic
-from lab_env.probes.s3_requests import Requests
-from lab_env.shop.kafka_client import spark_options
-from lab_env.shop.topics import ensure_topic
+from lab_env.platform.brokers.kafka_client import spark_options
+from lab_env.platform.brokers.topics import ensure_topic
+from lab_env.platform.display.chart import INK, new_chart, new_panels, svg
+from lab_env.platform.display.palette import AMBER, BLUE
+from lab_env.tables.hudi.table import Snapshot
+from lab_env.tables.probes.s3_requests import Requests
 
 CURRENT, OLDER = BLUE, AMBER
 

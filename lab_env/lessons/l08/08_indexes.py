@@ -111,7 +111,7 @@ assert len(table.current) == 6
 # them.
 
 # %%
-from lab_env.probes.scans import files_read
+from lab_env.tables.probes.scans import files_read
 
 one_order = spark.read.format("hudi").load(orders_path).where("order_id = 'O-0042'")
 read_by_default = files_read(one_order)
@@ -463,7 +463,7 @@ assert ledger["rows read in"].idxmin() == "BLOOM"
 # That takes minutes, so here is a run that was recorded, or yours, once you have made one.
 
 # %% name="look-ups-grow"
-from lab_env.bench import growth, recorded
+from lab_env.workbench.bench import growth, recorded
 
 run = recorded.shown("growth")
 for kind in ("cow", "mor"):

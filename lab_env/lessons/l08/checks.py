@@ -12,7 +12,7 @@ from lab_env.lessons.l08.figures import metadata_parts, watch_lookup
 from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS
-from lab_env.probes.scans import rows_and_files_read
+from lab_env.tables.probes.scans import rows_and_files_read
 
 OLD, NEW, MOVED_TO = "2026-11-20", "2026-11-21", "2026-11-22"  # the last is no day of the lesson
 FAST_COLUMNS = ("order_id", "partition_date", "amount")

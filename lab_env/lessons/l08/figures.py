@@ -16,12 +16,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 from matplotlib.patches import Rectangle
 
-from lab_env import store
-from lab_env.display.chart import INK, new_panels, svg
-from lab_env.display.palette import AMBER, GREY, SKY
-from lab_env.hudi.table import Snapshot
-from lab_env.lab import Lab
-from lab_env.probes.reads import Reads, watch
+from lab_env.lab.handle import Lab
+from lab_env.platform import store
+from lab_env.platform.display.chart import INK, new_panels, svg
+from lab_env.platform.display.palette import AMBER, GREY, SKY
+from lab_env.tables.hudi.table import Snapshot
+from lab_env.tables.probes.reads import Reads, watch
 
 FOOTER_PLACES = 2
 LABELS = {"rewritten": "rewritten", "rows": "rows read", "footer": "footer read", "none": "–"}

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from lab_env.display.chart import INK, new_panels, svg
-from lab_env.display.palette import BLUE, GREY, VERMILION
+from lab_env.platform.display.chart import INK, new_panels, svg
+from lab_env.platform.display.palette import BLUE, GREY, VERMILION
 
 HIT, MISS, FILTER = BLUE, GREY, VERMILION
 

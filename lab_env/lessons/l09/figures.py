@@ -7,14 +7,14 @@ from html import escape
 
 import pandas as pd
 
-from lab_env.display import heat as shown
-from lab_env.display.chart import new_chart, svg
-from lab_env.display.palette import BLUE, VERMILION
-from lab_env.display.units import size_text
-from lab_env.hudi.timeline import parse_data_name
-from lab_env.lab import Lab
-from lab_env.probes.inputs import InputBytes
-from lab_env.probes.reads import watch
+from lab_env.lab.handle import Lab
+from lab_env.platform.display import heat as shown
+from lab_env.platform.display.chart import new_chart, svg
+from lab_env.platform.display.palette import BLUE, VERMILION
+from lab_env.platform.display.units import size_text
+from lab_env.tables.hudi.timeline import parse_data_name
+from lab_env.tables.probes.inputs import InputBytes
+from lab_env.tables.probes.reads import watch
 
 
 @dataclass(frozen=True)

@@ -865,7 +865,7 @@ assert now == "37.00" and "Cleaner" in amount_of("O-17", as_of(KEPT["cow"], save
 # Back to the shop, whose table nobody has cleaned. What has its board shown, from each completed write on?
 
 # %%
-from lab_env.xray.captions import clock
+from lab_env.tables.xray.captions import clock
 
 boards = {}
 for write in lab.xray(orders_path).instants:

@@ -8,17 +8,17 @@ from functools import cache
 
 from pyspark.sql import DataFrame
 
-from lab_env import store
 from lab_env.course.answers import Unreadable, as_pair
 from lab_env.course.checking import check, expect
-from lab_env.hudi.timeline import Instant, from_seconds, to_seconds
 from lab_env.lessons.boards import Board, as_board, board_of, board_text
 from lab_env.lessons.l10.shop import compare_rows, make_changes
 from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at
 from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
-from lab_env.shop.topics import read_topic
-from lab_env.xray.captions import clock
+from lab_env.platform import store
+from lab_env.platform.brokers.topics import read_topic
+from lab_env.tables.hudi.timeline import Instant, from_seconds, to_seconds
+from lab_env.tables.xray.captions import clock
 
 WITH_THE_BAD = ("O-21", "O-22")  # good orders that came in the bad batch
 TABLE = (

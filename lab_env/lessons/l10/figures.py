@@ -13,11 +13,11 @@ from itertools import pairwise
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from lab_env.display.card import styled
-from lab_env.display.chart import INK, new_chart, svg
-from lab_env.display.palette import AMBER, GREEN, PINK, SKY
-from lab_env.hudi.timeline import seconds_between
-from lab_env.xray.captions import clock
+from lab_env.platform.display.card import styled
+from lab_env.platform.display.chart import INK, new_chart, svg
+from lab_env.platform.display.palette import AMBER, GREEN, PINK, SKY
+from lab_env.tables.hudi.timeline import seconds_between
+from lab_env.tables.xray.captions import clock
 
 FILLS = (SKY, AMBER, GREEN, PINK)  # black letters read well on each
 LANES = {"readers saw": 1.0, "AS OF says": 0.0}

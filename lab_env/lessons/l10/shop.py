@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, DataFrameWriter
 
-from lab_env.shop.topics import ensure_topic, read_topic
+from lab_env.platform.brokers.topics import ensure_topic, read_topic
 
 TIMEOUT_S = 120
 

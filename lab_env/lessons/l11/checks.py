@@ -17,11 +17,11 @@ from pyspark.sql.streaming import StreamingQuery
 
 from lab_env.course.answers import Unreadable, as_bool, as_pair, as_text, kind_of
 from lab_env.course.checking import check, expect
-from lab_env.hudi.timeline import Instant
 from lab_env.lessons.rows import expect_rows, rows_at
 from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.tables.hudi.timeline import Instant
 
 TABLE = {
     **KEYS,

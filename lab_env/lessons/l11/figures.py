@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from lab_env import store
-from lab_env.display.chart import INK, new_panels, svg
-from lab_env.display.palette import BLUE, GREY, VERMILION
-from lab_env.hudi.timeline import Instant
-from lab_env.probes.scans import rows_and_files_read
+from lab_env.platform import store
+from lab_env.platform.display.chart import INK, new_panels, svg
+from lab_env.platform.display.palette import BLUE, GREY, VERMILION
+from lab_env.tables.hudi.timeline import Instant
+from lab_env.tables.probes.scans import rows_and_files_read
 
 FIRST, SECOND, TWICE = GREY, BLUE, VERMILION
 KEY = "order_id"

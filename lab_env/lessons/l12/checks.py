@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 
 from lab_env.course.answers import as_int, as_list, as_rows, as_text, type_of
 from lab_env.course.checking import NotYet, check, expect
-from lab_env.errors import LabError
 from lab_env.lessons.rows import expect_rows, rows_at
 from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS
+from lab_env.platform.errors import LabError
 
 REVENUE = DEMO_OPTIONS | {  # as in the lesson
     "hoodie.table.name": "revenue",

@@ -10,11 +10,11 @@ from itertools import accumulate
 
 import pandas as pd
 
-from lab_env.display.chart import INK, new_chart, svg
-from lab_env.display.palette import GREEN, VERMILION
-from lab_env.errors import LabError
-from lab_env.probes.inputs import InputBytes
-from lab_env.probes.s3_requests import count_requests
+from lab_env.platform.display.chart import INK, new_chart, svg
+from lab_env.platform.display.palette import GREEN, VERMILION
+from lab_env.platform.errors import LabError
+from lab_env.tables.probes.inputs import InputBytes
+from lab_env.tables.probes.s3_requests import count_requests
 
 UP, DOWN = GREEN, VERMILION
 HALF = 0.36  # of a bar's width, in steps

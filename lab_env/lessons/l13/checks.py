@@ -10,12 +10,12 @@ from functools import cache
 import pandas as pd
 from pyspark.sql import DataFrame, Row
 
-from lab_env import store
 from lab_env.course.answers import as_int, as_rows, as_text, kind_of
 from lab_env.course.checking import check, expect
 from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.platform import store
 
 RETURNS = "returns"
 WRITER = DEMO_OPTIONS | KEYS | {"hoodie.index.bloom.num_entries": "1000"}

@@ -14,9 +14,9 @@ from itertools import combinations
 
 import pandas as pd
 
-from lab_env.display import heat as shown
-from lab_env.display.palette import AMBER, GREEN, GREY
-from lab_env.probes.verdict import HIGHER, LOWER, Spread, verdict
+from lab_env.platform.display import heat as shown
+from lab_env.platform.display.palette import AMBER, GREEN, GREY
+from lab_env.tables.probes.verdict import HIGHER, LOWER, Spread, verdict
 
 SAME, OTHER, NONE = "same", "other", "none"
 MAX_ERROR_LENGTH = 90  # characters of an error that a cell shows; the hover text has all of it

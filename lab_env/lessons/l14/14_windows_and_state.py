@@ -48,7 +48,7 @@ from pyspark.sql import functions as F
 
 from lab_env import Lab
 from lab_env.shop.record import recording
-from lab_env.shop.topics import ensure_topic
+from lab_env.platform.brokers.topics import ensure_topic
 
 lab = Lab.start("14")
 spark = lab.spark
@@ -436,7 +436,7 @@ print("read:", read_again, "· dropped:", dropped_again)
 lab.record_actual("14.p4", str(read_again - dropped_again))
 
 # %%
-from lab_env.store import key_of, read
+from lab_env.platform.store import key_of, read
 
 offsets = read(lab.endpoints, key_of(f"{checkpoint}/offsets/{second_run[0]['batchId']}")).decode()
 kept = json.loads(offsets.splitlines()[1])

@@ -11,7 +11,7 @@ from random import Random
 
 from confluent_kafka import Producer
 
-from lab_env.shop.topics import ensure_topic
+from lab_env.platform.brokers.topics import ensure_topic
 
 NOON = datetime(2026, 11, 20, 12)
 

@@ -1,7 +1,7 @@
 """Makes the state that a process leaves which died between a batch's work and its receipt."""
 
-from lab_env import store
-from lab_env.errors import LabError
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
 
 
 def forget_last_commit(lab, checkpoint: str) -> int:

@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.dates import AutoDateLocator, DateFormatter, MinuteLocator, date2num
 from matplotlib.ticker import MaxNLocator
 
-from lab_env.display.chart import new_chart, new_panels, svg
-from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, VERMILION
-from lab_env.store import StoredObject
+from lab_env.platform.display.chart import new_chart, new_panels, svg
+from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, VERMILION
+from lab_env.platform.store import StoredObject
 
 MINUTE = timedelta(minutes=1)
 NEVER = datetime(1970, 1, 1)

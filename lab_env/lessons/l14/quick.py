@@ -5,7 +5,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from lab_env.course.answers import Unreadable, kind_of
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 TIMEOUT_S = 180
 

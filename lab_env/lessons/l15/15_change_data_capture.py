@@ -774,7 +774,7 @@ print(sent_once, "records")
 lab.predict("15.p6", ..., tolerance=0)
 
 # %%
-from lab_env.faults.outages import kill_service
+from lab_env.lab.faults.outages import kill_service
 
 kill_service("connect")
 print("connectors after the restart:", connect.wait_until_up())

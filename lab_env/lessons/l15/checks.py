@@ -16,7 +16,7 @@ from lab_env.course.answers import as_bool, as_frame, as_int, as_number, as_rows
 from lab_env.course.checking import NotYet, Passed, check_of
 from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import copy_table, left_alone
-from lab_env.shop.topics import topic_end_offsets
+from lab_env.platform.brokers.topics import topic_end_offsets
 
 STREAM_TIMEOUT_S = 120  # for a stream of 15.2, which takes a few seconds
 RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"

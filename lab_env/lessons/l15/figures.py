@@ -17,11 +17,11 @@ from decimal import Decimal
 
 import pandas as pd
 
-from lab_env.display.chart import INK, new_chart, svg
-from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
-from lab_env.errors import LabError
-from lab_env.services import request_json
-from lab_env.shop.topics import topic_end_offsets
+from lab_env.platform.brokers.topics import topic_end_offsets
+from lab_env.platform.display.chart import INK, new_chart, svg
+from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
+from lab_env.platform.errors import LabError
+from lab_env.platform.services import request_json
 
 TIMEOUT_S = 90
 MARKER = "lab"  # the prefix of the markers among the logical messages

@@ -18,7 +18,7 @@ from lab_env.lessons.l16.figures import counts_of, send_events
 from lab_env.lessons.rows import expect_rows, named, rows_at
 from lab_env.lessons.streams import in_batches, own_streams_stopped, scratch_topic, started
 from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
-from lab_env.shop.topics import read_topic
+from lab_env.platform.brokers.topics import read_topic
 
 KNOWN = ("order_id", "status", "amount", "delivery")
 EVENT_V2 = (

@@ -15,12 +15,12 @@ import pandas as pd
 import pyarrow.parquet as parquet
 from confluent_kafka import Producer
 
-from lab_env import store
 from lab_env.course.answers import Unreadable, as_frame, as_int, as_text, plain
-from lab_env.display import heat
-from lab_env.display.palette import AMBER, BLUE, VERMILION
-from lab_env.errors import LabError
-from lab_env.shop.topics import ensure_topic
+from lab_env.platform import store
+from lab_env.platform.brokers.topics import ensure_topic
+from lab_env.platform.display import heat
+from lab_env.platform.display.palette import AMBER, BLUE, VERMILION
+from lab_env.platform.errors import LabError
 
 REFUSED, ADDED, CHANGED, CONVERTED = "refused", "added", "changed", "as before"
 TINTS = {REFUSED: (VERMILION, 0.22), ADDED: (BLUE, 0.18), CHANGED: (AMBER, 0.45)}

@@ -215,7 +215,7 @@ lab.predict("17.p1", ..., choices=("nobody", "only the one who lists", "both", "
 # %%
 import io
 
-from lab_env import store
+from lab_env.platform import store
 
 by_hudi = spark.read.format("hudi").load(orders_path).select("order_id").toPandas()
 by_listing = pd.concat(
@@ -385,7 +385,7 @@ assert ledger.ok
 lab.predict("17.p2", ..., choices=("all of the batch", "none"))
 
 # %%
-from lab_env.store import client, key_of
+from lab_env.platform.store import client, key_of
 
 last_commit = f"{checkpoint}/commits/{restarted.commits}"
 client(lab.endpoints).delete_object(Bucket=lab.endpoints.bucket, Key=key_of(last_commit))
@@ -464,7 +464,7 @@ lab.predict("17.p3", ..., choices=("all is well", "events twice", "events missin
 
 # %%
 from lab_env.lessons.table_copies import overlay_table
-from lab_env.store import delete_prefix
+from lab_env.platform.store import delete_prefix
 
 delete_prefix(lab.endpoints, key_of(checkpoint) + "/")
 lab.replay(topic, n=500, skip=1000, sends=sends)
@@ -649,7 +649,7 @@ from IPython.display import HTML
 
 from lab_env.lessons.l17.crash import why_failed
 from lab_env.lessons.l17.receipts import receipts_in
-from lab_env.shop.topics import ensure_topic
+from lab_env.platform.brokers.topics import ensure_topic
 
 payments = lab.topic("payments")
 ensure_topic(KAFKA, payments, partitions=1)
@@ -1283,7 +1283,7 @@ forget_dead_session(lab)
 lab.predict("17.p7", ..., tolerance=0)
 
 # %%
-from lab_env.campaign.recorded import delivered
+from lab_env.workbench.campaign.recorded import delivered
 
 campaign = delivered()
 campaign.table()

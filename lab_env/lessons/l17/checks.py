@@ -14,16 +14,16 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import functions as F
 
-from lab_env import store
 from lab_env.course.answers import Unreadable, as_choice, as_int, as_list
 from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.hudi.timeline import Instant, parse_data_name
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l17.damage import RIGHT
 from lab_env.lessons.l17.receipts import IDENTIFIER, NONE, read_receipts, receipts_in
 from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.checkpoint import FIRST_OFFSETS, read_checkpoint
+from lab_env.platform import store
+from lab_env.tables.hudi.timeline import Instant, parse_data_name
 
 STREAM_TIMEOUT_S = 120  # for the stream of 17.2, which takes some seconds
 WITH_A_GAP = "orders_with_a_gap"  # a copy of the table from before the lesson repairs it

@@ -6,7 +6,7 @@ It is told both in its environment, and imports little: the writer is to be at w
 import os
 
 from lab_env.pipeline.session import SHORT_LIFE, endpoints_of_environment, session_of_environment
-from lab_env.processes.environment import LESSON
+from lab_env.platform.processes.environment import LESSON
 
 
 class WritersLab:

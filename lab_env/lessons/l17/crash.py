@@ -16,14 +16,14 @@ from typing import Any
 
 import psutil
 
-from lab_env.errors import LabError
-from lab_env.faults.freeze import frozen
-from lab_env.faults.freeze import kill as kill_tree
+from lab_env.lab.faults.freeze import frozen
+from lab_env.lab.faults.freeze import kill as kill_tree
 from lab_env.pipeline.failure import why_failed as why_failed
 from lab_env.pipeline.handle import lesson_environment
-from lab_env.processes import supervisor
-from lab_env.processes.environment import mark_of_lesson, programs_of_lesson
-from lab_env.processes.tree import jvm_below, kill_processes
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.environment import mark_of_lesson, programs_of_lesson
+from lab_env.platform.processes.tree import jvm_below, kill_processes
 
 SLOW_LOOK = 0.5  # seconds between two looks before the first batch is done
 # Later the process runs in slices between two looks, and is frozen while it is looked at: a fast

@@ -8,9 +8,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from lab_env import store
 from lab_env.course.answers import as_int
-from lab_env.hudi.table import DataFile
+from lab_env.platform import store
+from lab_env.tables.hudi.table import DataFile
 
 RIGHT = (100, 30)  # what the lesson's table says when nothing is damaged: orders, and paid ones
 CUT_BYTES = 40

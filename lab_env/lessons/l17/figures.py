@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from lab_env.display.palette import GREEN, GREY, VERMILION
 from lab_env.lessons.l17.receipts import Receipts
+from lab_env.platform.display.palette import GREEN, GREY, VERMILION
 
 RUNGS = ("offsets/N: the plan", "marker", "data file", "completed instant", "commits/N")
 THERE, MISSING, REMOVED = "there", "missing", "removed"

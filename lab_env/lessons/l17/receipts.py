@@ -6,9 +6,9 @@ They are listed, not asked for through Spark, so they can be read while a writer
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lab_env import store
-from lab_env.hudi.commits import decode_commit, read_avro
-from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
+from lab_env.platform import store
+from lab_env.tables.hudi.commits import decode_commit, read_avro
+from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_key
 
 NONE = -1  # no batch
 IDENTIFIER = "default_single_writer"  # under which the streaming sink stores its batch by default

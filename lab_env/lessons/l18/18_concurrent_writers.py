@@ -780,7 +780,7 @@ def clean_up(table):
 # %% wrong="18.3"
 # expect: belongs to no commit now
 def clean_up(table):
-    from lab_env.store import client
+    from lab_env.platform.store import client
 
     for file in lab.files(f"{table}/.hoodie/timeline"):
         if file.key.endswith((".inflight", ".commit.requested")):

@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from lab_env import store
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import check, expect
-from lab_env.hudi.timeline import from_seconds, parse_data_name, parse_timeline_key, to_seconds
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l18.colleague import (
     COLLEAGUE,
@@ -28,6 +26,13 @@ from lab_env.lessons.l18.locks import LockWatch, lock_roots
 from lab_env.lessons.rows import expect_rows, named, rows_at
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.platform import store
+from lab_env.tables.hudi.timeline import (
+    from_seconds,
+    parse_data_name,
+    parse_timeline_key,
+    to_seconds,
+)
 
 TABLE = (
     KEYS | DEMO_OPTIONS | {"hoodie.table.name": "orders", "hoodie.index.bloom.num_entries": "1000"}

@@ -17,17 +17,17 @@ import psutil
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
-from lab_env import store
-from lab_env.errors import LabError
-from lab_env.faults.freeze import frozen
-from lab_env.faults.freeze import kill as kill_tree
-from lab_env.faults.gate import Gate, Rule
-from lab_env.hudi.timeline import parse_data_name
+from lab_env.lab.faults.freeze import frozen
+from lab_env.lab.faults.freeze import kill as kill_tree
+from lab_env.lab.faults.gate import Gate, Rule
 from lab_env.lessons.l18.locks import Holding, LockWatch, lock_roots
 from lab_env.pipeline.handle import lesson_environment
-from lab_env.processes.environment import mark_of_lesson, programs_of_lesson
-from lab_env.processes.supervisor import log_path
-from lab_env.processes.tree import jvm_below, kill_processes
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.environment import mark_of_lesson, programs_of_lesson
+from lab_env.platform.processes.supervisor import log_path
+from lab_env.platform.processes.tree import jvm_below, kill_processes
+from lab_env.tables.hudi.timeline import parse_data_name
 
 YOU, COLLEAGUE = "you", "colleague"
 COMMITTED = "committed"

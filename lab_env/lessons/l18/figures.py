@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, VERMILION
-from lab_env.display.units import size_text
-from lab_env.hudi.timeline import to_seconds
 from lab_env.lessons.l18.colleague import COMMITTED, Running
 from lab_env.lessons.l18.locks import Holding
+from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, VERMILION
+from lab_env.platform.display.units import size_text
+from lab_env.tables.hudi.timeline import to_seconds
 
 WRITER = {"you": BLUE, "colleague": AMBER}
 LEFT, TOP, WIDTH, ROW = 92, 26, 640, 46  # pixels

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from lab_env.errors import LabError
 from lab_env.pipeline.options import lock_place
+from lab_env.platform.errors import LabError
 
 LOOK_S, SEARCH_S = 0.01, 0.1  # seconds between two looks at known locks, and for new ones
 IMPLICIT = "/tmp"  # where ZookeeperBasedImplicitBasePathLockProvider puts its locks

@@ -115,7 +115,7 @@ ORDERS = {
 # firewall belongs in front of it.
 
 # %%
-from lab_env.processes.ports import free_port
+from lab_env.platform.processes.ports import free_port
 
 hudi_port = free_port(9096)
 METRICS = {
@@ -185,7 +185,7 @@ server, _ = start_http_server(notebook_port, addr="127.0.0.1", registry=registry
 
 # %%
 from lab_env.pipeline.checkpoint import read_checkpoint
-from lab_env.shop.topics import topic_end_offsets
+from lab_env.platform.brokers.topics import topic_end_offsets
 
 print(topic_end_offsets(KAFKA, topic))
 read_checkpoint(lab.endpoints, checkpoint)
@@ -334,7 +334,7 @@ lab.predict("19.p2", ..., choices=CHOICES)
 # %%
 import time
 
-from lab_env.faults.freeze import frozen
+from lab_env.lab.faults.freeze import frozen
 
 lab.use_reference("19.1")
 
@@ -610,7 +610,7 @@ HTML(f"<a href='{lab.prometheus.console}' target='_blank'>The console of this pi
 # %% [markdown]
 # > **Documented, not measured.** At work Prometheus hands firing alerts to the *Alertmanager*,
 # > which groups them and calls somebody, and most teams look at Grafana.
-# > `lab_env/monitor/grafana.json` is a dashboard of the exporter's numbers, to import there. And
+# > `lab_env/platform/services/monitoring/grafana.json` is a dashboard of the exporter's numbers, to import there. And
 # > who watches Prometheus? An alert that always fires, to a service that rings when it *stops*: a
 # > dead man's switch.
 #
@@ -789,7 +789,7 @@ assert validate(orders) == []
 # %%
 import pandas as pd
 
-from lab_env.display.card import styled
+from lab_env.platform.display.card import styled
 from lab_env.lessons.l19.tickets import hand_over
 
 tickets = hand_over(lab, query, ORDERS, sends, sent=sent, more=200)
@@ -983,8 +983,8 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 # a run that was recorded, or yours, once you have made one.
 
 # %%
-from lab_env.bench import recorded
-from lab_env.bench.tuning import KNOBS, compared, knobs_chart
+from lab_env.workbench.bench import recorded
+from lab_env.workbench.bench.tuning import KNOBS, compared, knobs_chart
 
 run = recorded.shown("tuning")
 print(run["made"][:10], "on", run["cores"], "cores:", run["size"])

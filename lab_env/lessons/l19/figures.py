@@ -14,10 +14,10 @@ import pandas as pd
 import psutil
 import yaml
 
-from lab_env.display.card import styled
-from lab_env.display.chart import new_panels, svg
-from lab_env.display.palette import BLUE, GREEN, SKY, VERMILION
-from lab_env.errors import LabError
+from lab_env.platform.display.card import styled
+from lab_env.platform.display.chart import new_panels, svg
+from lab_env.platform.display.palette import BLUE, GREEN, SKY, VERMILION
+from lab_env.platform.errors import LabError
 from lab_env.shop.model import Send
 
 # What an alert shows of a pipeline: ages, and nothing of the cause.

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from lab_env.errors import LabError
-from lab_env.hudi.table import Snapshot
 from lab_env.lessons.table_copies import overlay_table
 from lab_env.pipeline import parsing
 from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.pipeline.sinks import event_rows
-from lab_env.shop.topics import ensure_topic, topic_end_offsets
+from lab_env.platform.brokers.topics import ensure_topic, topic_end_offsets
+from lab_env.platform.errors import LabError
+from lab_env.tables.hudi.table import Snapshot
 
 TOO_SLOW, NOT_READ = "writer too slow", "partition not read"
 REPLACED, NO_COMPACTION = "checkpoint replaced", "no compaction"

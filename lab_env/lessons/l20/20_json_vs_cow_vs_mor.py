@@ -337,7 +337,7 @@ def compact(path):
 # read.
 
 # %%
-from lab_env.probes.inputs import InputBytes
+from lab_env.tables.probes.inputs import InputBytes
 
 lab.use_reference("20.2")
 
@@ -426,8 +426,8 @@ assert 1 < with_filters < break_even_here
 # course's pipeline, and the default filters.
 
 # %%
-from lab_env.bench import recorded
-from lab_env.bench.growth import caption_of, growth_chart
+from lab_env.workbench.bench import recorded
+from lab_env.workbench.bench.growth import caption_of, growth_chart
 
 grown = recorded.shown("growth")
 runs = spark.createDataFrame(pd.DataFrame(grown["rows"]))
@@ -923,7 +923,7 @@ lab.predict("20.p6", ..., choices=NAMES)
 
 
 # %%
-from lab_env.bench.format_page import ahead
+from lab_env.workbench.bench.format_page import ahead
 
 
 def leader(metric, better):
@@ -948,8 +948,8 @@ print(f"Hudi's quickest small commit takes {times:.1f} times as long as {quickes
 best.T.round(2).assign(ahead=leaders)
 
 # %% name="formats" proof="No format is ahead in all of the eight, and your rule agrees with the page's."
-from lab_env.bench.contenders import CONTENDERS
-from lab_env.bench.format_page import claims
+from lab_env.workbench.bench.contenders import CONTENDERS
+from lab_env.workbench.bench.format_page import claims
 
 of_page = {c.measure.metric: c for c in claims(formats) if c.factor == large}
 for metric, leader in leaders.items():
@@ -981,7 +981,7 @@ assert formats["problems"] == [] and times_ahead.max() < len(ASKED)
 # when it *completes*. Here are both for your last batch:
 
 # %%
-from lab_env.hudi.timeline import to_seconds
+from lab_env.tables.hudi.timeline import to_seconds
 
 last = lab.xray(paths["cow"]).instants[-1]
 rows = read_table(paths["cow"], "snapshot")
@@ -999,7 +999,7 @@ print(f"after {told:.1f} s by the requested time, visible after {visible:.1f} s"
 lab.predict("20.p7", ..., tolerance=1)
 
 # %%
-from lab_env.bench.report import freshness_chart
+from lab_env.workbench.bench.report import freshness_chart
 
 (row,) = (r for r in sinks["freshness"] if (r["rate"], r["sink"]) == (1000, "cow"))
 flattery = row["p50"]["median"] / row["requested p50"]["median"]
@@ -1023,7 +1023,7 @@ assert of_tables and all(r["requested p50"]["high"] < r["p50"]["low"] for r in o
 # services, a month of what they stored, and queries.
 
 # %%
-from lab_env.bench.cost import costs
+from lab_env.workbench.bench.cost import costs
 from lab_env.lessons.l20.figures import bill_table, promises
 
 bills = costs(sinks)["80-uniform"]["bills"]

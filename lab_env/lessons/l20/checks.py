@@ -7,7 +7,7 @@ from lab_env.course.checking import check, expect
 from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import COMPACTION_OFF, DEMO_OPTIONS, KEYS
-from lab_env.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
+from lab_env.tables.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 # What the check of 20.1 passes as `options`; without them there would be a metadata table.

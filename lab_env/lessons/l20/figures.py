@@ -5,8 +5,8 @@ from typing import Protocol
 
 import pandas as pd
 
-from lab_env.display.card import styled
-from lab_env.display.chart import COLOURS, INK, NAMES, new_chart, svg
+from lab_env.platform.display.card import styled
+from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, svg
 
 SINKS = ("json", "cow", "mor")
 KB = 1000

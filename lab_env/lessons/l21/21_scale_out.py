@@ -52,7 +52,7 @@ import pandas as pd
 from lab_env import Lab
 from lab_env.lessons.l21.load import events_in_order
 from lab_env.pipeline.session import INTERPRETED
-from lab_env.shop.topics import ensure_topic
+from lab_env.platform.brokers.topics import ensure_topic
 
 lab = Lab.start("21", "cluster", "kinesis")
 KAFKA = lab.endpoints.kafka_bootstrap
@@ -847,7 +847,7 @@ def bill(parallelism, per_kpu, hours, price):
 # month has 730 hours.
 
 # %%
-from lab_env.prices import read_prices
+from lab_env.platform.prices import read_prices
 
 lab.use_reference("21.4")
 prices = read_prices({"kpu": "KPU-hour", "put": "1000 requests", "storage": "GB-month"})
@@ -941,7 +941,7 @@ stream = lab.topic("orders-kinesis")  # a topic or a stream: the same name for t
 lab.replay(stream, source="kinesis", sends=events_in_order())
 
 # %%
-from lab_env.shop import streams
+from lab_env.platform.brokers import streams
 
 kinesis = streams.client(lab.address("kinesis"))  # a client of boto3
 shards = kinesis.list_shards(StreamName=stream)["Shards"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from lab_env.course.checking import NotYet, check, expect
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l21.tasks import table_of
 from lab_env.lessons.streams import own_streams_stopped, started
-from lab_env.shop.topics import topic_end_offsets
+from lab_env.platform.brokers.topics import topic_end_offsets
 
 CORES = 2  # of the lab's cluster
 MOST_OF_ONE_TASK = 0.75  # share of the rows: with more, one core does most of the work

@@ -9,12 +9,12 @@ import pandas as pd
 import psutil
 from matplotlib.patches import Patch
 
-from lab_env import services
-from lab_env.display.chart import INK, new_chart, new_panels, svg
-from lab_env.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
 from lab_env.lessons.l21.capacity import Fitted, serial_share, speedup_by_usl
 from lab_env.lessons.l21.tasks import SparkPages
-from lab_env.processes import supervisor
+from lab_env.platform import services
+from lab_env.platform.display.chart import INK, new_chart, new_panels, svg
+from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
+from lab_env.platform.processes import supervisor
 
 READS, WRITES, OTHER = "reads and parses", "combines and writes", "bookkeeping"
 MANY = 20  # rows through a shuffle: more than the counts that a small step fetches

@@ -8,10 +8,10 @@ from typing import Any
 
 import psutil
 
-from lab_env import services
-from lab_env.errors import LabError
-from lab_env.faults.freeze import kill
+from lab_env.lab.faults.freeze import kill
 from lab_env.lessons.l21.tasks import RunningTask, SparkPages
+from lab_env.platform import services
+from lab_env.platform.errors import LabError
 
 AT_WORK_S = 0.1  # a task that has run for so long is in the middle of its work
 POLL_S = 0.03

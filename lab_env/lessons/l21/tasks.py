@@ -15,7 +15,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pandas as pd
 
-from lab_env.errors import LabError
+from lab_env.platform.errors import LabError
 
 DRIVER = "driver"
 MARGIN_S = 0.02  # at both ends of a task, when it is asked whether two overlap

@@ -4,12 +4,12 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lab_env.capstone.exam import PRACTICE_SEED, variant_named
-from lab_env.capstone.job import pack
-from lab_env.capstone.process import JobFailed
-from lab_env.capstone.story import FIRST, LATE, VERSION_2
 from lab_env.course.answers import Unreadable, as_int, as_rows
 from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.lessons.capstone.exam import PRACTICE_SEED, variant_named
+from lab_env.lessons.capstone.job import pack
+from lab_env.lessons.capstone.process import JobFailed
+from lab_env.lessons.capstone.story import FIRST, LATE, VERSION_2
 from lab_env.lessons.l22.figures import examiner
 
 REHEARSAL = ("deliver", "late", "questions")

@@ -6,8 +6,8 @@ from functools import cache
 
 import pandas as pd
 
-from lab_env.capstone import certificate
-from lab_env.capstone.exam import (
+from lab_env.lessons.capstone import certificate
+from lab_env.lessons.capstone.exam import (
     PRACTICE_SEED,
     Course,
     Exam,
@@ -16,10 +16,10 @@ from lab_env.capstone.exam import (
     fresh_seed,
     variant_named,
 )
-from lab_env.capstone.job import pack
-from lab_env.capstone.story import DEAD_LETTERS, FIRST, VERSION_2, Variant
-from lab_env.display.card import card
-from lab_env.display.html import table
+from lab_env.lessons.capstone.job import pack
+from lab_env.lessons.capstone.story import DEAD_LETTERS, FIRST, VERSION_2, Variant
+from lab_env.platform.display.card import card
+from lab_env.platform.display.html import table
 
 _kept: dict[str, tuple[bytes, Exam]] = {}  # by namespace: the last `build`, and its exam
 

@@ -1,0 +1,212 @@
+"""Builds the two notebooks of each lesson and demo.
+
+The same source gives the same bytes: `build` writes the files, and `drift` compares the committed
+ones with a fresh build.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from lab_env.course.authoring.demo_rules import FOLDER as DEMOS
+from lab_env.course.authoring.demo_rules import demo_sources, problems_of_demo, slide_type
+from lab_env.course.authoring.template import problems_of
+from lab_env.course.problems import refuse
+from lab_env.course.source import (
+    Cell,
+    Lesson,
+    read_lesson,
+    sources,
+)
+from lab_env.platform.settings import REPOSITORY
+
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The folders of sources and generated files below a root with the repository's layout."""
+
+    root: Path = REPOSITORY
+
+    @property
+    def learner(self) -> Path:
+        """Where the learner's notebooks are."""
+        return self.root / "notebooks"
+
+    @property
+    def worked(self) -> Path:
+        """Where the worked notebooks are."""
+        return self.root / "solutions"
+
+    @property
+    def rooms(self) -> Path:
+        """The lessons' own folders, each with its source, checks and figures."""
+        return self.root / "lab_env" / "lessons"
+
+    def room(self, number: str) -> Path:
+        """The folder of one lesson."""
+        return self.rooms / f"l{number}"
+
+    @property
+    def executed(self) -> Path:
+        """Where the notebooks are as last executed; git ignores it."""
+        return self.root / "build" / "executed"
+
+    @property
+    def site(self) -> Path:
+        """Where the site is built; git ignores it."""
+        return self.root / "build" / "site"
+
+    def generated(self) -> set[Path]:
+        """Every file on disk that should come from a source."""
+        return {
+            *self.learner.glob("*.ipynb"),
+            *self.worked.glob("*.ipynb"),
+            *(self.learner / DEMOS).glob("*.ipynb"),
+            *(self.worked / DEMOS).glob("*.ipynb"),
+        }
+
+
+COURSE = Tree()
+
+
+def make(tree: Tree = Tree()) -> dict[Path, str]:
+    """The text of every generated file, by its path; nothing is written.
+
+    Raises:
+        LabError: a lesson violates the template; it lists every problem with file and line.
+    """
+    lessons = [read_lesson(path) for path in sources(tree.rooms)]
+    demos = [read_lesson(path) for path in demo_sources(tree.rooms)]
+    refuse(
+        [problem for lesson in lessons for problem in problems_of(lesson)]
+        + [problem for demo in demos for problem in problems_of_demo(demo)]
+    )
+    made: dict[Path, str] = {}
+    for lesson in lessons:
+        made[tree.learner / f"{lesson.name}.ipynb"] = notebook(lesson, worked=False)
+        made[tree.worked / f"{lesson.name}.ipynb"] = notebook(lesson, worked=True)
+    for demo in demos:
+        made[tree.learner / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=False)
+        made[tree.worked / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=True)
+    return made
+
+
+def build(tree: Tree = Tree()) -> list[Path]:
+    """Write all generated files, remove orphans, and return the files that changed.
+
+    Raises:
+        LabError: a lesson violates the template; nothing is written.
+    """
+    made = make(tree)
+    changed = []
+    for path, text in made.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            changed.append(path)
+    for stray in sorted(tree.generated() - made.keys()):
+        stray.unlink()
+        changed.append(stray)
+    return changed
+
+
+def drift(tree: Tree = Tree()) -> list[str]:
+    """One sentence per file that differs from a fresh build: missing, stray, or where it differs.
+
+    Raises:
+        LabError: a lesson violates the template.
+    """
+    made = make(tree)
+    found = []
+    for path, text in made.items():
+        name = path.relative_to(tree.root)
+        if not path.exists():
+            found.append(f"{name} is missing")
+        elif path.read_bytes() != text.encode():
+            found.append(f"{name}: {first_difference(path.read_text('utf-8'), text)}")
+    orphans = sorted(tree.generated() - made.keys())
+    orphans += [p for p in sorted(tree.learner.rglob("*.ipynb")) if p.parent != tree.learner]
+    skip = ("__pycache__", ".ipynb_checkpoints", "demos")
+    return found + [
+        f"{path.relative_to(tree.root)} is stray: no lesson makes it"
+        for path in orphans
+        if not set(path.relative_to(tree.root).parts) & set(skip)
+    ]
+
+
+def first_difference(committed: str, made: str) -> str:
+    """The first place where two texts of a generated file differ.
+
+    Args:
+        committed: the text on disk.
+        made: the text of a fresh build.
+
+    Returns:
+        The cell and its line in a notebook, the line in any other file.
+    """
+    try:
+        pairs = [json.loads(text)["cells"] for text in (committed, made)]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        pairs = [[], []]
+    for number, (old, new) in enumerate(zip(*pairs, strict=False), 1):
+        if old == new:
+            continue
+        if old["id"] != new["id"]:
+            return f"cell {number} is {old['id']!r} and should be {new['id']!r}"
+        place = f"cell {number} ({new['id']})"
+        if old["source"] == new["source"]:
+            return f"{place} has outputs, a count or metadata that the source does not have"
+        was, should = ("".join(cell["source"]).split("\n") for cell in (old, new))
+        line = _first(was, should)
+        return f"{place}, line {line + 1}: {_at(was, line)!r} should be {_at(should, line)!r}"
+    if len(pairs[0]) != len(pairs[1]):
+        return f"it has {len(pairs[0])} cells and should have {len(pairs[1])}"
+    old, new = committed.split("\n"), made.split("\n")
+    line = _first(old, new)
+    return f"line {line + 1}: {_at(old, line)!r} should be {_at(new, line)!r}"
+
+
+def notebook(lesson: Lesson, worked: bool) -> str:
+    """The JSON of a lesson's or demo's notebook, without outputs.
+
+    Args:
+        lesson: a lesson or a demo; the cells of a demo also say how they appear in the slides.
+        worked: whether to make the worked notebook, with the instructor's cells.
+    """
+    slides = lesson.path.parent.name == DEMOS
+    cells = [
+        _notebook_cell(cell, cell_id, worked, slides)
+        for cell, cell_id in zip(lesson.cells, lesson.cell_ids(), strict=True)
+        if cell.shown and (worked or not cell.instructor)
+    ]
+    made = nbformat.v4.new_notebook(cells=cells, metadata=_METADATA)
+    nbformat.validate(made)
+    return nbformat.writes(made, indent=1) + "\n"
+
+
+def _notebook_cell(cell: Cell, cell_id: str, worked: bool, slides: bool):
+    text = cell.versions.worked if worked else cell.versions.stub
+    metadata: dict[str, object] = {"tags": ["instructor"]} if cell.instructor else {}
+    if cell.proof:  # JupyterLab shows its input collapsed, the site folded
+        metadata = {"tags": ["proof", "hide-input"], "jupyter": {"source_hidden": True}}
+    if slides:
+        metadata["slideshow"] = {"slide_type": slide_type(cell)}
+    if cell.kind == "markdown":
+        return nbformat.v4.new_markdown_cell(text, id=cell_id, metadata=metadata)
+    return nbformat.v4.new_code_cell(text, id=cell_id, metadata=metadata)
+
+
+def _first(old: list[str], new: list[str]) -> int:
+    same = zip(old, new, strict=False)
+    return next((n for n, (a, b) in enumerate(same) if a != b), min(len(old), len(new)))
+
+
+def _at(lines: list[str], number: int) -> str:
+    return lines[number] if number < len(lines) else "(nothing)"

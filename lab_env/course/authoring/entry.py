@@ -1,0 +1,67 @@
+"""Enters every section of a lesson in a fresh kernel, and measures how long that takes.
+
+The cells above a section begin with those above the section before it, so one kernel passes the
+beginnings of all sections, in order. No proof runs before the last section; those of the last one
+must hold there. So what is left out to save time is not needed.
+"""
+
+import json
+import os
+import time
+from datetime import date
+from pathlib import Path
+
+import nbformat
+
+from lab_env.course.authoring.kernel import observed_kernel
+from lab_env.course.authoring.pytest_plugin import failed_proofs
+from lab_env.course.copies import LESSONS
+from lab_env.course.jupyterlab.cells import CELL_TIMEOUT_S, run_cell
+from lab_env.course.sections import RECORDED, notebook_of, sections
+from lab_env.platform.errors import LabError
+
+
+def enter_all(lesson: str) -> dict[str, float]:
+    """Enter each section of a lesson, and run the last one with its proofs.
+
+    Args:
+        lesson: two digits.
+
+    Returns:
+        Seconds from the start of the kernel until a section can begin, by its name.
+
+    Raises:
+        LabError: no such lesson, a cell fails, or a proof of the last section does not hold.
+    """
+    notebook, entered = notebook_of(lesson), sections(lesson)
+    seconds: dict[str, float] = {}
+    began, done = time.monotonic(), 0
+    with observed_kernel(LESSONS) as (client, facts):
+        for section in entered:
+            cells = section.cells_above(notebook)
+            for cell in cells[done:]:
+                run_cell(client, cell, CELL_TIMEOUT_S)
+            seconds[section.name] = round(time.monotonic() - began, 1)
+            done = len(cells)
+        for cell in _code(notebook.cells[entered[-1].cell :]):
+            run_cell(client, cell, CELL_TIMEOUT_S)
+    if different := failed_proofs(facts):
+        raise LabError(f"{entered[-1].name}, entered without the proofs: {'; '.join(different)}")
+    return seconds
+
+
+def record(lesson: str, seconds: dict[str, float], path: Path = RECORDED) -> None:
+    """Keep what was measured, in the place of the lesson's earlier run.
+
+    Args:
+        lesson: two digits.
+        seconds: by section.
+        path: of the file.
+    """
+    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    runs[lesson] = {"on": date.today().isoformat(), "cores": os.cpu_count(), "seconds": seconds}
+    path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n", encoding="utf-8")
+
+
+def _code(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    return [cell for cell in cells if cell.cell_type == "code"]

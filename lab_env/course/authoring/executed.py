@@ -1,0 +1,62 @@
+"""The notebooks as last executed: the tests keep them, the site shows them."""
+
+import json
+import os
+from pathlib import Path
+
+import nbformat
+
+from lab_env.course.authoring.build import COURSE, Tree
+from lab_env.course.authoring.leaks import secrets_in
+from lab_env.platform.errors import LabError
+
+
+def shown(tree: Tree = COURSE) -> list[Path]:
+    """The notebooks that the site shows: the worked lessons, then the demos."""
+    demos = tree.learner / "demos"
+    return [*sorted(tree.worked.glob("*.ipynb")), *sorted(demos.glob("*.ipynb"))]
+
+
+def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> None:
+    """Replace the kept run of a notebook, atomically, if the site shows that notebook.
+
+    Args:
+        executed: with its outputs.
+        path: the notebook that was run.
+        tree: the repository.
+
+    Raises:
+        LabError: a cell of any notebook shows one of the lab's secrets; nothing is kept.
+    """
+    for number, cell in enumerate(executed.cells, 1):
+        found = secrets_in(json.dumps(cell, ensure_ascii=False))
+        if found:
+            raise LabError(
+                f"{path.name}, cell {number} shows a secret of the lab: {', '.join(found)}.",
+                "change the cell so that it does not print it.",
+            )
+    if path not in shown(tree):
+        return
+    target = tree.executed / path.relative_to(tree.root)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}")
+    nbformat.write(executed, partial)
+    partial.replace(target)
+
+
+def shortfall(tree: Tree = COURSE) -> dict[str, str]:
+    """The reason why each missing or outdated notebook cannot be shown, by its path in the tree."""
+    found = {}
+    for path in shown(tree):
+        name = path.relative_to(tree.root)
+        executed = tree.executed / name
+        if not executed.exists():
+            found[str(name)] = "was not executed"
+        elif _cells(executed) != _cells(path):
+            found[str(name)] = "was changed after it was executed"
+    return found
+
+
+def _cells(path: Path) -> list[tuple[str, str]]:
+    notebook = nbformat.read(path, as_version=4)
+    return [(cell.cell_type, cell.source) for cell in notebook.cells]

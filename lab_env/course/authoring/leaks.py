@@ -1,0 +1,41 @@
+"""Finds the lab's secrets in published files: executed notebooks and pages of the site."""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from lab_env.platform.settings import settings
+
+# Every generated secret is longer; a shorter value would be found in any text.
+MIN_LENGTH = 16
+
+
+def known_secrets() -> dict[str, str]:
+    """This lab's secrets by name: generated ones, and the keys of an external object store."""
+    home = settings().home
+    tokens = {
+        f"{program}_{kind}": values[kind]
+        for program, values in _read(home / "state.json").items()
+        for kind in ("token", "key")
+        if kind in values
+    }
+    keys = {
+        "LAB_S3_SECRET_KEY": settings().s3_secret_key.get_secret_value(),
+        "LAB_S3_SESSION_TOKEN": settings().s3_session_token.get_secret_value(),
+        "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
+    }
+    found = _read(home / "secrets.json") | tokens | keys
+    return {name: value for name, value in found.items() if len(value) >= MIN_LENGTH}
+
+
+def secrets_in(text: str | bytes) -> list[str]:
+    """The names of the lab's secrets that a file's content contains; bytes are read as UTF-8."""
+    searched = text.encode() if isinstance(text, str) else text
+    return [name for name, secret in known_secrets().items() if secret.encode() in searched]
+
+
+def _read(path: Path) -> dict:
+    with suppress(FileNotFoundError):
+        return json.loads(path.read_text())
+    return {}

@@ -1,0 +1,477 @@
+"""A pytest plugin that makes every notebook prove its exercises while nbmake runs it.
+
+A learner's notebook must leave every exercise not attempted, and run on right answers in another
+style than the reference. A worked one must pass every exercise; each declared right answer must
+pass, too, and each wrong one must get its own message. `pyproject.toml` switches the plugin on, so
+`pytest --nbmake notebooks solutions` is the whole proof.
+"""
+
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import psutil
+import pytest
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from nbmake import nb_run
+from nbmake.pytest_items import NotebookItem
+
+from lab_env.course.authoring.executed import keep
+from lab_env.course.authoring.kernel import CHECK
+from lab_env.course.registry import Exercise, LessonEntry, lessons
+from lab_env.course.sections import ENTRY_LIMIT_S, sections
+from lab_env.platform.jvm import EXIT_SECONDS, MemoryUse, nearly_full
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Processor seconds of a notebook's kernel and its Spark: the mean of a folder, and the most.
+
+    Unlike elapsed time they hardly depend on what else the machine does.
+    """
+
+    mean: float
+    most: float
+
+
+# The worked notebook also tries every wrong answer.
+BUDGETS = {"notebooks": Budget(45, 60), "solutions": Budget(75, 100)}
+DEMO_SECONDS = 60
+# Lessons that start several Sparks: the benchmark, the cluster, the learner's own pipeline.
+LONG_LESSONS, LONG_SECONDS = ("21", "22"), 150
+MARGIN = 1.5  # beside other work a notebook uses half as much again
+# Elapsed seconds until a section can begin, where `ENTRY_LIMIT_S` is too few: what 15e looks back
+# on are the failures of the section above it, a killed connector, a lost slot and a new snapshot.
+LATE_SECTIONS = {"15e": 90}
+SLOWEST = 5  # lessons whose time to enter is printed
+
+
+# Runs in the notebook's kernel when its last cell is done: the memory of its JVM, if it has one.
+PRINT_MEMORY = """
+import json
+import sys
+from dataclasses import astuple
+
+from lab_env.platform.jvm import memory_use
+
+if "pyspark" in sys.modules and (gateway := sys.modules["pyspark"].SparkContext._gateway):
+    print(json.dumps({name: astuple(use) for name, use in memory_use(gateway.jvm).items()}))
+else:
+    print("{}")
+"""
+
+
+# Runs in the kernel of a worked notebook after the cell of an exercise.
+TRIAL_SECONDS = 600  # for all answers of one exercise
+TRY_ANSWERS = """
+from lab_env.course.authoring.other_answers import try_answers
+
+try_answers("{id}", globals())
+"""
+
+# Lessons of the older form of checks, whose cells run on the reference only.
+ON_THE_REFERENCE = ("17", "22")
+GO_ON = """
+from lab_env.course.authoring.other_answers import go_on_with_right_answers
+
+go_on_with_right_answers()
+"""
+
+
+@dataclass(frozen=True)
+class ExecutedNotebook:
+    """A notebook that ran to its end.
+
+    Args:
+        nb: with its outputs.
+        memory: of its JVM at the end, by kind; empty without a JVM.
+    """
+
+    nb: NotebookNode
+    memory: dict[str, MemoryUse]
+
+
+class NotProven(Exception):
+    """A notebook ran, but its exercises did not do what they should."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item):
+    """Run a notebook under observation, then judge its exercises."""
+    if not isinstance(item, NotebookItem):
+        return (yield)
+    worked, began = item.path.parent.name == "solutions", datetime.now(UTC)
+    with tempfile.TemporaryDirectory(prefix="lab-proof-") as folder:
+        outcomes = Path(folder) / "outcomes.jsonl"
+        observed = {
+            "LAB_OUTCOMES": str(outcomes),
+            "LAB_PROGRESS": str(Path(folder) / "progress.json"),
+            "LAB_STRICT": str(int(worked)),
+            "LAB_ERROR_CARDS": "0",  # nbmake takes a cell whose error is a card for a good one
+            # A kernel of the user's own must not win over the one of this environment.
+            "JUPYTER_PREFER_ENV_PATH": "1",
+        }
+        runs: list[ExecutedNotebook] = []
+        on = not worked and not item.path.stem.startswith(ON_THE_REFERENCE)
+        with _environment(observed), _noted(runs, worked, on), _processes() as used:
+            result = yield
+        lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
+    item.user_properties.append(("processor_seconds", used.seconds()))
+    facts = [json.loads(line) for line in lines]
+    wrong = nearly_full(runs[-1].memory) + used.left_behind() + failed_proofs(facts)
+    entry = lessons().get(item.path.stem[:2])
+    if entry:
+        wrong += shortcomings(entry, worked, [fact for fact in facts if "exercise" in fact])
+    if wrong:
+        raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
+    if entry and not worked:
+        entered = entry_seconds(entry.number, runs[-1].nb, began)
+        item.user_properties.append(("entry_seconds", entered))
+    runs[-1].nb.metadata["processor_seconds"] = round(used.seconds(), 1)
+    keep(runs[-1].nb, item.path)
+    return result
+
+
+def failed_proofs(facts: list[dict]) -> list[str]:
+    """The proof cells that did not hold: in a learner's notebook they only show a card."""
+    return [f"{f['proof']} {f['text']}" for f in facts if f["outcome"] == "differs"]
+
+
+def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
+    """What a notebook's run did not prove.
+
+    Args:
+        entry: the lesson.
+        worked: whether the worked notebook ran; else the learner's.
+        facts: what the checks reported, in their order.
+
+    Returns:
+        One sentence each; empty when everything is proven.
+    """
+    found = []
+    known = {exercise.id for exercise in entry.exercises}
+    checks = [fact for fact in facts if not {"right", "wrong"} & fact.keys()]
+    wanted = "passed" if worked else "not attempted"
+    for exercise in entry.exercises:
+        kinds = [fact["outcome"] for fact in checks if fact["exercise"] == exercise.id]
+        if not kinds or set(kinds) != {wanted}:
+            found.append(f"exercise {exercise.id} is {', '.join(kinds) or 'not checked'}")
+        if worked:
+            found += _misjudged(exercise, facts)
+    found += [f"{name} is no exercise" for name in {f["exercise"] for f in checks} - known]
+    return found
+
+
+def _misjudged(exercise: Exercise, facts: list[dict]) -> Iterator[str]:
+    """Right answers that did not pass, and wrong ones without their own message."""
+    for number in range(len(exercise.right)):
+        for name, fact in _tried(exercise, "right", number, facts):
+            if fact["outcome"] != "passed":
+                yield f"{name}: {fact['outcome']} {fact['text']}".strip()
+    for number, wrong in enumerate(exercise.wrong):
+        for name, fact in _tried(exercise, "wrong", number, facts):
+            if fact["outcome"] not in ("not yet", "error in your code"):
+                yield f"{name}: {fact['outcome']} {fact['text']}".strip()
+            elif wrong.expect not in fact["text"]:
+                yield f"{name} got {fact['text']!r} instead of {wrong.expect!r}"
+
+
+def _tried(
+    exercise: Exercise, kind: str, number: int, facts: list[dict]
+) -> Iterator[tuple[str, dict]]:
+    name = f"{kind} answer {number + 1} of {exercise.id}"
+    never = {"outcome": "was not tried", "text": ""}
+    found = [f for f in facts if (f["exercise"], f.get(kind)) == (exercise.id, number)]
+    for fact in found or [never]:
+        yield name, fact
+
+
+def entry_seconds(lesson: str, executed: NotebookNode, began: datetime) -> dict[str, float]:
+    """Seconds from the start of the kernel until each section can begin, without the proofs.
+
+    Args:
+        lesson: two digits.
+        executed: its learner's notebook, with the times of its cells.
+        began: when the kernel was asked for.
+
+    Returns:
+        By the name of the section, for example `06.2`.
+    """
+    first = next(cell for cell in executed.cells if cell.cell_type == "code")
+    start = _time(first, "iopub.status.busy") - began
+    return {
+        section.name: sum(map(_duration, section.cells_above(executed)), start).total_seconds()
+        for section in sections(lesson)
+    }
+
+
+def _duration(cell: NotebookNode) -> timedelta:
+    return _time(cell, "shell.execute_reply") - _time(cell, "iopub.status.busy")
+
+
+def _time(cell: NotebookNode, event: str) -> datetime:
+    return datetime.fromisoformat(cell.metadata["execution"][event])
+
+
+def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0) -> list[str]:
+    """What takes too long to enter, one sentence per section.
+
+    Args:
+        seconds: elapsed ones, by the name of the section.
+        processes: of the test run, which share the machine, so that each takes longer.
+        margin: how many times the limits are allowed.
+    """
+    return [
+        f"Section {name} begins after {value:.0f} s; {most} s is the most."
+        for name, value in sorted(seconds.items())
+        if value > margin * (most := processes * _most_seconds_to_enter(name))
+    ]
+
+
+def _most_seconds_to_enter(section: str) -> float:
+    most = LONG_SECONDS if section.startswith(LONG_LESSONS) else ENTRY_LIMIT_S
+    return LATE_SECTIONS.get(section, most)
+
+
+def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
+    """What used more of the processor than a notebook may.
+
+    Args:
+        seconds: processor seconds of each notebook that ran, by its path in the repository.
+        margin: how many times the limits are allowed.
+
+    Returns:
+        One sentence per notebook over its own limit and per folder whose average is over its limit.
+    """
+    found = [
+        f"{name} used {value:.0f} s; {most:g} s is the most."
+        for name, value in sorted(seconds.items())
+        if value > margin * (most := _most_seconds(name))
+    ]
+    for folder, mean in means_of_lessons(seconds).items():
+        if mean > BUDGETS[folder].mean * margin:
+            most = BUDGETS[folder].mean
+            found.append(f"The average of {folder} is {mean:.1f} s; {most:g} s is the most.")
+    return found
+
+
+def _most_seconds(name: str) -> float:
+    if _is_demo(name):
+        return DEMO_SECONDS
+    folder, _, file = name.partition("/")
+    return LONG_SECONDS if file.startswith(LONG_LESSONS) else BUDGETS[folder].most
+
+
+def _is_demo(name: str) -> bool:
+    return "demos/" in name
+
+
+def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
+    """The lessons' average of each folder, by notebook path; short demos must not lower it."""
+    kinds = {
+        folder: [
+            used
+            for name, used in seconds.items()
+            if name.startswith(f"{folder}/") and not _is_demo(name)
+        ]
+        for folder in BUDGETS
+    }
+    return {folder: sum(used) / len(used) for folder, used in kinds.items() if used}
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """The notebooks' times against their budget."""
+    reports = _reports(terminalreporter)
+    if not reports:
+        return
+    terminalreporter.section("notebooks")
+    terminalreporter.write_line("processor   elapsed")
+    for name, report in sorted(reports.items()):
+        terminalreporter.write_line(f"{_used(report):7.1f} s {report.duration:7.1f} s  {name}")
+    seconds = {name: _used(report) for name, report in reports.items()}
+    for folder, mean in means_of_lessons(seconds).items():
+        terminalreporter.write_line(f"{mean:7.1f} s  on average in {folder}")
+    held = f"held up to {MARGIN} times of it" if _budget_is_strict() else "not held"
+    limits = ", ".join(
+        f"{folder} {budget.mean} on average and {budget.most} at most"
+        for folder, budget in BUDGETS.items()
+    )
+    terminalreporter.write_line(
+        f"The budget in processor seconds ({limits}, a demo {DEMO_SECONDS}, lessons"
+        f" {', '.join(LONG_LESSONS)} {LONG_SECONDS}) is {held}."
+    )
+    processes = _processes_of(terminalreporter.config)
+    terminalreporter.write_line(
+        f"The last sections that take longest to enter ({ENTRY_LIMIT_S} s of elapsed time for each"
+        f" of {processes} test processes, {held}):"
+    )
+    entered = _entered(reports)
+    last = {name[:2]: (value, name) for name, value in sorted(entered.items())}
+    for value, name in sorted(last.values(), reverse=True)[:SLOWEST]:
+        terminalreporter.write_line(f"{value:7.1f} s  {name}")
+    for sentence in over_budget(seconds) + late_sections(entered, processes):
+        terminalreporter.write_line(f"over budget: {sentence}", red=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where the budget is held, going over it by more than the margin is a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not _budget_is_strict():  # a worker of pytest-xdist has no reporter
+        return
+    reports = _reports(reporter)
+    over = over_budget({name: _used(report) for name, report in reports.items()}, MARGIN)
+    if over or late_sections(_entered(reports), _processes_of(session.config), MARGIN):
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def _reports(terminalreporter) -> dict[str, pytest.TestReport]:
+    """The report of each notebook that ran to its end, from whichever process ran it."""
+    every = (report for reports in terminalreporter.stats.values() for report in reports)
+    return {
+        report.nodeid: report
+        for report in every
+        if getattr(report, "when", "") == "call"
+        and "processor_seconds" in dict(report.user_properties)
+    }
+
+
+def _used(report) -> float:
+    return dict(report.user_properties)["processor_seconds"]
+
+
+def _entered(reports: dict[str, Any]) -> dict[str, float]:
+    """Seconds to enter each section of the lessons that ran, by its name."""
+    entered: dict[str, float] = {}
+    for report in reports.values():
+        entered |= dict(report.user_properties).get("entry_seconds", {})
+    return entered
+
+
+def _processes_of(config: pytest.Config) -> int:
+    """How many test processes share this machine."""
+    return config.getoption("numprocesses", default=None) or 1
+
+
+def _budget_is_strict() -> bool:
+    """Whether notebooks over their budget are a failure."""
+    return os.environ.get("NOTEBOOK_BUDGET") == "strict"
+
+
+@contextmanager
+def _noted(runs: list["ExecutedNotebook"], worked: bool, go_on: bool) -> Generator[None]:
+    """Note what nbmake executes, and try an exercise's other answers right after its cell.
+
+    With `go_on`, the cells below an exercise run on its first right answer.
+
+    nbmake hands the executed notebook to nobody, and can only overwrite the source with it.
+    """
+
+    class Noted(NotebookClient):
+        async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args, **options):
+            if go_on and cell_index == 0:
+                await self._run(GO_ON, 60)
+            executed = await super().async_execute_cell(cell, cell_index, *args, **options)
+            if worked and (check := CHECK.search(cell.source)):
+                await self._run(TRY_ANSWERS.format(id=check[1]), TRIAL_SECONDS)
+            if cell_index == len(self.nb.cells) - 1:  # later its kernel is gone
+                runs.append(ExecutedNotebook(self.nb, await self._memory()))
+            return executed
+
+        async def _memory(self) -> dict[str, MemoryUse]:
+            printed = await self._run(PRINT_MEMORY, 30)
+            return {name: MemoryUse(*use) for name, use in json.loads(printed).items()}
+
+        async def _run(self, code: str, seconds: int) -> str:
+            """What some code prints in the kernel, beside the notebook's own cells."""
+            printed: list[str] = []
+
+            def keep_output(message: dict) -> None:
+                printed.append(message["content"].get("text", ""))
+
+            client: Any = self.kc  # annotated as one of several kinds, or none
+            reply = await client.execute_interactive(
+                code, store_history=False, output_hook=keep_output, timeout=seconds
+            )
+            if reply["content"]["status"] == "error":
+                raise NotProven("\n".join(reply["content"]["traceback"]))
+            return "".join(printed)
+
+    with patch.object(nb_run, "NotebookClient", Noted):
+        yield
+
+
+class _Processes:
+    """The kernel that a notebook starts, and the processes of its session.
+
+    Services are daemons: they lead sessions of their own and are not counted.
+    """
+
+    def __init__(self):
+        self._this = psutil.Process()
+        self._before = set(self._this.children())
+        self._seconds: dict[psutil.Process, float] = {}
+
+    def look(self) -> None:
+        """Note the processes that are there now, and the processor time that they have used."""
+        for kernel in set(self._this.children()) - self._before:
+            with suppress(psutil.Error, OSError):
+                for process in (kernel, *kernel.children(recursive=True)):
+                    if os.getsid(process.pid) == kernel.pid:
+                        times = process.cpu_times()
+                        self._seconds[process] = times.user + times.system
+
+    def seconds(self) -> float:
+        """Processor seconds of all of them."""
+        return sum(self._seconds.values())
+
+    def left_behind(self) -> list[str]:
+        """Kill those that outlive their kernel by twice `EXIT_SECONDS`; one sentence for each."""
+        _, left = psutil.wait_procs(self._seconds, timeout=2 * EXIT_SECONDS)
+        said = []
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                said.append(f"{process.name()} ({process.pid}) outlives the notebook's kernel")
+                process.kill()
+        return said
+
+
+@contextmanager
+def _processes() -> Generator[_Processes]:
+    """The processes of the kernel that starts meanwhile."""
+    noted = _Processes()
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.5):
+            noted.look()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield noted
+    finally:
+        ended.set()
+        watcher.join()
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Generator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,210 @@
+"""How much of each lesson the learner writes, counted in the syntax tree of its source.
+
+What counts is a use of the systems that the course teaches: a method call in a chain of Spark,
+Kafka, DuckDB or Trino, a client of Kafka that is made, a SQL statement, a Hudi option; of Locust a
+class of users or of a shape, a task, a pace, a report. A chain is recognised by where it begins
+(`spark`, `F`, a name that holds the result of such a chain) or by a method that only these systems
+have.
+"""
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import confluent_kafka
+import confluent_kafka.admin
+import duckdb
+import pandas as pd
+import pyspark.sql as spark_sql
+import pyspark.sql.streaming as spark_streaming
+import trino.dbapi
+
+from lab_env.course.authoring.build import COURSE, Tree
+from lab_env.course.source import Cell, Lesson, read_lesson, sources
+
+_TAUGHT = (
+    spark_sql.SparkSession, spark_sql.DataFrame, spark_sql.Column, spark_sql.DataFrameReader,
+    spark_sql.DataFrameWriter, spark_sql.GroupedData, spark_sql.Window,
+    spark_streaming.DataStreamReader, spark_streaming.DataStreamWriter,
+    spark_streaming.StreamingQuery, confluent_kafka.Producer, confluent_kafka.Consumer,
+    confluent_kafka.admin.AdminClient, duckdb.DuckDBPyConnection, trino.dbapi.Cursor,
+)  # fmt: skip
+# Methods of other things, too, so they tell nothing by themselves.
+_COMMON = (str, bytes, list, dict, set, Path, pd.DataFrame, pd.Series)
+_ROOTS = {"spark", "F", "Window"}
+# Kafka's client begins with a constructor, not with a method.
+_CONSTRUCTORS = {"Producer", "Consumer", "TopicPartition", "AdminClient", "NewTopic"}
+# Of Locust, by name: importing it changes this process. A task and a pace count where they are
+# called, a class of users or of a shape where it is extended.
+_LOCUST_CALLS = {
+    *("task", "constant", "constant_pacing", "constant_throughput", "between", "poisson"),
+    *("fire", "add_listener", "get_run_time", "get_current_user_count"),
+}
+_LOCUST_CLASSES = {"User", "LoadTestShape", "SequentialTaskSet", "TaskSet"}
+_SQL = re.compile(
+    r"\s*(--.*\n\s*)*(SELECT|WITH|MERGE|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|CALL|SHOW|DESCRIBE)\b"
+)
+
+
+@dataclass(frozen=True)
+class LessonStats:
+    """One lesson, counted.
+
+    Args:
+        number: two digits.
+        lines: lines of code that use the systems.
+        uses: calls, SQL statements and Hudi options in all visible code cells.
+        learner: those of them that the learner writes.
+        longest: lines of the longest visible code cell.
+        asserts: assert statements in visible cells.
+        seconds: processor seconds of the worked notebook's last run; None without one.
+    """
+
+    number: str
+    lines: int
+    uses: int
+    learner: int
+    longest: int
+    asserts: int
+    seconds: float | None = None
+
+    @property
+    def share(self) -> float:
+        """The learner's share of the uses, from 0 to 1."""
+        return self.learner / self.uses if self.uses else 0.0
+
+
+def course_stats(tree: Tree = COURSE) -> list[LessonStats]:
+    """Every lesson, counted.
+
+    Args:
+        tree: where lessons lie.
+    """
+    return [lesson_stats(read_lesson(path), tree) for path in sources(tree.rooms)]
+
+
+def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
+    """One lesson, counted.
+
+    Args:
+        lesson: as read from its source.
+        tree: where its last run was kept.
+    """
+    cells = [cell for cell in lesson.cells if _is_visible_code(cell)]
+    systems = Systems()
+    uses = learner = 0
+    lines: set[tuple[int, int]] = set()
+    for place, cell in enumerate(cells):
+        given = _lines_of(cell.versions.stub, Systems(systems.names))
+        found = _lines_of(cell.versions.worked, systems)
+        lines |= {(place, line) for line in found}
+        uses += len(found)
+        learner += len(found) - len(given)
+    return LessonStats(
+        lesson.number,
+        len(lines),
+        uses,
+        learner,
+        max(len(cell.versions.worked.splitlines()) for cell in cells),
+        sum(
+            isinstance(node, ast.Assert)
+            for cell in cells
+            for node in ast.walk(_tree_of(cell.versions.worked))
+        ),
+        _seconds_of(tree.executed / "solutions" / f"{lesson.name}.ipynb"),
+    )
+
+
+class Systems:
+    """Finds the uses of the taught systems in code cells that run one after another.
+
+    Args:
+        names: variables that are known to hold something of these systems.
+    """
+
+    def __init__(self, names: Iterable[str] = ()):
+        self.names = {*_ROOTS, *names}
+
+    def uses(self, tree: ast.AST) -> Iterator[int]:
+        """The line of each use in a cell; what the cell assigns is known from then on."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and self._is_of_system(node.value):
+                self.names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.expr | ast.stmt):
+                continue
+            is_call = isinstance(node, ast.Call) and self._is_of_system(node)
+            if is_call or _is_of_locust(node) or _is_text_of_system(node):
+                yield node.lineno
+
+    def _is_of_system(self, node: ast.AST) -> bool:
+        methods: set[str] = set()
+        while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+            if isinstance(node, ast.Attribute):
+                methods.add(node.attr)
+            node = node.func if isinstance(node, ast.Call) else node.value
+        begins = node.id if isinstance(node, ast.Name) else ""
+        if begins in _CONSTRUCTORS or not methods.isdisjoint(_CONSTRUCTORS):
+            return True
+        if begins in ("lab", "Lab"):
+            return "spark" in methods
+        return begins in self.names or not methods.isdisjoint(_methods())
+
+
+def _is_of_locust(node: ast.AST) -> bool:
+    """Whether it calls something of Locust, or extends one of its classes."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in _LOCUST_CALLS
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _LOCUST_CALLS - {"task", "constant", "between"}
+        case ast.ClassDef(bases=bases):
+            names = {getattr(base, "id", getattr(base, "attr", "")) for base in bases}
+            return not names.isdisjoint(_LOCUST_CLASSES)
+    return False
+
+
+def _is_text_of_system(node: ast.AST) -> bool:
+    """Whether it is a SQL statement or the name of a Hudi option."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return False
+    return bool(_SQL.match(node.value)) or node.value.startswith("hoodie.")
+
+
+@cache
+def _methods() -> frozenset[str]:
+    """Methods, and properties that begin a read or a write, that only the taught systems have."""
+    found = {
+        name
+        for kind in _TAUGHT
+        for name, _ in inspect.getmembers(kind, callable)
+        if not name.startswith("_")
+    }
+    common = {name for kind in _COMMON for name in dir(kind)}
+    return frozenset(found - common) | {"read", "readStream", "write", "writeStream"}
+
+
+def _lines_of(code: str, systems: Systems) -> list[int]:
+    return list(systems.uses(_tree_of(code)))
+
+
+def _tree_of(code: str) -> ast.Module:
+    """The syntax tree of a cell; magics are left out, and a cell of a magic is empty."""
+    if code.lstrip().startswith("%%"):
+        return ast.parse("")
+    return ast.parse("\n".join("" if line[:1] in "%!" else line for line in code.splitlines()))
+
+
+def _is_visible_code(cell: Cell) -> bool:
+    return cell.kind == "code" and cell.shown and not (cell.instructor or "proof" in cell.options)
+
+
+def _seconds_of(executed: Path) -> float | None:
+    if not executed.exists():
+        return None
+    return json.loads(executed.read_text("utf-8"))["metadata"].get("processor_seconds")

@@ -1,0 +1,360 @@
+"""The rules of a lesson; each violation is reported with its file and line.
+
+They enforce what the course promises: every objective is practised, every exercise has hints and
+wrong answers that CI tries, and the learner's notebook shows no answer.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+
+from lab_env.course.authoring.proof_rules import parsed, problems_of_proofs
+from lab_env.course.checking import checks_of_lesson
+from lab_env.course.problems import Problem
+from lab_env.course.sections import CLOSING, OPENING
+from lab_env.course.source import (
+    EXERCISE_ID,
+    EXPECT,
+    FILE_NAME,
+    Cell,
+    Lesson,
+    check_call,
+)
+from lab_env.platform.errors import LabError
+
+SECTIONS = range(2, 6)
+EXERCISES = range(2, 6)
+DEFAULT_SERVICES = {"minio", "kafka"}  # a test compares them with what `Lab.start` starts
+STRETCH_MINUTES = 45  # at most, from one place to pause to the next
+_TIMING = re.compile(r"\*For instructors\.\* (\d+) minutes\b")
+_PAUSE = re.compile(r"^\*\*[^*\n]*\bplace to pause\b[^*\n]*\*\*", re.MULTILINE)
+_HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+
+
+def problems_of(lesson: Lesson) -> list[Problem]:
+    """Every violation of the rules in a lesson."""
+    rules = (
+        _front,
+        _headings,
+        _minutes,
+        _timed_sections,
+        _pauses,
+        _objectives,
+        _exercises,
+        _predictions,
+        _start,
+        _stubs,
+        _leaks,
+        _ids,
+        _checks,
+    )
+    return [problem for rule in (*rules, problems_of_proofs) for problem in rule(lesson)]
+
+
+def _front(lesson: Lesson) -> Iterator[Problem]:
+    if not FILE_NAME.fullmatch(lesson.name):
+        yield lesson.problem(
+            1, "A source is named NN_slug.py: two digits, then lower-case letters."
+        )
+    front = lesson.front
+    minutes = front.get("minutes")
+    wanted = {
+        "title": isinstance(front.get("title"), str),
+        "minutes": isinstance(minutes, dict)
+        and set(minutes) == {"teach", "do"}
+        and all(isinstance(value, int) for value in minutes.values()),
+        "needs": _are_strings(front.get("needs")),
+        "services": _are_strings(front.get("services")),
+    }
+    shapes = {
+        "title": "title: a text",
+        "minutes": "minutes: {teach: 10, do: 10}",
+        "needs": 'needs: ["01"], lesson numbers in quotes',
+        "services": "services: [minio, kafka]",
+    }
+    for name, right in wanted.items():
+        if not right:
+            yield lesson.problem(1, f"The front matter needs {shapes[name]}.")
+    title = f"# {lesson.number} · {front.get('title')}"
+    if not lesson.cells or lesson.cells[0].text.split("\n")[0] != title:
+        yield lesson.problem(_line(lesson, 0), f"The first cell begins with the heading: {title}")
+
+
+def _headings(lesson: Lesson) -> Iterator[Problem]:
+    found = list(lesson.second_level())
+    names = [name for name, _, _ in found]
+    sections = len(names) - len(OPENING) - len(CLOSING)
+    starts_at_once = names[:1] == [OPENING[-1]]  # lesson 00: run a cell, then read what it is for
+    opening = (OPENING[-1], *OPENING[:-1]) if starts_at_once else OPENING
+    for position, wanted in enumerate(opening):
+        actual = names[position] if position < len(names) else "nothing"
+        if actual != wanted:
+            line = found[position][1] if position < len(found) else 1
+            yield lesson.problem(line, f"Here belongs '## {wanted}', not {actual!r}.")
+            return
+    for position, wanted in enumerate(CLOSING, -len(CLOSING)):
+        if names[position] != wanted:
+            yield lesson.problem(
+                found[position][1], f"Here belongs '## {wanted}', not {names[position]!r}."
+            )
+            return
+    if sections not in SECTIONS:
+        yield lesson.problem(
+            found[len(OPENING)][1],
+            f"Between Start and Key points stand two to five sections, not {sections}.",
+        )
+    for name, line, cell in found:
+        body = cell.text.split(f"## {name}", 1)[1].split("\n## ")[0]
+        if name in (*OPENING, *CLOSING) and not body.strip():
+            yield lesson.problem(line, f"'## {name}' has no text.")
+
+
+def _minutes(lesson: Lesson) -> Iterator[Problem]:
+    """The minutes of the notes for instructors add up to what the lesson says of itself."""
+    minutes = lesson.front.get("minutes")
+    if not isinstance(minutes, dict) or not all(isinstance(n, int) for n in minutes.values()):
+        return  # another rule reports it
+    stated = sum(minutes.values())
+    total = sum(minutes for _, minutes in _timings(lesson))
+    if total != stated:
+        what = f"The notes' minutes add up to {total}; the front matter says {stated}."
+        yield lesson.problem(1, what)
+    for name, line, cell in lesson.second_level():
+        if name == OPENING[2] and f"{stated} minutes" not in " ".join(cell.text.split()):
+            yield lesson.problem(line, f"'## {name}' does not say '{stated} minutes'.")
+
+
+def _timed_sections(lesson: Lesson) -> Iterator[Problem]:
+    """A note for instructors times each section."""
+    noted = [cell.line for cell, _ in _timings(lesson)]
+    sections = list(lesson.second_level())[len(OPENING) :]
+    for (name, line, _), (_, end, _) in pairwise(sections[: 1 - len(CLOSING)]):
+        if not any(line < at < end for at in noted):
+            what = f"'## {name}' ends without a note '*For instructors.* 15 minutes.'"
+            yield lesson.problem(line, what)
+
+
+def _pauses(lesson: Lesson) -> Iterator[Problem]:
+    """Nobody has to work for longer than `STRETCH_MINUTES` without a place to pause."""
+    timings, stretch = {cell.line: n for cell, n in _timings(lesson)}, 0
+    for cell in _notes_before_pauses(lesson):
+        if cell.kind == "markdown" and not cell.instructor and _PAUSE.search(cell.text):
+            stretch = 0
+        stretch += timings.get(cell.line, 0)
+        if cell.line in timings and stretch > STRETCH_MINUTES:
+            what = f"{stretch} minutes without '**... place to pause**'; {STRETCH_MINUTES} at most."
+            yield lesson.problem(cell.line, what)
+
+
+def _timings(lesson: Lesson) -> Iterator[tuple[Cell, int]]:
+    """The notes for instructors that say how many minutes have passed since the note before."""
+    for cell in lesson.cells:
+        if cell.instructor and (found := _TIMING.match(cell.text)):
+            yield cell, int(found[1])
+
+
+def _notes_before_pauses(lesson: Lesson) -> list[Cell]:
+    """The cells; a note that directly follows a place to pause counts as before it."""
+    cells = list(lesson.cells)
+    for position in range(1, len(cells)):
+        before, cell = cells[position - 1 : position + 1]
+        if cell.instructor and _PAUSE.search(before.text):
+            cells[position - 1 : position + 1] = cell, before
+    return cells
+
+
+def _objectives(lesson: Lesson) -> Iterator[Problem]:
+    declared = {cell.exercise for cell in lesson.cells if cell.exercise}
+    named: set[str] = set()
+    for _, line, ids in lesson.objectives():
+        if not ids:
+            yield lesson.problem(line, "This objective names no exercise; end it with (NN.N).")
+        for exercise_id in ids:
+            named.add(exercise_id)
+            if exercise_id not in declared:
+                yield lesson.problem(line, f"There is no exercise {exercise_id} in this lesson.")
+    for cell in lesson.cells:
+        if cell.exercise and cell.exercise not in named:
+            yield lesson.problem(cell.line, f"No objective names exercise {cell.exercise}.")
+
+
+def _exercises(lesson: Lesson) -> Iterator[Problem]:
+    cells = lesson.cells
+    hints = Counter(cell.hint for cell in cells)
+    right = Counter(cell.right for cell in cells)
+    wrong = Counter(cell.wrong for cell in cells)
+    answers = [cell for cell in cells if cell.exercise]
+    counts = Counter(cell.exercise for cell in answers)
+    headings = lesson.exercise_titles()
+    if len(counts) not in EXERCISES:
+        yield lesson.problem(1, f"A lesson has two to five exercises, not {len(counts)}.")
+    expected = [f"{lesson.number}.{n}" for n in range(1, len(counts) + 1)]
+    if list(counts) != expected and not [id_ for id_ in counts if counts[id_] > 1]:
+        yield lesson.problem(
+            answers[0].line if answers else 1, f"The exercises are numbered {', '.join(expected)}."
+        )
+    for cell in cells:
+        if cell.right and not cell.text.startswith("# "):
+            what = "A right answer begins with a comment that says when one would take it."
+            yield lesson.problem(cell.line, what)
+    for cell in answers:
+        name = cell.exercise
+        if not EXERCISE_ID.fullmatch(name):
+            yield lesson.problem(cell.line, f"An exercise id looks like {lesson.number}.1.")
+        if counts[name] > 1:
+            yield lesson.problem(cell.line, f"Exercise {name} has {counts[name]} answer cells.")
+        if not cell.versions.answers:
+            yield lesson.problem(cell.line, f"Exercise {name} has no line marked '# SOLUTION'.")
+        if not hints[name]:
+            yield lesson.problem(cell.line, f"Exercise {name} has no hint.")
+        if not wrong[name]:
+            yield lesson.problem(cell.line, f"Exercise {name} has no wrong answer.")
+        if not right[name]:
+            yield lesson.problem(
+                cell.line, f"Exercise {name} has no right answer in another style."
+            )
+        if name not in headings:
+            yield lesson.problem(
+                cell.line, f"A cell before it needs the heading '### Exercise {name} · Title'."
+            )
+    for cell in cells:
+        target = cell.hint or cell.right or cell.wrong or cell.equivalent
+        if target and target not in counts:
+            yield lesson.problem(cell.line, f"There is no exercise {target} in this lesson.")
+        if (cell.hint and cell.kind != "markdown") or (
+            (cell.exercise or cell.right or cell.wrong) and cell.kind != "code"
+        ):
+            yield lesson.problem(cell.line, "Hints are markdown cells, answers are code cells.")
+        if cell.hint and not cell.text.strip():
+            yield lesson.problem(cell.line, "This hint is empty.")
+        if cell.wrong and not EXPECT.match(cell.text):
+            yield lesson.problem(
+                cell.first_line,
+                "A wrong answer begins with '# expect: ' and a part of the message it must get.",
+            )
+
+
+def _predictions(lesson: Lesson) -> Iterator[Problem]:
+    """Every prediction can be won: a choice, or a number with a tolerance; its name is its own."""
+    asked = set()
+    for cell in lesson.cells:
+        if not cell.shown:
+            continue
+        for call in ast.walk(parsed(cell)):
+            match call:
+                case ast.Call(ast.Attribute(attr="predict"), [ast.Constant(name), *_]):
+                    if name in asked:
+                        what = f"Another prediction is named {name}, too."
+                        yield lesson.problem(cell.first_line + call.lineno - 1, what)
+                    asked.add(name)
+                    if not {"choices", "tolerance"} & {k.arg for k in call.keywords}:
+                        what = "A prediction needs choices=(...) or, for a number, tolerance=..."
+                        yield lesson.problem(cell.first_line + call.lineno - 1, what)
+
+
+def _start(lesson: Lesson) -> Iterator[Problem]:
+    cells = [cell for cell in lesson.cells if cell.kind == "code" and "Lab.start(" in cell.text]
+    if not cells:
+        yield lesson.problem(1, f'No cell calls Lab.start("{lesson.number}").')
+        return
+    call = cells[0].text.split("Lab.start(", 1)[1].split(")")[0]
+    more = set(lesson.front.get("services") or []) - DEFAULT_SERVICES
+    for word in (lesson.number, *sorted(more)):
+        if f'"{word}"' not in call:
+            yield lesson.problem(cells[0].line, f'Lab.start needs "{word}" in this lesson.')
+
+
+def _stubs(lesson: Lesson) -> Iterator[Problem]:
+    """The stub of each answer cell is valid Python and passes a defined name to the check."""
+    for cell in lesson.cells:
+        if not cell.exercise:
+            continue
+        trees = {}
+        for version in ("worked", "stub"):
+            code = getattr(cell.versions, version)
+            try:
+                trees[version] = ast.parse(code)
+            except SyntaxError as error:
+                yield lesson.problem(
+                    cell.first_line + (error.lineno or 1) - 1,
+                    f"The {version} version of this cell is no Python: {error.msg}.",
+                )
+        if len(trees) < 2:
+            continue
+        call = check_call(cell.versions.stub)
+        if call is None or call[0] != cell.exercise:
+            yield lesson.problem(
+                cell.line, f'This cell must end with lab.check("{cell.exercise}", its answer).'
+            )
+            continue
+        used = {n.id for n in ast.walk(ast.parse(call[1])) if isinstance(n, ast.Name)}
+        for name in sorted(used & (_defined(trees["worked"]) - _defined(trees["stub"]))):
+            yield lesson.problem(
+                cell.line,
+                f"The stub leaves {name!r} undefined; write '# PROMPT: {name} = ...' "
+                "after BEGIN SOLUTION.",
+            )
+
+
+def _leaks(lesson: Lesson) -> Iterator[Problem]:
+    """The learner's notebook must not contain an answer."""
+    shown = [
+        (cell, {_plain(line) for line in cell.versions.stub.splitlines()})
+        for cell in lesson.cells
+        if cell.shown and not cell.instructor
+    ]
+    for cell in lesson.cells:
+        for answer in cell.versions.answers:
+            telling = [line for line in map(_plain, answer) if len(line) >= 12]
+            value = _plain(answer[0]).partition(" = ")[2] if len(answer) == 1 else ""
+            for other, lines in shown:
+                whole = telling and all(line in lines for line in telling)
+                spelt = len(value) >= 12 and value in _plain(other.versions.stub)
+                if whole or spelt:
+                    yield lesson.problem(
+                        other.line,
+                        f"The answer of exercise {cell.exercise} stands in the learner's notebook: "
+                        f"{_plain(answer[0])}",
+                    )
+
+
+def _ids(lesson: Lesson) -> Iterator[Problem]:
+    names = Counter(cell.options["name"] for cell in lesson.cells if "name" in cell.options)
+    for cell in lesson.cells:
+        if names[cell.options.get("name")] > 1:
+            yield lesson.problem(cell.line, f"Two cells are named {cell.options['name']!r}.")
+
+
+def _checks(lesson: Lesson) -> Iterator[Problem]:
+    declared = {cell.exercise: cell.line for cell in lesson.cells if cell.exercise}
+    try:
+        known = checks_of_lesson(lesson.number)
+    except LabError as error:
+        yield lesson.problem(1, str(error))
+        return
+    module = f"lab_env/lessons/l{lesson.number}/checks.py"
+    for name in declared.keys() - known.keys():
+        yield lesson.problem(declared[name], f"Exercise {name} has no check in {module}.")
+    for name in known.keys() - declared.keys():
+        yield lesson.problem(1, f"{module} checks {name}, which this lesson does not have.")
+
+
+def _defined(tree: ast.AST) -> set[str]:
+    found = {
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    return found | {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _are_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _line(lesson: Lesson, number: int) -> int:
+    return lesson.cells[number].line if len(lesson.cells) > number else 1

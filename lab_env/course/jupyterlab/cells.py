@@ -1,0 +1,53 @@
+"""Runs a notebook's cell in a kernel, and stores its outputs in it."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat.sign import NotebookNotary
+
+from lab_env.platform.errors import LabError
+
+CELL_TIMEOUT_S = 900  # a service that is fetched at its first start takes minutes
+SHOWN = ("stream", "display_data", "execute_result", "error")
+
+
+def run_cell(client: Any, cell: nbformat.NotebookNode, timeout_s: float) -> None:
+    """Run one cell and store its outputs in it.
+
+    Args:
+        client: a connected, blocking client of the kernel.
+        cell: a code cell.
+        timeout_s: how long it may take.
+
+    Raises:
+        LabError: it raises an error, or takes longer.
+    """
+    cell.outputs = []
+
+    def keep(message) -> None:
+        if message["msg_type"] in SHOWN:
+            cell.outputs.append(nbformat.v4.output_from_msg(message))
+
+    first_line = cell.source.strip().partition("\n")[0]
+    try:
+        reply = client.execute_interactive(
+            cell.source, timeout=timeout_s, allow_stdin=False, output_hook=keep
+        )
+    except TimeoutError:
+        what = f"A cell takes longer than {timeout_s:g} s: {first_line}"
+        raise LabError(what, "run: lab doctor") from None
+    cell.execution_count = reply["content"]["execution_count"]
+    if reply["content"]["status"] != "ok":
+        error = f"{reply['content']['ename']}: {reply['content']['evalue']}"
+        raise LabError(f"A cell fails: {first_line}", "run: lab doctor", error)
+
+
+def write_trusted(notebook: nbformat.NotebookNode, path: Path) -> None:
+    """Write a notebook whose outputs this lab's own cells have made.
+
+    JupyterLab takes styles, drawings and scripts out of the outputs of a notebook that is not
+    signed. It looks for the signature in the user's own Jupyter folder, as this program does.
+    """
+    NotebookNotary().sign(notebook)
+    nbformat.write(notebook, path)

@@ -1,0 +1,228 @@
+"""A JupyterLab that runs: its API, and the kernels of its notebooks."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.error import URLError
+
+import psutil
+from jupyter_core.paths import jupyter_runtime_dir
+
+from lab_env.course.jupyterlab.server import jupyterlab, page
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.state import read_state
+from lab_env.platform.services import request_json
+from lab_env.platform.settings import settings
+
+if TYPE_CHECKING:  # it takes a quarter of a second, which `lab` does not need
+    from jupyter_client import BlockingKernelClient
+
+START_TIMEOUT_S = 90
+ANSWER_TIMEOUT_S = 10  # of one that is well
+KERNEL_TIMEOUT_S = 60
+REQUEST_TIMEOUT_S = 90  # JupyterLab itself waits 60 s for a kernel that it starts anew
+
+
+@dataclass(frozen=True)
+class RunningJupyterLab:
+    """A JupyterLab of this lab that answers.
+
+    Args:
+        url: its address, without a path.
+        token: what opens its pages.
+        process: it, if this program has started it.
+    """
+
+    url: str
+    token: str
+    process: subprocess.Popen | None = None
+
+    def page(self, notebook: str) -> str:
+        """The page of a notebook, given its path below the folder that JupyterLab shows."""
+        return page(self.url, notebook, self.token)
+
+    def request(self, path: str, body: dict | None = None, timeout: float = REQUEST_TIMEOUT_S):
+        """Call its API.
+
+        Args:
+            path: for example `/api/sessions`.
+            body: what to post; without it the call reads.
+            timeout: seconds.
+
+        Returns:
+            The answer's JSON.
+
+        Raises:
+            OSError: it does not answer, or refuses.
+        """
+        method = "GET" if body is None else "POST"
+        headers = {"Authorization": f"token {self.token}"}
+        return request_json(method, self.url + path, body, headers, timeout)
+
+    def kernel_of(self, notebook: str) -> str | None:
+        """The id of the kernel that runs for a notebook, given its path; None if none runs."""
+        running = self.request("/api/sessions")
+        return next((s["kernel"]["id"] for s in running if s["path"] == notebook), None)
+
+    def fresh_kernel(self, notebook: str) -> str:
+        """Start a notebook's kernel, anew if it runs; the page of the notebook takes this one.
+
+        Args:
+            notebook: its path below the folder that JupyterLab shows.
+
+        Returns:
+            The kernel's id.
+        """
+        if kernel := self.kernel_of(notebook):
+            self.request(f"/api/kernels/{kernel}/restart", {})
+            return kernel
+        name = notebook.rpartition("/")[2]
+        session = {"path": notebook, "name": name, "type": "notebook"}
+        answer = self.request("/api/sessions", session | {"kernel": {"name": "python3"}})
+        return answer["kernel"]["id"]
+
+    def interrupt(self, kernel: str) -> None:
+        """Interrupt what a kernel runs, given its id."""
+        self.request(f"/api/kernels/{kernel}/interrupt", {})
+
+    def wait(self) -> int:
+        """Wait until the started one ends, by Ctrl-C, its own menu or SIGTERM to this process.
+
+        Returns:
+            Its exit status.
+        """
+        process = self.process
+        assert process  # only whoever has started it waits
+        previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        try:
+            while True:
+                try:
+                    return process.wait()
+                except KeyboardInterrupt:
+                    continue  # JupyterLab received it too, and asks for confirmation
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+
+
+def open_notebooks() -> list[str]:
+    """The notebooks that have a kernel in this lab's JupyterLab, by their paths."""
+    server = running_jupyterlab()
+    if server is None:
+        return []
+    with suppress(OSError, ValueError):  # it may be ending
+        return sorted(found["path"] for found in server.request("/api/sessions"))
+    return []
+
+
+def running_jupyterlab() -> RunningJupyterLab | None:
+    """The JupyterLab of this lab that runs already, for example by `lab jupyter`."""
+    shown = settings().work.parent.resolve()
+    own = read_state().get("jupyter", {}).get("token")  # none before the first JupyterLab
+    for file in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
+        # A killed one leaves its file, and another program may listen on its port by now.
+        with suppress(OSError, ValueError, HTTPException):
+            found = json.loads(file.read_text())
+            here = Path(found["root_dir"]).resolve() == shown and psutil.pid_exists(found["pid"])
+            if here and own and found["token"] == own:
+                host = "127.0.0.1" if found["hostname"] == "0.0.0.0" else found["hostname"]
+                server = RunningJupyterLab(f"http://{host}:{found['port']}", own)
+                server.request("/api/status", timeout=ANSWER_TIMEOUT_S)
+                return server
+    return None
+
+
+@contextmanager
+def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
+    """A JupyterLab that answers; no browser is opened. It goes on unless the body fails.
+
+    Args:
+        notebook: what its address opens, as a path below the folder that it shows.
+
+    Raises:
+        LabError: it does not answer.
+    """
+    with starting_jupyterlab(notebook, browser=False) as server:
+        _wait_for(server)
+        yield server
+
+
+@contextmanager
+def starting_jupyterlab(notebook: str, browser: bool) -> Generator[RunningJupyterLab]:
+    """A JupyterLab that need not answer yet. It goes on unless the body fails.
+
+    Args:
+        notebook: what its address opens, as a path below the folder that it shows.
+        browser: let it open one, if there is a display.
+    """
+    server = jupyterlab(notebook, browser)
+    # A SIGTERM that ended this process at once would leave JupyterLab and its kernel behind.
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    process = subprocess.Popen(server.command, env=server.environment)
+    try:
+        yield RunningJupyterLab(server.url, server.token, process)
+    except BaseException:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _wait_for(server: RunningJupyterLab) -> None:
+    process = server.process
+    assert process  # only whoever has started it waits
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            server.request("/api/status")
+            return
+        except (URLError, ConnectionError, TimeoutError):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise LabError("JupyterLab does not answer.", "run: lab doctor") from None
+            time.sleep(0.3)
+
+
+@contextmanager
+def kernel_client(kernel: str) -> Generator["BlockingKernelClient"]:
+    """A client of a kernel that runs on this machine.
+
+    Args:
+        kernel: its id in JupyterLab's API.
+
+    Raises:
+        LabError: it does not answer.
+    """
+    from jupyter_client import BlockingKernelClient
+
+    connection = Path(jupyter_runtime_dir()) / f"kernel-{kernel}.json"
+    client = BlockingKernelClient(connection_file=str(connection))
+    client.load_connection_file()
+    client.start_channels()
+    try:
+        _wait_until_it_answers(client)
+        yield client
+    finally:
+        client.stop_channels()
+
+
+def _wait_until_it_answers(client: "BlockingKernelClient") -> None:
+    deadline = time.monotonic() + KERNEL_TIMEOUT_S
+    while True:
+        try:
+            return client.wait_for_ready(timeout=KERNEL_TIMEOUT_S)
+        except RuntimeError:  # also raised while the kernel is still starting
+            if time.monotonic() > deadline:
+                what = "The notebook's kernel does not answer."
+                raise LabError(what, "run: lab doctor") from None

@@ -1,0 +1,108 @@
+"""Opens JupyterLab on a lesson: for this machine only, with a token, and without a network."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from lab_env.platform.processes.environment import clean_environment
+from lab_env.platform.processes.ports import free_port
+from lab_env.platform.processes.state import new_secret, read_state, update_state
+from lab_env.platform.processes.system import browser_environment, has_display, is_wsl
+from lab_env.platform.settings import settings
+
+SETTINGS = Path(__file__).parent
+ENDING = "Ctrl-C ends JupyterLab. The services run until: .venv/bin/lab down"
+
+
+@dataclass(frozen=True)
+class Server:
+    """How to start a JupyterLab, and how to reach it.
+
+    Args:
+        command: the program and its arguments.
+        environment: all its variables.
+        url: its address for programs on this machine, without a path.
+        token: what opens its pages.
+    """
+
+    command: list[str]
+    environment: dict[str, str]
+    url: str
+    token: str
+
+
+def jupyterlab(notebook: str, browser: bool) -> Server:
+    """How to start JupyterLab.
+
+    Args:
+        notebook: what to open, as a path below the folder that JupyterLab shows.
+        browser: open one if there is a display.
+    """
+    port, opened_by = free_port(settings().jupyter_port), token()
+    url = f"http://{settings().client_host}:{port}"
+    # Kernels run in their notebook's folder, where a relative LAB_HOME would name another folder.
+    environment = clean_environment() | settings().places
+    environment |= browser_environment() | {
+        # The lessons' kernel is that of this environment, whatever other kernels the user has.
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "JUPYTER_TOKEN": opened_by,
+        "PYTHONSTARTUP": str(SETTINGS / "startup.py"),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+    }
+    command = [
+        sys.executable,
+        *("-m", "jupyterlab"),
+        f"--ServerApp.ip={settings().bind}",
+        f"--ServerApp.port={port}",
+        # Jupyter would hide the token in the address that it prints.
+        "--ServerApp.log_level=WARN",
+        # Else each kernel warns in this terminal that what it sends could be read.
+        "--KernelManager.transport_encryption=auto",
+        f"--ServerApp.root_dir={settings().work.parent}",
+        f"--LabApp.default_url=/lab/tree/{notebook}",
+        f"--LabApp.app_settings_dir={SETTINGS}",
+        "--LabApp.extension_manager=readonly",
+        f"--LabApp.extra_labextensions_path={SETTINGS / 'labextensions'}",
+        *_accepted(settings().browser_url(url)),
+    ]
+    if os.getuid() == 0:
+        command.append("--allow-root")
+    if is_wsl():
+        # Else the browser would get a file that redirects, and Windows' has no such path.
+        command.append("--ServerApp.use_redirect_file=False")
+    if not (browser and has_display()):
+        command.append("--no-browser")
+    return Server(command, environment, url, opened_by)
+
+
+def _accepted(page: str) -> list[str]:
+    """Options by which JupyterLab answers a browser that has its page from there, and no other.
+
+    A proxy may keep the page's host in its requests or put this machine's there.
+    """
+    if not settings().public_url:
+        return []
+    origin = page.lower()  # as a browser sends it
+    hosts = ("localhost", urlsplit(origin).hostname)
+    named = [f"--ServerApp.local_hostnames={host}" for host in hosts]
+    return [f"--ServerApp.allow_origin={origin}", *named]
+
+
+def page(url: str, notebook: str, opened_by: str) -> str:
+    """The address of a notebook's page for a browser.
+
+    Args:
+        url: of JupyterLab, without a path.
+        notebook: its path below the folder that JupyterLab shows.
+        opened_by: the token.
+    """
+    return settings().browser_url(f"{url}/lab/tree/{notebook}?token={opened_by}")
+
+
+def token() -> str:
+    """This lab's token: the same at each start, so that an open page stays valid."""
+    if "token" not in read_state().get("jupyter", {}):
+        update_state("jupyter", token=new_secret())
+    return read_state()["jupyter"]["token"]

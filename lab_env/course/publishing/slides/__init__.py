@@ -1,0 +1,53 @@
+"""Slides of a demo by Jupyter's own export (nbconvert): one HTML file that needs no network.
+
+nbconvert's slides load reveal.js, jQuery, RequireJS, MathJax and Mermaid from the web. Our template
+puts reveal.js and its notes plugin, the only two that slides need, inside the file.
+"""
+
+import subprocess
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbconvert import SlidesExporter
+
+from lab_env.platform.errors import LabError
+
+TEMPLATES = Path(__file__).parent
+
+
+def make_slides(notebook: Path, reveal: Path, target: Path) -> None:
+    """Run a notebook and write its cells and outputs as slides; press S there for the notes.
+
+    Args:
+        notebook: its cells carry Jupyter's slideshow metadata.
+        reveal: folder of reveal.js, with `dist` and `plugin`.
+        target: HTML file.
+
+    Raises:
+        LabError: a cell fails.
+    """
+    slides = nbformat.read(notebook, as_version=4)
+    client = NotebookClient(
+        slides,
+        timeout=600,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(notebook.parent)}},
+    )
+    try:
+        # Hide the kernel's own warnings.
+        client.execute(stderr=subprocess.DEVNULL)
+    except CellExecutionError as error:
+        raise LabError(
+            f"A cell of {notebook.name} fails.",
+            "run: lab doctor, or run the notebook in JupyterLab.",
+            str(error)[-2000:],
+        ) from None
+    exporter = SlidesExporter(
+        template_name="course",
+        extra_template_basedirs=[str(TEMPLATES)],
+        extra_template_paths=[str(reveal)],
+    )
+    html, _ = exporter.from_notebook_node(slides, {"metadata": {"name": notebook.stem}})
+    target.write_text(html, encoding="utf-8")

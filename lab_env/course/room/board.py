@@ -1,0 +1,197 @@
+"""The room's data about its seats: in memory only, and gone when the room closes."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from lab_env.course import registry
+from lab_env.course.room.messages import message_text
+from lab_env.course.room.report import SILENT_AFTER_S, Report
+
+MAX_SEATS = 200
+SLACK_S = 1.0  # two reports of one activity differ by their travel time
+VERDICT_WORDS = {"ok": "ok", "warn": "warns of", "fail": "FAIL:"}
+
+
+class RoomFull(Exception):
+    """The room accepts no more seats."""
+
+
+@dataclass
+class SeatState:
+    """Last reports of a seat; times are seconds of the board's clock.
+
+    Args:
+        number: in the order of joining.
+        report: newest report of an activity.
+        heard: time of the newest report.
+        active: time of its newest activity.
+        failing: when each exercise (or lesson that did not start) was first not passed.
+    """
+
+    number: int
+    report: Report
+    heard: float
+    active: float
+    failing: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def stuck_since(self) -> float | None:
+        """When the last checked exercise was first not passed; None if it is passed."""
+        return self.failing.get(_place(self.report))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One seat as shown on the page; every field is text to be escaped.
+
+    Args:
+        label: the given name, or "seat 3".
+        where: lesson or exercise, with its title.
+        attempts: at that exercise; empty without one.
+        outcome: of the last check.
+        stuck: time since the exercise was first not passed; empty if it is passed.
+        message: the check's message with its holes, or the exception's name.
+        doctor: verdict of `lab doctor`.
+        healthy: whether that verdict is not `fail`.
+        heard: time since the last report.
+        silent: whether a report is overdue.
+    """
+
+    label: str
+    where: str
+    attempts: str
+    outcome: str
+    stuck: str
+    message: str
+    doctor: str
+    healthy: bool
+    heard: str
+    silent: bool
+
+
+class Board:
+    """Seats of a room.
+
+    Args:
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._seats: dict[str, SeatState] = {}
+        self._lock = Lock()
+        self._came = 0
+        self._titles = {
+            exercise.id: exercise.title
+            for lesson in registry.lessons().values()
+            for exercise in lesson.exercises
+        }
+
+    def receive(self, report: Report) -> int:
+        """Store a report.
+
+        Returns:
+            The seat's number.
+
+        Raises:
+            RoomFull: the seat is new, and the room is full.
+        """
+        now = self._clock()
+        with self._lock:
+            if report.leaving:
+                left = self._seats.pop(report.seat, None)
+                return left.number if left else 0
+            seat = self._seats.get(report.seat) or self._new_seat(report, now)
+            seat.heard = now
+            active = now - report.idle_seconds
+            # A seat may have two notebooks open: the last one used counts. Reports from the shell
+            # (`lab room join`, `lab doctor`) name no lesson.
+            if report.lesson and active >= seat.active - SLACK_S:
+                _take_activity(seat, report, active)
+            else:
+                fresh = {"name", "doctor", "doctor_about"}
+                changed = {name: getattr(report, name) for name in fresh}
+                seat.report = seat.report.model_copy(update=changed)
+            return seat.number
+
+    def _new_seat(self, report: Report, now: float) -> SeatState:
+        if len(self._seats) >= MAX_SEATS:
+            longest = min(self._seats.values(), key=lambda seat: seat.heard)
+            if now - longest.heard <= SILENT_AFTER_S:
+                raise RoomFull
+            del self._seats[longest.report.seat]
+        self._came += 1
+        who = report.model_copy(update={"lesson": "", "exercise": "", "outcome": ""})
+        self._seats[report.seat] = SeatState(self._came, who, heard=now, active=-math.inf)
+        return self._seats[report.seat]
+
+    def rows(self) -> list[Row]:
+        """All seats: stuck ones first, longest first, then the others, longest idle first."""
+        now = self._clock()
+        with self._lock:
+            seats = [replace(s, failing=dict(s.failing)) for s in self._seats.values()]
+        # Outside the lock: a lesson's first message takes long, and seats wait only one second.
+        return [self._row(seat, now) for seat in sorted(seats, key=_order)]
+
+    def stuck_at(self) -> list[tuple[str, int]]:
+        """Exercises where seats are stuck, with their number of seats; most seats first."""
+        counts: dict[str, int] = {}
+        with self._lock:
+            for seat in self._seats.values():
+                if seat.stuck_since is not None:
+                    place = _place(seat.report)
+                    counts[place] = counts.get(place, 0) + 1
+        return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+    def _row(self, seat: SeatState, now: float) -> Row:
+        report, since = seat.report, seat.stuck_since
+        return Row(
+            label=report.name or f"seat {seat.number}",
+            where=self._where(report),
+            attempts=str(report.attempts) if report.exercise else "",
+            outcome=report.outcome,
+            stuck="" if since is None else duration(now - since),
+            message=report.error or message_text(report.lesson, report.message),
+            doctor=_verdict(report) or "not run",
+            healthy=report.doctor != "fail",
+            heard=f"{duration(now - seat.heard)} ago",
+            silent=now - seat.heard > SILENT_AFTER_S,
+        )
+
+    def _where(self, report: Report) -> str:
+        if report.exercise:
+            return f"{report.exercise} {self._titles.get(report.exercise, '')}".strip()
+        return f"lesson {report.lesson}" if report.lesson else "no lesson yet"
+
+
+def duration(seconds: float) -> str:
+    """Format a time span for people: `40 s`, `12 min`, `1 h 05 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(int(seconds) // 60, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
+
+
+def _take_activity(seat: SeatState, report: Report, active: float) -> None:
+    seat.report, seat.active = report, active
+    if report.outcome in ("", "passed"):
+        seat.failing.pop(_place(report), None)
+    else:
+        seat.failing.setdefault(_place(report), active)
+
+
+def _verdict(report: Report) -> str:
+    subjects = ", ".join(report.doctor_about)
+    return f"{VERDICT_WORDS.get(report.doctor, '')} {subjects}".strip()
+
+
+def _place(report: Report) -> str:
+    return report.exercise or report.lesson
+
+
+def _order(seat: SeatState) -> tuple[bool, float]:
+    since = seat.stuck_since
+    return since is None, seat.active if since is None else since

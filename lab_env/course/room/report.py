@@ -1,0 +1,78 @@
+"""A seat's report to the room: one small JSON object, the same for each check and heartbeat.
+
+Every field is a number, an id or a word from a fixed list, except the name that the learner gave.
+The room refuses any other field, so an answer cannot be sent.
+"""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+MAX_BODY_BYTES = 2048
+MAX_NAME = 40
+BEAT_S = 3.0  # between two heartbeats of a seat
+SILENT_AFTER_S = 10.0  # three missed heartbeats: kernel, machine or network is gone
+
+Word = Annotated[str, Field(pattern=r"^[a-z][a-z_-]{0,19}$")]
+
+
+class Report(BaseModel):
+    """Everything that a seat reports.
+
+    Args:
+        seat: random id, made when the seat joined.
+        name: given with `--name`; empty otherwise.
+        doctor: worst verdict of `lab doctor`; empty if it has not run.
+        doctor_about: subject of that verdict, for example `java`, `ports`: never the finding.
+        lesson: two digits; empty while no lesson runs.
+        exercise: id of the last exercise checked; empty before the first check.
+        outcome: of that check; `lab in trouble` if a server of the lab failed.
+        attempts: at this exercise.
+        message: id of the check's message (`lab_env.course.room.messages`).
+        error: the exception's name if the learner's code raised a well-known one.
+        idle_seconds: since the last check, or since the lesson's start.
+        leaving: the seat leaves the room.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    seat: str = Field(pattern=r"^[0-9a-f]{16}$")
+    name: str = Field("", max_length=MAX_NAME)
+    doctor: Literal["", "ok", "warn", "fail"] = ""
+    doctor_about: tuple[Word, ...] = Field((), max_length=30)
+    # Not \d, which matches digits of every script.
+    lesson: str = Field("", pattern=r"^([0-9]{2})?$")
+    exercise: str = Field("", pattern=r"^([0-9]{2}\.[0-9])?$")
+    outcome: Literal["", "passed", "not yet", "error in your code", "lab in trouble"] = ""
+    attempts: int = Field(0, ge=0, le=9999)
+    message: str = Field("", pattern=r"^([0-9a-f]{10})?$")
+    error: str = Field("", pattern=r"^([A-Za-z0-9]{1,40})?$")
+    idle_seconds: float = Field(0, ge=0, le=1e7, allow_inf_nan=False)
+    leaving: bool = False
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        # No line breaks or characters that change the text direction.
+        if not name.isprintable():
+            raise ValueError("a name may contain printable characters only")
+        return name
+
+
+def parse_report(body: bytes) -> Report | None:
+    """Parse a request's body; None if it is not a report."""
+    try:
+        return Report.model_validate_json(body)
+    except ValidationError:
+        return None
+
+
+def is_name(text: str) -> bool:
+    """True if the room accepts this name."""
+    return len(text) <= MAX_NAME and text.isprintable()
+
+
+def is_code(text: str) -> bool:
+    """True if the text looks like a room's code."""
+    return bool(re.fullmatch(r"[a-z0-9]{4}-[a-z0-9]{4}", text))

@@ -1,0 +1,75 @@
+"""Pause or kill a server, or cut it off from a client."""
+
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import psutil
+
+from lab_env.lab.faults.freeze import frozen, kill
+from lab_env.platform import services
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import supervisor
+from lab_env.platform.settings import settings
+
+
+@contextmanager
+def paused(name: str) -> Generator[None]:
+    """Freeze a service while the body runs: it lives and listens, but answers nothing.
+
+    Args:
+        name: for example `kafka`.
+
+    Raises:
+        LabError: it does not run here.
+    """
+    with frozen(pid_of(name)):
+        yield
+
+
+def kill_service(name: str) -> None:
+    """Kill a service; the supervisor restarts it.
+
+    Raises:
+        LabError: it does not run here.
+    """
+    kill(pid_of(name))
+
+
+def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
+    """Stop a service until a client has tried in vain to connect, then restart it.
+
+    Meanwhile its port accepts each connection and closes it immediately.
+
+    Args:
+        name: of the service, for example `minio`.
+        client: process whose attempts count.
+        attempts: number to wait for.
+
+    Raises:
+        TimeoutError: nobody tried to connect for a minute.
+    """
+    service = services.service(name)
+    port = service.port(next(iter(service.preferred_ports())))
+    supervisor.stop(name)
+    with socket.create_server((settings().bind, port)) as closing:
+        closing.settimeout(60)
+        while attempts > 0:
+            connection, (_, asking) = closing.accept()
+            own_ports = {own.laddr.port for own in client.net_connections("tcp")}
+            attempts -= asking in own_ports
+            connection.close()
+    services.up(progress=lambda line: None)
+
+
+def pid_of(name: str) -> int:
+    """Process id of a running service.
+
+    Raises:
+        LabError: it does not run here.
+    """
+    service = services.service(name)
+    program = supervisor.status_of(service.name)
+    if program is None or not program.pid:
+        raise LabError(f"{service.title} does not run here.", "run: lab up")
+    return program.pid

@@ -1,0 +1,451 @@
+"""`Lab`: one lesson's handle, the only name that a notebook imports. It only delegates.
+
+What the course teaches (reads, writes, streams, SQL) is in the notebook, in Spark's own API.
+"""
+
+import re
+import secrets
+import shutil
+import sys
+from contextlib import AbstractContextManager
+from html import escape
+from pathlib import Path
+
+import pandas as pd
+
+from lab_env.course.copies import known_demos, known_lessons
+from lab_env.course.exercises import Exercises
+from lab_env.course.known_errors import explain_errors
+from lab_env.course.outcomes import Card, Outcome
+from lab_env.course.progress import CourseProgress
+from lab_env.course.proofs import proof
+from lab_env.course.room.seat import SEAT
+from lab_env.lab.faults.outages import paused
+from lab_env.lab.monitor import watched
+from lab_env.lab.monitor.handle import PrometheusHandle
+from lab_env.pipeline import session
+from lab_env.pipeline.handle import Writer
+from lab_env.platform import metrics_client, services, store
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import cds_archive, java
+from lab_env.platform.install.jars import jar_folder
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.environment import adapt, mark, programs_of_lesson
+from lab_env.platform.processes.state import folder
+from lab_env.platform.processes.tree import kill_processes
+from lab_env.platform.settings import REPOSITORY, Endpoints, settings
+from lab_env.shop.ledger.book import Ledger, ledger_directory
+from lab_env.shop.load import Load
+from lab_env.shop.replay import replay
+from lab_env.tables.hudi.intact import Damage, damaged_files
+from lab_env.tables.xray import StoredTable, XRay, xray
+
+# Somebody waits for a notebook, so a store that is down is an error after seconds. Writers wait.
+# (Hudi asks ten times for a table's properties, and S3A retries each time.)
+IMPATIENT = {
+    "spark.hadoop.fs.s3a.attempts.maximum": "2",
+    "spark.hadoop.fs.s3a.retry.limit": "1",
+}
+
+# Namespaces other than lessons: the tour, the benchmark, the fault campaign, and `lab load` and
+# `lab replay` (`lab`).
+ARCHITECTURE = REPOSITORY / "lab_env" / "platform" / "display" / "architecture.svg"
+OTHER_NAMESPACES = ("tour", "bench", "campaign", "lab")
+
+
+def namespace_of(lesson: str) -> str:
+    """The namespace of a lesson: its folder of the bucket and the first part of each topic's name.
+
+    With LAB_NAMESPACE it begins with that, so that several learners can share a store.
+
+    Args:
+        lesson: two digits (`05` has the namespace `lesson-05`), or a name that is its own
+            namespace, such as `tour`.
+
+    Raises:
+        LabError: no bucket folder or topic can have this name.
+    """
+    if re.fullmatch(r"\d\d", lesson):
+        return f"{settings().prefix}lesson-{lesson}"
+    if re.fullmatch(r"[a-z][a-z0-9-]{1,40}", lesson):
+        return f"{settings().prefix}{lesson}"
+    raise LabError(f"There is no lesson {lesson!r}.", "use a number of two digits, such as 05.")
+
+
+def check_lesson(lesson: str) -> None:
+    """Refuse a name that is not a lesson or demo of this copy of the course.
+
+    Raises:
+        LabError: there is no such lesson; the next step lists those that exist.
+    """
+    if lesson not in (*known_lessons(), *known_demos()):
+        raise LabError(
+            f"There is no lesson {lesson!r}.",
+            f"choose from: {', '.join(known_lessons())}   (a string of two digits)",
+        )
+
+
+def _begin(lesson: str, needs: tuple[str, ...]) -> None:
+    """Bring up what a lesson needs, and tell the room, if this seat joined one."""
+    check_lesson(lesson)
+    adapt()
+    with SEAT.entering(lesson):
+        services.check_for_lesson(needs)
+        services.up([*services.DEFAULT, *needs])
+
+
+class Lab:
+    """One lesson's handle on the running lab.
+
+    Args:
+        lesson: two digits, for example `05`, or a name such as `tour`.
+        endpoints: where the services are.
+        needs: services that the lesson needs beside the default ones.
+    """
+
+    def __init__(self, lesson: str, endpoints: Endpoints, needs: tuple[str, ...] = ()):
+        self.lesson = lesson
+        self.endpoints = endpoints
+        self.needs = needs
+        self.namespace = namespace_of(lesson)
+        self._session = None
+        self.exercises = Exercises(self)
+        explain_errors()
+
+    @classmethod
+    def start(cls, lesson: str, *needs: str, optional: str = "") -> "Lab":
+        """Start a lesson: bring the services up and clear the lesson's own tables and topics.
+
+        Args:
+            lesson: two digits, or a demo's name such as `demo-snapshot`.
+            needs: services beside the default ones.
+            optional: a service that the lesson can do without. It starts in the background;
+                `wait_for` waits for it.
+
+        Returns:
+            The handle, which displays what runs where.
+        """
+        _begin(lesson, needs)
+        if optional:
+            services.start_optional(optional)
+        lab = cls(lesson, services.endpoints(), needs)
+        if removed := summarize(reset_lesson(lesson)):
+            print(f"Removed what an earlier run of {lab.namespace} left: {removed}.")
+        return lab
+
+    @classmethod
+    def resume(cls, lesson: str, *needs: str) -> "Lab":
+        """Continue a lesson: like `start`, but nothing is cleared."""
+        _begin(lesson, needs)
+        return cls(lesson, services.endpoints(), needs)
+
+    @property
+    def spark(self):
+        """A plain SparkSession for this lesson, started at first use.
+
+        If the lesson needs the metastore, Spark's catalog is kept there.
+        """
+        return self.start_spark({})
+
+    def start_spark(self, properties: dict[str, str]):
+        """The session of `spark`, started with further Spark properties.
+
+        Args:
+            properties: for example `spark.metrics.namespace`; they win. A session that runs already
+                is returned as it is.
+        """
+        if self._session is None or self._session.sparkContext._jsc is None:  # or was stopped
+            java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
+            extra = {"spark.driver.extraJavaOptions": java_options, **IMPATIENT}
+            if "metastore" in self.needs:
+                extra |= session.metastore_conf(self.address("metastore"))
+            self._session = session.build_session(
+                self.endpoints,
+                jar_folder("spark"),
+                java.java_home(),
+                f"lab {self.namespace}",
+                extra | properties,
+                log=self.spark_log,
+            )
+        return self._session
+
+    @property
+    def spark_log(self) -> Path:
+        """The log of this lesson's Spark driver."""
+        return supervisor.log_path(f"spark-{self.namespace}")
+
+    @property
+    def base(self) -> str:
+        """The folder of this lesson's tables, for example `s3a://lakehouse/lesson-05`."""
+        return f"s3a://{self.endpoints.bucket}/{self.namespace}"
+
+    def path(self, name: str) -> str:
+        """The path of a table of this lesson, such as `s3a://lakehouse/lesson-05/orders_cow`."""
+        return f"{self.base}/{name}"
+
+    @property
+    def database(self) -> str:
+        """This lesson's database in the metastore, for example `lesson_13`; `start` drops it."""
+        return services.database_of(self.namespace)
+
+    def known_partitions(self, table: str) -> list[str]:
+        """The partitions that the metastore has registered for a table of this lesson."""
+        return services.Metastore().partitions(self.database, table)
+
+    def scratch(self, name: str) -> str:
+        """A path for a throwaway table, new at each call; `start` clears it."""
+        return f"{self.base}/scratch/{name}-{secrets.token_hex(3)}"
+
+    def topic(self, name: str) -> str:
+        """The full name of a Kafka topic of this lesson, for example `lesson-05.orders`."""
+        return f"{self.namespace}.{name}"
+
+    def stream(self, name: str) -> str:
+        """The full name of a Kinesis stream of this lesson, for example `lesson-02.orders`."""
+        return f"{self.namespace}.{name}"
+
+    def connector(self, name: str) -> str:
+        """The full name of a connector of this lesson, for example `lesson-15.orders`."""
+        return f"{self.namespace}.{name}"
+
+    def postgres(self) -> str:
+        """What libpq needs to connect to this lesson's own database in PostgreSQL.
+
+        The database, for example `lesson_15`, is created if it is missing; `start` drops it. The
+        text holds the password, so do not print it.
+        """
+        return services.Postgres().database(self.namespace)
+
+    def zookeeper(self):
+        """A connected kazoo client of ZooKeeper; use it in a `with` block.
+
+        The lesson's locks belong below its own node, `/lesson-18`, or where the pipeline's options
+        put them, `/lakehouse/lesson-18`; `start` deletes both.
+        """
+        return services.ZooKeeper().client()
+
+    @property
+    def folder(self) -> Path:
+        """A local folder for files of this lesson; `start` clears it."""
+        path = folder("lessons") / self.namespace
+        path.mkdir(exist_ok=True)
+        return path
+
+    def address(self, service: str) -> str:
+        """What a client needs to reach a running service, for example `kinesis`."""
+        return services.service(service).address()
+
+    def wait_for(self, service: str) -> bool:
+        """Wait until the optional service is ready; False if it was left out."""
+        if not services.service(service).running():
+            return False
+        services.up([service], progress=lambda line: None)
+        print(f"{services.service(service).title} is ready at {self.address(service)}")
+        return True
+
+    def paused(self, service: str):
+        """Freeze a service while the body of the `with` runs: it answers nothing."""
+        return paused(service)
+
+    def load(self, topic: str | None = None, source: str = "kafka", **options) -> Load:
+        """Live load on a topic; use it as a context manager or call its `run()`.
+
+        Args:
+            topic: full topic name; by default this lesson's `orders`.
+            source: `kafka`, or `kinesis` for the stream of that name.
+            options: rate (events/s), users, seconds, processes and more, see `Load`.
+        """
+        services.require_reachable(self.endpoints)
+        topic = topic or self.topic("orders")
+        return Load(
+            self.endpoints.broker(source),
+            topic,
+            ledger_directory(topic),
+            environment=mark(),  # `lab down` ends it too
+            **options,
+        )
+
+    def replay(self, topic: str | None = None, source: str = "kafka", **options):
+        """Send the recorded stream to a topic or stream; see `lab_env.shop.replay.replay`."""
+        services.require_reachable(self.endpoints)
+        topic = topic or self.topic("orders")
+        return replay(self.endpoints.broker(source), topic, ledger_directory(topic), **options)
+
+    def ledger(self, topic: str | None = None) -> Ledger:
+        """The ledger of the events that the broker acknowledged on a topic."""
+        services.require_reachable(self.endpoints)
+        return Ledger(ledger_directory(topic or self.topic("orders")))
+
+    def writer(self, name: str = "pipeline") -> Writer:
+        """The handle of a streaming writer of this lesson."""
+        return Writer(f"writer-{self.namespace}-{name}")
+
+    def watch(self, name: str, topic: str, checkpoint: str, table: str = "") -> None:
+        """Let the exporter measure a streaming query of this notebook; writers it finds itself.
+
+        Args:
+            name: the label `pipeline` of its metrics, for example `orders`.
+            topic: full name of the topic that it reads.
+            checkpoint: its `checkpointLocation`.
+            table: path of the Hudi table that it writes, if it is one.
+
+        Raises:
+            LabError: the name is no label.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", name):
+            next_step = "use letters, digits, dots, hyphens and underscores, for example orders."
+            raise LabError(f"No pipeline can be called {name!r}.", next_step)
+        pipeline = watched.Pipeline(self.namespace, name, topic, checkpoint, table)
+        watched.watch(self.folder, pipeline)
+
+    def unwatch(self, name: str) -> bool:
+        """No longer measure a query that `watch` named; False if there is none of this name."""
+        return watched.unwatch(self.folder, name)
+
+    def pipeline_metrics(self) -> pd.DataFrame:
+        """What the exporter measures now: metric, its labels, value; needs no Prometheus."""
+        return metrics_client.scraped(f"{self.address('exporter')}/metrics")
+
+    @property
+    def prometheus(self) -> PrometheusHandle:
+        """Prometheus, with the rules and targets of this lesson; `start` removes them."""
+        return PrometheusHandle(services.Prometheus(), self.namespace, services.run_promtool)
+
+    def files(self, path: str) -> list[store.StoredObject]:
+        """Every object below a path of the object store, listed without Spark."""
+        services.require_store(self.endpoints)
+        return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
+
+    def xray(self, path: str, since: XRay | None = None, check: bool = False) -> XRay:
+        """A Hudi table's timeline and files; with an earlier snapshot, new files are marked.
+
+        With `check`, damaged files are, too. Its `commit()` has what a write recorded: operation,
+        records, bytes, files, schema, batch.
+        """
+        services.require_store(self.endpoints)
+        return xray(self.endpoints, path, since, check)
+
+    def damaged_files(self, path: str) -> list[Damage]:
+        """The files of a Hudi table that were damaged after they were written; empty if intact.
+
+        A reader may skip a damaged log without an error. Ask while no writer runs.
+        """
+        return damaged_files(StoredTable(self.endpoints, path))
+
+    def check(self, exercise_id: str, answer) -> Outcome:
+        """Judge an answer; the outcome is shown as a card."""
+        services.require_reachable(self.endpoints)
+        return self.exercises.check(exercise_id, answer)
+
+    def hint(self, exercise_id: str) -> Card:
+        """The next hint of an exercise."""
+        return self.exercises.hint(exercise_id)
+
+    def solution(self, exercise_id: str) -> Card:
+        """The worked code of an exercise, once you have tried it."""
+        return self.exercises.solution(exercise_id)
+
+    def use_reference(self, exercise_id: str) -> Card:
+        """Set the reference answer's names in the notebook unless the exercise is solved in it."""
+        return self.exercises.use_reference(exercise_id, vars(sys.modules["__main__"]))
+
+    def predict(self, prediction_id: str, expected, choices=None, tolerance: float = 0) -> Card:
+        """Keep what you expect, before the run shows it: a choice, or a number."""
+        return self.exercises.predict(prediction_id, expected, choices, tolerance)
+
+    def record_actual(self, prediction_id: str, value) -> None:
+        """Show what was measured beside what you expected, wherever in a cell this stands."""
+        from IPython.display import display  # only notebooks show it
+
+        display(self.exercises.record_actual(prediction_id, value))
+
+    def proof(self, claim: str) -> AbstractContextManager[None]:
+        """Assert a claim of the lesson's text; if it fails, a card says how your run differs."""
+        return proof(claim)
+
+    def progress(self) -> CourseProgress:
+        """Your progress through the whole course."""
+        return self.exercises.progress()
+
+    def architecture(self):
+        """A drawing of the course's pipeline."""
+        from IPython.display import HTML  # only notebooks show it
+
+        return HTML(ARCHITECTURE.read_text("utf-8"))
+
+    def links(self) -> dict[str, str]:
+        """The lab's web pages: name and URL, for a browser."""
+        pages = services.links()
+        if self._session is not None and self._session.sparkContext.uiWebUrl:
+            # "/" would redirect to the address that this machine has, which a browser may not.
+            page = f"{self._session.sparkContext.uiWebUrl}/jobs/"
+            pages["Spark"] = settings().browser_url(page)
+        return pages
+
+    def __repr__(self) -> str:
+        rows = [f"{name:18} {address}" for name, address, _ in self._rows()]
+        return "\n".join([f"Lesson {self.lesson}: tables in {self.base}", *rows])
+
+    def _repr_html_(self) -> str:
+        cell = "<td style='text-align:left'>{}</td>"
+        rows = "".join(
+            f"<tr>{cell.format(escape(name))}"
+            + cell.format(f"<a href='{at}' target='_blank'>{at}</a>" if page else at)
+            + "</tr>"
+            for name, at, page in ((name, escape(at), page) for name, at, page in self._rows())
+        )
+        heading = f"<b>Lesson {escape(self.lesson)}</b>: tables in <code>{escape(self.base)}</code>"
+        return f"{heading}<table>{rows}</table>"
+
+    def _rows(self) -> list[tuple[str, str, bool]]:
+        """What runs where: name, address, and whether the address is a web page."""
+        used = map(services.service, (*services.DEFAULT, *self.needs))
+        return [
+            *((name, url, True) for name, url in self.links().items()),
+            *((service.title, service.address(), False) for service in used),
+        ]
+
+
+def reset_lesson(lesson: str) -> dict[str, int]:
+    """Remove a lesson's writers, tables, checkpoints, topics, ledgers and files, and nothing else.
+
+    What its notebook has started as programs of their own is killed, so that none of it writes on.
+
+    Args:
+        lesson: two digits, or a name such as `tour`.
+
+    Returns:
+        What was removed and how many, for example `{"objects": 214, "topics": 2}`.
+
+    Raises:
+        LabError: there is no such lesson, or the services are not running.
+    """
+    namespace = namespace_of(lesson)
+    services.endpoints()  # raises unless the services are running: nothing is half cleared
+    writers = _remove_writers(f"writer-{namespace}-")
+    kill_processes(programs_of_lesson(namespace))
+    # First what the exporter watches, so that it measures nothing that is being removed.
+    shutil.rmtree(folder("lessons") / namespace, ignore_errors=True)
+    cleared = services.clear(namespace)
+    ledgers = list(folder("ledger").glob(f"{namespace}.*"))
+    for ledger in ledgers:
+        shutil.rmtree(ledger)
+    return cleared | {"ledgers": len(ledgers), "writers": writers}
+
+
+def _remove_writers(prefix: str) -> int:
+    running = [program.name for program in supervisor.status() if program.name.startswith(prefix)]
+    for name in running:
+        supervisor.remove(name)
+    for leftover in folder("writers").glob(f"{prefix}*"):
+        shutil.rmtree(leftover)
+    return len(running)
+
+
+def summarize(cleared: dict[str, int]) -> str:
+    """The result of `reset_lesson` as part of a sentence; empty if nothing was removed."""
+    return ", ".join(
+        f"{count:,} {what if count > 1 else what.removesuffix('s')}"
+        for what, count in cleared.items()
+        if count
+    )

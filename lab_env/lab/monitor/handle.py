@@ -1,0 +1,158 @@
+"""A lesson's handle on Prometheus: set rules and targets, query, wait for an alert."""
+
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pandas as pd
+import yaml
+
+from lab_env.platform import metrics_client
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import settings
+
+GONE = "gone"
+
+
+class Server(Protocol):
+    """The part of the service that the handle uses."""
+
+    def address(self) -> str:
+        """URL of the server."""
+
+    def use_rules(self, namespace: str, text: str) -> None:
+        """Replace a lesson's alert rules."""
+
+    def use_scrape(self, namespace: str, text: str) -> None:
+        """Replace a lesson's scrape jobs."""
+
+
+@dataclass(frozen=True)
+class RulesTest:
+    """Verdict of `promtool test rules`.
+
+    Args:
+        ok: whether every test passed.
+        output: promtool's output: expected and actual alerts.
+    """
+
+    ok: bool
+    output: str
+
+
+class PrometheusHandle:
+    """Prometheus for one lesson.
+
+    Args:
+        namespace: of the lesson.
+        promtool: runs promtool with arguments in a folder.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        namespace: str,
+        promtool: Callable[..., subprocess.CompletedProcess[str]],
+    ):
+        self._server = server
+        self._namespace = namespace
+        self._promtool = promtool
+
+    @property
+    def url(self) -> str:
+        """URL of the server."""
+        return self._server.address()
+
+    @property
+    def console(self) -> str:
+        """Page that shows the pipelines while they run."""
+        return settings().browser_url(f"{self.url}/consoles/pipeline.html")
+
+    def scrape(self, text: str) -> None:
+        """Replace this lesson's scrape jobs.
+
+        Args:
+            text: YAML as in Prometheus' configuration, beginning with `scrape_configs:`.
+
+        Raises:
+            LabError: Prometheus refuses them; the earlier jobs stay.
+        """
+        self._server.use_scrape(self._namespace, text)
+
+    def rules(self, text: str) -> None:
+        """Replace this lesson's alert rules.
+
+        Args:
+            text: YAML as in a rules file, beginning with `groups:`.
+
+        Raises:
+            LabError: Prometheus refuses them; the earlier rules stay.
+        """
+        self._server.use_rules(self._namespace, text)
+
+    def query(self, promql: str) -> pd.DataFrame:
+        """Evaluate an expression now: one row per series, its labels and `value`."""
+        return metrics_client.query(self.url, promql)
+
+    def query_range(self, promql: str, seconds: float = 60, step: float = 1) -> pd.DataFrame:
+        """Evaluate an expression over the last seconds: `time`, labels and `value`."""
+        now = time.time()
+        return metrics_client.query_range(self.url, promql, now - seconds, now, step)
+
+    def alerts(self) -> pd.DataFrame:
+        """Alerts that are pending or firing: name, state, value, since (UTC), labels."""
+        return metrics_client.alerts(self.url)
+
+    def wait_for_alert(self, name: str, state: str = "firing", seconds: float = 30) -> float:
+        """Wait until an alert is in a state.
+
+        Args:
+            state: pending, firing, or `gone`: neither of them.
+            seconds: timeout.
+
+        Returns:
+            Seconds waited.
+
+        Raises:
+            LabError: the timeout expired.
+        """
+        began = time.monotonic()
+        while True:
+            alerts = self.alerts()
+            states = set(alerts.loc[alerts["name"] == name, "state"]) or {GONE}
+            waited = time.monotonic() - began
+            if state in states:
+                return waited
+            if waited > seconds:
+                raise LabError(
+                    f"After {seconds:.0f} s the alert {name} is {' and '.join(sorted(states))},"
+                    f" not {state}.",
+                    "check what its expression returns: lab.prometheus.query(...)",
+                )
+            time.sleep(0.2)
+
+    def test_rules(self, rules: str, tests: str) -> RulesTest:
+        """Test rules on invented series with `promtool test rules`; no server is needed.
+
+        Args:
+            rules: YAML as in a rules file.
+            tests: YAML as in promtool's test files; `rule_files` may be left out.
+
+        Raises:
+            LabError: promtool is missing, or the tests are not YAML.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "rules.yml").write_text(rules)
+            try:
+                content = yaml.safe_load(tests) | {"rule_files": ["rules.yml"]}
+            except (yaml.YAMLError, TypeError) as error:
+                raise LabError(f"The tests are not valid YAML: {error}", "correct them.") from None
+            (Path(folder) / "tests.yml").write_text(yaml.safe_dump(content, sort_keys=False))
+            done = self._promtool("test", "rules", "tests.yml", folder=folder)
+        output = re.sub(r"\n{3,}", "\n\n", f"{done.stdout}\n{done.stderr}".strip())
+        return RulesTest(done.returncode == 0, output)

@@ -1,0 +1,113 @@
+"""Keep the records of exams, and make the certificate: one page that needs no network."""
+
+from pathlib import Path
+
+from lab_env.course import progress
+from lab_env.course.answers import agree
+from lab_env.lessons.capstone.exam import Record
+from lab_env.platform.display.html import render, table
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.state import folder
+
+FOLDER = "capstone"
+PREDICTIONS = {
+    "22.p1": "rows of the killed delivery that a query shows before the restart",
+    "22.p2": "data files that a query of all tables opens at the end",
+}
+COLOURS = {"passed": "#1a9850", "refused": "#d73027", "not run": "#8C8C8C"}
+
+
+def keep(record: Record) -> Path:
+    """Save the record of an exam; return its file."""
+    path = folder(FOLDER) / f"{record.variant}-{record.seed}.json"
+    path.write_text(record.to_json(), encoding="utf-8")
+    return path
+
+
+def records() -> list[Record]:
+    """All saved records, oldest first."""
+    found = [
+        Record.from_json(path.read_text(encoding="utf-8")) for path in folder(FOLDER).glob("*.json")
+    ]
+    return sorted(found, key=lambda record: record.taken)
+
+
+def newest_passed(variant: str = "") -> Record:
+    """Find the newest passed exam.
+
+    Args:
+        variant: its name; by default any.
+
+    Raises:
+        LabError: there is none.
+    """
+    found = [record for record in records() if variant in ("", record.variant)]
+    if passed := [record for record in found if record.passed]:
+        return passed[-1]
+    if not found:
+        of_variant = f" of the variant {variant}" if variant else ""
+        raise LabError(f"No exam{of_variant} was taken here.", "open lesson 22 and take one.")
+    last = found[-1]
+    raise LabError(
+        f"No exam is passed yet. The last one, {last.variant} with seed {last.seed}, failed: "
+        f"{last.refusal}",
+        "change your functions in lesson 22 and take another exam.",
+    )
+
+
+def write_certificate(record: Record) -> Path:
+    """Write the page of a passed exam; return its file."""
+    path = folder(FOLDER) / "certificate.html"
+    path.write_text(certificate_html(record, progress.read()["predictions"]), encoding="utf-8")
+    return path
+
+
+def certificate_html(record: Record, predictions: dict[str, dict]) -> str:
+    """Render the certificate.
+
+    Args:
+        predictions: of the learner, with the measured values, by id.
+    """
+    judged = {name: p for name, p in predictions.items() if {"expected", "actual"} <= set(p)}
+    rows = [
+        (meaning, judged[name]["expected"], judged[name]["actual"])
+        for name, meaning in PREDICTIONS.items()
+        if name in judged
+    ]
+    life = [list(entry.values()) for entry in record.biography]
+    heads = list(record.biography[0]) if record.biography else ["delivery"]
+    return render(
+        "lessons/capstone/certificate.html.j2",
+        title="Streaming lakehouse: capstone",
+        problems=[],
+        failed="",
+        passed="All six phases passed.",
+        record=record,
+        phases=phases_html(record),
+        biography=table(heads, life, align="left"),
+        predictions=rows and table(("prediction", "expected", "measured"), rows, align="left"),
+        right=sum(_right(p) for p in judged.values()),
+        made=len(judged),
+        note=[part for part in record.note.split("\n\n") if part.strip()],
+    )
+
+
+def phases_html(record: Record) -> str:
+    """Phases of an exam as an HTML table."""
+    return render("lessons/capstone/record.html.j2", record=record, colours=COLOURS)
+
+
+def phases_text(record: Record) -> str:
+    """Phases of an exam as text."""
+    lines = []
+    for number, phase in enumerate(record.phases, 1):
+        lines.append(f"{number} {phase.name}: {phase.verdict}, {phase.seconds:.0f} s")
+        if phase.figures:
+            lines.append("  " + " · ".join(f"{v} {name}" for name, v in phase.figures.items()))
+        lines += [f"  {text}" for text in (phase.example, phase.message) if text]
+    return "\n".join(lines)
+
+
+def _right(prediction: dict) -> bool:
+    tolerance = float(prediction.get("tolerance", 0))
+    return agree(prediction["expected"], prediction["actual"], tolerance)

@@ -1,0 +1,594 @@
+"""The examiner: six phases around the learner's job, which runs in a process that it may kill.
+
+It sees only the job's results: the tables that `answers` returns, the bucket, and the end of its
+process. The exam stops at the first phase that fails.
+"""
+
+import contextlib
+import json
+import secrets
+import time
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from lab_env.course.answers import Unreadable
+from lab_env.lessons.capstone import VARIANTS
+from lab_env.lessons.capstone.judge import (
+    Delivered,
+    problem_with_answer,
+    problem_with_dead_letters,
+    problem_with_rows,
+    readable,
+)
+from lab_env.lessons.capstone.process import (
+    JobFailed,
+    JobProcess,
+    PendingWrite,
+    check_services,
+    largest_table,
+    tables_below,
+)
+from lab_env.lessons.capstone.story import (
+    CRASHES,
+    DEAD_LETTERS,
+    FIRST,
+    LATE,
+    VERSION_2,
+    Story,
+    Variant,
+    micros,
+)
+from lab_env.platform import store
+from lab_env.platform.brokers.kafka_client import spark_options
+from lab_env.platform.errors import LabError
+from lab_env.platform.store import StoredTable
+from lab_env.shop.ledger.book import Ledger, ledger_directory
+from lab_env.shop.replay import replay
+from lab_env.tables.hudi.reader import read_table
+from lab_env.tables.hudi.table import Snapshot
+
+PRACTICE_SEED = 22
+PHASES = ("deliver", "kill", "late", "version 2", "questions", "footprint")
+READER_BEHIND = 3  # commits
+DATA_FILES = (".parquet", ".orc", ".json", ".csv", ".avro", ".txt")
+
+
+class Refused(Exception):
+    """A phase failed; the text says why."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of an exam.
+
+    Args:
+        name: one of `PHASES`.
+        verdict: `passed`, `refused` or `not run`.
+        figures: counts by name.
+        example: one key, and its final state.
+        message: why it failed; empty if it passed.
+        seconds: duration.
+    """
+
+    name: str
+    verdict: str
+    figures: dict[str, int | str] = field(default_factory=dict)
+    example: str = ""
+    message: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """Record of an exam, shown on the certificate.
+
+    Args:
+        variant: its name.
+        title: its subject.
+        seed: of its events.
+        taken: UTC time.
+        phases: in their order.
+        biography: one key: delivery, place, event and the state of the tables after that phase.
+        key: that key.
+        killed_rows: rows that the killed delivery changes.
+        visible_after_kill: number of them in a query before the restart; None if it failed.
+        files: data files that a snapshot query opens at the end.
+        cpu_seconds: processor seconds of the job's processes.
+        note: the learner's decision note.
+    """
+
+    variant: str
+    title: str
+    seed: int
+    taken: str
+    phases: tuple[Phase, ...]
+    biography: tuple[dict[str, str], ...] = ()
+    key: str = ""
+    killed_rows: int = 0
+    visible_after_kill: int | None = None
+    files: int | None = None
+    cpu_seconds: float = 0.0
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """True if all six phases are passed."""
+        return all(phase.verdict == "passed" for phase in self.phases)
+
+    @property
+    def visible(self) -> str:
+        """Describe the killed delivery's rows in a query before the restart."""
+        if self.visible_after_kill is None:
+            return "unknown"
+        if self.visible_after_kill in (0, self.killed_rows):
+            return "all" if self.visible_after_kill else "none"
+        return "some"
+
+    def phase(self, name: str) -> Phase:
+        """Find a phase by name.
+
+        Raises:
+            KeyError: it is not part of this exam.
+        """
+        return {phase.name: phase for phase in self.phases}[name]
+
+    @property
+    def refusal(self) -> str:
+        """Message of the first phase that is not passed; empty if all are."""
+        return next((phase.message for phase in self.phases if phase.verdict == "refused"), "")
+
+    def to_json(self) -> str:
+        """Record as JSON text."""
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Record":
+        """Parse the result of `to_json`."""
+        fields = json.loads(text)
+        fields["phases"] = tuple(Phase(**phase) for phase in fields["phases"])
+        fields["biography"] = tuple(fields["biography"])
+        return cls(**fields)
+
+
+def variant_named(name: str) -> Variant:
+    """Find a variant by name.
+
+    Raises:
+        LabError: there is none.
+    """
+    if name not in VARIANTS:
+        raise LabError(f"There is no variant {name!r}.", f"choose from: {', '.join(VARIANTS)}.")
+    return VARIANTS[name]
+
+
+def fresh_seed() -> int:
+    """Random seed for new events."""
+    return secrets.randbelow(1_000_000)
+
+
+class Course:
+    """Sends one story's deliveries to its own topic.
+
+    Args:
+        lab: the lesson's handle: its endpoints, and names for topics.
+        story: the messages.
+    """
+
+    def __init__(self, lab: Any, story: Story):
+        self._endpoints = lab.endpoints
+        self.story = story
+        self.topic = lab.topic(f"{story.variant}-{story.seed}-{secrets.token_hex(3)}")
+        self.delivered: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> dict[str, str]:
+        """Options of Spark's Kafka source, passed to `build`."""
+        return spark_options(self._endpoints.kafka_bootstrap) | {"subscribe": self.topic}
+
+    def deliver(self, *names: str) -> int:
+        """Send deliveries that were not sent yet; return the number of messages."""
+        new = [name for name in names if name not in self.delivered]
+        sends = [sent.send for sent in self.story.messages(new)]
+        if sends:
+            folder = ledger_directory(self.topic)
+            replay(self._endpoints.kafka_bootstrap, self.topic, folder, sends=sends)
+        self.delivered += tuple(new)
+        return len(sends)
+
+    def known(self) -> Delivered:
+        """Messages delivered so far, the basis of the right answers."""
+        frame = Ledger(ledger_directory(self.topic)).frame()
+        acked = frame[frame["state"] == "acked"]
+        places = {
+            send_id: (int(partition), int(offset))
+            for send_id, partition, offset in zip(
+                acked["send_id"], acked["partition"], acked["offset"], strict=True
+            )
+        }
+        variant = VARIANTS[self.story.variant]
+        return Delivered(variant, self.story, self.delivered, places)
+
+
+class Exam:
+    """One exam.
+
+    Args:
+        lab: the lesson's handle.
+        job: the pickled functions `build` and `answers`, see `job.pack`.
+        seed: of the events.
+        progress: called after each phase.
+        process: a process to start with; by default a new one.
+    """
+
+    def __init__(
+        self,
+        lab: Any,
+        variant: Variant,
+        job: bytes,
+        seed: int,
+        progress: Callable[[Phase], object] = lambda phase: None,
+        process: JobProcess | None = None,
+    ):
+        self.lab, self.variant, self.seed = lab, variant, seed
+        self.base = lab.scratch(f"{variant.name}-{seed}")
+        self.course = Course(lab, variant.story(seed))
+        self.process = process
+        self.killed_rows = 0
+        self.visible: int | None = None
+        self.files: int | None = None
+        self._job, self._progress = job, progress
+        self.answers: dict[
+            str, pd.DataFrame
+        ] = {}  # answers to the questions, in the phase that asked them
+        self._built: tuple[str, ...] = ()  # deliveries that `build` has read completely
+        self._shown: dict[str, dict[tuple, dict]] = {}  # rows of the learner, by phase
+        self._phase_of: dict[str, str] = {}  # the phase that first queried after a delivery
+        self._spent = -process.cpu_seconds() if process is not None else 0.0
+        self._loaded: JobProcess | None = None
+
+    def run(self, phases: tuple[str, ...] = PHASES, note: str = "") -> Record:
+        """Take the exam.
+
+        Args:
+            phases: those to run, in their order; a rehearsal leaves some out.
+            note: the learner's decision note, for the record.
+
+        Raises:
+            LabError: the lab itself fails.
+        """
+        check_services(self.lab.endpoints)
+        done: list[Phase] = []
+        tasks = dict(zip(PHASES, self._tasks(), strict=True))
+        for name in phases:
+            done.append(self._phase(name, tasks[name]))
+            self._progress(done[-1])
+            if done[-1].verdict == "refused":
+                break
+        done += [Phase(name, "not run") for name in phases[len(done) :]]
+        if self.process is not None:
+            self._spent += self.process.cpu_seconds()
+        key, biography = self._biography()
+        return Record(
+            variant=self.variant.name,
+            title=self.variant.title,
+            seed=self.seed,
+            taken=datetime.now(UTC).isoformat(timespec="seconds"),
+            phases=tuple(done),
+            biography=biography,
+            key=key,
+            killed_rows=self.killed_rows,
+            visible_after_kill=self.visible,
+            files=self.files,
+            cpu_seconds=round(self._spent, 1),
+            note=note,
+        )
+
+    def call_build(self, *deliveries: str) -> dict[str, int]:
+        """Call the job's `build` after some deliveries; return the rows of each Hudi table.
+
+        Raises:
+            JobFailed: it raised, ended or took too long.
+        """
+        self.course.deliver(*deliveries)
+        self._run(again=True)
+        tables = tables_below(self.lab.endpoints, self.base)
+        rows = self._ready().call("count", tables=tables)["rows"]
+        return {path.removeprefix(self.base).strip("/"): count for path, count in rows.items()}
+
+    def call_split(self, messages: Mapping[tuple[int, int], bytes]) -> list[pd.DataFrame]:
+        """Call the job's `split` on messages with partition and offset; return its tables.
+
+        Raises:
+            JobFailed: it raised, ended or took too long.
+        """
+        sent = [(b64encode(value).decode(), *place) for place, value in messages.items()]
+        return self._ready().fetch("split", messages=sent)
+
+    def go_on(self, job: bytes) -> None:
+        """Judge different answers from the tables that this exam's `build` has made.
+
+        Args:
+            job: the pickled functions, with the same `build`.
+        """
+        self._job, self._loaded = job, None
+        self._shown.clear()
+        self._phase_of.clear()
+
+    def has_tables(self) -> bool:
+        """True if its folder has a Hudi table."""
+        return bool(tables_below(self.lab.endpoints, self.base))
+
+    def close(self) -> None:
+        """End the job's process."""
+        if self.process is not None:
+            self.process.kill()
+
+    def _tasks(self):
+        return (
+            self._deliver,
+            self._kill_in_mid_write,
+            self._late,
+            self._version_2,
+            self._questions,
+            self._footprint,
+        )
+
+    def _phase(self, name: str, task: Callable[[], tuple[dict, str]]) -> Phase:
+        began, figures, example, message = time.monotonic(), {}, "", ""
+        try:
+            figures, example = task()
+        except (Refused, JobFailed, Unreadable) as why:
+            message = str(why)
+        seconds = round(time.monotonic() - began, 1)
+        return Phase(name, "refused" if message else "passed", figures, example, message, seconds)
+
+    def _deliver(self) -> tuple[dict, str]:
+        self.course.deliver(FIRST)
+        self._run()
+        if not self.has_tables():
+            raise Refused(f"There is no Hudi table below `base`, which is {self.base}.")
+        return self._judge_state("deliver", FIRST)
+
+    def _kill_in_mid_write(self) -> tuple[dict, str]:
+        killed = self._killed_write()
+        delivered = self.course.delivered[-1]
+        self._note_visible(delivered)
+        self._run()
+        table = killed.table.removeprefix(self.base).strip("/")
+        note = f"killed in {killed.requested} of {table}, {killed.data} data files written"
+        figures, example = self._judge_state("kill", delivered)
+        if self.visible is not None:
+            seen = f"{self.visible} of {self.killed_rows:,}"
+            figures["new rows visible before the restart"] = seen
+        return figures, f"{note}; {example}"
+
+    def _killed_write(self) -> PendingWrite:
+        main = largest_table(self.lab.endpoints, self.base)
+        for name in CRASHES:
+            self.course.deliver(name)
+            process = self._ready()
+            process.begin("run", source=self.course.source, base=self.base)
+            # Any last write to any table will do, however little of it is stored.
+            wanted = (main, 1) if name != CRASHES[-1] else ("", 0)
+            if killed := process.kill_in_mid_write(self.base, *wanted):
+                self._spent += process.cpu_seconds()
+                self.process = None
+                return killed
+            process.finish()
+        raise Refused(
+            "Three times the job wrote nothing to a Hudi table, or finished before it could be "
+            "killed. It must write the new data when it is called."
+        )
+
+    def _note_visible(self, delivery: str) -> None:
+        """Count the killed delivery's rows, and how many of them a query shows before the
+        restart.
+        """
+        answer = self.variant.rows
+        known = self.course.known()
+        before = [name for name in known.deliveries if name != delivery]
+        old = {event["event_id"] for event in known.story.events(before)}
+        newest = {event["event_id"] for event in self.variant.winners(known.events).values()}
+        self.killed_rows = len(newest - old)
+        with contextlib.suppress(JobFailed, Unreadable):
+            shown = readable(self._ask(answer.name)[answer.name], answer)
+            self.visible = sum(str(row["event_id"]) in newest - old for row in shown)
+
+    def _late(self) -> tuple[dict, str]:
+        self.course.deliver(*CRASHES, LATE)
+        self._run()
+        figures, example = self._judge_state("late", LATE)
+        gone = self.variant.forgotten(self.course.known().events)
+        ids = sorted(
+            {
+                event["event_id"]
+                for event in self.course.story.events(self.course.delivered)
+                if event[self.variant.entity] in gone and event["op"] != self.variant.forget_op
+            }
+        )
+        tables = tables_below(self.lab.endpoints, self.base)
+        found = self._ready().call("scan", tables=tables, ids=ids)["found"]
+        for table, rows in found.items():
+            if rows:
+                raise Refused(
+                    f"Your answers hide them, but the bucket keeps them: `{table.split('/')[-1]}` "
+                    f"has {rows} rows with events of {', '.join(sorted(gone))}, who must be "
+                    "forgotten."
+                )
+        return figures | {"forgotten": ", ".join(sorted(gone))}, example
+
+    def _version_2(self) -> tuple[dict, str]:
+        self.course.deliver(VERSION_2)
+        self._run()
+        return self._judge_state("version 2", VERSION_2)
+
+    def _questions(self) -> tuple[dict, str]:
+        right = self.variant.oracle(self.course.known().events)
+        names = [question.name for question in self.variant.questions]
+        given = self._ask(*names)
+        self.answers = dict(given)
+        figures: dict[str, int | str] = {}
+        for question in self.variant.questions:
+            if problem := problem_with_answer(given[question.name], question, right[question.name]):
+                raise Refused(problem)
+            figures[question.name] = len(right[question.name])
+        first = self.variant.questions[0]
+        row = right[first.name].iloc[len(right[first.name]) // 2]
+        return figures, ", ".join(f"{name} {row[name]}" for name in first.columns)
+
+    def _footprint(self) -> tuple[dict, str]:
+        endpoints = self.lab.endpoints
+        tables = {
+            path: read_table(StoredTable(endpoints, path))
+            for path in tables_below(endpoints, self.base)
+        }
+        opened = {path: _opened(table) for path, table in tables.items()}
+        self.files = sum(opened.values()) + self._files_beside(list(tables))
+        if self.files > self.variant.most_files:
+            worst, count = max(opened.items(), key=lambda pair: pair[1], default=(self.base, 0))
+            rows = len(list(self._shown.values())[-1])
+            raise Refused(
+                f"A query opens {self.files} files for {rows:,} rows, {count} of them in "
+                f"`{worst.split('/')[-1]}`; {self.variant.most_files} are enough. What makes so "
+                "many small files, and which service merges them?"
+            )
+        oldest = {path: _commits_ago(table, READER_BEHIND) for path, table in tables.items()}
+        for path, instant in oldest.items():
+            if instant:
+                self._read_as_of(path, instant)
+        commits = sum(len(table.completed_writes) for table in tables.values())
+        figures = {
+            "tables": len(tables),
+            "commits": commits,
+            "files a query opens": self.files,
+            "at most": self.variant.most_files,
+        }
+        asked = sum(bool(instant) for instant in oldest.values())
+        return figures, f"a reader {READER_BEHIND} commits old still reads {asked} tables"
+
+    def _read_as_of(self, path: str, instant: str) -> None:
+        try:
+            self._ready().call("count_as_of", table=path, instant=instant)
+        except JobFailed as why:
+            raise Refused(
+                f"A reader that opened `{path.split('/')[-1]}` {READER_BEHIND} commits ago fails: "
+                f"its files have been cleaned. {why}"
+            ) from None
+
+    def _files_beside(self, tables: list[str]) -> int:
+        """Data files outside all Hudi tables, such as dead letters in Parquet."""
+        folders = tuple(store.key_of(table) + "/" for table in tables)
+        found = store.list_objects(self.lab.endpoints, store.key_of(self.base) + "/")
+        return sum(
+            entry.key.endswith(DATA_FILES) and not entry.key.startswith(folders) for entry in found
+        )
+
+    def _run(self, again: bool = False) -> None:
+        """Call `build`, unless its tables already contain everything delivered."""
+        if again or self._built != self.course.delivered:
+            self._ready().call("run", source=self.course.source, base=self.base)
+            self._built = self.course.delivered
+
+    def _ready(self) -> JobProcess:
+        if self.process is None or not self.process.alive:
+            self.process = JobProcess(self.lab.endpoints, self.lab.namespace)
+        if self._loaded is not self.process:
+            self.process.load(self._job)
+            self._loaded = self.process
+        return self.process
+
+    def _ask(self, *names: str) -> Mapping[str, pd.DataFrame]:
+        return self._ready().fetch("answer", base=self.base, names=list(names))
+
+    def _judge_state(self, phase: str, delivery: str) -> tuple[dict, str]:
+        known, rows = self.course.known(), self.variant.rows
+        given = self._ask(rows.name, DEAD_LETTERS.name)
+        shown = readable(given[rows.name], rows)
+        for name in known.deliveries:
+            self._phase_of.setdefault(name, phase)
+        self._shown[phase] = {tuple(row[name] for name in rows.keys): row for row in shown}
+        for problem in (
+            problem_with_rows(given[rows.name], known),
+            problem_with_dead_letters(given[DEAD_LETTERS.name], known),
+        ):
+            if problem:
+                raise Refused(problem)
+        figures = {
+            "messages": len(known.story.messages(known.deliveries)),
+            "rows": len(shown),
+            "malformed": len(known.malformed),
+        }
+        return figures, self._example(known, delivery)
+
+    def _example(self, known: Delivered, delivery: str) -> str:
+        """Key whose newest version came with a delivery, preferably one with a history."""
+        newest = self.variant.winners(known.events)
+        ids = {event["event_id"] for event in known.story.events([delivery])}
+        keys = [key for key, event in newest.items() if event["event_id"] in ids]
+        if not keys:
+            return ""
+        plain = ("reading", "pay", "view")
+        key = min(keys, key=lambda key: (newest[key]["op"] in plain, key))
+        event = newest[key]
+        _, (partition, offset) = known.first_place(event["event_id"])
+        what = self.variant.row(event)
+        values = [name for name in self.variant.rows.values if name != "event_id"]
+        shown = ", ".join(f"{name} {what[name]}" for name in values)
+        place = f"partition {partition}, offset {offset:,}"
+        return f"{known.describe(key)}: {shown}, from event {event['event_id']} ({place})"
+
+    def _biography(self) -> tuple[str, tuple[dict[str, str], ...]]:
+        """Messages of the key that has the most, with the table's state after each."""
+        known, variant = self.course.known(), self.variant
+        messages: dict[tuple, list] = {}
+        for delivery in known.deliveries:
+            for sent in known.story.deliveries[delivery]:
+                if sent.event is not None and sent.event["op"] != variant.forget_op:
+                    messages.setdefault(variant.key_of(sent.event), []).append((delivery, sent))
+        kept = variant.winners(known.events)
+        lives = {key: found for key, found in messages.items() if key in kept}
+        if not lives:
+            return "", ()
+        key = max(sorted(lives), key=lambda key: (len({d for d, _ in lives[key]}), len(lives[key])))
+        rows = []
+        for delivery, sent in lives[key]:
+            partition, offset = known.places[sent.send.send_id]
+            phase = self._phase_of.get(delivery, "")
+            shown = self._shown.get(phase, {}).get(_comparable_key(variant, key))
+            rows.append(
+                {
+                    "delivery": delivery,
+                    "place": f"{partition}:{offset}",
+                    "event": sent.event["event_id"] + (", again" * (sent.send.kind == "resend")),
+                    "says": _says(variant, sent.event),
+                    "the table then showed": str(shown["event_id"]) if shown else "",
+                }
+            )
+        return known.describe(key), tuple(rows)
+
+
+def _comparable_key(variant: Variant, key: tuple) -> tuple:
+    names = variant.rows.keys
+    return tuple(micros(v) if n == "ts" else v for n, v in zip(names, key, strict=True))
+
+
+def _says(variant: Variant, event: dict) -> str:
+    row = variant.row(event)
+    values = [f"{n} {row[n]}" for n in variant.rows.values if n not in ("event_id", variant.entity)]
+    return ", ".join([event["op"], *values])
+
+
+def _opened(table: Snapshot) -> int:
+    """Data files that a snapshot query of a table opens."""
+    return sum(file.kind != "cdc" for part in table.current for file in part.files)
+
+
+def _commits_ago(table: Snapshot, commits: int) -> str:
+    """Instant of the write this many complete writes ago; empty if there are fewer."""
+    writes = sorted(table.completed_writes)
+    return writes[-1 - commits] if len(writes) > commits else ""

@@ -1,0 +1,65 @@
+"""The learner's functions as bytes for another process."""
+
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
+
+from lab_env.platform.errors import LabError
+
+
+def pack(**functions: Callable) -> bytes:
+    """Pickle functions of a notebook, by name, with all the notebook's values that they use.
+
+    Raises:
+        LabError: one of them is not a function, or uses a value bound to this process.
+    """
+    from pyspark import cloudpickle
+
+    for name, function in functions.items():
+        if not callable(function):
+            raise LabError(
+                f"`{name}` is of type {type(function).__name__}, not a function.",
+                f"define `{name}` as the exercise asks.",
+            )
+        for used, value in _globals_of(function):
+            if _belongs_here(value):
+                raise LabError(
+                    f"`{name}` uses `{used}` of this notebook ({type(value).__name__}), which "
+                    "cannot be sent along: the job runs in its own process, as in production.",
+                    "take the session, the topic and the folder from the function's arguments.",
+                )
+    try:
+        return cloudpickle.dumps(functions)
+    except Exception as error:
+        raise LabError(
+            f"Your functions cannot be sent to another process: {error}",
+            "let them use functions, constants and imports only.",
+        ) from None
+
+
+def _globals_of(function: Callable, seen: set[int] | None = None) -> Iterator[tuple[str, object]]:
+    """Notebook variables that a function uses, directly or through its other functions."""
+    seen = set() if seen is None else seen
+    if not isinstance(function, FunctionType) or id(function) in seen:
+        return
+    seen.add(id(function))
+    for name in _names_in(function.__code__):
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            yield name, value
+            if getattr(value, "__module__", None) == "__main__":
+                yield from _globals_of(value, seen)
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+def _belongs_here(value: object) -> bool:
+    """True if a value is bound to this process: a session, a DataFrame, the lesson's handle."""
+    module = type(value).__module__
+    return type(value).__name__ in ("SparkSession", "SparkContext", "DataFrame", "Lab") and (
+        module.startswith(("pyspark", "lab_env"))
+    )

@@ -1,0 +1,312 @@
+"""The process of the learner's job: start, call, watch and kill it."""
+
+import atexit
+import contextlib
+import json
+import linecache
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+
+from lab_env.lab.faults.freeze import frozen
+from lab_env.pipeline.handle import lesson_environment
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
+from lab_env.platform.jvm import explained
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.environment import clean_environment, mark_of_lesson
+from lab_env.platform.processes.tree import jvm_below, kill_processes, process_tree
+from lab_env.platform.settings import Endpoints
+from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_key
+
+LOG = "capstone"
+POLL_S = 0.02  # between two listings of the store
+SETTLED_S = 0.3  # a frozen process may still have a request in flight
+DATA_WRITES = ("commit", "deltacommit", "replacecommit")
+
+
+class JobFailed(Exception):
+    """The learner's job raised, ended or took too long; the text says where."""
+
+
+@dataclass(frozen=True)
+class PendingWrite:
+    """A write that was requested and is not complete.
+
+    Args:
+        table: path of its table.
+        requested: its instant.
+        action: commit or deltacommit.
+        data: number of the instant's data files in the store.
+    """
+
+    table: str
+    requested: str
+    action: str
+    data: int
+
+
+class JobProcess:
+    """A process with its own Spark session that runs `build` and `answers`.
+
+    Args:
+        namespace: of the lesson, whose reset also ends the process.
+        seconds: timeout of one call.
+    """
+
+    def __init__(self, endpoints: Endpoints, namespace: str, seconds: float = 900):
+        self.endpoints, self.seconds = endpoints, seconds
+        self.log = supervisor.log_path(LOG)
+        with self.log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "lab_env.lessons.capstone.worker"],
+                env=clean_environment() | lesson_environment(endpoints) | mark_of_lesson(namespace),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        atexit.register(self.kill)
+        self._replies: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._ready = False
+        self._spent = 0.0
+        self._folder = tempfile.TemporaryDirectory(prefix="capstone-")
+
+    @property
+    def alive(self) -> bool:
+        """True if the process and its JVM run."""
+        return self._process.poll() is None and (not self._ready or self.jvm is not None)
+
+    @property
+    def jvm(self) -> psutil.Process | None:
+        """JVM of the process; None without one."""
+        return jvm_below(self._process.pid)
+
+    def cpu_seconds(self) -> float:
+        """Processor seconds of the process and its JVM so far."""
+        if self._process.poll() is None:
+            self._spent = 0.0
+            for process in process_tree(self._process.pid):
+                with contextlib.suppress(psutil.Error):
+                    self._spent += sum(process.cpu_times()[:2])
+        return self._spent
+
+    def call(self, task: str, **arguments) -> dict:
+        """Run a task in the process; return its reply.
+
+        Raises:
+            JobFailed: the job raised, ended or took too long.
+        """
+        self.begin(task, **arguments)
+        return self.finish()
+
+    def load(self, job: bytes) -> None:
+        """Hand over the functions of `job.pack`; earlier ones are forgotten."""
+        path = Path(self._folder.name) / "job"
+        path.write_bytes(job)
+        self.call("load", job=str(path))
+
+    def fetch(self, task: str, **arguments) -> Any:
+        """Run a task in the process that returns its result, such as tables, in a file.
+
+        Raises:
+            JobFailed: the job raised, ended or took too long.
+        """
+        path = Path(self._folder.name) / "result"
+        self.call(task, target=str(path), **arguments)
+        return pd.read_pickle(path)
+
+    def begin(self, task: str, **arguments) -> None:
+        """Start a task without waiting for it."""
+        if not self._ready:
+            self._reply(self.seconds)
+            self._ready = True
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps({"task": task} | arguments) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def finish(self) -> dict:
+        """Wait for the last task started; return its reply.
+
+        Raises:
+            JobFailed: the job raised, ended or took too long.
+        """
+        reply = self._reply(self.seconds)
+        if "error" in reply:
+            raise JobFailed(describe_failure(reply))
+        return reply
+
+    @property
+    def done(self) -> bool:
+        """True if the last task started has replied, or the process has ended."""
+        return not self._replies.empty()
+
+    def kill_in_mid_write(self, base: str, table: str = "", data: int = 0) -> PendingWrite | None:
+        """Kill the process during a task, when a write is requested and not complete.
+
+        Args:
+            base: folder of the job's tables.
+            table: path of the table to watch; by default any.
+            data: minimum number of the write's data files in the store.
+
+        Returns:
+            The write; None if the task ended without such a moment.
+        """
+        known = {write.requested for write in pending_writes(self.endpoints, base, set())}
+        known |= completed_writes(self.endpoints, base)
+
+        def look() -> list[PendingWrite]:
+            pending = pending_writes(self.endpoints, base, known)
+            return [w for w in pending if table in ("", w.table) and w.data >= data]
+
+        while not self.done:
+            if look():
+                jvm = self.jvm
+                if jvm is None:
+                    return None
+                with contextlib.suppress(psutil.NoSuchProcess), frozen(jvm.pid):
+                    if still := self._settled(look):
+                        self.kill()
+                        return still[0]
+            time.sleep(POLL_S)
+        return None
+
+    def kill(self) -> None:
+        """Kill the process and its JVM (SIGKILL), and wait until both are gone."""
+        self.cpu_seconds()
+        if self._process.poll() is None:
+            kill_processes(process_tree(self._process.pid))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+
+    def _settled(self, look: Callable[[], list]) -> list:
+        before, now = None, look()
+        while now != before:
+            time.sleep(SETTLED_S)
+            before, now = now, look()
+        return now
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._replies.put(line)
+        self._replies.put("")
+
+    def _reply(self, seconds: float) -> dict:
+        try:
+            line = self._replies.get(timeout=seconds)
+        except queue.Empty:
+            self.kill()
+            raise JobFailed(f"It did not end within {seconds:.0f} s.") from None
+        if not line:
+            raise self._ended()
+        return json.loads(line)
+
+    def _ended(self) -> JobFailed:
+        self._process.wait(10)
+        return JobFailed(
+            f"Its process ended by itself, with exit status {self._process.returncode}. "
+            + explained("", self.log)
+            + _last_line(self.log)
+        )
+
+
+def pending_writes(endpoints: Endpoints, base: str, known: set[str]) -> list[PendingWrite]:
+    """Writes to tables below a folder that are requested and not complete, oldest first.
+
+    Args:
+        base: the folder.
+        known: requested times to ignore.
+    """
+    keys = [found.key for found in store.list_objects(endpoints, store.key_of(base) + "/")]
+    begun: dict[tuple[str, str], str] = {}
+    complete = set()
+    for key in keys:
+        instant = parse_timeline_key(key)
+        if instant is None or instant.action not in DATA_WRITES or instant.requested in known:
+            continue
+        table = key.partition("/.hoodie/")[0]
+        begun[instant.requested, table] = instant.action
+        if instant.completed:
+            complete.add((instant.requested, table))
+    names = (parse_data_name(key.rpartition("/")[2]) for key in keys if "/.hoodie/" not in key)
+    written = [name.instant for name in names if name is not None]
+    return [
+        PendingWrite(
+            f"s3a://{endpoints.bucket}/{table}", requested, action, written.count(requested)
+        )
+        for (requested, table), action in sorted(begun.items())
+        if (requested, table) not in complete
+    ]
+
+
+def completed_writes(endpoints: Endpoints, base: str) -> set[str]:
+    """Requested times of all complete writes to tables below a folder."""
+    keys = (found.key for found in store.list_objects(endpoints, store.key_of(base) + "/"))
+    instants = (parse_timeline_key(key) for key in keys)
+    return {instant.requested for instant in instants if instant and instant.completed}
+
+
+def tables_below(endpoints: Endpoints, base: str) -> list[str]:
+    """Paths of all Hudi tables below a folder, without their metadata tables."""
+    mark = "/.hoodie/hoodie.properties"
+    keys = (found.key for found in store.list_objects(endpoints, store.key_of(base) + "/"))
+    return sorted(
+        f"s3a://{endpoints.bucket}/{key.removesuffix(mark)}"
+        for key in keys
+        if key.endswith(mark) and "/.hoodie/metadata/" not in key
+    )
+
+
+def largest_table(endpoints: Endpoints, base: str) -> str:
+    """Path of the Hudi table below a folder with the most bytes of data."""
+    sizes = dict.fromkeys(tables_below(endpoints, base), 0)
+    for found in store.list_objects(endpoints, store.key_of(base) + "/"):
+        if "/.hoodie/" not in found.key:
+            for table in sizes:
+                if found.key.startswith(store.key_of(table) + "/"):
+                    sizes[table] += found.size
+    return max(sizes, key=lambda table: sizes[table], default="")
+
+
+def describe_failure(reply: dict) -> str:
+    """Describe a failure in one or two sentences, with the line of the learner's own code."""
+    if reply["readable"]:
+        return reply["why"]
+    text = f"{reply['error']}: {reply['why']}".rstrip(".")
+    for file, number, name in reversed(reply["frames"]):
+        if line := linecache.getline(file, number).strip():
+            return f"{text}. It was raised in `{name}`: `{line}`"
+    return f"{text}."
+
+
+def _last_line(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if "Exception" in line or "Error" in line]
+    return f" Its log: {errors[-1][:300]}" if errors else ""
+
+
+def check_services(endpoints: Endpoints) -> None:
+    """Fail unless the object store answers.
+
+    Raises:
+        LabError: it does not.
+    """
+    try:
+        next(store.list_objects(endpoints, "capstone-is-the-store-there/"), None)
+    except Exception as error:
+        raise LabError(f"The object store does not answer: {error}", "run: lab up") from None

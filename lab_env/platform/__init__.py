@@ -1,0 +1,1 @@
+"""What all else stands on: settings, the store, installed programs, processes, servers."""

@@ -1,0 +1,47 @@
+"""One interface for the two brokers; the address selects one.
+
+`host:port` is Kafka, a URL is Kinesis. `producer.open_sender` does the same for senders.
+"""
+
+from collections.abc import Iterable
+
+from lab_env.platform.brokers import Arrival, streams, topics
+
+
+def is_kinesis(address: str) -> bool:
+    """True if an address is that of Kinesis."""
+    return "://" in address
+
+
+def ensure_topic(address: str, topic: str) -> None:
+    """Create the topic or stream if it does not exist; see `topics.ensure_topic`.
+
+    Raises:
+        LabError: the name is not allowed, or the broker does not answer or refuses.
+    """
+    if is_kinesis(address):
+        streams.ensure_stream(address, topic)
+    else:
+        topics.ensure_topic(address, topic)
+
+
+def end_offsets(address: str, topic: str) -> dict[int, int]:
+    """Number of messages so far in each topic partition or shard, by its number.
+
+    Raises:
+        LabError: the broker or the topic cannot be read.
+    """
+    if is_kinesis(address):
+        return streams.count_records(address, topic)
+    return topics.topic_end_offsets(address, topic)
+
+
+def arrivals(address: str, topic: str) -> Iterable[Arrival]:
+    """All messages of the topic or stream.
+
+    Raises:
+        LabError: the broker or the topic cannot be read.
+    """
+    if is_kinesis(address):
+        return streams.arrivals(address, topic)
+    return topics.arrivals(address, topic)

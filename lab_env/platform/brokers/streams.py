@@ -1,0 +1,189 @@
+"""Kinesis streams, the counterpart of `topics`; failures are a `LabError`.
+
+A record of Kinesis has no headers. So its partition key contains two parts, `o-17 run-0042`: the
+order, and the id of the send, by which the ledger finds a send of unknown outcome. The explicit
+hash key is that of the order alone; it decides the shard, so all events of an order share one.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from hashlib import md5
+
+from lab_env.platform.brokers import Arrival, check_topic_name
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import settings
+
+TIMEOUT_S = 10.0
+PAGE = 10_000  # records, Kinesis's maximum per request
+EMULATOR_KEY = "lab"  # the emulator accepts any key, but a request must be signed with one
+
+
+def client(address: str, seconds: float = TIMEOUT_S):
+    """Make a boto3 client of Kinesis.
+
+    Args:
+        address: its URL. The lab's emulator gets a dummy key, any other server the keys that boto3
+        finds: the variables AWS_*, or the machine's role.
+        seconds: timeout.
+    """
+    import boto3  # half a second
+    from botocore.config import Config
+
+    external = bool(settings().kinesis_endpoint)
+    key = {} if external else dict.fromkeys(("access_key_id", "secret_access_key"), EMULATOR_KEY)
+    # A separate session: boto3's common one keeps the keys that it found first.
+    return boto3.Session().client(
+        "kinesis",
+        endpoint_url=address,
+        region_name=settings().s3_region,
+        config=Config(
+            connect_timeout=2,
+            read_timeout=seconds,
+            # A hidden retry could send a record twice. Readers retry themselves.
+            retries={"total_max_attempts": 1},
+            proxies=None if external else {},  # they do not apply to servers of this machine
+        ),
+        **{f"aws_{name}": value for name, value in key.items()},
+    )
+
+
+def partition_key(key: str, send_id: str) -> str:
+    """Partition key of a record; see the module."""
+    return f"{key} {send_id}"
+
+
+def split_partition_key(text: str) -> tuple[str, str]:
+    """Key and send id of a record; the id is empty if another program sent it."""
+    key, _, send_id = text.rpartition(" ")
+    return (key, send_id) if key else (text, "")
+
+
+def hash_key(key: str) -> str:
+    """Hash of a key, by which Kinesis places a record without an explicit one."""
+    return str(int.from_bytes(md5(key.encode(), usedforsecurity=False).digest(), "big"))
+
+
+def shard_number(shard_id: str) -> int:
+    """Number in `shardId-000000000007`: the partition in the ledger and the dead letters."""
+    return int(shard_id.rpartition("-")[2])
+
+
+def ensure_stream(address: str, stream: str, shards: int = 2) -> None:
+    """Create the stream in the emulator if it does not exist, and wait until it is active.
+
+    Elsewhere it must already exist, because a stream costs money for each hour.
+
+    Raises:
+        LabError: the name is not allowed, or Kinesis does not answer or refuses.
+    """
+    check_topic_name(stream)
+    kinesis = client(address)
+    with refusals(address, stream):
+        try:
+            kinesis.describe_stream_summary(StreamName=stream)
+        except kinesis.exceptions.ResourceNotFoundException:
+            if settings().kinesis_endpoint:
+                raise
+            kinesis.create_stream(StreamName=stream, ShardCount=shards)
+        deadline = time.monotonic() + TIMEOUT_S
+        while _summary(kinesis, stream)["StreamStatus"] not in ("ACTIVE", "UPDATING"):
+            if time.monotonic() > deadline:
+                raise LabError(f"The stream {stream} is not active yet.", "try again in a minute.")
+            time.sleep(0.2)
+
+
+def made_at(kinesis, stream: str) -> str:
+    """Creation time of a stream, which differs from that of a later one of the same name."""
+    return _summary(kinesis, stream)["StreamCreationTimestamp"].isoformat()
+
+
+def _summary(kinesis, stream: str) -> dict:
+    return kinesis.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]
+
+
+def list_shards(kinesis, stream: str) -> list[dict]:
+    """All shards of a stream that Kinesis still knows, closed ones too, ordered by id."""
+    pages = kinesis.get_paginator("list_shards").paginate(StreamName=stream)
+    found = [shard for page in pages for shard in page["Shards"]]
+    return sorted(found, key=lambda shard: shard["ShardId"])
+
+
+def iterator_after(kinesis, stream: str, shard_id: str, sequence: str = "") -> str:
+    """Iterator that begins after a record; without a sequence number, at the oldest one."""
+    begin = {"ShardIteratorType": "TRIM_HORIZON"}
+    if sequence:
+        begin = {
+            "ShardIteratorType": "AFTER_SEQUENCE_NUMBER",
+            "StartingSequenceNumber": sequence,
+        }
+    answer = kinesis.get_shard_iterator(StreamName=stream, ShardId=shard_id, **begin)
+    return answer["ShardIterator"]
+
+
+def more_waits(page: dict, limit: int = PAGE) -> bool:
+    """True if a shard has records after a page; the emulator's zero may mean half a millisecond."""
+    return page["MillisBehindLatest"] > 0 or len(page["Records"]) == limit
+
+
+def arrivals(address: str, stream: str) -> Iterator[Arrival]:
+    """All records of the stream, by shard in their order.
+
+    Raises:
+        LabError: Kinesis or the stream cannot be read.
+    """
+    kinesis = client(address)
+    with refusals(address, stream):
+        for shard in list_shards(kinesis, stream):
+            shard_id = shard["ShardId"]
+            iterator: str | None = iterator_after(kinesis, stream, shard_id)
+            while iterator:
+                page = kinesis.get_records(ShardIterator=iterator, Limit=PAGE)
+                iterator = page.get("NextShardIterator") if more_waits(page) else None
+                for record in page["Records"]:
+                    yield Arrival(
+                        split_partition_key(record["PartitionKey"])[1],
+                        shard_number(shard_id),
+                        int(record["SequenceNumber"]),
+                        int(record["ApproximateArrivalTimestamp"].timestamp() * 1e6),
+                    )
+
+
+def count_records(address: str, stream: str) -> dict[int, int]:
+    """Number of records in each shard, by its number; Kinesis does not report it.
+
+    Raises:
+        LabError: Kinesis or the stream cannot be read.
+    """
+    return dict(Counter(arrival.partition for arrival in arrivals(address, stream)))
+
+
+@contextmanager
+def refusals(address: str, stream: str) -> Generator[None]:
+    """Turn refusals of Kinesis, and network errors, into a `LabError`."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code == "ResourceNotFoundException":
+            what = f"Kinesis at {address} has no stream {stream}, or lost it with its restart."
+            made = f"aws kinesis create-stream --stream-name {stream} --shard-count 2"
+            own = f"send something first: lab load --topic {stream}   (with LAB_SOURCE=kinesis)"
+            raise LabError(what, f"run: {made}" if settings().kinesis_endpoint else own) from None
+        message = error.response["Error"].get("Message", "")
+        raise LabError(
+            f"Kinesis at {address} refuses ({code}): {message}".rstrip(". ") + ".",
+            "check the permissions of the keys in use, and LAB_S3_REGION."
+            if settings().kinesis_endpoint
+            else "run: lab logs kinesis",
+        ) from None
+    except BotoCoreError as error:
+        raise LabError(
+            f"Kinesis at {address} does not answer: {error}".rstrip(". ") + ".",
+            "check LAB_KINESIS_ENDPOINT, and that the machine has keys for it."
+            if settings().kinesis_endpoint
+            else "run: lab status   (to start it: lab up kinesis)",
+        ) from None

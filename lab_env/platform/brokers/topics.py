@@ -1,0 +1,227 @@
+"""Create, measure and read Kafka topics; failures are a `LabError`."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lab_env.platform.brokers import SEND_ID_HEADER, Arrival, check_topic_name
+from lab_env.platform.brokers.kafka_client import confluent_options
+from lab_env.platform.errors import LabError
+
+ADMIN_TIMEOUT_S = 10.0
+BROKERS_CHOICE = -1  # the cluster's default number of replicas
+NO_LEADER = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+
+def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = False) -> None:
+    """Create the topic if it does not exist.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        partitions: number of topic partitions, for a new topic.
+        reset: delete an existing one first, with all its messages.
+
+    Raises:
+        LabError: the name is not allowed, or the broker cannot be reached or refuses.
+    """
+    check_topic_name(topic)
+    admin = AdminClient(confluent_options(bootstrap) | {"log_level": 2})
+    if reset:
+        delete_topic(bootstrap, topic)
+    last_call = time.monotonic() + ADMIN_TIMEOUT_S
+    while topic not in _topics(admin, bootstrap):
+        try:
+            admin.create_topics([NewTopic(topic, partitions, BROKERS_CHOICE)])[topic].result(
+                ADMIN_TIMEOUT_S
+            )
+        except KafkaException as error:
+            # A topic just deleted may linger; one just made by another process may not be listed
+            # yet.
+            gone_soon = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+            if not gone_soon or time.monotonic() > last_call:
+                raise LabError(
+                    f"Kafka refused to create the topic {topic}: {error.args[0].str()}.",
+                    "run: lab logs kafka",
+                ) from None
+        time.sleep(0.1)
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Delete the topic with all its messages, if it exists.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+
+    Raises:
+        LabError: the broker cannot be reached or does not delete it.
+    """
+    _delete(bootstrap, lambda name: name == topic)
+
+
+def delete_topics(bootstrap: str, prefix: str) -> list[str]:
+    """Delete all topics whose name begins with a prefix, and wait until they are gone.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+        prefix: beginning of the names, for example `lesson-05.`.
+
+    Returns:
+        The names of the deleted topics.
+
+    Raises:
+        LabError: the broker cannot be reached or does not delete them.
+    """
+    return _delete(bootstrap, lambda name: name.startswith(prefix))
+
+
+def _delete(bootstrap: str, chosen: Callable[[str], bool]) -> list[str]:
+    admin = AdminClient(confluent_options(bootstrap) | {"log_level": 2})
+    names = sorted(filter(chosen, _topics(admin, bootstrap)))
+    last_call = time.monotonic() + ADMIN_TIMEOUT_S
+    for name, deleted in admin.delete_topics(names).items() if names else ():
+        try:
+            deleted.result(ADMIN_TIMEOUT_S)
+        except KafkaException as error:
+            raise LabError(
+                f"Kafka refused to delete the topic {name}: {error.args[0].str()}.",
+                "run: lab logs kafka",
+            ) from None
+    while _topics(admin, bootstrap).intersection(names):
+        if time.monotonic() > last_call:
+            raise LabError(f"Kafka still has the deleted topics {', '.join(names)}.", "try again.")
+        time.sleep(0.05)
+    return names
+
+
+def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+    """Offset after the last message of each topic partition that the pipeline may read.
+
+    That is Kafka's *last stable offset*: messages from an open transaction on do not count yet.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+
+    Raises:
+        LabError: the broker or the topic cannot be read.
+    """
+    consumer = _consumer(bootstrap)
+    try:
+        return {
+            partition: _watermarks(consumer, topic, partition)[1]
+            for partition in _partitions(consumer, bootstrap, topic)
+        }
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from None
+    finally:
+        consumer.close()
+
+
+def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """First offset of a topic partition and the one after its last.
+
+    It retries while the partition has no leader, as in the seconds after the broker's restart.
+    """
+    deadline = time.monotonic() + ADMIN_TIMEOUT_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), ADMIN_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in NO_LEADER or time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
+def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
+    """All messages of the topic, by topic partition in order; none of an aborted transaction.
+
+    Args:
+        bootstrap: `host:port` of the broker.
+
+    Raises:
+        LabError: the broker or the topic cannot be read.
+    """
+    ends = topic_end_offsets(bootstrap, topic)
+    consumer = _consumer(bootstrap)
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
+        unfinished = {number for number, end in ends.items() if end}
+        last_call = time.monotonic() + ADMIN_TIMEOUT_S
+        while unfinished:
+            for message in consumer.consume(10_000, 0.5):
+                last_call = time.monotonic() + ADMIN_TIMEOUT_S
+                end = ends[message.partition()]
+                if error := message.error():
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                elif message.offset() < end:
+                    yield message
+                # The last offsets may be markers of transactions: then only the end itself is
+                # reported.
+                if message.offset() >= end - (not error):
+                    unfinished.discard(message.partition())
+            if time.monotonic() > last_call:
+                raise LabError(
+                    f"Kafka at {bootstrap} stopped sending the messages of {topic}.",
+                    "run: lab status   (then try again)",
+                )
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from None
+    finally:
+        consumer.close()
+
+
+def arrivals(bootstrap: str, topic: str) -> Iterator[Arrival]:
+    """All messages of the topic without their content; see `read_topic`."""
+    for message in read_topic(bootstrap, topic):
+        yield Arrival(
+            dict(message.headers() or ()).get(SEND_ID_HEADER, b"").decode(),
+            message.partition(),
+            message.offset(),
+            message.timestamp()[1] * 1000,
+        )
+
+
+def _consumer(bootstrap: str) -> Consumer:
+    return Consumer(
+        confluent_options(bootstrap)
+        | {
+            "group.id": "ledger",  # the client requires one; no offset is ever committed
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",  # like the pipeline
+            "log_level": 2,
+        }
+    )
+
+
+def _partitions(consumer: Consumer, bootstrap: str, topic: str) -> list[int]:
+    known = consumer.list_topics(topic, ADMIN_TIMEOUT_S).topics[topic]
+    if known.error:
+        raise LabError(
+            f"Kafka at {bootstrap} has no topic {topic}.",
+            f"send something first: lab load --topic {topic}",
+        )
+    return sorted(known.partitions)
+
+
+def _topics(admin: AdminClient, bootstrap: str) -> set[str]:
+    try:
+        return set(admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics)
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from None
+
+
+def _unreachable(bootstrap: str, error: KafkaException) -> LabError:
+    return LabError(
+        f"Kafka at {bootstrap} does not answer: {error.args[0].str()}.",
+        "run: lab status   (to start the services: lab up)",
+    )

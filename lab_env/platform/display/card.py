@@ -1,0 +1,85 @@
+"""Results as small cards for JupyterLab, readable in its light and its dark theme."""
+
+import re
+from html import escape
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from markupsafe import Markup
+
+from lab_env.platform.display import html
+
+if TYPE_CHECKING:  # it imports Matplotlib, which takes half a second
+    from pandas.io.formats.style import Styler
+
+COLOURS = {
+    None: "var(--jp-border-color1, #999)",
+    True: "var(--jp-success-color1, #388e3c)",
+    False: "var(--jp-error-color1, #d32f2f)",
+    "warn": "var(--jp-warn-color1, #e08600)",
+}
+
+_BLOCK = re.compile(r"```\n(.*?)\n```", re.S)
+_PARAGRAPH = re.compile(r"```\n.*?\n```|(?:(?!\n\n|```\n).)+", re.S)
+
+
+def card(
+    title: str,
+    ok: bool | str | None,
+    table: pd.DataFrame | None = None,
+    note: str = "",
+    link: str | None = None,
+    code: str = "",
+) -> str:
+    """One card as HTML.
+
+    Args:
+        title: the first line.
+        ok: True draws it green, False red, "warn" amber, None neutral.
+        table: numbers to show; the index is the first column.
+        note: a last text, in which an empty line separates paragraphs. It may contain `code`, and
+            code in a block of its own between two lines of three backticks.
+        link: an address to show below it.
+        code: program text to show unchanged.
+    """
+    return html.render(
+        "platform/display/card.html.j2",
+        title=title,
+        colour=COLOURS[ok],
+        table="" if table is None else html.frame_table(table),
+        paragraphs=[_paragraph(part) for part in _PARAGRAPH.findall(note)],
+        code=_block(code) if code else "",
+        link=link,
+    )
+
+
+def plain(note: str) -> str:
+    """A card's text for a terminal: blocks of code are indented."""
+    return _BLOCK.sub(lambda found: indent(found[1], "    "), note)
+
+
+def styled(frame: pd.DataFrame, formats: str | dict[str, str] | None = None) -> "Styler":
+    """A table to style, whose cells and labels are text and never HTML.
+
+    `frame.style` does not escape: an order with a tag in it would run its script in the notebook.
+
+    Args:
+        frame: what to show.
+        formats: how to write the values, as `Styler.format` takes it.
+    """
+    styler = frame.style.format(formats, escape="html")
+    for axis in ("index", "columns"):
+        styler = styler.format_index(escape="html", axis=axis)
+    return styler
+
+
+def _block(code: str) -> str:
+    return Markup("<pre style='margin:6px 0 0;background:none;color:inherit'>{}</pre>").format(code)
+
+
+def _paragraph(text: str) -> str:
+    """One paragraph as HTML; code comes out as it went in."""
+    if block := _BLOCK.fullmatch(text):
+        return _block(block[1])
+    return re.sub(r"`([^`]+)`", r"<code style='color:inherit'>\1</code>", escape(text))

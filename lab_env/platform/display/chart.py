@@ -1,0 +1,105 @@
+"""Charts as inline SVG that follow the colours of the page, in its light and its dark theme.
+
+They are made without pyplot, whose backend and open figures belong to the learner.
+"""
+
+import io
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+
+from lab_env.platform.display.palette import AMBER, BLUE, GREEN, PINK
+
+# A sink has the same colour and name everywhere.
+COLOURS = {"json": AMBER, "cow": BLUE, "mor": GREEN, "dead": PINK}
+NAMES = {"json": "JSON files", "cow": "Hudi COW", "mor": "Hudi MOR", "dead": "dead letters"}
+INK = "#010203"  # stands for the page's text colour until the SVG is written
+
+
+def new_chart(title: str, x: str, y: str, width: float = 6.4, height: float = 3.0):
+    """An empty chart in the course's style.
+
+    Args:
+        title: what the chart shows.
+        x: label of the horizontal axis, with its unit.
+        y: label of the vertical axis, with its unit.
+        width: inches.
+        height: inches.
+
+    Returns:
+        Matplotlib's figure and axes.
+    """
+    figure, panels = new_panels([title], width=width, height=height)
+    panels[0].set(xlabel=x, ylabel=y)
+    return figure, panels[0]
+
+
+def new_panels(
+    titles: list[str],
+    rows: int = 1,
+    width: float = 8.0,
+    height: float = 2.8,
+    one_unit: bool = True,
+):
+    """Several empty charts in one figure; the charts of a column share the horizontal scale.
+
+    Args:
+        titles: what each chart shows, row by row.
+        rows: number of rows.
+        width: inches.
+        height: inches.
+        one_unit: whether the charts of a row have the same unit and so share the vertical scale.
+
+    Returns:
+        Matplotlib's figure and the list of axes.
+    """
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(
+        rows,
+        len(titles) // rows,
+        squeeze=False,
+        sharex="col",
+        sharey="row" if one_unit else False,
+    )
+    panels = list(grid.flat)
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
+        axes.tick_params(which="both", colors=INK)
+        axes.xaxis.label.set_color(INK)
+        axes.yaxis.label.set_color(INK)
+        axes.set_axisbelow(True)
+        axes.grid(alpha=0.25, color=INK, linewidth=0.5)
+        for side, spine in axes.spines.items():
+            spine.set_visible(side in ("left", "bottom"))
+            spine.set_edgecolor(INK)
+    return figure, panels
+
+
+def plot_freshness(axes, quantiles: dict[str, list[float]]) -> None:
+    """Draw how large a share of the events was visible, over the seconds since each was sent.
+
+    Args:
+        axes: of the chart.
+        quantiles: of each sink, the seconds at evenly spaced shares, from none to all.
+    """
+    for sink, seconds in quantiles.items():
+        share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]
+        axes.plot(seconds, share, color=COLOURS[sink], label=NAMES[sink])
+    axes.set_xlim(left=0)
+    if quantiles:
+        axes.legend(loc="lower right", fontsize="small")
+
+
+def svg(figure) -> str:
+    """The chart as an `<svg>` element whose text follows the page's text colour."""
+    for legend in figure.findobj(Legend):  # of the figure, too
+        legend.get_frame().set_alpha(0)
+        for text in legend.get_texts():
+            text.set_color(INK)
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lab"}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    element = text[text.index("<svg") :]
+    return element.replace(INK, "var(--jp-content-font-color1, currentColor)")

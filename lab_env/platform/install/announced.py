@@ -1,0 +1,59 @@
+"""Set-up that runs while JupyterLab is open: whatever needs its result waits for it.
+
+Its lock file belongs to this lab and holds the newest line of progress. The lock ends with its
+holder, however that ends.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from lab_env.platform.install.cache import Progress
+from lab_env.platform.processes.locks import exclusive, is_free, wait_until_free
+from lab_env.platform.processes.state import folder
+
+REPORT_EVERY_S = 10
+BEGUN = "it has just started"
+
+
+@contextmanager
+def announced(report_progress: Progress) -> Generator[Progress]:
+    """Let other processes wait for the set-up in the body; yield a reporter that shows them its
+    progress.
+    """
+    lock = _lock_file()
+
+    def report(line: str) -> None:
+        report_progress(line)
+        lock.write_text(line, encoding="utf-8")
+
+    with exclusive(lock, lambda: report_progress("another set-up is running; waiting for it")):
+        lock.write_text(BEGUN)
+        yield report
+
+
+def wait_for_set_up(report_progress: Progress) -> None:
+    """Wait until a set-up announced by another process ends, successfully or not."""
+    lock, seconds = _lock_file(), count()
+
+    def on_wait() -> None:
+        if next(seconds) % REPORT_EVERY_S == 0:
+            report_progress(f"set-up is still running: {_newest_line(lock)}")
+
+    wait_until_free(lock, on_wait)
+
+
+def running_set_up() -> str:
+    """Newest progress line of the announced set-up that is running; empty if none is."""
+    lock = _lock_file()
+    return "" if is_free(lock) else _newest_line(lock)
+
+
+def _newest_line(lock: Path) -> str:
+    # The reader may see a line cut short.
+    return lock.read_text(encoding="utf-8") or BEGUN
+
+
+def _lock_file() -> Path:
+    return folder("run", 0o700) / "set-up"

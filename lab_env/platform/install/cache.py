@@ -1,0 +1,60 @@
+"""The cache: everything set-up fetched or built, shared by all clones on this machine.
+
+Each entry is made in `partial/` and moved to its place in one step. So an entry is complete or
+absent, and a killed set-up can be started again.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.locks import exclusive
+from lab_env.platform.settings import settings
+
+Progress = Callable[[str], None]  # receives one line of progress at a time
+
+
+def cache() -> Path:
+    """Absolute path of LAB_CACHE, created if missing.
+
+    Raises:
+        LabError: the folder cannot be created.
+    """
+    path = settings().cache
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(
+            f"LAB_CACHE={path} cannot be used: {error.strerror}.",
+            "set LAB_CACHE to a folder that you can write to.",
+        ) from None
+    return path
+
+
+def cache_lock(report_progress: Progress = print) -> AbstractContextManager[None]:
+    """Lock the cache: one set-up runs at a time, from whatever clone."""
+    return exclusive(
+        cache() / "lock", lambda: report_progress("another set-up is running; waiting for it")
+    )
+
+
+def partial_folder(name: str) -> Path:
+    """Make an empty folder for a cache entry in the making."""
+    folder = cache() / "partial" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def move_into_place(partial: Path, target: Path) -> None:
+    """Make a finished folder the cache entry, in one step."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(partial, target)
+
+
+def clear_partial() -> None:
+    """Remove unfinished entries; only a set-up that was interrupted would use them."""
+    shutil.rmtree(cache() / "partial", ignore_errors=True)

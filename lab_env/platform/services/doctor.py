@@ -1,0 +1,264 @@
+"""Checks this machine and this lab, and names the fix for each problem."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.install import bootstrap
+from lab_env.platform.install.cache import cache
+from lab_env.platform.install.jars import ON_DEMAND, corrupt_jars, jar_folder, jars_fetched
+from lab_env.platform.install.java import VERSION, find_java, java_version
+from lab_env.platform.install.versions import versions
+from lab_env.platform.jvm import exhaustion_in
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.container import container_memory
+from lab_env.platform.processes.environment import JAVA_TEMPORARY, proxies
+from lab_env.platform.processes.ports import port_is_free
+from lab_env.platform.processes.state import folder, home
+from lab_env.platform.processes.system import check_user, is_noexec, is_wsl, memory
+from lab_env.platform.processes.tree import resident_bytes
+from lab_env.platform.services.base import Finding, NotReady
+from lab_env.platform.services.manager import exposure
+from lab_env.platform.services.minio_program import find_minio
+from lab_env.platform.services.registration import SERVICES
+from lab_env.platform.settings import settings
+
+GIGABYTE = 1e9
+NEEDED_MEMORY = 4  # gigabytes, for services, Spark and load together
+COMFORTABLE_DISK, LEAST_DISK = 5, 1  # gigabytes
+
+
+def run_checks() -> list[Finding]:
+    """Run every check; a check that cannot run becomes a finding.
+
+    Invalid settings are the only finding, because every other check needs them.
+    """
+    try:
+        settings()
+    except LabError as error:
+        return [Finding("settings", "fail", error.what, error.next_step)]
+    checks = {
+        "settings": _settings,
+        "network": _bind,
+        "user": _user,
+        "python": _python,
+        "packages": _packages,
+        "java": _java,
+        "java libraries": _java_libraries,
+        "environment": _foreign_variables,
+        "proxy": _proxy,
+        "jars": _jars,
+        "checksums": _checksums,
+        **{service.name: service.diagnose for service in SERVICES.values()},
+        "disk": _disk,
+        "memory": _memory,
+        "leftovers": _leftovers,
+        "ports": _ports,
+        "services": _services,
+        "jvm": _exhausted,
+    }
+    return _findings(checks)
+
+
+def needs_setup() -> bool:
+    """Quick look, without checksums: True if something is missing that `make setup` brings."""
+    checks = {"packages": _packages, "java": _java, "jars": _jars, "minio": _minio}
+    found = _findings(checks)
+    return any("make setup" in finding.fix for finding in found)
+
+
+def _findings(checks: Mapping[str, Callable[[], Iterable[Finding]]]) -> list[Finding]:
+    findings: list[Finding] = []
+    for subject, check in checks.items():
+        try:
+            findings += check()
+        except LabError as error:
+            findings.append(Finding(subject, "fail", error.what, error.next_step))
+    return findings
+
+
+def _bind() -> Iterator[Finding]:
+    if warning := exposure():
+        fix = "unset LAB_BIND, or block these ports for other machines with a firewall"
+        yield Finding("network", "warn", warning, fix)
+    else:
+        fact = f"{settings().bind}: only users of this machine can reach the servers"
+        yield Finding("network", "ok", fact)
+
+
+def _user() -> Iterable[Finding]:
+    check_user()
+    return ()
+
+
+def _python() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    usable = bootstrap.usable_pythons()
+    if sys.version_info[:2] in usable:
+        yield Finding("python", "ok", f"{version} ({sys.executable})")
+    else:
+        yield Finding(
+            "python", "fail", f"{version}; {bootstrap.pythons(usable)} is needed", "run: make setup"
+        )
+
+
+def _packages() -> Iterator[Finding]:
+    in_venv = Path(sys.prefix).resolve() == bootstrap.VENV.resolve()
+    if "CONDA_PREFIX" in os.environ and not in_venv:
+        yield Finding("packages", "ok", f"conda environment {sys.prefix}")
+    elif bootstrap.is_complete():
+        yield Finding("packages", "ok", "the versions of requirements.lock")
+    else:
+        fact = "not the versions of requirements.lock"
+        yield Finding("packages", "warn", fact, "run: make setup")
+
+
+def _java() -> Iterator[Finding]:
+    java = find_java()
+    yield Finding("java", "ok", f"{VERSION} from {java.origin} ({java.home})")
+    chosen = os.environ.get("JAVA_HOME")
+    if chosen and java.origin != "JAVA_HOME":
+        version = java_version(Path(chosen))
+        kind = f"Java {version}" if version else "not a Java"
+        yield Finding("java", "ok", f"the lab does not use JAVA_HOME={chosen}: it is {kind}")
+
+
+def _foreign_variables() -> Iterator[Finding]:
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYTHONPATH", "PYTHONHOME", "HADOOP_CONF_DIR"):
+        if os.environ.get(name) and name not in settings().conf_folders:
+            fact = f"the lab's programs do not see {name}={os.environ[name]}"
+            yield Finding("environment", "ok", fact)
+
+
+def _proxy() -> Iterator[Finding]:
+    if found := proxies():
+        fact = f"{', '.join(found)}: not used for servers on this machine"
+        yield Finding("environment", "ok", fact)
+
+
+def _java_libraries() -> Iterator[Finding]:
+    """Java loads the libraries of Snappy, Zstandard and RocksDB from a temporary folder."""
+    if not is_noexec(JAVA_TEMPORARY):
+        return
+    if not is_noexec(home()):
+        fact = f"{JAVA_TEMPORARY} is mounted noexec, so Java unpacks its libraries below {home()}"
+        yield Finding("java", "ok", fact)
+    else:
+        fact = f"{JAVA_TEMPORARY} and {home()} are mounted noexec: Java can load no library there"
+        yield Finding("java", "fail", fact, "set LAB_HOME to a folder on a disk without noexec")
+
+
+def _jars() -> Iterator[Finding]:
+    on_demand = {
+        name for name, service in SERVICES.items() if service.fetched_on_demand or service.external
+    }
+    on_demand |= ON_DEMAND
+    found = {
+        name: pins
+        for name, pins in versions()["jars"].items()
+        if name not in on_demand or jars_fetched(name)
+    }
+    for name in found:
+        jar_folder(name)
+    sets = ", ".join(f"{name} ({len(pins)})" for name, pins in found.items())
+    yield Finding("jars", "ok", f"complete: {sets}")
+
+
+def _minio() -> Iterator[Finding]:
+    if not SERVICES["minio"].external and find_minio() is None:
+        yield Finding("minio", "fail", "MinIO is not installed", "run: make setup")
+
+
+def _checksums() -> Iterator[Finding]:
+    for jar in corrupt_jars():
+        yield Finding("jars", "fail", f"{jar} is damaged", f"run: rm -r {jar.parent}; make setup")
+
+
+def _disk() -> Iterator[Finding]:
+    for name, path in (("LAB_HOME", home()), ("LAB_CACHE", cache())):
+        free = shutil.disk_usage(path).free / GIGABYTE
+        verdict = "ok" if free >= COMFORTABLE_DISK else "warn" if free >= LEAST_DISK else "fail"
+        fix = f"free some space, or set {name} to a folder on a larger disk"
+        fact = f"{free:.1f} GB free in {name}={path}"
+        yield Finding("disk", verdict, fact, "" if verdict == "ok" else fix)
+
+
+def _memory() -> Iterator[Finding]:
+    found = memory()
+    free, total = found.available / GIGABYTE, found.total / GIGABYTE
+    used_by_lab = sum(resident_bytes(program.pid) for program in supervisor.status()) / GIGABYTE
+    enough = free + used_by_lab >= NEEDED_MEMORY
+    limited = container_memory() is not None
+    where = " in this container" if limited else ""
+    fact = f"{free:.1f} of {total:.1f} GB free{where}; the lab needs {NEEDED_MEMORY}"
+    more = "give the container more" if limited else "close other programs"
+    fix = f"{more}, or set LAB_SPARK_MEMORY=700m"
+    if is_wsl():
+        fix += (
+            ", or give WSL more: memory=6GB below [wsl2] in .wslconfig in your Windows home,"
+            " then wsl --shutdown"
+        )
+    yield Finding("memory", "ok" if enough else "warn", fact, "" if enough else fix)
+
+
+def _leftovers() -> Iterator[Finding]:
+    orphans = supervisor.orphans()
+    for orphan in orphans:
+        fact = f"process {orphan.pid} ({orphan.name()}) is left from a crash"
+        yield Finding("leftovers", "warn", fact, "run: lab up, or lab down")
+    if supervisor.stale_files():
+        fact = "socket and pid files of a supervisor that has ended"
+        yield Finding("leftovers", "warn", fact, "run: lab up, or lab down")
+    elif not orphans:
+        yield Finding("leftovers", "ok", "none")
+
+
+def _ports() -> Iterator[Finding]:
+    """Ports of services that do not run. A busy one is no problem: `lab up` takes a free one."""
+    wanted = {
+        port: service.port_variable(name)
+        for service in SERVICES.values()
+        if not (service.external or service.running())
+        for name, port in service.preferred_ports().items()
+    }
+    busy = [f"{port} ({variable})" for port, variable in wanted.items() if not port_is_free(port)]
+    if busy:
+        yield Finding("ports", "ok", f"in use: {', '.join(busy)}; lab up takes free ones instead")
+    elif wanted:
+        yield Finding("ports", "ok", "the preferred ports are free")
+
+
+def _services() -> Iterator[Finding]:
+    stopped = []
+    for service in SERVICES.values():
+        status = supervisor.status_of(service.name)
+        if not service.external and (status is None or status.state == "STOPPED"):
+            stopped.append(service.name)
+            continue
+        try:
+            service.check()
+            yield Finding("services", "ok", f"{service.title} answers at {service.address()}")
+        except NotReady as why:
+            restart = f"run: lab logs {service.name}   (then: lab down; lab up)"
+            fix = f"check {service.variables}" if service.external else restart
+            yield Finding("services", "fail", f"{service.title}: {why}", fix)
+    if stopped:
+        yield Finding("services", "ok", f"not running: {', '.join(stopped)}")
+
+
+def _exhausted() -> Iterator[Finding]:
+    """JVMs that ran out of something: the exceptions that follow do not name the cause."""
+    for log in sorted(folder("logs").glob("*.log")):
+        if found := exhaustion_in(log):
+            fact = f"{log.stem}: {found.cause} (in {log})"
+            yield Finding("jvm", "warn", fact, f"restart it; {found.next_step}")
+
+
+def _settings() -> Iterator[Finding]:
+    """List settings that differ from their defaults; secrets show as asterisks."""
+    chosen = settings().model_fields_set
+    shown = [f"LAB_{name.upper()}={getattr(settings(), name)}" for name in sorted(chosen)]
+    yield Finding("settings", "ok", ", ".join(shown) or "all have their defaults")

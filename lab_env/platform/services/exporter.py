@@ -1,0 +1,62 @@
+"""The exporter measures the pipelines from outside, in its own process.
+
+A writer that is killed takes its own metrics with it. The exporter keeps running and reports how
+far behind the pipeline is.
+"""
+
+import sys
+
+from lab_env.platform.install.cache import Progress
+from lab_env.platform.processes.state import home
+from lab_env.platform.processes.supervisor import Program
+from lab_env.platform.services.base import NotReady, Service, open_local
+from lab_env.platform.services.kafka import Kafka
+from lab_env.platform.services.minio import MinIO, credentials_as
+from lab_env.platform.settings import settings
+
+
+class Exporter(Service):
+    """The lab's exporter."""
+
+    name = "exporter"
+    title = "The exporter"
+    needs = ("minio", "kafka")
+
+    def preferred_ports(self) -> dict[str, int]:
+        """Port of its metrics page."""
+        return {"metrics": settings().exporter_port}
+
+    def fetch(self, report_progress: Progress) -> None:
+        """Do nothing: it is part of the course."""
+
+    def program(self, ports: dict[str, int]) -> Program:
+        """Describe its process; it discovers what to watch."""
+        return Program(
+            name=self.name,
+            argv=[
+                *(sys.executable, "-I", "-m", "lab_env.lab.monitor.exporter", str(home())),
+                *("--host", settings().bind, "--port", str(ports["metrics"])),
+                *("--kafka", Kafka().address(), "--s3-endpoint", MinIO().address()),
+                *("--s3-region", settings().s3_region, "--bucket", settings().s3_bucket),
+            ],
+            env=credentials_as("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            cwd=self.folder,
+        )
+
+    def check(self) -> None:
+        """Check that it serves, even if nothing that it watches answers."""
+        try:
+            with open_local(f"{self.address()}/-/healthy") as answer:
+                content = answer.read()
+        except OSError as error:
+            raise NotReady(f"it does not answer ({error})") from None
+        if b"exporter of the pipelines" not in content:
+            raise NotReady(f"another program answers at {self.address()}")
+
+    def address(self) -> str:
+        """URL of the exporter; `/metrics` is the page."""
+        return f"http://{settings().client_host}:{self.port('metrics')}"
+
+    def links(self) -> dict[str, str]:
+        """The page of metrics."""
+        return {"Metrics of the pipelines": f"{self.address()}/metrics"} if self.running() else {}

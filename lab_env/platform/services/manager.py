@@ -1,0 +1,336 @@
+"""Start, stop, clear and describe services, without knowing any by name."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.announced import wait_for_set_up
+from lab_env.platform.install.cache import cache_lock
+from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.state import lab_lock, purge_home
+from lab_env.platform.processes.system import check_user
+from lab_env.platform.processes.tree import resident_bytes
+from lab_env.platform.services.base import NotReady, Service
+from lab_env.platform.services.registration import DEFAULT, SERVICES
+from lab_env.platform.services.registration import service as service_named
+from lab_env.platform.settings import Endpoints, settings
+
+TOO_OFTEN = 3  # a server may die once or twice while it starts, for a passing reason
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    """One line of `lab status`.
+
+    Args:
+        name: of the service, or of another program that the lab supervises.
+        state: ready, not ready (and why), external, or the supervisor's state in lower case.
+        address: for clients.
+        pid: 0 if it does not run here.
+        uptime: seconds since its start.
+        restarts: by the supervisor.
+        memory_mb: resident memory in MB, child processes included.
+        links: web pages: name and URL.
+    """
+
+    name: str
+    state: str
+    address: str = ""
+    pid: int = 0
+    uptime: float = 0.0
+    restarts: int = 0
+    memory_mb: float = 0.0
+    links: dict[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict:
+        """The same facts as a dictionary, for JSON."""
+        return asdict(self)
+
+
+def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = print) -> Endpoints:
+    """Start services and wait until they are ready; running services are left alone.
+
+    A first set-up that is still running from JupyterLab is waited for.
+
+    Args:
+        names: services to start, with those that they need; by default the default ones.
+
+    Raises:
+        LabError: a name is unknown, a service does not become ready, or this user has no name.
+    """
+    check_user()
+    wanted = _with_needs(names or DEFAULT)
+    wait_for_set_up(progress)
+    with lab_lock():
+        own = [service for service in wanted if not service.external]
+        # External servers first: if one refuses our keys, nothing needs to be started.
+        _wait_until_ready([service for service in wanted if service.external], progress)
+        for service in own:
+            _fetch_on_demand(service, progress)
+        try:
+            _start(own)
+            _wait_until_ready(own, progress)
+        except LabError:
+            _stop_failed(own)
+            raise
+    return _endpoints()
+
+
+def check_for_lesson(names: Sequence[str]) -> None:
+    """Refuse external servers that a lesson cannot use.
+
+    Raises:
+        LabError: a lesson changes the configuration of one of these services.
+    """
+    for wanted in map(service_named, names):
+        if wanted.own_for_lessons and wanted.external:
+            raise LabError(
+                f"This lesson changes the configuration of {wanted.title}, and {wanted.variables} "
+                "names one that the lab does not configure.",
+                f"unset {wanted.variables}; the lab then starts its own.",
+            )
+
+
+def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
+    """Start an optional service and those that it needs, without waiting; `up` waits.
+
+    The service is left out, with a line that says why, if the machine is too small for it or it
+    cannot be fetched. If `CI` is set in the environment, it is never left out.
+
+    Returns:
+        Whether it was started.
+
+    Raises:
+        LabError: in CI, the service cannot be fetched or started.
+    """
+    wanted = service_named(name)
+    try:
+        missing = "" if wanted.running() or os.environ.get("CI") else wanted.missing_resources()
+        if missing:
+            raise LabError(f"{missing}.", f"free some, then run: lab up {name}")
+        with lab_lock():
+            own = [needed for needed in _with_needs([name]) if not needed.external]
+            for needed in own:
+                _fetch_on_demand(needed, progress)
+            _start(own)
+    except LabError as error:
+        if os.environ.get("CI"):
+            raise
+        progress(f"{wanted.title} is left out: {error.what} Next: {error.next_step}")
+        return False
+    return True
+
+
+def down(purge: bool = False) -> None:
+    """Stop services, writers and live loads, and wait until they have ended.
+
+    JupyterLab and the Spark of its kernels continue: they belong to whoever started them.
+
+    Args:
+        purge: also remove tables, topics, logs, passwords and progress from LAB_HOME. The cache
+            and the data of external servers stay.
+
+    Raises:
+        LabError: a process does not end, or LAB_HOME is not a folder that the lab created.
+    """
+    with lab_lock():
+        supervisor.shutdown()
+        if purge:
+            purge_home(SERVICES)
+
+
+def purged_contents() -> str:
+    """List what `down(purge=True)` removes; external servers keep their data."""
+    own = [service.contents for service in SERVICES.values() if not service.external]
+    return ", ".join([*filter(None, own), "ledgers, logs, passwords and progress"])
+
+
+def clear(namespace: str) -> dict[str, int]:
+    """Remove a lesson's data from the servers that are running or have just been started.
+
+    Args:
+        namespace: of the lesson, for example `lesson-05`.
+
+    Returns:
+        What was removed and how many, for example `{"objects": 214, "topics": 2}`.
+    """
+    for service in SERVICES.values():
+        if service.contents and not service.external:
+            service.wait_while_starting()
+    reachable = [s for s in SERVICES.values() if s.external or s.running()]
+    # In reverse: a connector must not outlive its topics and its database.
+    cleared = {service.name: service.clear(namespace) for service in reversed(reachable)}
+    return {what: n for service in reachable for what, n in cleared[service.name].items()}
+
+
+def status() -> list[ServiceStatus]:
+    """Status of every service and every other supervised program.
+
+    Optional services are listed once they have been started.
+    """
+    programs = {program.name: program for program in supervisor.status()}
+    rows = [
+        _service_status(service, programs.get(name))
+        for name, service in SERVICES.items()
+        if name in DEFAULT or name in programs
+    ]
+    others = [program for name, program in programs.items() if name not in SERVICES]
+    return rows + [_program_status(program, program.state.lower()) for program in others]
+
+
+def endpoints() -> Endpoints:
+    """Addresses of the running services.
+
+    Raises:
+        LabError: a default service is not running.
+    """
+    stopped = [
+        name for name in DEFAULT if not SERVICES[name].external and not SERVICES[name].running()
+    ]
+    if stopped:
+        raise LabError(f"The services are not running ({', '.join(stopped)}).", "run: lab up")
+    return _endpoints()
+
+
+def links() -> dict[str, str]:
+    """Web pages of the services: name and URL, for a browser."""
+    return {name: url for service in SERVICES.values() for name, url in _links(service).items()}
+
+
+def exposure() -> str:
+    """Describe what LAB_BIND exposes to other machines; empty if nothing."""
+    if not settings().reachable_from_outside:
+        return ""
+    own = [service for service in SERVICES.values() if not service.external]
+    unprotected = [service.title for service in own if not service.has_login]
+    protected = [service.title for service in own if service.has_login]
+    return (
+        f"LAB_BIND={settings().bind}: other machines can reach the lab's servers. These have no "
+        f"login: {', '.join(unprotected)}, Spark's web page. Anyone who reaches them can read or "
+        "change their content. These need a key but do not encrypt: "
+        f"{', '.join([*protected, 'JupyterLab'])}."
+    )
+
+
+def warnings() -> list[str]:
+    """Warnings for `lab up`."""
+    return [w for w in (exposure(), *(s.warning() for s in SERVICES.values())) if w]
+
+
+def _with_needs(names: Sequence[str]) -> list[Service]:
+    """Sort the named services, each after those that it needs."""
+    ordered: dict[str, Service] = {}
+
+    def add(name: str) -> None:
+        for needed in service_named(name).needs:
+            add(needed)
+        ordered.setdefault(name, service_named(name))
+
+    for name in names:
+        add(name)
+    return list(ordered.values())
+
+
+def _fetch_on_demand(service: Service, progress: Callable[[str], None]) -> None:
+    """Fetch a service that set-up leaves out."""
+    if not service.fetched_on_demand:
+        return
+    try:
+        with cache_lock(progress):
+            service.fetch(progress)
+    except LabError as error:
+        again = error.next_step.replace("make setup", f"lab up {service.name}")
+        raise LabError(error.what, again, error.log) from None
+
+
+def _start(services: list[Service]) -> None:
+    if services:
+        supervisor.ensure_supervisor()
+        supervisor.end_orphans()
+    for service in services:
+        service.start()
+
+
+def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -> None:
+    deadline = {service.name: time.monotonic() + service.start_seconds for service in waiting}
+    restarts = {service.name: service.restarts() for service in waiting}
+    while waiting:
+        still = []
+        for service in waiting:
+            why = _why_not_ready(service)
+            if why is None:
+                progress(f"{service.title} is ready at {service.address()}")
+            elif service.external or time.monotonic() > deadline[service.name]:
+                raise service.failure(why)
+            elif service.failed():
+                raise service.failure("its process ended")
+            elif service.restarts() >= restarts[service.name] + TOO_OFTEN:
+                # For example, another program has taken its port meanwhile.
+                service.remove()
+                raise service.failure(f"its process ended {TOO_OFTEN} times ({why})")
+            else:
+                still.append(service)
+        waiting = still
+        if waiting:
+            time.sleep(0.1)
+
+
+def _why_not_ready(service: Service) -> str | None:
+    if not service.external and not service.running():
+        return "its process does not stay up"
+    try:
+        service.probe()
+    except NotReady as why:
+        return str(why).rstrip(".")
+    return None
+
+
+def _stop_failed(services: list[Service]) -> None:
+    """Remove services that failed to start; stop the supervisor if nothing else runs."""
+    for service in services:
+        if service.failed():
+            service.remove()
+    if not any(program.alive for program in supervisor.status()):
+        supervisor.shutdown()
+
+
+def _endpoints() -> Endpoints:
+    parts = (service.endpoints() for service in SERVICES.values())
+    return Endpoints(**{name: value for part in parts for name, value in part.items()})
+
+
+def _service_status(service: Service, program: supervisor.ProgramStatus | None) -> ServiceStatus:
+    if not service.external and (program is None or not program.alive):
+        return ServiceStatus(service.name, program.state.lower() if program else "stopped")
+    try:
+        service.check()
+        state = "external" if service.external else "ready"
+    except NotReady as why:
+        state = f"not ready: {why}"
+    if program is None:
+        return ServiceStatus(service.name, state, service.address(), links=_links(service))
+    return _program_status(program, state, service.address(), _links(service))
+
+
+def _links(service: Service) -> dict[str, str]:
+    return {name: settings().browser_url(url) for name, url in service.links().items()}
+
+
+def _program_status(
+    program: supervisor.ProgramStatus,
+    state: str,
+    address: str = "",
+    links: dict[str, str] | None = None,
+) -> ServiceStatus:
+    return ServiceStatus(
+        program.name,
+        state,
+        address,
+        program.pid,
+        program.uptime,
+        program.restarts,
+        round(resident_bytes(program.pid) / 1e6, 1),
+        links or {},
+    )

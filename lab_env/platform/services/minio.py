@@ -1,0 +1,217 @@
+"""MinIO, the object store that holds every table and checkpoint."""
+
+import subprocess
+import urllib.error
+from collections.abc import Iterator
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.cache import Progress
+from lab_env.platform.install.go_build import build_program
+from lab_env.platform.install.versions import versions
+from lab_env.platform.processes.state import has_public_key, secrets
+from lab_env.platform.processes.supervisor import Program
+from lab_env.platform.services.base import Finding, NotReady, Service, open_local
+from lab_env.platform.services.minio_program import find_minio, minio_on_path, objection
+from lab_env.platform.settings import Endpoints, machine_credentials, settings
+
+
+class MinIO(Service):
+    """The lab's S3 endpoint, with its web console."""
+
+    name = "minio"
+    contents = "tables"
+    # It requires keys, but accepts some writes with a forged signature: see versions.toml.
+    has_login = False
+    variables = (
+        "LAB_S3_ENDPOINT, LAB_S3_ACCESS_KEY, LAB_S3_SECRET_KEY, LAB_S3_SESSION_TOKEN and"
+        " LAB_S3_BUCKET"
+    )
+
+    @property
+    def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
+        """Name the store; an external one need not be MinIO."""
+        return "The S3 store" if self.external else "MinIO"
+
+    def preferred_ports(self) -> dict[str, int]:
+        """Ports of the S3 API and the web console."""
+        return {"api": settings().minio_port, "console": settings().minio_console_port}
+
+    def external_address(self) -> str:
+        """Value of LAB_S3_ENDPOINT."""
+        return settings().s3_endpoint
+
+    def fetch(self, report_progress: Progress) -> None:
+        """Build MinIO, unless this machine has a usable one."""
+        if find_minio() is None:
+            build_program(self.name, report_progress)
+
+    def program(self, ports: dict[str, int]) -> Program:
+        """Prepare MinIO's folder and describe its process."""
+        found = find_minio()
+        if found is None:
+            raise LabError("MinIO is not installed.", "run: make setup")
+        keys = secrets()
+        # Paths are relative to the working folder: MinIO interprets braces and dots in a path.
+        return Program(
+            name=self.name,
+            argv=[
+                str(found.path),
+                "server",
+                *("--address", f"{settings().bind}:{ports['api']}"),
+                *("--console-address", f"{settings().bind}:{ports['console']}"),
+                *("--certs-dir", "certificates"),
+                "data",
+            ],
+            env={
+                "MINIO_ROOT_USER": keys["s3_access_key"],
+                "MINIO_ROOT_PASSWORD": keys["s3_secret_key"],
+                "MINIO_REGION": settings().s3_region,
+                "MINIO_UPDATE": "off",
+            },
+            cwd=self.folder,
+        )
+
+    def check(self) -> None:
+        """Request its health endpoint."""
+        try:
+            with open_local(f"{self.address()}/minio/health/ready"):
+                pass
+        except urllib.error.HTTPError as error:
+            if not self.external:  # an external store may lack this endpoint, but it answered
+                raise NotReady(f"its health endpoint answers {error.code}") from None
+        except OSError as error:
+            raise NotReady(f"it does not answer ({error})") from None
+
+    def probe(self) -> None:
+        """Check it, then open the bucket with our keys; only the lab's own store gets a new one."""
+        self.check()
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        from lab_env.platform.store import client  # imports boto3: half a second
+
+        try:
+            _ensure_bucket(client(self._store()), create=not self.external)
+        except ClientError as error:
+            code = error.response["ResponseMetadata"].get("HTTPStatusCode")
+            if code in (401, 403):
+                why = f"it refuses these keys for the bucket {settings().s3_bucket} ({code})"
+                raise NotReady(why) from None
+            raise NotReady(str(error)) from None
+        except BotoCoreError as error:
+            raise NotReady(str(error)) from None
+
+    def address(self) -> str:
+        """The S3 endpoint."""
+        return self.external_address() or f"http://{settings().client_host}:{self.port('api')}"
+
+    def links(self) -> dict[str, str]:
+        """The web console."""
+        if self.external:
+            return {}
+        return {"MinIO console": f"http://{settings().client_host}:{self.port('console')}"}
+
+    def endpoints(self) -> dict[str, str]:
+        """Address, keys, region and bucket of the object store."""
+        endpoint, access_key, secret_key = credentials()
+        return {
+            "s3_endpoint": endpoint,
+            "s3_access_key": access_key,
+            "s3_secret_key": secret_key,
+            "s3_region": settings().s3_region,
+            "bucket": settings().s3_bucket,
+            "s3_session_token": session_token(),
+        }
+
+    def clear(self, namespace: str) -> dict[str, int]:
+        """Delete the lesson's folder in the bucket."""
+        from lab_env.platform.store import delete_prefix  # imports boto3: half a second
+
+        return {"objects": delete_prefix(self._store(), f"{namespace}/")}
+
+    def _store(self) -> Endpoints:
+        return Endpoints(**self.endpoints(), kafka_bootstrap="")
+
+    def warning(self) -> str:
+        """Warn if this MinIO was started with the access key of an earlier version."""
+        if self.external or not (has_public_key() and self.running()):
+            return ""
+        return (
+            "MinIO still uses the access key of an earlier version, which every lab shared. With "
+            "it other users of this machine can write to your tables. The next start makes a new "
+            "key: lab down, then lab up, then restart your kernels."
+        )
+
+    def diagnose(self) -> Iterator[Finding]:
+        """Report which MinIO is used, why one on PATH is not, and an old key."""
+        if self.external:
+            return
+        if warning := self.warning():
+            yield Finding(self.name, "warn", warning, "run: lab down; lab up")
+        on_path = minio_on_path()
+        if on_path and not settings().minio_binary and (why := objection(on_path, again=True)):
+            fact = f"{on_path}, found on PATH, is not used: {why}"
+            yield Finding(self.name, "warn", fact, "nothing, or update it, or remove it from PATH")
+        found = find_minio()
+        if found is None:
+            yield Finding(self.name, "fail", "MinIO is not installed", "run: make setup")
+            return
+        answer = subprocess.run([found.path, "--version"], capture_output=True, text=True)
+        if answer.returncode:
+            fact, fix = f"{found.path} does not run", "remove it, then run: make setup"
+            yield Finding(self.name, "fail", fact, fix)
+            return
+        if found.origin == "set-up":
+            fact = f"{versions()['go'][self.name]['version']} from set-up"
+        else:
+            first_line = "".join(answer.stdout.splitlines()[:1])
+            fact = f"{first_line} from {found.origin} ({found.path})"
+        yield Finding(self.name, "ok", fact)
+
+
+def _ensure_bucket(client, create: bool) -> None:
+    from botocore.exceptions import ClientError
+
+    bucket = settings().s3_bucket
+    try:
+        client.head_bucket(Bucket=bucket)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "404":
+            raise
+        if not create:
+            # A bucket costs money, and its owner decides its settings.
+            raise NotReady(
+                f"it has no bucket {bucket}; create it there, or choose another"
+            ) from None
+        client.create_bucket(Bucket=bucket, **_location(settings().s3_region))
+
+
+def _location(region: str) -> dict:
+    """Location for a new bucket: S3 requires it outside its first region."""
+    if region == "us-east-1":
+        return {}
+    return {"CreateBucketConfiguration": {"LocationConstraint": region}}
+
+
+def credentials() -> tuple[str, str, str]:
+    """Endpoint, access key and secret key of the object store in use; the keys may be empty."""
+    if settings().s3_endpoint:
+        access, secret = settings().s3_access_key, settings().s3_secret_key
+        return MinIO().address(), access.get_secret_value(), secret.get_secret_value()
+    return MinIO().address(), secrets()["s3_access_key"], secrets()["s3_secret_key"]
+
+
+def session_token() -> str:
+    """Session token of an external store's keys; empty otherwise."""
+    return settings().s3_session_token.get_secret_value() if settings().s3_endpoint else ""
+
+
+def credentials_as(access_variable: str, secret_variable: str) -> dict[str, str]:
+    """Keys as environment variables with these names, for a program that reads the store.
+
+    A store without its own keys gets the machine's AWS variables.
+    """
+    _, access_key, secret_key = credentials()
+    keys = {access_variable: access_key, secret_variable: secret_key}
+    if token := session_token():
+        keys["AWS_SESSION_TOKEN"] = token
+    return keys if access_key else machine_credentials()

@@ -1,0 +1,216 @@
+"""Find the MinIO to run: LAB_MINIO_BINARY, a `minio` on PATH that works, or set-up's own build.
+
+A `minio` on PATH may be anything, so its version text is not enough: it must first serve a bucket
+from a temporary folder. The result is kept until that file changes.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.cache import cache
+from lab_env.platform.install.go_build import built_program
+from lab_env.platform.install.versions import versions
+from lab_env.platform.processes.environment import clean_environment
+from lab_env.platform.processes.state import write_private
+from lab_env.platform.services.base import open_local
+from lab_env.platform.settings import settings, without_credentials
+
+START_TIMEOUT_S = 20
+BUCKET, KEY = "trial", "object"
+
+
+@dataclass(frozen=True)
+class MinioProgram:
+    """A MinIO that the lab can run.
+
+    Args:
+        origin: where it was found: LAB_MINIO_BINARY, PATH or set-up.
+    """
+
+    path: Path
+    origin: str
+
+
+def find_minio() -> MinioProgram | None:
+    """Find the MinIO to run; None if there is none.
+
+    Raises:
+        LabError: LAB_MINIO_BINARY is not a program.
+    """
+    chosen = settings().minio_binary
+    if chosen:
+        if not (chosen.is_file() and os.access(chosen, os.X_OK)):
+            raise LabError(
+                f"LAB_MINIO_BINARY={chosen} is not a program.",
+                "set it to a MinIO program, or unset it.",
+            )
+        return MinioProgram(chosen, "LAB_MINIO_BINARY")
+    on_path = minio_on_path()
+    if on_path and not objection(on_path):
+        return MinioProgram(on_path, "PATH")
+    built = built_program("minio")
+    return MinioProgram(built, "set-up") if built.exists() else None
+
+
+def minio_on_path() -> Path | None:
+    """The `minio` on PATH, whether it works or not."""
+    found = shutil.which("minio")
+    return Path(found) if found else None
+
+
+def objection(program: Path, again: bool = False) -> str:
+    """Reason why the lab does not use a `minio` on PATH; empty if it does.
+
+    Args:
+        again: repeat the trial if it failed before.
+    """
+    oldest = versions()["go"]["minio"]["oldest_release"]
+    facts = program.stat()
+    tried = [str(program), facts.st_mtime_ns, facts.st_size, oldest]
+    kept = _read(_result_file())
+    if kept.get("tried") != tried or (again and kept["objection"]):
+        kept |= {"tried": tried, "objection": _too_old(program, oldest) or _failure(program)}
+        write_private(_result_file(), json.dumps(kept))
+    return kept["objection"]
+
+
+def _result_file() -> Path:
+    return cache() / "path-minio.json"
+
+
+def _read(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _too_old(program: Path, oldest: str) -> str:
+    try:
+        answer = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=10
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "it does not print its version"
+    release = re.search(r"RELEASE\.(\d{4}-\d{2}-\d{2})T", answer)
+    if release is None:
+        return "its version names no release"
+    return "" if release[1] >= oldest else f"its release of {release[1]} is older than {oldest}"
+
+
+def _failure(program: Path) -> str:
+    """Reason why the program fails to serve a temporary folder; empty if it succeeds."""
+    with tempfile.TemporaryDirectory(prefix="lab-minio-") as folder:
+        ports = _free_ports(2)
+        api, console = (f"127.0.0.1:{port}" for port in ports)
+        user, password = "trial", os.urandom(12).hex()
+        inherited = without_credentials(clean_environment())
+        own = {name: value for name, value in inherited.items() if not name.startswith("MINIO_")}
+        own |= {"MINIO_ROOT_USER": user, "MINIO_ROOT_PASSWORD": password, "MINIO_UPDATE": "off"}
+        options = ["--address", api, "--console-address", console, "--certs-dir", "certificates"]
+        try:
+            process = subprocess.Popen(
+                [program, "server", *options, "data"],
+                cwd=folder,
+                env=own,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"it does not start ({error.strerror})"
+        try:
+            why = _wait_until_ready(process, f"http://{api}/minio/health/ready")
+            return why or _wrong_answer(_client(f"http://{api}", user, password))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen, url: str) -> str:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            return "it exits immediately instead of serving a folder"
+        try:
+            with open_local(url):
+                return ""
+        except OSError:
+            time.sleep(0.05)
+    return f"it does not answer within {START_TIMEOUT_S} s"
+
+
+def _client(address: str, user: str, password: str):
+    from lab_env.platform.store import s3_client  # imports boto3: half a second
+
+    return s3_client(address, user, password, "us-east-1")
+
+
+def _wrong_answer(client) -> str:
+    """Test a store: it must write, list and honour If-None-Match. Return the defect."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    def put(body: bytes) -> None:
+        client.put_object(Bucket=BUCKET, Key=KEY, Body=body, IfNoneMatch="*")
+
+    try:
+        _make_bucket(client)
+        put(b"first")
+        listed = client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
+        if [entry["Key"] for entry in listed] != [KEY]:
+            return "it does not list the object that was written"
+    except (ClientError, BotoCoreError) as error:
+        return f"it cannot write and list an object ({error})"
+    try:
+        put(b"second")
+    except ClientError as error:
+        status = error.response["ResponseMetadata"].get("HTTPStatusCode")
+        return (
+            ""
+            if status == 412
+            else f"it refuses a conditional write with the wrong status ({error})"
+        )
+    except BotoCoreError as error:
+        return f"it fails at a conditional write ({error})"
+    return "it ignores If-None-Match and overwrites the object"
+
+
+def _make_bucket(client) -> None:
+    """Make the bucket; on a busy machine MinIO reports ready a moment too early."""
+    from botocore.exceptions import ClientError
+
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            client.create_bucket(Bucket=BUCKET)
+            return
+        except ClientError as error:
+            early = error.response["Error"]["Code"] == "XMinioServerNotInitialized"
+            if not early or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Different ports of the loopback address that are free now."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

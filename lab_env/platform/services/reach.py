@@ -1,0 +1,39 @@
+"""Asks the store and the broker for a connection, so that no cell waits for one that is down."""
+
+from urllib.parse import urlsplit
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.ports import accepts
+from lab_env.platform.settings import Endpoints
+
+ASK_S = 1
+
+
+def require_store(endpoints: Endpoints) -> None:
+    """Connect to the object store, and hang up.
+
+    Raises:
+        LabError: it does not answer within a second.
+    """
+    store = urlsplit(endpoints.s3_endpoint)
+    port = store.port or (443 if store.scheme == "https" else 80)
+    if not accepts(f"{store.hostname or ''}:{port}", ASK_S):
+        raise _down(f"The object store at {endpoints.s3_endpoint}")
+
+
+def require_reachable(endpoints: Endpoints) -> None:
+    """Connect to the object store and to a broker, and hang up.
+
+    Raises:
+        LabError: one of them does not answer within a second.
+    """
+    require_store(endpoints)
+    if not any(accepts(broker, ASK_S) for broker in endpoints.kafka_bootstrap.split(",")):
+        raise _down(f"Kafka at {endpoints.kafka_bootstrap}")
+
+
+def _down(server: str) -> LabError:
+    return LabError(
+        f"{server} does not answer.",
+        "run in a terminal: .venv/bin/lab up   Then run this cell again.",
+    )

@@ -1,0 +1,176 @@
+"""ZooKeeper: the lock that several writers of one table share.
+
+PySpark's own jars contain the server. It keeps its nodes in a log on disk, so a restart loses
+nothing. A client whose session has expired loses its locks, here after a second at the earliest.
+"""
+
+import os
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.cache import Progress
+from lab_env.platform.install.java import java_program
+from lab_env.platform.install.maven import pyspark_home
+from lab_env.platform.jvm import QUICK_COMPILER
+from lab_env.platform.processes.supervisor import Program
+from lab_env.platform.services.base import LOG4J2, NotReady, Service, write_properties
+from lab_env.platform.settings import settings
+
+TIMEOUT_S = 3
+TICK_MS = 500  # a session lasts at least two ticks
+
+PROPERTIES = {
+    "tickTime": str(TICK_MS),
+    # Hudi's default session timeout. A holder that is silent for longer loses its lock and may
+    # still commit: by default a session ends after 20 ticks.
+    "maxSessionTimeout": "60000",
+    # Relative to the working folder: a path may contain characters with a meaning in this file.
+    "dataDir": "data",
+    "admin.enableServer": "false",
+    "4lw.commands.whitelist": "srvr",
+    # Hours; each start leaves a snapshot and a log.
+    "autopurge.purgeInterval": "1",
+}
+
+JVM = (
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    *QUICK_COMPILER,
+    # A lock is a few hundred bytes, so no 64 MB log is preallocated. A killed process loses nothing
+    # without fsync; only a power failure could.
+    "-Dzookeeper.preAllocSize=1024",
+    "-Dzookeeper.forceSync=no",
+    "-Dlog4j2.configurationFile=log4j2.properties",
+)
+
+# Where Hudi puts locks if its lock provider has no base path.
+IMPLICIT = "/tmp"
+
+# The part of PySpark's jars that the server needs.
+JARS = ("zookeeper*", "slf4j-api-*", "log4j-*", "netty-*", "metrics-core-*", "snappy-java-*")
+
+
+class ZooKeeper(Service):
+    """The lab's ZooKeeper."""
+
+    name = "zookeeper"
+    title = "ZooKeeper"
+    contents = "locks"
+    variables = "LAB_ZOOKEEPER_CONNECT"
+
+    def preferred_ports(self) -> dict[str, int]:
+        """Port for its clients."""
+        return {"client": settings().zookeeper_port}
+
+    def external_address(self) -> str:
+        """Value of LAB_ZOOKEEPER_CONNECT."""
+        return settings().zookeeper_connect
+
+    def fetch(self, report_progress: Progress) -> None:
+        """Do nothing: PySpark brings it."""
+
+    def program(self, ports: dict[str, int]) -> Program:
+        """Prepare the server's folder and describe its process."""
+        own = {"clientPort": str(ports["client"]), "clientPortAddress": settings().bind}
+        write_properties(self.folder / "zoo.cfg", PROPERTIES | own)
+        (self.folder / "log4j2.properties").write_text(LOG4J2)
+        server = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        return Program(
+            name=self.name,
+            argv=[str(java_program()), *JVM, "-cp", _class_path(), server, "zoo.cfg"],
+            cwd=self.folder,
+        )
+
+    def check(self) -> None:
+        """Check that one server of the address serves requests."""
+        answers = [_state_of(server) for server in self.address().split(",")]
+        if not any(serves for serves, _ in answers):
+            raise NotReady(answers[0][1])
+
+    def address(self) -> str:
+        """Address for clients, `host:port`; an external one may have several."""
+        own = f"{settings().client_host}:{self.port('client')}"
+        return self.external_address() or own
+
+    def endpoints(self) -> dict[str, str]:
+        """Its address, whether it runs or not."""
+        return {"zookeeper": self.address()}
+
+    def clear(self, namespace: str) -> dict[str, int]:
+        """Delete the lesson's nodes, for example `/lesson-18` and `/lakehouse/lesson-18`.
+
+        Notebooks choose nodes below the first; the pipeline's options put the locks of all the
+        lesson's tables below the second, by bucket and path. On the lab's own server, empty locks
+        in Hudi's default place go too, as they do not show their owner.
+
+        Raises:
+            LabError: a writer holds one of the locks.
+        """
+        from kazoo.exceptions import NotEmptyError
+
+        found = (f"/{namespace}", f"/{settings().s3_bucket}/{namespace}")
+        with self.client() as client:
+            locks = sum(len(client.get_children(path)) for path in found if client.exists(path))
+            try:
+                for path in found:
+                    client.delete(path, recursive=True)
+            except NotEmptyError:
+                what = f"A writer keeps taking the locks of {namespace} in {self.title}."
+                raise LabError(what, "end the writer, then run this again.") from None
+            if not self.external:
+                _delete_implicit(client)
+        return {"locks": locks}
+
+    @contextmanager
+    def client(self) -> Generator:
+        """A connected kazoo client, closed at the end of the `with` block.
+
+        Raises:
+            LabError: it does not answer, or ends the connection while the body runs.
+        """
+        from kazoo.client import KazooClient  # a quarter of a second
+        from kazoo.exceptions import KazooException
+        from kazoo.handlers.threading import KazooTimeoutError
+
+        client = KazooClient(hosts=self.address(), timeout=TIMEOUT_S)
+        try:
+            client.start(timeout=TIMEOUT_S)
+            yield client
+        except (KazooException, KazooTimeoutError) as error:
+            why = str(error) or type(error).__name__
+            what = f"{self.title} at {self.address()} does not answer: {why}."
+            raise LabError(what, "run: lab status") from None
+        finally:
+            client.stop()
+            client.close()
+
+
+def _class_path() -> str:
+    jars = pyspark_home() / "jars"
+    return os.pathsep.join(str(path) for jar in JARS for path in sorted(jars.glob(f"{jar}.jar")))
+
+
+def _delete_implicit(client) -> None:
+    """Delete the locks in `/tmp/HASH/lock_key` that nobody holds."""
+    from kazoo.exceptions import NotEmptyError
+
+    for name in client.get_children(IMPLICIT) if client.exists(IMPLICIT) else ():
+        folder = f"{IMPLICIT}/{name}"
+        for path in (*(f"{folder}/{lock}" for lock in client.get_children(folder)), folder):
+            with suppress(NotEmptyError):
+                client.delete(path)
+
+
+def _state_of(server: str) -> tuple[bool, str]:
+    """Check whether a server serves requests, and if not, why."""
+    host, _, port = server.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S) as connection:
+            connection.sendall(b"srvr")
+            with connection.makefile("rb") as answer:
+                text = answer.read().decode(errors="replace")
+    except OSError as error:
+        return False, f"it does not answer ({error})"
+    return "Mode: " in text, text.strip().splitlines()[0] if text.strip() else "it returned no mode"

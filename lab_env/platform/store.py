@@ -1,0 +1,201 @@
+"""The object store for the lab itself: list, read, copy, delete; without Spark."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from lab_env.platform.settings import Endpoints
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """One object of the bucket.
+
+    Args:
+        key: full key, without the bucket.
+        size: bytes.
+        modified: when it became visible (UTC, milliseconds).
+    """
+
+    key: str
+    size: int
+    modified: datetime
+
+
+@lru_cache(maxsize=4)
+def s3_client(
+    endpoint: str, access_key: str, secret_key: str, region: str, session_token: str = ""
+):
+    """Make a boto3 S3 client that gives up quickly when the store does not answer.
+
+    Clients are thread-safe and slow to make, so they are cached.
+
+    Args:
+        access_key: without one, boto3 looks for the machine's own.
+        session_token: of temporary keys.
+    """
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=access_key or None,
+        aws_secret_access_key=secret_key or None,
+        aws_session_token=session_token or None,
+        region_name=region,
+        config=Config(
+            connect_timeout=2,
+            read_timeout=20,
+            retries={"total_max_attempts": 2},
+            s3={"addressing_style": "path"},
+            proxies={},
+        ),
+    )
+
+
+def client(endpoints: Endpoints):
+    """Client of the lab's object store."""
+    return s3_client(
+        endpoints.s3_endpoint,
+        endpoints.s3_access_key,
+        endpoints.s3_secret_key,
+        endpoints.s3_region,
+        endpoints.s3_session_token,
+    )
+
+
+def export_environment(endpoints: Endpoints) -> None:
+    """Set the environment variables by which libraries in this process find the store.
+
+    hudi-rs 0.5 passes its storage options to the table, but not to the table's metadata table.
+    Without these variables it looks for that one at Amazon, gives up, and lists folders instead.
+
+    Args:
+        endpoints: address and keys of the store; without keys the machine's own count.
+    """
+    os.environ["AWS_ENDPOINT"] = endpoints.s3_endpoint
+    os.environ["AWS_REGION"] = endpoints.s3_region
+    os.environ["AWS_ALLOW_HTTP"] = str(endpoints.s3_endpoint.startswith("http:")).lower()
+    if endpoints.s3_access_key:
+        if os.environ.get("AWS_ACCESS_KEY_ID") != endpoints.s3_access_key:
+            os.environ.pop("AWS_SESSION_TOKEN", None)  # it belongs to other keys
+        os.environ.update(keys_as_variables(endpoints))
+
+
+def keys_as_variables(endpoints: Endpoints) -> dict[str, str]:
+    """The store's keys as environment variables; none where the machine has its own.
+
+    An empty key would hide the machine's own role or profile.
+    """
+    keys = {
+        "AWS_ACCESS_KEY_ID": endpoints.s3_access_key,
+        "AWS_SECRET_ACCESS_KEY": endpoints.s3_secret_key,
+        "AWS_SESSION_TOKEN": endpoints.s3_session_token,
+    }
+    return {name: key for name, key in keys.items() if key}
+
+
+def key_of(path: str) -> str:
+    """Key (or prefix) inside the bucket of an `s3a://bucket/key` path."""
+    return path.split("://", 1)[1].split("/", 1)[1]
+
+
+def list_objects(endpoints: Endpoints, prefix: str) -> Iterator[StoredObject]:
+    """Yield every object below a prefix in the order of keys, without folder markers.
+
+    Args:
+        prefix: for example `tour/orders_cow/`.
+    """
+    pages = client(endpoints).get_paginator("list_objects_v2")
+    for page in pages.paginate(Bucket=endpoints.bucket, Prefix=prefix):
+        for entry in page.get("Contents", ()):
+            if not entry["Key"].endswith("/"):
+                yield StoredObject(entry["Key"], entry["Size"], entry["LastModified"])
+
+
+def read(endpoints: Endpoints, key: str) -> bytes:
+    """Content of one object."""
+    return client(endpoints).get_object(Bucket=endpoints.bucket, Key=key)["Body"].read()
+
+
+def delete(endpoints: Endpoints, key: str) -> None:
+    """Delete an object, if it exists."""
+    client(endpoints).delete_object(Bucket=endpoints.bucket, Key=key)
+
+
+def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
+    """Copy every object below a prefix to another prefix.
+
+    Args:
+        source: must end with `/`.
+        target: must end with `/`.
+
+    Returns:
+        Number of objects copied.
+    """
+    if not (source.endswith("/") and target.endswith("/")):
+        raise ValueError(f"prefixes to copy must end with a slash: {source!r}, {target!r}")
+    s3 = client(endpoints)
+    keys = [entry.key for entry in list_objects(endpoints, source)]
+    for key in keys:
+        s3.copy_object(
+            Bucket=endpoints.bucket,
+            Key=target + key.removeprefix(source),
+            CopySource={"Bucket": endpoints.bucket, "Key": key},
+        )
+    return len(keys)
+
+
+def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False) -> int:
+    """Delete every object below a prefix.
+
+    Args:
+        prefix: must end with `/`, so that a sibling with a longer name is spared.
+        markers_only: delete only folder markers.
+
+    Returns:
+        Number of objects deleted, folder markers included.
+    """
+    if not prefix.endswith("/"):
+        raise ValueError(f"a prefix to delete must end with a slash: {prefix!r}")
+    s3 = client(endpoints)
+    deleted = 0
+    pages = s3.get_paginator("list_objects_v2")
+    for page in pages.paginate(Bucket=endpoints.bucket, Prefix=prefix):
+        found = [entry["Key"] for entry in page.get("Contents", ())]
+        keys = [{"Key": key} for key in found if not markers_only or key.endswith("/")]
+        if keys:
+            s3.delete_objects(Bucket=endpoints.bucket, Delete={"Objects": keys, "Quiet": True})
+            deleted += len(keys)
+    return deleted
+
+
+class StoredTable:
+    """A table's files in the lab's object store, as `lab_env.tables.hudi.files.TableFiles`.
+
+    Args:
+        path: for example `s3a://lakehouse/lesson-05/orders`.
+    """
+
+    def __init__(self, endpoints: Endpoints, path: str):
+        self.path = path
+        self._endpoints = endpoints
+        self._prefix = key_of(path).rstrip("/") + "/"
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each object, by its key below the table."""
+        objects = list_objects(self._endpoints, self._prefix)
+        return {entry.key.removeprefix(self._prefix): entry.size for entry in objects}
+
+    def read(self, key: str) -> bytes:
+        """Content of one object."""
+        try:
+            return read(self._endpoints, self._prefix + key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchKey":
+                raise FileNotFoundError(key) from error
+            raise

@@ -1,0 +1,1 @@
+"""The independent record of what was sent, and its comparison with tables."""

@@ -1,0 +1,1 @@
+"""Hudi tables from outside: read without Spark, drawn, and what a query read of them."""

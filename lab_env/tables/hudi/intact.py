@@ -1,0 +1,168 @@
+"""Find damaged files of a table before a reader fails on them, or skips them.
+
+Some readers skip a damaged log file without an error and show old rows. This check compares the
+files that a query of the latest state reads with their commits' records, and walks through the
+blocks of the log files. It reads logs, but of base files only those that no commit on the timeline
+records.
+
+Source: Apache Hudi's technical specification, section on the log file format.
+"""
+
+import contextlib
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lab_env.tables.hudi.commits import WrittenFile, read_avro, written_files
+from lab_env.tables.hudi.files import TableFiles
+from lab_env.tables.hudi.reader import METADATA, TIMELINE, read_table
+from lab_env.tables.hudi.table import DataFile, Snapshot
+from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_key
+
+MAGIC = b"#HUDI#"
+LENGTH = 8  # bytes of each of a block's two lengths
+PARQUET = b"PAR1"
+
+
+@dataclass(frozen=True, order=True)
+class Damage:
+    """One damaged file.
+
+    Args:
+        key: its path below the table.
+        why: the damage, in words.
+    """
+
+    key: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.why}"
+
+
+def damaged_files(files: TableFiles) -> list[Damage]:
+    """Damaged files of the timeline, and among those that a query of the latest state reads.
+
+    Args:
+        files: the table's files. No writer should run: a file that it has just cleaned counts as
+        missing.
+
+    Returns:
+        The damage; empty if the table is intact.
+
+    Raises:
+        TableNotFound: the path holds no Hudi table.
+    """
+    sizes = files.sizes()
+    if unreadable := list(_unreadable_instants(files, sizes)):
+        return unreadable
+    snapshot = read_table(files)
+    recorded = {
+        (file.partition, file.name): file
+        for record in snapshot.records.values()
+        for file in written_files(record)
+    }
+    current = [file for part in snapshot.current for file in part.files if file.kind != "cdc"]
+    found = [damage for file in current if (damage := _damage(files, file, recorded))]
+    return sorted([*found, *_missing(snapshot), *damaged_metadata(files)])
+
+
+def damaged_metadata(files: TableFiles) -> list[Damage]:
+    """Damaged logs of a table's metadata table, where writers and readers look up the files.
+
+    Hudi skips what it cannot read there, so a writer overlooks files and a reader their rows.
+    """
+    logs = [
+        key for key in files.sizes() if key.startswith(METADATA) and _is_log(key.rpartition("/")[2])
+    ]
+    found = []
+    for key in logs:
+        with contextlib.suppress(FileNotFoundError):  # cleaned meanwhile
+            if why := log_damage(files.read(key)):
+                found.append(Damage(key, why))
+    return found
+
+
+def _is_log(name: str) -> bool:
+    parsed = parse_data_name(name)
+    return parsed is not None and parsed.kind == "log"
+
+
+def log_damage(content: bytes) -> str:
+    """Describe the damage of a log file's blocks; empty if there is none.
+
+    Args:
+        content: of the whole file.
+    """
+    place, number = 0, 0
+    while place < len(content):
+        number += 1
+        begin = place + len(MAGIC) + LENGTH
+        if content[place : place + len(MAGIC)] != MAGIC:
+            return f"block {number} does not begin with the mark of a block"
+        if begin > len(content):
+            return f"block {number} ends within its first length"
+        (length,) = struct.unpack(">q", content[begin - LENGTH : begin])
+        end = begin + length
+        if length < LENGTH or end > len(content):
+            return f"block {number} should end at byte {end:,}, but the file has {len(content):,}"
+        (total,) = struct.unpack(">q", content[end - LENGTH : end])
+        if total != length + len(MAGIC):
+            return f"the two lengths of block {number} differ: {length:,} and {total:,}"
+        place = end
+    return "" if number else "the file has no block"
+
+
+def _unreadable_instants(files: TableFiles, sizes: dict[str, int]) -> Iterator[Damage]:
+    """Completed instants whose metadata cannot be decoded."""
+    for key in sizes:
+        instant = parse_timeline_key(key) if key.startswith(TIMELINE) else None
+        if instant is None or not instant.completed or not instant.writes:
+            continue
+        try:
+            whole = bool(read_avro(files.read(key)))
+        except FileNotFoundError:  # archived meanwhile
+            continue
+        except Exception as error:  # fastavro raises various errors
+            yield Damage(key, f"it cannot be decoded ({type(error).__name__})")
+            continue
+        if not whole:
+            yield Damage(key, "it is empty")
+
+
+def _damage(
+    files: TableFiles, file: DataFile, recorded: dict[tuple[str, str], WrittenFile]
+) -> Damage | None:
+    written = recorded.get((file.partition, file.name))
+    if written and written.size != file.size:
+        why = f"{file.size:,} bytes, but its commit recorded {written.size:,}"
+        return Damage(file.key, why)
+    if file.kind == "log":
+        why = log_damage(files.read(file.key))
+    elif written is None and file.name.endswith(".parquet"):
+        content = files.read(file.key)
+        whole = content[:4] == PARQUET == content[-4:]
+        why = "" if whole else "it does not end like a Parquet file"
+    else:
+        why = ""
+    return Damage(file.key, why) if why else None
+
+
+def _missing(snapshot: Snapshot) -> Iterator[Damage]:
+    """Files that the newest slices need according to their commits, and that are missing."""
+    present = {(file.partition, file.name) for file in snapshot.files}
+    replaced = dict(snapshot.replaced)
+    groups: dict[tuple[str, str], list[tuple[str, WrittenFile]]] = {}
+    active = {instant.requested for instant in snapshot.instants}
+    for (_, requested), record in snapshot.records.items():
+        if requested not in active:
+            continue
+        for file in written_files(record):
+            if file.kind != "cdc" and file.group not in replaced:
+                groups.setdefault((file.partition, file.group), []).append((requested, file))
+    for writes in groups.values():
+        newest = max((at for at, file in writes if file.kind == "base"), default="")
+        for at, file in writes:
+            if at >= newest and (file.partition, file.name) not in present:
+                key = f"{file.partition}/{file.name}" if file.partition else file.name
+                yield Damage(key, f"missing, but the commit {at} wrote it")

@@ -1,0 +1,344 @@
+"""A Hudi table at one moment: its instants, its files, and the file slices that they form.
+
+The difference of two snapshots is a pandas table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pandas as pd
+
+from lab_env.tables.hudi.commits import Commit, decode_commit
+from lab_env.tables.hudi.timeline import Instant
+
+# A job's name for itself in the metadata of its writes, an option of this name.
+WRITER = "_writer"
+# Where rollbacks and restores record the requested times that they undo.
+_UNDOES = {"rollback": "commitsRollback", "restore": "instantsToRollback"}
+
+
+class CommitNotFound(LookupError):
+    """No completed write has this requested time."""
+
+
+@dataclass(frozen=True, order=True)
+class DataFile:
+    """One base file, log file or change log.
+
+    Args:
+        partition: its folder below the table; empty for a table without partitions.
+        group: id of its file group.
+        instant: requested time of the action that wrote it.
+        kind: base, log or cdc.
+        name: the last part of its key.
+        size: bytes.
+        committed: whether that action is complete. Readers skip uncommitted files.
+        rows: rows of a base file, changes of a log; None if no commit records them, as for a change
+        log (cdc).
+    """
+
+    partition: str
+    group: str
+    instant: str
+    kind: str
+    name: str
+    size: int
+    committed: bool
+    rows: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Its path below the table."""
+        return f"{self.partition}/{self.name}" if self.partition else self.name
+
+
+@dataclass(frozen=True, order=True)
+class CleanedFile:
+    """One file that a clean deleted.
+
+    Args:
+        partition: its folder below the table.
+        group: id of its file group.
+        instant: requested time of the action that wrote it.
+        kind: base, log or cdc.
+        name: the last part of its key.
+        cleaned: requested time of the clean.
+    """
+
+    partition: str
+    group: str
+    instant: str
+    kind: str
+    name: str
+    cleaned: str
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """One version of a file group: a base file and the logs written on it.
+
+    Args:
+        partition: its folder below the table.
+        group: id of its file group.
+        instant: its start: the instant of its base file, of its first log, or of the pending
+        compaction that will write its base file.
+        base: the base file; None while there are only logs.
+        logs: ordered by instant, including change logs (cdc), which no snapshot query reads.
+        current: whether a query of the latest state reads it. While a compaction is pending, a
+        query reads two slices: the one to be compacted and the one that the plan began.
+        planned: whether a pending compaction began it; it may have no file yet.
+    """
+
+    partition: str
+    group: str
+    instant: str
+    base: DataFile | None
+    logs: tuple[DataFile, ...]
+    current: bool
+    planned: bool = False
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """Base file, if any, and logs."""
+        return (self.base, *self.logs) if self.base else self.logs
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A table at one moment.
+
+    Args:
+        path: of the table.
+        name: the table's name.
+        table_type: COPY_ON_WRITE or MERGE_ON_READ.
+        version: table version.
+        instants: the active timeline, ordered by requested time.
+        files: data files.
+        replaced: id of each replaced file group that is still stored, and the requested time of the
+        clustering or overwrite that replaced it.
+        bookkeeping: part (timeline, metadata or other), key and bytes of each other object.
+        since: an earlier snapshot to compare with.
+        history: archived instants, ordered by requested time.
+        cleaned: files that cleans deleted, as far as timeline and history record them.
+        planned: file group, requested time and action of each pending compaction and clustering.
+        records: decoded metadata of completed instants, by action and requested time.
+        damage: known damage of files, by path below the table; empty if nobody has checked.
+        compared_with: name of `since`, for people.
+    """
+
+    path: str
+    name: str
+    table_type: str
+    version: int
+    instants: tuple[Instant, ...]
+    files: tuple[DataFile, ...]
+    replaced: tuple[tuple[str, str], ...] = ()
+    bookkeeping: tuple[tuple[str, str, int], ...] = field(default=(), repr=False)
+    since: "Snapshot | None" = field(default=None, repr=False)
+    history: tuple[Instant, ...] = ()
+    cleaned: tuple[CleanedFile, ...] = ()
+    planned: tuple[tuple[str, str, str], ...] = ()
+    records: Mapping[tuple[str, str], dict] = field(default_factory=dict, compare=False, repr=False)
+    damage: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    compared_with: str = field(default="the last look", compare=False, repr=False)
+
+    def commit(self, requested: str | None = None) -> Commit:
+        """Metadata of a completed write.
+
+        Args:
+            requested: the write's requested time, as in `instants` and in file names. By default
+            the write that was completed last, which may be a compaction or a clustering.
+
+        Raises:
+            CommitNotFound: no write is complete, or none has this requested time.
+        """
+        writes = self.completed_writes
+        if not writes:
+            raise CommitNotFound(f"No write to {self.path} is complete.")
+        latest = max(writes.values(), key=lambda write: (write.completed, write.requested))
+        requested = requested or latest.requested
+        write = writes.get(requested)
+        if write is None:
+            raise CommitNotFound(f"{self._state_of(requested)}, so there is no commit to read.")
+        return decode_commit(self.records.get((write.action, write.requested), {}), write)
+
+    def _state_of(self, requested: str) -> str:
+        for instant in (*self.instants, *self.history):
+            if instant.requested == requested:
+                return f"The {instant.action} {requested} is {instant.state}"
+        return f"The timeline has no instant {requested}"
+
+    @cached_property
+    def completed_writes(self) -> dict[str, Instant]:
+        """Completed writes by requested time, including archived ones."""
+        instants = (*self.history, *self.instants)
+        return {i.requested: i for i in instants if i.writes and i.completed}
+
+    @cached_property
+    def writers(self) -> dict[str, str]:
+        """Writers by requested time, where a write's metadata has `_writer`."""
+        named = {
+            requested: (record.get("extraMetadata") or {}).get(WRITER)
+            for (_, requested), record in self.records.items()
+        }
+        return {requested: name for requested, name in sorted(named.items()) if name}
+
+    @cached_property
+    def slices(self) -> tuple[FileSlice, ...]:
+        """All file slices, by partition, file group and instant, without uncommitted files."""
+        groups: dict[tuple[str, str], list[DataFile]] = {}
+        for file in sorted(self.files):
+            if file.committed:
+                groups.setdefault((file.partition, file.group), []).append(file)
+        return tuple(part for files in groups.values() for part in self._slices_of(files))
+
+    @property
+    def current(self) -> tuple[FileSlice, ...]:
+        """Slices that a query of the latest state reads."""
+        return tuple(part for part in self.slices if part.current)
+
+    @property
+    def uncommitted(self) -> tuple[DataFile, ...]:
+        """Files of incomplete actions; readers skip them."""
+        return tuple(file for file in self.files if not file.committed)
+
+    @cached_property
+    def undone(self) -> frozenset[str]:
+        """Requested times of the instants that rollbacks and restores removed from the timeline."""
+        return frozenset(
+            instant
+            for (action, _), record in self.records.items()
+            for instant in record.get(_UNDOES.get(action, ""), ())
+        )
+
+    @cached_property
+    def rewritten_files(self) -> frozenset[DataFile]:
+        """New base files of file groups that had a base file in `since`."""
+        old = self.since.files if self.since else ()
+        before = {(file.partition, file.group) for file in old if file.kind == "base"}
+        return frozenset(
+            f for f in self.new_files if f.kind == "base" and (f.partition, f.group) in before
+        )
+
+    @cached_property
+    def gone_files(self) -> tuple[DataFile, ...]:
+        """Data files of `since` that no longer exist."""
+        if not self.since:
+            return ()
+        keys = {file.key for file in self.files}
+        return tuple(file for file in self.since.files if file.key not in keys)
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows in a query of the latest state.
+
+        None if unmerged logs or missing commits leave the number open.
+        """
+        files = [file for part in self.current for file in part.files if file.kind != "cdc"]
+        if any(file.kind == "log" or file.rows is None for file in files):
+            return None
+        return sum(file.rows or 0 for file in files)
+
+    @property
+    def metadata_partitions(self) -> pd.DataFrame:
+        """Metadata table: objects and bytes, one row per partition."""
+        rows = [
+            (name.split("/")[2], size)
+            for part, name, size in self.bookkeeping
+            if part == "metadata" and not name.split("/")[2].startswith(".hoodie")
+        ]
+        table = pd.DataFrame(rows, columns=["partition", "bytes"])
+        return table.groupby("partition")["bytes"].agg(objects="count", bytes="sum")
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Partitions that contain data files."""
+        return tuple(sorted({file.partition for file in self.files}))
+
+    @property
+    def objects(self) -> int:
+        """Number of objects, data files included."""
+        return len(self.files) + len(self.bookkeeping)
+
+    @property
+    def new_instants(self) -> frozenset[Instant]:
+        """Instants that are new, or in another state, since `since`."""
+        before = self.since.instants if self.since else self.instants
+        return frozenset(self.instants).difference(before)
+
+    @cached_property
+    def new_files(self) -> frozenset[DataFile]:
+        """Data files that are new since `since`."""
+        if not self.since:
+            return frozenset()
+        known = {file.key for file in self.since.files}
+        return frozenset(file for file in self.files if file.key not in known)
+
+    def parts(self) -> pd.DataFrame:
+        """Objects and bytes, one row per part: base, log, cdc, timeline, metadata, other."""
+        return self.frame().groupby("part", sort=False)["bytes"].agg(objects="count", bytes="sum")
+
+    def frame(self) -> pd.DataFrame:
+        """One row per object: part, partition, file_group, instant, name, bytes."""
+        rows = [(f.kind, f.partition, f.group, f.instant, f.name, f.size) for f in self.files]
+        rows += [(part, "", "", "", name, size) for part, name, size in self.bookkeeping]
+        columns = ["part", "partition", "file_group", "instant", "name", "bytes"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def __sub__(self, before: "Snapshot") -> pd.DataFrame:
+        """Objects that differ from `before`.
+
+        The columns of `frame()` follow `change`, which is new, gone or changed.
+        """
+        both = self.frame().merge(
+            before.frame(),
+            how="outer",
+            on=["part", "partition", "file_group", "instant", "name"],
+            suffixes=("", "_before"),
+            indicator=True,
+        )
+        names = {"left_only": "new", "right_only": "gone", "both": "changed"}
+        both.insert(0, "change", both["_merge"].astype(str).map(names))
+        both["bytes"] = both["bytes"].fillna(both["bytes_before"]).astype("int64")
+        same = (both["_merge"] == "both") & (both["bytes"] == both["bytes_before"])
+        return both[~same].drop(columns=["_merge", "bytes_before"]).reset_index(drop=True)
+
+    def _slices_of(self, files: list[DataFile]) -> list[FileSlice]:
+        """Split a file group's files into slices, as Hudi's file system view does.
+
+        A log belongs to the latest base file that was requested before the log was complete. If a
+        compaction is planned or running meanwhile, the log belongs to the next slice.
+        """
+        partition, group = files[0].partition, files[0].group
+        base_at = {file.instant: file for file in files if file.kind == "base"}
+        compaction = self._pending_compactions.get(group)
+        begins = {*base_at, *([compaction] if compaction else [])}
+        slices: dict[str, list[DataFile]] = {begin: [] for begin in begins}
+        logs = sorted((f for f in files if f.kind != "base"), key=lambda f: (f.instant, f.name))
+        for log in logs:
+            write = self.completed_writes.get(log.instant)
+            completed = write.completed if write else log.instant
+            before = [instant for instant in slices if instant <= completed]
+            slices.setdefault(max(before, default=log.instant), []).append(log)
+        order = sorted(slices)
+        # Until a planned compaction is complete, a query merges the slice before it and its own.
+        latest = order[-2:] if order[-1] == compaction else order[-1:]
+        current = () if group in dict(self.replaced) else latest
+        return [
+            FileSlice(
+                partition,
+                group,
+                instant,
+                base_at.get(instant),
+                tuple(slices[instant]),
+                current=instant in current and bool(instant in base_at or slices[instant]),
+                planned=instant == compaction,
+            )
+            for instant in order
+        ]
+
+    @cached_property
+    def _pending_compactions(self) -> dict[str, str]:
+        """File groups with the requested time of their pending compaction."""
+        return {group: begin for group, begin, action in self.planned if action == "compaction"}

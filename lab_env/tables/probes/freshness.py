@@ -1,0 +1,58 @@
+"""Freshness: time from sending an event until a reader can see it in a sink.
+
+The interval ends when the commit that contains the event completes, according to the store. At the
+commit's requested time nobody can read its rows yet.
+"""
+
+import numpy as np
+import pandas as pd
+
+from lab_env.tables.hudi.timeline import is_instant
+
+
+def event_freshness(
+    sends: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]
+) -> pd.Series:
+    """Seconds from sent to visible, one value per acknowledged send.
+
+    Args:
+        sends: the ledger's acknowledged sends: partition, offset, sent_at (µs since 1970).
+        batches: one sink's batches in order: batch, end_offsets (dict by partition number).
+        completions: the sink's commits, name to completion time (s since 1970).
+
+    Returns:
+        In the order of `sends`; NaN where no commit is known.
+    """
+    visible = batch_completions(batches, completions)
+    seconds = pd.Series(np.nan, index=sends.index)
+    for partition, group in sends.groupby("partition"):
+        ends = np.array(
+            [offsets.get(str(int(partition)), 0) for offsets in batches["end_offsets"]], dtype=float
+        )
+        # The event is in the first batch whose end offset lies beyond it.
+        position = np.searchsorted(ends, group["offset"].to_numpy(dtype=float), side="right")
+        padded = np.append(visible, np.nan)
+        seconds.loc[group.index] = padded[position] - group["sent_at"].to_numpy(dtype=float) / 1e6
+    return seconds
+
+
+def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> np.ndarray:
+    """Time when each batch became visible.
+
+    A file sink names its log entries by batch number. A Hudi table has one completed write per
+    batch, in the same order.
+
+    Args:
+        batches: one sink's batches in order, with `batch`.
+        completions: the sink's commits, name to completion time.
+
+    Returns:
+        Completion times (s since 1970) in the order of `batches`; NaN where unknown. All are
+        unknown if the table's number of commits differs from the stream's number of batches.
+    """
+    if not any(map(is_instant, completions)):  # batch numbers of a file sink
+        return np.array([completions.get(str(batch), np.nan) for batch in batches["batch"]])
+    times = [completions[name] for name in sorted(completions)]
+    if len(times) != len(batches):
+        return np.full(len(batches), np.nan)
+    return np.array(times)

@@ -1,0 +1,65 @@
+"""Objects that this Spark driver read: number of offsets and bytes of each, from S3A's debug
+log.
+"""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pandas as pd
+
+CLIENT = "org.apache.hadoop.fs.s3a.S3AInputStream"
+
+_REQUEST = re.compile(r"reopen\(s3a://[^/]+/(\S+)\) for .*? range\[(\d+)-\d+\]")
+_STREAM = re.compile(
+    r"Statistics of stream (\S+)\nStreamStatistics\{counters=\(.*\(stream_read_bytes=(\d+)\).*\);\n"
+)
+
+
+class Reads:
+    """Objects read; filled in at the end of the block of `watch`.
+
+    Args:
+        log: the debug log of the S3A client.
+    """
+
+    def __init__(self, log: str = ""):
+        self.log = log
+
+    def frame(self) -> pd.DataFrame:
+        """One row per object, by its key: places (number of different offsets requested), bytes."""
+        places: dict[str, set[str]] = {}
+        for key, start in _REQUEST.findall(self.log):
+            places.setdefault(key, set()).add(start)
+        sizes = dict.fromkeys(places, 0)
+        for key, count in _STREAM.findall(self.log):
+            sizes[key] = sizes.get(key, 0) + int(count)
+        rows = {key: (len(places.get(key, ())), size) for key, size in sizes.items()}
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["places", "bytes"])
+
+
+@contextmanager
+def watch(lab) -> Generator[Reads]:
+    """Record the reads of a lab's Spark driver in a `with` block.
+
+    Args:
+        lab: on a cluster the executors' requests are not recorded.
+
+    Yields:
+        The reads, complete after the block.
+    """
+    reads = Reads()
+    begin = lab.spark_log.stat().st_size
+    _log_level(lab.spark, "DEBUG")
+    try:
+        yield reads
+    finally:
+        _log_level(lab.spark, "ERROR")
+    with lab.spark_log.open("rb") as log:
+        log.seek(begin)
+        reads.log = log.read().decode(errors="replace")
+
+
+def _log_level(spark, level: str) -> None:
+    log4j = spark._jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(CLIENT, getattr(log4j.Level, level))

@@ -1,0 +1,80 @@
+"""Columns of the drawing: one per instant, and one for everything older."""
+
+from dataclasses import dataclass
+
+from lab_env.tables.hudi.table import Snapshot
+from lab_env.tables.hudi.timeline import Instant, seconds_between
+
+MOST = 32  # maximum number of columns that are wide enough to tell apart
+UNDONE = "rolled back"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Args:
+        instant: None for the column of everything older.
+        seconds: from the previous column's instant; None if there is none.
+    """
+
+    instant: Instant | None
+    seconds: float | None = None
+
+    @property
+    def has_files(self) -> bool:
+        """True if data files may be in it, so that it needs their width."""
+        return self.instant is None or self.instant.writes or self.instant.action == UNDONE
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All columns, from old to new.
+
+    Args:
+        earlier: number of instants of the active timeline without their own column.
+    """
+
+    all: tuple[Column, ...]
+    earlier: int
+
+    def index(self, requested: str) -> int:
+        """Column of an instant's files; 0 if the instant has no column."""
+        for number, column in enumerate(self.all):
+            instant = column.instant
+            if instant and instant.requested == requested and instant.action != "savepoint":
+                return number
+        return 0
+
+    @property
+    def has_older(self) -> bool:
+        """True if the first column stands for everything older."""
+        return not self.all or self.all[0].instant is None
+
+
+def columns_of(table: Snapshot) -> Columns:
+    """One column per instant. If there are too many, the oldest share the first one."""
+    instants = _with_undone(table)
+    known = {instant.requested for instant in instants if instant.action != "savepoint"}
+    files = [*table.files, *table.gone_files]
+    older = bool(table.history) or any(file.instant not in known for file in files)
+    older = older or len(instants) > MOST
+    shown = instants[-(MOST - older) :]
+    columns = [
+        Column(after, seconds_between(before.requested, after.requested) if before else None)
+        for before, after in zip([None, *shown], shown, strict=False)
+    ]
+    earlier = len(table.instants) - sum(instant in table.instants for instant in shown)
+    return Columns(tuple([Column(None)] * older + columns), earlier)
+
+
+def _with_undone(table: Snapshot) -> list[Instant]:
+    """Instants of the table, with the rolled back ones whose files are drawn.
+
+    These are files that are still stored, or were stored in the earlier snapshot.
+    """
+    known = {instant.requested for instant in table.instants}
+    left = {file.instant for file in table.uncommitted}
+    left |= {file.instant for file in table.gone_files} & table.undone
+    undone = [Instant(requested, "", UNDONE, "undone") for requested in left - known]
+    return sorted([*table.instants, *undone], key=lambda i: (i.requested, i.action == "savepoint"))

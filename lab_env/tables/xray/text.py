@@ -1,0 +1,45 @@
+"""The X-ray as plain text: all facts of the drawing, without its limits."""
+
+from lab_env.tables.hudi.table import Snapshot
+from lab_env.tables.xray import captions
+
+
+def as_text(table: Snapshot) -> str:
+    """Format a snapshot as text.
+
+    It lists the table, its timeline, its file slices by partition, the files that cleans deleted,
+    and its other objects.
+    """
+    lines = [
+        f"{table.name} · {table.table_type} · table version {table.version} · {table.path}",
+        captions.totals(table),
+        "timeline",
+    ]
+    if table.history:
+        lines += [f"  archived {captions.instant(table, instant)}" for instant in table.history]
+    for instant in table.instants:
+        mark = f" · new since {table.compared_with}" if instant in table.new_instants else ""
+        lines.append(f"  {captions.instant(table, instant)}{mark}")
+    removed = table.gone_files
+    for partition in sorted({*table.partitions, *(file.partition for file in removed)}):
+        lines.append(f"partition {partition}" if partition else "no partitions")
+        for part in table.slices:
+            if part.partition == partition:
+                lines.append(f"  {captions.slice_of(table, part, indent=4)}")
+        for file in table.uncommitted:
+            if file.partition == partition:
+                lines.append(f"  file group {file.group}\n    {captions.file(table, file)}")
+        for file in removed:
+            if file.partition == partition:
+                lines.append(f"  file group {file.group}\n    {captions.removed(table, file)}")
+    if table.cleaned:
+        lines.append("deleted by cleans")
+        lines += [f"  {captions.cleaned(file)}" for file in table.cleaned]
+    if table.damage:
+        lines.append("damaged")
+        lines += [f"  {key}: {why}" for key, why in sorted(table.damage.items())]
+    parts = ", ".join(words for _, words in captions.parts(table))
+    lines.append(f"{captions.counted(table.objects, 'object')}: {parts}")
+    if partitions := captions.metadata(table):
+        lines.append(f"metadata table: {', '.join(partitions)}")
+    return "\n".join(lines)

@@ -1,0 +1,82 @@
+"""Result of `lab.xray()`: the facts of `lab_env.tables.hudi` with a drawing and a text form."""
+
+from dataclasses import fields, replace
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
+from lab_env.platform.store import StoredTable
+from lab_env.tables.hudi.commits import Commit
+from lab_env.tables.hudi.intact import damaged_files
+from lab_env.tables.hudi.reader import TableNotFound, UnsupportedTable, read_table
+from lab_env.tables.hudi.table import CommitNotFound, Snapshot
+from lab_env.tables.xray.commit import commit_html, commit_text
+from lab_env.tables.xray.drawing import as_html
+from lab_env.tables.xray.player import STEPS, Player, player
+from lab_env.tables.xray.text import as_text
+
+
+class CommitCard(Commit):
+    """A commit that a notebook shows as a card and `print` as text."""
+
+    __repr__ = commit_text
+    _repr_html_ = commit_html
+
+
+class XRay(Snapshot):
+    """A snapshot that a notebook shows as a drawing and `print` as text."""
+
+    __repr__ = as_text
+    _repr_html_ = as_html
+
+    def commit(self, requested: str | None = None) -> CommitCard:
+        """Metadata of a completed write, as `Snapshot.commit`.
+
+        Raises:
+            LabError: no write is complete, or none has this requested time.
+        """
+        try:
+            return shown_as(CommitCard, super().commit(requested))
+        except CommitNotFound as error:
+            latest = ", ".join(sorted(self.completed_writes)[-5:])
+            next_step = f"choose one of: {latest}" if latest else "write to the table first."
+            raise LabError(str(error), next_step) from None
+
+    def play(self, last: int = STEPS) -> Player:
+        """The table's past, to step through: one drawing per completed instant.
+
+        Args:
+            last: maximum number of steps; the newest ones are shown.
+        """
+        return player(self, last)
+
+
+def xray(
+    endpoints: Endpoints, path: str, since: Snapshot | None = None, check: bool = False
+) -> XRay:
+    """Read a table's current state from the lab's object store.
+
+    Args:
+        path: for example `s3a://lakehouse/lesson-05/orders`.
+        since: an earlier snapshot; the drawing marks changes since then.
+        check: look for damaged files, too; the drawing marks them.
+
+    Raises:
+        LabError: the path holds no Hudi table, or one of an older layout.
+    """
+    files = StoredTable(endpoints, path)
+    try:
+        plain = read_table(files, since)
+        if check:
+            found = {damage.key: damage.why for damage in damaged_files(files)}
+            plain = replace(plain, damage=found)
+        return shown_as(XRay, plain)
+    except TableNotFound as error:
+        raise LabError(str(error), "give the path that the table was saved to.") from None
+    except UnsupportedTable as error:
+        next_step = "write it with Hudi 1.x, or read the tables that the lessons make."
+        raise LabError(str(error), next_step) from None
+
+
+def shown_as(cls: type, plain: Snapshot | Commit):
+    """Copy the facts into a class that a notebook can show."""
+    return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)})

@@ -1,0 +1,215 @@
+"""Cost of the measured run in a cloud: requests, storage and processor time.
+
+Nothing is extrapolated. The bill covers the measured run: its batches, its table services, one
+month of storage, and queries of its table. The prices are in `data/prices.csv`, each with date and
+source; edit them there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from lab_env.platform import prices as price_file
+from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, svg
+from lab_env.platform.prices import PRICES
+from lab_env.tables.probes.verdict import INCONCLUSIVE, Spread
+from lab_env.workbench.bench.config import SINKS
+
+ITEMS = {
+    "storage": "GB-month",
+    "put": "1000 requests",
+    "list": "1000 requests",
+    "get": "1000 requests",
+    "vcpu": "vCPU-hour",
+    "memory": "GB-hour",
+}
+# Memory rented with each processor. All rented processor time counts as used: a lower bound.
+GB_PER_VCPU = 2
+MOST_QUERIES = 1_000_000  # end of the chart
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Cost of one sink in US dollars.
+
+    Args:
+        write: batches and table services of one run.
+        storage: one month of the run's data, half fresh and half tidy.
+        query: one query of the fresh table.
+    """
+
+    write: float
+    storage: float
+    query: float
+
+    def total(self, queries: float) -> float:
+        """Cost of the whole run with this number of queries."""
+        return self.write + self.storage + self.query * queries
+
+
+def read_prices(path: Path = PRICES) -> dict[str, float]:
+    """Prices of this bill's items; see `lab_env.platform.prices.read_prices`."""
+    return price_file.read_prices(ITEMS, path)
+
+
+def price_table(path: Path = PRICES) -> pd.DataFrame:
+    """Table of these prices with region, date and source, one row per item."""
+    table = pd.read_csv(path, dtype=str, index_col="item")
+    return table.loc[list(ITEMS)].rename(columns={"usd": "US dollars", "as_of": "as of"})
+
+
+def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bill:
+    """Compute the cost of a sink.
+
+    Args:
+        figures: its figures in one scenario, by metric.
+        query: for example `aggregate`.
+        prices: result of `read_prices`.
+    """
+    hour = prices["vcpu"] + GB_PER_VCPU * prices["memory"]
+
+    def work(cpu_seconds: float, puts: float, lists: float, gets: float) -> float:
+        requests = puts * prices["put"] + lists * prices["list"] + gets * prices["get"]
+        return cpu_seconds / 3600 * hour + requests / 1000
+
+    parts = [
+        work(
+            figures[f"{part} CPU s"],
+            figures[f"{part} puts"],
+            figures[f"{part} lists"],
+            figures[f"{part} gets"],
+        )
+        for part in ("ingest", "services")
+    ]
+    stored = (figures["bytes stored, fresh"] + figures["bytes stored, tidy"]) / 2
+    fresh = f"{query}, fresh"
+    lists = figures[f"{fresh}: lists"]
+    return Bill(
+        sum(parts),
+        stored / 1e9 * prices["storage"],
+        work(figures[f"{fresh}: CPU s"], 0, lists, figures[f"{fresh}: requests"] - lists),
+    )
+
+
+def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | None:
+    """Number of queries per run from which the first sink is cheaper.
+
+    Args:
+        expensive_to_write: usually a table.
+        expensive_to_query: usually files.
+
+    Returns:
+        The number; 0 if it is cheaper even without a query, None if it never is.
+    """
+    more = expensive_to_write.total(0) - expensive_to_query.total(0)
+    saved = expensive_to_query.query - expensive_to_write.query
+    if more <= 0 and saved >= 0:
+        return 0.0
+    return more / saved if more > 0 and saved > 0 else None
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Number of queries per run from which a table is cheaper than the files, over the rounds.
+
+    Args:
+        rounds: `break_even` of each round.
+        at: the median if the rounds agree on a number, else None.
+        text: the same in words.
+    """
+
+    rounds: tuple[float | None, ...]
+    at: float | None
+    text: str
+
+    @classmethod
+    def of(cls, rounds: Sequence[float | None]) -> "Crossing":
+        """Combine at least two rounds whose spread is not wider than their median."""
+        found = [n for n in rounds if n is not None]
+        if len(rounds) < 2 or len(found) not in (0, len(rounds)):
+            return cls(tuple(rounds), None, INCONCLUSIVE)
+        if not found:
+            return cls(tuple(rounds), None, "never at this size")
+        if not any(found):
+            return cls(tuple(rounds), None, "cheaper without any query")
+        spread = Spread.of(found)
+        if spread.low == 0 or spread.width > spread.median:
+            return cls(tuple(rounds), None, INCONCLUSIVE)
+        text = (
+            f"from {spread.median:,.0f} queries per run ({spread.low:,.0f} to {spread.high:,.0f})"
+        )
+        return cls(tuple(rounds), spread.median, text)
+
+
+def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | None = None) -> dict:
+    """Compute the bills of all scenarios of a report.
+
+    Args:
+        report: result of `summary`.
+        query: for example `aggregate`.
+        prices: result of `read_prices`; by default it is read.
+
+    Returns:
+        For each scenario `bills` by sink, from the medians, and the `crossings` of each table with
+        the files.
+    """
+    prices = read_prices() if prices is None else prices
+    rounds: dict[tuple, dict] = {}
+    medians: dict[tuple, dict] = {}
+    for row in report["figures"]:
+        key = row["scenario"], row["sink"], row["round"]
+        rounds.setdefault(key, {})[row["metric"]] = row["value"]
+    for row in report["metrics"]:
+        for sink, spread in row["sinks"].items():
+            medians.setdefault((row["scenario"], sink), {})[row["metric"]] = spread["median"]
+
+    def of_round(scenario: str, sink: str, number: int) -> Bill:
+        return bill(rounds[scenario, sink, number], query, prices)
+
+    return {
+        scenario: {
+            "bills": {sink: bill(medians[scenario, sink], query, prices) for sink in SINKS},
+            "crossings": {
+                table: Crossing.of(
+                    [
+                        break_even(of_round(scenario, table, n), of_round(scenario, "json", n))
+                        for n in range(1, report["size"]["rounds"] + 1)
+                    ]
+                )
+                for table in ("cow", "mor")
+            },
+        }
+        for scenario in report["size"]["scenarios"]
+    }
+
+
+def cost_chart(bills: dict[str, Bill], title: str, crossings: dict[str, Crossing]) -> str:
+    """Chart of cost over queries per run as SVG, one line per sink; a dot marks each crossing.
+
+    Args:
+        bills: by sink.
+        title: of the chart.
+        crossings: by table; those on which the rounds agree are marked.
+    """
+    figure, axes = new_chart(title, "queries per run", "US cents per run")
+    places = {sink: found.at for sink, found in crossings.items() if found.at}
+    most = min(MOST_QUERIES, 4 * max([25, *places.values()]))
+    queries = [most ** (step / 60) for step in range(61)]
+    for sink, spent in bills.items():
+        cents = [100 * spent.total(n) for n in queries]
+        axes.plot(queries, cents, color=COLOURS[sink], label=NAMES[sink])
+    for sink, place in places.items():
+        if 1 <= place <= most:
+            axes.plot(place, 100 * bills[sink].total(place), "o", color=COLOURS[sink])
+            axes.annotate(
+                f"{place:,.0f}", (place, 100 * bills[sink].total(place)), (4, -12),
+                textcoords="offset points", fontsize=9, color=INK,
+            )  # fmt: skip
+    axes.set(xscale="log", yscale="log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.set_minor_formatter(lambda value, _: "")
+    axes.legend(loc="upper left")
+    return svg(figure)

@@ -1,0 +1,362 @@
+"""Compare Hudi, Delta Lake and Iceberg on one recorded stream of upserts and deletes.
+
+Each format has its own process and bucket. The tables take turns: while one is measured, the others
+rest, and each round begins with another format. No figure is reported unless every table has
+exactly the rows of a plain-Python oracle.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab_env.pipeline import session
+from lab_env.platform import services
+from lab_env.platform.install.cache import Progress
+from lab_env.platform.install.jars import fetch_jars, jar_folder
+from lab_env.platform.install.versions import versions
+from lab_env.tables.probes.bucket_usage import MeteredBucket
+from lab_env.tables.probes.verdict import Spread
+from lab_env.workbench.bench.contenders import (
+    CONTENDERS,
+    FORMATS,
+    JARS,
+    MOR,
+    Contender,
+    options_of_all,
+    session_properties,
+)
+from lab_env.workbench.bench.metering import Meter, ResourceUsage
+from lab_env.workbench.bench.order_stream import Batch, OrderStream, as_lines, difference
+from lab_env.workbench.bench.rounds import rotated
+from lab_env.workbench.bench.summary import machine_facts
+from lab_env.workbench.bench.worker_client import WorkerClient
+
+BEFORE, AFTER = "before compaction", "after compaction"
+QUERIES = ("point", "aggregate")  # queried before and after compaction
+
+
+@dataclass(frozen=True)
+class FormatsConfig:
+    """Size of the comparison.
+
+    Args:
+        orders: number of orders in a table at its first size.
+        factors: the sizes of a table, as multiples of the first.
+        small: events of a small commit.
+        commits: small commits of a round. Five include one cleaning of tuned Hudi. Ten would
+        include one of Delta's checkpoints and one compaction of Hudi's metadata table in each
+        round, not in every other one, and take ten minutes more.
+        large: events of a large commit.
+        rounds: measurements of each table at each size.
+        minutes: no round begins after that.
+        contenders: keys of `CONTENDERS`.
+        warm_up: whether each process first writes small tables that are not measured.
+        java_options: of each JVM.
+        spark: further properties of the sessions.
+    """
+
+    orders: int
+    factors: tuple[int, ...]
+    small: int
+    commits: int
+    large: int
+    rounds: int
+    minutes: float = 18
+    contenders: tuple[str, ...] = tuple(CONTENDERS)
+    warm_up: bool = True
+    # The quick compiler has little left to compile after the warm-up, so rounds are alike.
+    java_options: str = session.LESSON_JAVA_OPTIONS
+    spark: dict[str, str] = field(default_factory=dict)
+
+
+# Each format, both kinds, by default and tuned, all ways to read changes. Only one Delta table: its
+# commits take the most processor time in so short a run.
+SMALL_CONTENDERS = (
+    "hudi-cow", "hudi-mor-tuned", "delta-dv-tuned", "iceberg-cow", "iceberg-mor-tuned"
+)  # fmt: skip
+
+
+def formats_config(full: bool) -> FormatsConfig:
+    """A small run that shows that everything works, or one to draw conclusions from."""
+    if full:
+        return FormatsConfig(20_000, (1, 16), small=1_000, commits=5, large=10_000, rounds=3)
+    return FormatsConfig(
+        400,
+        (1,),
+        small=60,
+        commits=2,
+        large=120,
+        rounds=1,
+        contenders=SMALL_CONTENDERS,
+        warm_up=False,
+        spark=session.SHORT_LIFE,
+    )
+
+
+def compare_formats(
+    config: FormatsConfig,
+    folder: Path,
+    report_progress: Progress = print,
+    load: float | None = None,
+) -> dict:
+    """Write the stream into every table and measure.
+
+    Args:
+        folder: gets the stream's batches; its content is removed.
+        load: of the machine before the lab's services were started; by default the current one.
+
+    Returns:
+        `made`, `machine` (also its load), `versions` of the formats, `options`, `size`, `complete`
+        (whether every round was measured), `problems` (wrong answers) and `rows`: contender,
+        factor, metric, its `values` by round and their spread; no rows if there are problems.
+
+    Raises:
+        LabError: the jars cannot be fetched, a write or a query failed, or the store returns no
+        metrics.
+    """
+    load = os.getloadavg()[0] if load is None else load
+    for jars in JARS.values():
+        fetch_jars(jars, report_progress)
+    services.up(progress=lambda line: None)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+        return _Run(config, folder, cleanup, report_progress, load).all()
+
+
+class _Run:
+    def __init__(
+        self,
+        config: FormatsConfig,
+        folder: Path,
+        cleanup: ExitStack,
+        report_progress: Progress,
+        load: float,
+    ):
+        self._config, self._folder, self._report_progress = config, folder, report_progress
+        self._began, self._load = time.monotonic(), load
+        self._stream = OrderStream(folder)
+        self._contenders = [CONTENDERS[key] for key in config.contenders]
+        self._found: dict[tuple[str, int, str], list[float]] = {}
+        self._problems: list[str] = []
+        self._complete = True
+        self._meters: dict[str, Meter] = {}
+        self._workers: dict[str, WorkerClient] = {}
+        self._start(cleanup)
+
+    def _start(self, cleanup: ExitStack) -> None:
+        chosen = [name for name in FORMATS if any(c.format == name for c in self._contenders)]
+        self._report_progress(f"a Spark session for each of {', '.join(chosen)} ...")
+        for name in chosen:
+            bucket = MeteredBucket(services.endpoints(), f"formats-{name}")
+            cleanup.callback(bucket.remove)
+            bucket.make()
+            jars = [str(p) for p in jar_folder(JARS[name]).iterdir()] if name in JARS else []
+            properties = session_properties(name, jars, f"s3a://{bucket.name}/tables")
+            worker = WorkerClient(
+                name, bucket, self._config.java_options, self._config.spark | properties
+            )
+            self._workers[name] = worker
+            cleanup.callback(worker.stop)
+        for worker in self._workers.values():
+            cleanup.callback(worker.ask_to_exit)  # started first, so that all run together
+        with ThreadPoolExecutor(len(chosen)) as pool:
+            list(pool.map(WorkerClient.wait, self._workers.values()))
+        if self._config.warm_up:
+            self._report_progress("small tables, not counted ...")
+            first, change = self._stream_of_warm_up()
+            self._each(lambda contender: self._warm_up(contender, first, change))
+        self._meters = {name: Meter(worker) for name, worker in self._workers.items()}
+
+    def _stream_of_warm_up(self) -> tuple[Batch, Batch]:
+        folder = self._folder / "warm-up"
+        folder.mkdir()
+        stream = OrderStream(folder)
+        return stream.grow(200), stream.change(200)
+
+    def _each(self, task: Callable[[Contender], None]) -> None:
+        """Run a task on each table without measuring; formats need not take turns."""
+
+        def one_format(name: str) -> None:
+            for contender in self._contenders:
+                if contender.format == name:
+                    task(contender)
+
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            list(pool.map(one_format, self._workers))
+
+    def _warm_up(self, contender: Contender, first: Batch, change: Batch) -> None:
+        worker = self._workers[contender.format]
+
+        def write() -> None:
+            worker.call("append", file=str(first.file))
+            worker.call("upsert", batches=2 * [(str(change.file), change.days)])
+
+        self._begin(contender, "warm")
+        write()
+        for query in QUERIES:
+            worker.call("run_query", query=query, order=change.point)
+        if contender.tells_changes:
+            if contender.changes_table:
+                self._begin_sister(contender, "warm_changes")
+                write()
+            worker.call("run_query", query="changes")
+            self._begin(contender, "warm")
+        worker.call("compact")
+
+    def all(self) -> dict:
+        size = 0
+        for factor in self._config.factors:
+            grown = factor * self._config.orders
+            self._report_progress(f"{grown:,} orders: {len(self._contenders)} tables")
+            batch = self._stream.grow(grown - size)
+            self._each(lambda contender, batch=batch: self._grow(contender, batch))
+            size = grown
+            for number in range(self._config.rounds):
+                if time.monotonic() - self._began > 60 * self._config.minutes:
+                    self._report_progress(f"{self._config.minutes:g} minutes are over")
+                    self._complete = False
+                    break
+                self._report_progress(f"  round {number + 1} of {self._config.rounds}")
+                small = [
+                    self._stream.change(self._config.small) for _ in range(self._config.commits)
+                ]
+                large = self._stream.change(self._config.large)
+                # In three rounds each table is once among the first, the middle and the last.
+                first = number * len(self._contenders) // self._config.rounds
+                for contender in rotated(first, tuple(self._contenders)):
+                    self._round(contender, factor, small, large)
+            right = as_lines(self._stream.rows)
+            self._each(lambda contender, right=right: self._compare_rows(contender, right))
+            if not self._complete:
+                break
+        return self._report()
+
+    def _begin(
+        self, contender: Contender, name: str = "orders", extra: dict[str, str] | None = None
+    ) -> None:
+        worker = self._workers[contender.format]
+        table = f"{name}_{contender.key.replace('-', '_')}"
+        base = f"s3a://{worker.bucket.name}/tables/db"
+        worker.call("begin", contender=contender.key, base=base, name=table, extra=extra or {})
+
+    def _begin_sister(self, contender: Contender, name: str = "changes") -> None:
+        self._begin(contender, name, contender.changes_table)
+
+    def _grow(self, contender: Contender, batch: Batch) -> None:
+        worker = self._workers[contender.format]
+        self._begin(contender)
+        worker.call("append", file=str(batch.file))
+        # Inserts may be in log files: the changes must not pay for theirs.
+        worker.call("compact")
+        if contender.changes_table:
+            self._begin_sister(contender)
+            worker.call("append", file=str(batch.file))
+
+    def _round(self, contender: Contender, factor: int, small: list[Batch], large: Batch) -> None:
+        """Measure one table once."""
+        meter = self._meters[contender.format]
+        self._begin(contender)
+
+        def note(**metrics: float) -> None:
+            for metric, value in metrics.items():
+                self._found.setdefault((contender.key, factor, metric), []).append(value)
+
+        def commit(*batches: Batch) -> tuple[float, ResourceUsage]:
+            reply, used = meter.call(
+                "upsert", batches=[(str(batch.file), batch.days) for batch in batches]
+            )
+            return reply["seconds"], used
+
+        def run_query(query: str, batch: Batch, state: str) -> None:
+            reply, used = meter.call("run_query", query=query, order=batch.point)
+            label = f"{query}, {state}" if state else query
+            note(**{
+                f"{label}: s": reply["seconds"],
+                f"{label}: requests": used.bucket.gets + used.bucket.lists,
+            })  # fmt: skip
+            if tuple(reply["answer"]) != batch.answers[query]:
+                self._problems.append(
+                    f"{contender.title}, {factor}x, {label}: {reply['answer']}, but "
+                    f"{list(batch.answers[query])} is right"
+                )
+
+        note(**_costs("commit", *commit(*small), len(small)))
+        if contender.tells_changes:
+            if contender.changes_table:
+                self._begin_sister(contender)
+                seconds, _ = commit(*small)
+                note(**{"commit, changes kept: s": seconds / len(small)})
+            run_query("changes", small[-1], "")
+            self._begin(contender)
+        seconds, used = commit(large)
+        note(**{"rows/s": large.events / seconds, "large commit: CPU s": used.cpu_seconds})
+        for query in QUERIES:
+            run_query(query, large, BEFORE)
+        if contender.kind == MOR:  # tables that rewrite files on each change have nothing to merge
+            reply, used = meter.call("compact")
+            note(**_costs("compaction", reply["seconds"], used))
+            for query in QUERIES:
+                run_query(query, large, AFTER)
+
+    def _compare_rows(self, contender: Contender, right: set[str]) -> None:
+        """Compare the rows of a table with the oracle's."""
+        file = self._folder / f"rows-{contender.key}"
+        self._begin(contender)
+        self._workers[contender.format].call("write_rows", file=str(file))
+        wrong = difference(contender.title, file.read_text().split("\n"), right)
+        file.unlink()
+        if wrong:
+            self._problems.append(wrong)
+
+    def _report(self) -> dict:
+        rows = [
+            {"contender": key, "factor": factor, "metric": metric}
+            | asdict(Spread.of(values))
+            | {"values": [round(value, 4) for value in values]}
+            for (key, factor, metric), values in self._found.items()
+        ]
+        sizes = ("orders", "factors", "small", "commits", "large", "rounds")
+        return {
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "minutes": round((time.monotonic() - self._began) / 60, 1),
+            "machine": machine_facts() | {"load": round(self._load, 1)},
+            "versions": format_versions(),
+            "options": options_of_all(),
+            "size": {name: getattr(self._config, name) for name in sizes}
+            | {"factors": list(self._config.factors)},
+            "rows_compared": len(self._stream.rows),
+            "complete": self._complete,
+            "problems": self._problems,
+            "rows": [] if self._problems else rows,
+        }
+
+
+def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> dict[str, float]:
+    """Costs of a task, averaged over its repetitions."""
+    bucket = used.bucket
+    costs = {
+        "s": seconds,
+        "CPU s": used.cpu_seconds,
+        "requests": bucket.puts + bucket.lists + bucket.gets + bucket.deletes,
+        "bytes written": bucket.bytes_written,
+    }
+    return {f"{label}: {unit}": value / times for unit, value in costs.items()}
+
+
+def format_versions() -> dict[str, str]:
+    """Version of each format, from its pinned jars."""
+    sets = {name: JARS.get(name, "spark") for name in FORMATS}
+    return {
+        name: coordinates.split(":")[2]
+        for name, jars in sets.items()
+        for coordinates in versions()["jars"][jars]
+        if f"{name}-spark" in coordinates
+    }

@@ -1,0 +1,281 @@
+"""Growth of cost with the table: the same change while a table becomes 4 and 16 times as large.
+
+Both table types are measured in turn with two kinds of index. At each size a table takes several
+changes of fixed size and is queried after each.
+"""
+
+import os
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+
+from lab_env.pipeline import session
+from lab_env.platform import services
+from lab_env.platform.display.chart import COLOURS, NAMES, new_panels, svg
+from lab_env.platform.install.cache import Progress
+from lab_env.tables.probes.bucket_usage import MeteredBucket
+from lab_env.tables.probes.verdict import Spread
+from lab_env.workbench.bench.growth_worker import INDEXES, TYPES
+from lab_env.workbench.bench.machine import Comparison
+from lab_env.workbench.bench.rounds import rotated
+from lab_env.workbench.bench.worker_client import WorkerClient
+
+FACTORS = (1, 4, 16)
+COMMIT_GOAL = 1.5  # seconds for a commit of 1,000 rows, once warm
+WARM_UP = 6  # changes of each table until the JVM has compiled the hot code
+BUCKETS = tuple((kind, "bucket") for kind in TYPES)  # the index of the pipeline's tables
+VARIANTS = tuple((kind, index) for index in INDEXES for kind in TYPES)
+# Metric, title of its panel, and the divisor from the metric's unit to the title's.
+PANELS = (
+    ("commit s", "commit, s", 1),
+    ("bytes written", "written by a commit, MB", 1e6),
+    ("aggregate s", "sum over all orders, s", 1),
+)
+
+
+@dataclass(frozen=True)
+class GrowthConfig:
+    """Size of the measurement.
+
+    Args:
+        orders: number of orders in a table at its first size.
+        changes: number of orders that a commit updates.
+        rounds: number of such commits per table and size.
+        commits: number of consecutive commits to small tables, for the time of one.
+        factors: the sizes of a table, as multiples of the first.
+        java_options: of the JVM.
+        spark: further properties of its session.
+    """
+
+    orders: int
+    changes: int
+    rounds: int
+    commits: int
+    factors: tuple[int, ...] = FACTORS
+    java_options: str = session.JAVA_OPTIONS
+    spark: dict[str, str] = field(default_factory=dict)
+
+
+def growth_config(full: bool) -> GrowthConfig:
+    """A small run that shows that everything works, or one to draw conclusions from."""
+    if full:
+        return GrowthConfig(20_000, 1_000, rounds=4, commits=12)
+    return GrowthConfig(
+        1_000,
+        100,
+        rounds=1,
+        commits=2,
+        factors=(FACTORS[0], FACTORS[-1]),
+        java_options=session.LESSON_JAVA_OPTIONS,
+        spark=session.SHORT_LIFE,
+    )
+
+
+def grow(config: GrowthConfig, report_progress: Progress = print) -> dict:
+    """Grow the tables and measure them at each size.
+
+    Returns:
+        `made`, `cores`, `size`, `problems` (wrong answers), `commits`: by table type the seconds of
+        each commit to a small table, and `rows`: table type, index, factor, metric and its spread
+        over the rounds.
+
+    Raises:
+        LabError: a write or a query failed, or the store returns no metrics.
+    """
+    services.up(progress=lambda line: None)
+    bucket = MeteredBucket(services.endpoints(), "growth")
+    with ExitStack() as cleanup:
+        cleanup.callback(bucket.remove)
+        bucket.make()
+        worker = WorkerClient("growth", bucket, config.java_options, config.spark)
+        cleanup.callback(worker.stop)
+        worker.wait()
+        return _Run(worker, bucket, config).all(report_progress)
+
+
+class _Run:
+    def __init__(self, worker: WorkerClient, bucket: MeteredBucket, config: GrowthConfig):
+        self._worker, self._bucket, self._config = worker, bucket, config
+        self._found: dict[tuple, list[float]] = {}
+        self._problems: list[str] = []
+        self._version = 0
+
+    def all(self, report_progress: Progress) -> dict:
+        if self._config.rounds > 1:
+            report_progress("warm-up round, not counted ...")
+            for variant in VARIANTS:
+                self._begin(variant, "warm")
+                self._worker.call("grow", first=0, end=100)
+                for version in range(1, WARM_UP + 1):
+                    self._worker.call("change", rows=50, size=100, version=version)
+                    self._worker.call("run_query")
+        commits = self._commits(report_progress)
+        size = 0
+        for factor in self._config.factors:
+            grown = factor * self._config.orders
+            report_progress(f"{grown:,} orders: both table types, {' and '.join(INDEXES)} index")
+            for variant in VARIANTS:
+                self._begin(variant)
+                self._worker.call("grow", first=size, end=grown)
+                # With the bucket index new orders go to logs: the changes must not pay for theirs.
+                self._worker.call("compact")
+            size = grown
+            for number in range(self._config.rounds):
+                self._version += 1
+                for variant in rotated(number, VARIANTS):
+                    self._change(variant, factor, size)
+            for variant in VARIANTS:
+                self._begin(variant)
+                self._compact(variant, factor)
+        return {
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "cores": os.cpu_count(),
+            "size": {
+                name: getattr(self._config, name)
+                for name in ("orders", "changes", "rounds", "commits")
+            },
+            "problems": self._problems,
+            "commits": commits,
+            "rows": [
+                {"type": kind, "index": index, "factor": factor, "metric": metric}
+                | asdict(Spread.of(values))
+                for (kind, index, factor, metric), values in self._found.items()
+            ],
+        }
+
+    def _commits(self, report_progress: Progress) -> dict[str, list[float]]:
+        """Seconds of consecutive commits, with cleaning after each."""
+        rows, size = self._config.changes, self._config.orders
+        report_progress(f"{size:,} orders: {self._config.commits} commits of {rows:,} rows")
+        found: dict[str, list[float]] = {kind: [] for kind in TYPES}
+        for variant in BUCKETS:
+            self._begin(variant, "small")
+            self._worker.call("grow", first=0, end=size)
+        for number in range(1, self._config.commits + 1):
+            for variant in rotated(number, BUCKETS):
+                self._begin(variant, "small")
+                done = self._worker.call("change", rows=rows, size=size, version=number)
+                found[variant[0]].append(done["seconds"])
+        for variant in BUCKETS:
+            self._begin(variant, "small")
+            self._ask(variant, size, self._config.commits)
+        return found
+
+    def _begin(self, variant: tuple[str, str], name: str = "orders") -> None:
+        kind, index = variant
+        path = f"s3a://{self._bucket.name}/bench/{name}_{kind}_{index}"
+        self._worker.call("begin", path=path, kind=kind, index=index)
+
+    def _change(self, variant: tuple[str, str], factor: int, size: int) -> None:
+        self._begin(variant)
+        before = self._bucket.usage()
+        rows = self._config.changes
+        seconds = self._worker.call("change", rows=rows, size=size, version=self._version)[
+            "seconds"
+        ]
+        spent = self._bucket.usage() - before
+        everything, one = self._ask(variant, size, self._version)
+        self._note(
+            variant, factor, **{
+                "commit s": seconds,
+                "bytes written": spent.bytes_written,
+                "requests": spent.puts + spent.lists + spent.gets,
+                "aggregate s": everything,
+                "point s": one,
+            }
+        )  # fmt: skip
+
+    def _ask(self, variant: tuple[str, str], size: int, version: int) -> tuple[float, float]:
+        """Seconds to sum all orders, or to find one; a wrong answer is a problem of the run."""
+        everything, one = self._worker.call("run_query"), self._worker.call("run_query", order=0)
+        answer = (everything["answer"][0], one["answer"][1])
+        if answer != (size, version):  # each commit changes order 0
+            self._problems.append(f"{variant} with {size:,} orders gives a wrong answer: {answer}")
+        return everything["seconds"], one["seconds"]
+
+    def _compact(self, variant: tuple[str, str], factor: int) -> None:
+        before = self._bucket.usage()
+        self._worker.call("compact")
+        self._note(
+            variant, factor, **{
+                "compaction bytes": (self._bucket.usage() - before).bytes_written
+            }
+        )  # fmt: skip
+
+    def _note(self, variant: tuple[str, str], factor: int, **metrics: float) -> None:
+        for metric, value in metrics.items():
+            self._found.setdefault((*variant, factor, metric), []).append(value)
+
+
+def commit_times(run: dict) -> list[Comparison]:
+    """Compare the time of a small commit to a small table of each type with the goal."""
+    changes, orders = run["size"]["changes"], run["size"]["orders"]
+    return [
+        Comparison.with_goal(
+            "commit",
+            f"{changes:,} rows into a {kind.upper()} table of {orders:,}",
+            run["commits"][kind],
+            COMMIT_GOAL,
+        )
+        for kind in TYPES
+    ]
+
+
+def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:
+    """A metric's spreads by the size of the table, smallest first.
+
+    Args:
+        run: result of `grow` or `recorded.shown`.
+        kind: `cow` or `mor`.
+        index: `bucket` or `bloom`.
+        metric: for example `bytes written`.
+    """
+    wanted = {"type": kind, "index": index, "metric": metric}
+    rows = [row for row in run["rows"] if wanted.items() <= row.items()]
+    return sorted(rows, key=lambda row: row["factor"])
+
+
+def growth_chart(run: dict) -> str:
+    """Chart of commit time, bytes written and query time over table size, one panel each.
+
+    Args:
+        run: result of `grow` or `recorded.shown`.
+
+    Returns:
+        SVG text: one line per table type and index; thin lines go from the lowest to the highest
+        round.
+    """
+    figure, panels = new_panels(
+        [title for _, title, _ in PANELS], width=9.6, height=3.4, one_unit=False
+    )
+    factors = sorted({row["factor"] for row in run["rows"]})
+    sizes = [factor * run["size"]["orders"] for factor in factors]
+    for panel, (metric, _, scale) in zip(panels, PANELS, strict=True):
+        for kind, index in VARIANTS:
+            rows = of(run, kind, index, metric)
+            style = "-" if index == "bucket" else "--"
+            panel.plot(
+                sizes, [row["median"] / scale for row in rows], f"o{style}", color=COLOURS[kind],
+                label=f"{NAMES[kind]}, {index} index",
+            )  # fmt: skip
+            low, high = ([row[end] / scale for row in rows] for end in ("low", "high"))
+            panel.vlines(sizes, low, high, color=COLOURS[kind], linewidth=1)
+        panel.set_xscale("log")
+        panel.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        panel.set_xticks([], minor=True)
+        panel.set_ylim(bottom=0)
+        panel.set_xlabel("orders in the table")
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=4, frameon=False
+    )
+    return svg(figure)
+
+
+def caption_of(run: dict) -> str:
+    """One sentence with the date, machine and size of a run."""
+    size = run["size"]
+    return (
+        f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} changed orders"
+        f" per commit, {size['rounds']} commits per point. Lines join medians; thin"
+        " lines go from the lowest to the highest."
+    )

@@ -1,0 +1,115 @@
+"""Freshness at fixed rates: the age of an event when a reader can first see it.
+
+The interval ends when the commit that contains the event completes. The source articles end it at
+the commit's requested time, which each row carries; at that time nobody can read the row yet.
+"""
+
+import time
+from typing import Any
+
+import pandas as pd
+
+from lab_env.lab.handle import Lab
+from lab_env.platform import store
+from lab_env.platform.brokers.topics import ensure_topic
+from lab_env.shop.model import Send
+from lab_env.shop.producer import Sender
+from lab_env.tables.hudi.timeline import is_instant, to_seconds
+from lab_env.tables.probes.freshness import event_freshness
+from lab_env.workbench.bench.config import Pace
+from lab_env.workbench.bench.stream import UNIFORM, Scenario, record
+from lab_env.workbench.bench.worker_client import WorkerClient
+from lab_env.workbench.sampling import commit_of
+
+TICK = 0.02  # seconds between bursts of sends
+FIRST = 50  # events that create the table before the clock starts
+
+
+def events(pace: Pace, rate: int) -> list[Send]:
+    """Events for a rate: the first orders, then events of which one in five is an update."""
+    changes = max(10, round(rate * pace.seconds))
+    stream = record(Scenario(20, UNIFORM, FIRST, changes, 1))
+    return stream.load + stream.changes
+
+
+class Follower:
+    """Sink that follows a topic and has created its table from the first events.
+
+    Several can be created together: no clock runs yet, and starting a stream into a new table is
+    mostly waiting. While a sink waits for its turn, it polls the broker once per trigger.
+
+    Args:
+        worker: the sink's worker, after `begin`.
+        topic: an empty topic for this sink alone.
+        trigger: seconds between the starts of two batches.
+    """
+
+    def __init__(
+        self, lab: Lab, worker: WorkerClient, topic: str, sends: list[Send], trigger: float
+    ):
+        self._lab, self._worker, self._topic, self._sends = lab, worker, topic, sends
+        ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=2)
+        self._sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
+        self._sender.send_all(sends[:FIRST])
+        self._sender.flush()
+        worker.call("follow", topic=topic, trigger=trigger)
+        worker.call("settle")
+
+    def measure(self, rate: int) -> dict:
+        """Send the other events and measure their freshness.
+
+        Args:
+            rate: events/s.
+
+        Returns:
+            Seconds `p50` and `p95`; `requested p50`, the median by requested times (None for files,
+            which have none); `rows/s` that became visible from the first event to the last commit.
+        """
+        send_paced(self._sender, self._sends[FIRST:], rate)
+        self._sender.close()
+        batches = pd.DataFrame(self._worker.call("stop_following")["batches"])
+        frame = self._lab.ledger(self._topic).frame()
+        timed = {send.send_id for send in self._sends[FIRST:]}
+        sent = frame[(frame["state"] == "acked") & frame["send_id"].isin(timed)]
+        listed = store.list_objects(self._worker.bucket.endpoints, "bench/")
+        return figures(sent, batches, dict(filter(None, map(commit_of, listed))))
+
+
+def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]) -> dict:
+    """Figures of one run.
+
+    Args:
+        sent: the ledger's acknowledged sends.
+        batches: one sink's batches: batch, end_offsets.
+        completions: the sink's commits, name to completion time (s since 1970).
+
+    Returns:
+        As in `Follower.measure`, and `measured`, the number of events; None where no event is
+        visible.
+    """
+    seconds = event_freshness(sent, batches, completions).dropna()
+    found: dict[str, Any] = {"measured": len(seconds)}
+    found |= dict.fromkeys(("p50", "p95", "requested p50", "rows/s"))
+    if seconds.empty:
+        return found
+    last_visible = max(completions.values())
+    found |= {
+        "p50": float(seconds.quantile(0.5)),
+        "p95": float(seconds.quantile(0.95)),
+        "rows/s": float(len(seconds) / (last_visible - sent["sent_at"].min() / 1e6)),
+    }
+    if all(map(is_instant, completions)):  # of a table, not batch numbers of a file sink
+        requested = {name: to_seconds(name) for name in completions}
+        found["requested p50"] = float(event_freshness(sent, batches, requested).quantile(0.5))
+    return found
+
+
+def send_paced(sender: Sender, sends: list[Send], rate: int) -> None:
+    """Send at `rate` events/s."""
+    began, done = time.monotonic(), 0
+    while done < len(sends):
+        due = min(len(sends), int((time.monotonic() - began) * rate) + 1)
+        sender.send_all(sends[done:due])
+        sender.poll()
+        done = due
+        time.sleep(TICK)

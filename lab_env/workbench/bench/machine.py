@@ -1,0 +1,240 @@
+"""Measure this machine: set-up, start-up and load, as ratios within one run.
+
+A single figure says little on a shared machine. So each row compares two ways to do the same work,
+interleaved and repeated, by the median ratio and its range.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from lab_env.pipeline import session
+from lab_env.platform import services
+from lab_env.platform.install import cds_archive, java
+from lab_env.platform.install.jars import jar_folder
+from lab_env.platform.processes.environment import clean_environment
+from lab_env.shop.ceiling import measure_ceiling
+
+SESSION_GOAL = 6  # seconds until a lesson has its Spark session
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two ways to do the same work, measured in turn.
+
+    Args:
+        part: part of the benchmark.
+        what: the measured way.
+        against: the way for comparison.
+        unit: of the two figures.
+        figure: median of the measured way.
+        baseline: median of the other.
+        ratios: figure divided by baseline, pair by pair.
+        goal: desired ratio in words; empty without a goal.
+        met: whether the median ratio meets the goal; None without a goal.
+    """
+
+    part: str
+    what: str
+    against: str
+    unit: str
+    figure: float
+    baseline: float
+    ratios: list[float]
+    goal: str = ""
+    met: bool | None = None
+
+    @property
+    def ratio(self) -> float:
+        """Median ratio."""
+        return statistics.median(self.ratios)
+
+    @classmethod
+    def of(
+        cls,
+        part: str,
+        what: str,
+        against: str,
+        unit: str,
+        pairs: list[tuple[float, float]],
+        goal: tuple[str, Callable[[float], bool]] | None = None,
+    ) -> "Comparison":
+        """Compare pairs of figures, each pair measured one after the other.
+
+        Args:
+            part: part of the benchmark.
+            what: the measured way.
+            against: the way for comparison.
+            unit: of the figures.
+            pairs: one figure of each way.
+            goal: the goal in words, and its test on the median ratio.
+        """
+        ratios = [round(figure / baseline, 3) for figure, baseline in pairs]
+        return cls(
+            part,
+            what,
+            against,
+            unit,
+            statistics.median(figure for figure, _ in pairs),
+            statistics.median(baseline for _, baseline in pairs),
+            ratios,
+            goal[0] if goal else "",
+            goal[1](statistics.median(ratios)) if goal else None,
+        )
+
+    @classmethod
+    def with_goal(cls, part: str, what: str, times: list[float], goal: float) -> "Comparison":
+        """Compare times in seconds with the maximum time."""
+        pairs = [(time, goal) for time in times]
+        small_enough = ("1 or less", lambda ratio: ratio <= 1)
+        return cls.of(part, what, f"the goal, {goal:g} s", "s", pairs, small_enough)
+
+
+def compare(
+    part: str,
+    what: tuple[str, Callable[[], float]],
+    against: tuple[str, Callable[[], float]],
+    unit: str,
+    repeat: int,
+    goal: tuple[str, Callable[[float], bool]] | None = None,
+) -> Comparison:
+    """Measure two ways in turn, A B A B.
+
+    Args:
+        part: part of the benchmark.
+        what: name and measurement of the first way.
+        against: name and measurement of the second.
+        unit: of the measured values.
+        repeat: number of pairs.
+        goal: the goal in words, and its test on the median ratio.
+    """
+    pairs = [(what[1](), against[1]()) for _ in range(repeat)]
+    return Comparison.of(part, what[0], against[0], unit, pairs, goal)
+
+
+def _seconds(argv: list[str], **environment: str) -> float:
+    began = time.monotonic()
+    subprocess.run(
+        argv, check=True, capture_output=True, env=clean_environment() | environment, timeout=300
+    )
+    return time.monotonic() - began
+
+
+def set_up(repeat: int) -> Comparison:
+    """Compare a set-up with nothing to do to an empty Python; `repeat` pairs."""
+    lab = [sys.executable, "-m", "lab_env.cli", "setup"]
+    return compare(
+        "set-up",
+        ("lab setup, nothing to do", lambda: _seconds(lab)),
+        ("an empty Python", lambda: _seconds([sys.executable, "-c", "pass"])),
+        "s",
+        repeat,
+    )
+
+
+_SESSION = """
+import json, sys, time
+from pathlib import Path
+from lab_env.pipeline.session import build_session
+from lab_env.platform.settings import Endpoints
+jars, home, extra, times = sys.argv[1:]
+jars, home, extra, times = Path(jars), Path(home), json.loads(extra), Path(times)
+endpoints = Endpoints("http://127.0.0.1:1", "a", "b", "us-east-1", "lakehouse", "127.0.0.1:1")
+began = time.monotonic()
+spark = build_session(endpoints, jars, home, "bench", {"spark.ui.enabled": "false"} | extra)
+session = time.monotonic() - began
+spark.range(1).count()
+times.write_text(json.dumps([session, time.monotonic() - began]))
+spark.stop()
+"""
+
+
+def session_start(repeat: int) -> list[Comparison]:
+    """Compare a lesson's session with one that copies its jars and lacks all speed-ups.
+
+    Args:
+        repeat: number of pairs.
+
+    Returns:
+        The session; the session and its first answer, for which Spark loads its SQL; the session
+        compared with its goal.
+    """
+    quick = {"spark.driver.extraJavaOptions": cds_archive.java_options(session.LESSON_JAVA_OPTIONS)}
+    plain = {
+        "spark.jars": ",".join(map(str, jar_folder("spark").glob("*.jar"))),
+        "spark.driver.extraClassPath": "",
+    }
+
+    def start(extra: dict[str, str]) -> tuple[float, float]:
+        with tempfile.TemporaryDirectory() as scratch:
+            times = Path(scratch) / "seconds"
+            folders = [str(jar_folder("spark")), str(java.java_home())]
+            _seconds([sys.executable, "-c", _SESSION, *folders, json.dumps(extra), str(times)])
+            return tuple(json.loads(times.read_text()))
+
+    pairs = [(start(quick), start(plain)) for _ in range(repeat)]
+    below_one = ("below 1", lambda ratio: ratio < 1)
+    return [
+        Comparison.of(
+            "start-up",
+            what,
+            "spark.jars and a plain JVM",
+            "s",
+            [(a[at], b[at]) for a, b in pairs],
+            below_one,
+        )
+        for at, what in enumerate(("a lesson's session", "session and first answer"))
+    ] + [
+        Comparison.with_goal(
+            "start-up", "a lesson's session", [quick for (quick, _), _ in pairs], SESSION_GOAL
+        )
+    ]
+
+
+def load_ceiling(seconds: float) -> Comparison:
+    """Compare one process of the load generator with a plain loop; `seconds` in all for each."""
+    return Comparison.of(
+        "load",
+        "Locust user, one process",
+        "plain loop, same work",
+        "events per processor second",
+        measure_ceiling(services.endpoints().kafka_bootstrap, seconds=seconds),
+        ("0.5 or more", lambda ratio: ratio >= 0.5),
+    )
+
+
+def table(measured: list[Comparison]) -> Table:
+    """Comparisons as a table for the terminal."""
+    table = Table(
+        title=f"This machine, {os.cpu_count()} cores: medians and ratios of one run",
+        title_justify="left",
+        box=None,
+        header_style="bold",
+    )
+    table.add_column("measured, against", overflow="fold")
+    for column in ("figure", "baseline", "ratio", "range", "goal"):
+        table.add_column(column, justify="right")
+    for row in measured:
+        verdict = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[row.met]
+        table.add_row(
+            f"{row.part}: {row.what}, against {row.against}",
+            _figure(row.figure, row.unit),
+            _figure(row.baseline, row.unit),
+            f"{row.ratio:.2f}",
+            f"{min(row.ratios):.2f}-{max(row.ratios):.2f}",
+            f"{row.goal} {verdict}".strip(),
+        )
+    return table
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value:,.2f} {unit}" if value < 100 else f"{value:,.0f} {unit}"

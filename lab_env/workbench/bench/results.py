@@ -1,0 +1,63 @@
+"""Measurements of the rounds: every figure of every round, and wrong answers."""
+
+from dataclasses import dataclass, field
+
+from lab_env.workbench.bench.config import SINKS, RunConfig
+from lab_env.workbench.bench.stream import Scenario, Stream
+
+
+@dataclass
+class Figures:
+    """All figures of a run.
+
+    Args:
+        sinks: measured sinks.
+        rows: one row per figure: scenario, sink, round, metric, value.
+        freshness: results of `latency.Follower.measure` with their rate, sink and round.
+        problems: reasons why the figures are worthless, for example sinks that answer differently.
+        cpu_seconds: of each sink's process from start to end, including the warm-up.
+    """
+
+    config: RunConfig
+    sinks: tuple[str, ...] = SINKS
+    rows: list[dict] = field(default_factory=list)
+    freshness: list[dict] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
+
+    def add(self, scenario: Scenario, sink: str, number: int, **metrics: float) -> None:
+        """Add figures of one sink in one round."""
+        for metric, value in metrics.items():
+            row = {"scenario": scenario.name, "sink": sink, "round": number}
+            self.rows.append(row | {"metric": metric, "value": value})
+
+    def of(self, scenario: str, sink: str, metric: str) -> list[float]:
+        """Figures of a metric over the rounds."""
+        wanted = {"scenario": scenario, "sink": sink, "metric": metric}
+        return [row["value"] for row in self.rows if wanted.items() <= row.items()]
+
+    def metrics(self) -> list[str]:
+        """Names of all metrics, in the order of measuring."""
+        return list(dict.fromkeys(row["metric"] for row in self.rows))
+
+
+def wrong_answers(stream: Stream, answers: dict[str, dict[str, list[int]]]) -> list[str]:
+    """Differences between the answers and the stream, or between sinks.
+
+    Args:
+        stream: the events sent.
+        answers: for each sink its answer to each query: rows, and the sum of their cents.
+
+    Returns:
+        One sentence per difference.
+    """
+    expected = stream.answers()
+    problems = []
+    for query in dict.fromkeys(query for of_sink in answers.values() for query in of_sink):
+        by_sink = {sink: tuple(answers[sink][query]) for sink in answers}
+        right = expected.get(query.partition(",")[0])
+        if right is not None and set(by_sink.values()) != {right}:
+            problems.append(f"{query}: the right answer is {right}, the sinks answer {by_sink}")
+        elif len(set(by_sink.values())) > 1:
+            problems.append(f"{query}: the sinks differ: {by_sink}")
+    return problems

@@ -1,0 +1,314 @@
+"""Run the three sinks on one stream in turn, several rounds, and collect every figure.
+
+Each sink has its own process and bucket, and only one sink works while it is measured, so
+everything counted belongs to it. Each round begins with another sink.
+"""
+
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict
+
+from lab_env.lab.handle import Lab, reset_lesson
+from lab_env.pipeline.sinks import table_path
+from lab_env.platform import services, store
+from lab_env.platform.brokers.topics import delete_topic, ensure_topic
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.cache import Progress
+from lab_env.shop.producer import Sender
+from lab_env.tables.hudi.timeline import parse_data_name
+from lab_env.tables.probes.bucket_usage import MeteredBucket
+from lab_env.workbench.bench import latency
+from lab_env.workbench.bench.config import (
+    AFTER_TABLE_SERVICES,
+    BEFORE_TABLE_SERVICES,
+    SINKS,
+    RunConfig,
+)
+from lab_env.workbench.bench.metering import Meter
+from lab_env.workbench.bench.results import Figures, wrong_answers
+from lab_env.workbench.bench.stream import UNIFORM, Scenario, Stream, record
+from lab_env.workbench.bench.worker_client import WorkerClient
+
+NAMESPACE = "bench"
+PARTITIONS = 2
+
+
+class Bench:
+    """The three workers and their buckets; a context manager, or call `close`.
+
+    A lab has only one: a second one would take over its buckets and topics.
+
+    Args:
+        config: queries of the warm-up, and options of the JVMs.
+
+    Raises:
+        LabError: a sink failed, or the store returns no metrics.
+    """
+
+    def __init__(self, config: RunConfig, report_progress: Progress = print):
+        services.up(progress=lambda line: None)
+        reset_lesson(NAMESPACE)
+        self._lab = Lab(NAMESPACE, services.endpoints())
+        self._cleanup = ExitStack()
+        self._runs = 0
+        try:
+            self._workers = self._start(config, report_progress)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Bench":
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers; remove buckets, topics and ledgers."""
+        self._cleanup.close()
+        reset_lesson(NAMESPACE)
+
+    def measure(
+        self, config: RunConfig, report_progress: Progress = print, sinks: tuple[str, ...] = SINKS
+    ) -> Figures:
+        """Measure some sinks; may be called repeatedly.
+
+        Returns:
+            The figures; they have no problems if all sinks gave the right answers.
+
+        Raises:
+            LabError: a sink failed.
+        """
+        self._runs += 1
+        workers = {sink: self._workers[sink] for sink in sinks}
+        figures = Figures(config, sinks)
+        for number in range(1, config.rounds + 1):
+            for scenario in config.scenarios:
+                report_progress(f"round {number} of {config.rounds}: {scenario.title}")
+                _round(self._lab, workers, figures, scenario, number, self._runs)
+        for number in range(1, config.pace.rounds + 1):
+            for rate in config.pace.rates:
+                report_progress(
+                    f"freshness, round {number} of {config.pace.rounds}: {rate:,} events/s"
+                )
+                _freshness(self._lab, workers, figures, rate, number)
+        figures.cpu_seconds = {sink: worker.cpu_seconds() for sink, worker in workers.items()}
+        return figures
+
+    def _start(self, config: RunConfig, report_progress: Progress) -> dict[str, WorkerClient]:
+        buckets = {sink: MeteredBucket(self._lab.endpoints, sink) for sink in SINKS}
+        for bucket in buckets.values():
+            self._cleanup.callback(bucket.remove)
+            bucket.make()
+        report_progress("three Spark sessions ...")
+        workers = {}
+        for sink, bucket in buckets.items():
+            workers[sink] = WorkerClient(sink, bucket, config.java_options, config.spark)
+            self._cleanup.callback(workers[sink].stop)
+        for worker in workers.values():  # started first, so that all run together
+            self._cleanup.callback(worker.ask_to_exit)
+        with ThreadPoolExecutor(len(SINKS)) as pool:
+            list(pool.map(WorkerClient.wait, workers.values()))
+            if config.warm_up:
+                report_progress("warm-up round, not counted ...")
+                self._warm_up(workers, config, pool)
+        return workers
+
+    def _warm_up(
+        self, workers: dict[str, WorkerClient], config: RunConfig, pool: ThreadPoolExecutor
+    ) -> None:
+        scenario = Scenario(50, UNIFORM, load=200, batch=100, batches=2)
+        stream = record(scenario)
+        topic = self._lab.topic("warm-up")
+        send(self._lab, topic, stream.load + stream.changes)
+
+        def warm_up(worker: WorkerClient) -> None:
+            worker.call("begin", base=_base(worker, "warm-up"), extra_options={})
+            worker.call("ingest", topic=topic, batch=scenario.load)
+            for state, queries in config.queries.items():
+                if state == AFTER_TABLE_SERVICES:
+                    worker.call("run_table_services")
+                for query in queries:
+                    worker.call("run_query", query=_with_key(query, stream), warm=0)
+
+        list(pool.map(warm_up, workers.values()))
+        for worker in workers.values():
+            worker.bucket.clear()
+
+
+def rotated(number: int, ways: tuple) -> tuple:
+    """Rotate the ways, so that each round begins with the next one."""
+    first = number % len(ways)
+    return ways[first:] + ways[:first]
+
+
+def _round(
+    lab: Lab,
+    workers: dict[str, WorkerClient],
+    figures: Figures,
+    scenario: Scenario,
+    number: int,
+    run: int,
+) -> None:
+    """Measure one scenario once per sink."""
+    stream = record(scenario)
+    topic = lab.topic(f"{scenario.name}-{run}-{number}")
+    send(lab, topic, stream.load)
+
+    def load(worker: WorkerClient) -> None:
+        base = _base(worker, topic)
+        worker.call("begin", base=base, extra_options=figures.config.extra_options)
+        worker.call("ingest", topic=topic, batch=2 * scenario.load)
+
+    # All together: the load is not measured, and starting a stream into a new table is mostly
+    # waiting.
+    with ThreadPoolExecutor(len(workers)) as pool:
+        list(pool.map(load, workers.values()))
+    send(lab, topic, stream.changes)
+    answers = {}
+    for sink in rotated(number, figures.sinks):
+        metrics, answers[sink] = _measure(workers[sink], figures.config, scenario, stream, topic)
+        figures.add(scenario, sink, number, **metrics)
+    figures.problems += [f"round {number}, {wrong}" for wrong in wrong_answers(stream, answers)]
+    for worker in workers.values():
+        worker.bucket.clear()
+    delete_topic(lab.endpoints.kafka_bootstrap, topic)
+
+
+def _freshness(
+    lab: Lab, workers: dict[str, WorkerClient], figures: Figures, rate: int, number: int
+) -> None:
+    """Measure freshness at one rate once per sink."""
+    pace = figures.config.pace
+    sends = latency.events(pace, rate)
+    topics = {sink: lab.topic(f"rate-{rate}-{number}-{sink}") for sink in figures.sinks}
+
+    def follow(sink: str) -> latency.Follower:
+        worker, topic = workers[sink], topics[sink]
+        base = _base(worker, topic)
+        worker.call("begin", base=base, extra_options=figures.config.extra_options)
+        return latency.Follower(lab, worker, topic, sends, pace.trigger)
+
+    with ThreadPoolExecutor(len(figures.sinks)) as pool:
+        followers = dict(zip(figures.sinks, pool.map(follow, figures.sinks), strict=True))
+    timed = len(sends) - latency.FIRST
+    for sink in rotated(number, figures.sinks):
+        found = followers[sink].measure(rate)
+        figures.freshness.append({"rate": rate, "sink": sink, "round": number} | found)
+        if found["measured"] < timed:
+            figures.problems.append(
+                f"freshness at {rate} events/s, {sink}: {found['measured']:,} of"
+                f" {timed:,} events were seen in a commit"
+            )
+        workers[sink].bucket.clear()
+        delete_topic(lab.endpoints.kafka_bootstrap, topics[sink])
+
+
+def _measure(
+    worker: WorkerClient, config: RunConfig, scenario: Scenario, stream: Stream, topic: str
+) -> tuple[dict[str, float], dict[str, list[int]]]:
+    """Measure the changes, the queries and the table services of one sink.
+
+    Returns:
+        The metrics, and the answer to each query: rows, and the sum of their cents.
+    """
+    meter = Meter(worker)
+    answers = {}
+
+    def run_queries(state: str) -> dict[str, float]:
+        metrics = {}
+        for query in config.queries[state]:
+            reply, used = meter.call(
+                "run_query",
+                query=_with_key(query, stream),
+                batch=scenario.batches - 1,
+                warm=config.warm,
+            )
+            answers[f"{query}, {state}"] = reply["answer"]
+            runs = 1 + config.warm
+            metrics |= {
+                f"{query}, {state}: cold s": reply["cold"],
+                f"{query}, {state}: CPU s": used.cpu_seconds / runs,
+                f"{query}, {state}: requests": (used.bucket.gets + used.bucket.lists) / runs,
+                f"{query}, {state}: lists": used.bucket.lists / runs,
+                f"{query}, {state}: bytes read": used.bucket.bytes_read / runs,
+            }
+            if reply["warm"]:
+                metrics[f"{query}, {state}: warm s"] = statistics.median(reply["warm"])
+        return metrics
+
+    # Spark divides the limit by the number of topic partitions and rounds down: the remainder would
+    # become a separate batch.
+    reply, ingest = meter.call("ingest", topic=topic, batch=scenario.batch + PARTITIONS)
+    rows = sum(batch["rows"] for batch in reply["batches"])
+    seconds = sum(batch["seconds"] for batch in reply["batches"])
+    metrics = {
+        "rows": rows,
+        "commits": len(reply["batches"]),
+        "ingest rows/s": rows / seconds,
+        "ingest CPU s": ingest.cpu_seconds,
+        "ingest store CPU s": ingest.store_cpu_seconds,
+        **{f"ingest {name}": value for name, value in asdict(ingest.bucket).items()},
+        "write amplification": ingest.bucket.bytes_written / stream.bytes_of_changes,
+    }
+    metrics |= _sizes(worker, BEFORE_TABLE_SERVICES) | run_queries(BEFORE_TABLE_SERVICES)
+    if AFTER_TABLE_SERVICES not in config.queries:
+        return metrics, answers
+    _, tidied = meter.call("run_table_services")
+    written = ingest.bucket.bytes_written + tidied.bucket.bytes_written
+    metrics |= {
+        "ingest rows/s, services counted": rows / (seconds + tidied.seconds),
+        "services CPU s": tidied.cpu_seconds,
+        "services store CPU s": tidied.store_cpu_seconds,
+        **{f"services {name}": value for name, value in asdict(tidied.bucket).items()},
+        "write amplification, services counted": written / stream.bytes_of_changes,
+    }
+    metrics |= _sizes(worker, AFTER_TABLE_SERVICES) | run_queries(AFTER_TABLE_SERVICES)
+    return metrics, answers
+
+
+def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
+    """Files and bytes of a sink, without the stream's checkpoint."""
+    folder = store.key_of(table_path("s3a://any/bench", worker.sink)).rpartition("/")[2]
+    stored = [
+        entry
+        for entry in store.list_objects(worker.bucket.endpoints, "bench/")
+        if f"/{folder}" in entry.key
+    ]
+    data = [e for e in stored if "/.hoodie/" not in e.key and "/_spark_metadata/" not in e.key]
+    groups = {
+        (partition, name.group)
+        for partition, _, file in (entry.key.rpartition("/") for entry in data)
+        if (name := parse_data_name(file))
+    }
+    return {
+        f"file groups, {state}": len(groups),
+        f"files, {state}": len(stored),
+        f"data files, {state}": len(data),
+        f"bytes stored, {state}": sum(entry.size for entry in stored),
+        f"data bytes, {state}": sum(entry.size for entry in data),
+    }
+
+
+def _with_key(query: str, stream: Stream) -> str:
+    """Format a query for a worker: a point query with its key."""
+    return f"point:{stream.hot_order}" if query == "point" else query
+
+
+def _base(worker: WorkerClient, name: str) -> str:
+    return f"s3a://{worker.bucket.name}/bench/{name.rpartition('.')[2]}"
+
+
+def send(lab: Lab, topic: str, sends: list) -> None:
+    """Send to a topic of the benchmark, which is created if it is missing.
+
+    Raises:
+        LabError: a message was not acknowledged.
+    """
+    ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=PARTITIONS)
+    sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
+    sender.send_all(sends)
+    sender.close()
+    if sender.lost:
+        raise LabError(f"{sender.lost} sends were not acknowledged.", "run: lab status")

@@ -1,0 +1,206 @@
+"""The three sinks of the benchmark: how each is written, maintained and queried.
+
+JSON files must do the same as the tables. A query returns the newest state of each order, a query
+of some batches reads only those batches, and the files have their own compaction.
+"""
+
+import json
+from abc import ABC, abstractmethod
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
+
+from lab_env.pipeline import options
+from lab_env.pipeline.session import endpoints_of_environment
+from lab_env.pipeline.sinks import WRITERS, table_path
+from lab_env.platform import store
+from lab_env.tables.hudi.timeline import parse_timeline_name
+from lab_env.workbench.bench.stream import LAST_DAY, RANGE
+
+SCHEMA = (
+    "event_id STRING, op STRING, order_id STRING, customer_id STRING, product_id STRING, "
+    "amount DECIMAL(12,2), status STRING, order_ts TIMESTAMP, sent_at TIMESTAMP, "
+    "partition_date STRING"
+)
+
+
+class Sink(ABC):
+    """One sink in one round.
+
+    Args:
+        name: `json`, `cow` or `mor`.
+        base: folder of this round, `s3a://...`.
+        extra_options: Hudi options added to the pipeline's.
+    """
+
+    def __init__(self, spark: SparkSession, name: str, base: str, extra_options: dict[str, str]):
+        self.spark, self.name, self.base, self.extra_options = spark, name, base, extra_options
+        self.path = table_path(base, name)
+
+    @abstractmethod
+    def writer(self, parsed: DataFrame) -> DataStreamWriter:
+        """Streaming write of the finished pipeline."""
+
+    @abstractmethod
+    def table(self) -> DataFrame:
+        """Newest state, one row per order."""
+
+    @abstractmethod
+    def changed_since(self, batch: int) -> DataFrame:
+        """Newest state of the orders that changed after a batch."""
+
+    @abstractmethod
+    def as_of(self, batch: int) -> DataFrame:
+        """State after a batch, one row per order."""
+
+    @abstractmethod
+    def run_table_services(self) -> None:
+        """Compact the table; remove history, which readers of the newest state do not need."""
+
+    def run_query(self, query: str, table: DataFrame) -> DataFrame:
+        """Apply a query to an open table.
+
+        Args:
+            query: `point:<order_id>`, `range` or `aggregate`; others sum the whole table.
+            table: one row per order.
+
+        Returns:
+            One row: `rows`, and the sum of `cents`.
+        """
+        kind, _, order = query.partition(":")
+        if kind == "point":
+            table = table.where(F.col("order_id") == order)
+        if kind == "range":
+            in_range = F.col("amount").between(RANGE[0] / 100, RANGE[1] / 100)
+            table = table.where((F.col("partition_date") == LAST_DAY) & in_range)
+        cents = F.coalesce(F.sum(F.col("amount") * 100).cast("long"), F.lit(0))
+        return table.agg(F.count("*").alias("rows"), cents.alias("cents"))
+
+    def _store(self, place):
+        """File system of a Hadoop path."""
+        return place.getFileSystem(self.spark._jsc.hadoopConfiguration())
+
+
+class JsonFiles(Sink):
+    """One line of JSON per event; readers find the newest line of each order."""
+
+    def writer(self, parsed: DataFrame) -> DataStreamWriter:
+        return WRITERS["json"](parsed, self.path).option("compression", options.CODEC)
+
+    def table(self) -> DataFrame:
+        if self._exists(self._tidied):  # of the table services, which leave one line per order
+            return self._read(self._tidied)
+        return newest(self._read(self.path))
+
+    def changed_since(self, batch: int) -> DataFrame:
+        return newest(self._read(*self._files(lambda number: number > batch)))
+
+    def as_of(self, batch: int) -> DataFrame:
+        return newest(self._read(*self._files(lambda number: number <= batch)))
+
+    def run_table_services(self) -> None:
+        (
+            self.table()
+            .write.partitionBy("partition_date")
+            .option("compression", options.CODEC)
+            .json(self._tidied)
+        )
+        self._delete(self.path)
+
+    @property
+    def _tidied(self) -> str:
+        return f"{self.path}_tidied"
+
+    def _read(self, *paths: str) -> DataFrame:
+        base = paths[0].split("/partition_date=")[0]
+        return self.spark.read.schema(SCHEMA).option("basePath", base).json(list(paths))
+
+    def _files(self, wanted) -> list[str]:
+        """Files of some batches; the sink's own log has one entry per batch."""
+        endpoints = endpoints_of_environment()
+        paths = []
+        for entry in store.list_objects(endpoints, f"{store.key_of(self.path)}/_spark_metadata/"):
+            if wanted(int(entry.key.rpartition("/")[2])):
+                lines = store.read(endpoints, entry.key).decode().splitlines()[1:]
+                paths += [json.loads(line)["path"] for line in lines]
+        return paths
+
+    def _exists(self, path: str) -> bool:
+        place = self.spark._jvm.org.apache.hadoop.fs.Path(f"{path}/_SUCCESS")
+        return self._store(place).exists(place)
+
+    def _delete(self, path: str) -> None:
+        place = self.spark._jvm.org.apache.hadoop.fs.Path(path)
+        self._store(place).delete(place, True)
+
+
+class HudiTable(Sink):
+    """A Hudi table of either type."""
+
+    def writer(self, parsed: DataFrame) -> DataStreamWriter:
+        return WRITERS[self.name](parsed, self.path).options(
+            **options.COMPACTION_OFF, **self.extra_options
+        )
+
+    def table(self) -> DataFrame:
+        return self.spark.read.format("hudi").load(self.path)
+
+    def changed_since(self, batch: int) -> DataFrame:
+        return (
+            self.spark.read.format("hudi")
+            .option("hoodie.datasource.query.type", "incremental")
+            .option("hoodie.datasource.read.begin.instanttime", self._instants()[batch][1])
+            .load(self.path)
+        )
+
+    def as_of(self, batch: int) -> DataFrame:
+        instant = self._instants()[batch][0]
+        return self.spark.read.format("hudi").option("as.of.instant", instant).load(self.path)
+
+    def run_table_services(self) -> None:
+        jobs = as_text(options.METADATA | self.extra_options)
+        if self.name == "mor":
+            compact(self.spark, self.path, jobs)
+        name = f"bench_{self.name}_{self.base.rpartition('/')[2].replace('-', '_')}"
+        self.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{self.path}'")
+        self.spark.sql(
+            f"CALL run_clean(table => '{name}', retain_commits => 1, options => '{jobs}')"
+        )
+        self.spark.sql(f"DROP TABLE {name}")
+
+    def _instants(self) -> list[tuple[str, str]]:
+        """Each batch's commit: requested and completion time, from the timeline's file names."""
+        place = self.spark._jvm.org.apache.hadoop.fs.Path(f"{self.path}/.hoodie/timeline")
+        names = [status.getPath().getName() for status in self._store(place).listStatus(place)]
+        action = {"cow": "commit", "mor": "deltacommit"}[self.name]
+        instants = filter(None, map(parse_timeline_name, names))
+        return sorted(
+            (i.requested, i.completed) for i in instants if i.completed and i.action == action
+        )
+
+
+SINKS = {"json": JsonFiles, "cow": HudiTable, "mor": HudiTable}
+
+
+def as_text(table_options: dict[str, str]) -> str:
+    """Format options for Hudi's procedures."""
+    return ",".join(f"{key}={value}" for key, value in table_options.items())
+
+
+def compact(spark: SparkSession, path: str, jobs: str) -> None:
+    """Compact a Merge-on-Read table, even after a single commit.
+
+    Args:
+        jobs: options of the job, from `as_text`.
+    """
+    spark.sql(
+        f"CALL run_compaction(op => 'scheduleandexecute', path => '{path}',"
+        f" options => '{jobs},hoodie.compact.inline.max.delta.commits=1')"
+    )
+
+
+def newest(events: DataFrame) -> DataFrame:
+    """Last event of each order, by its time."""
+    by_time = Window.partitionBy("order_id").orderBy(F.desc("order_ts"))
+    return events.withColumn("place", F.row_number().over(by_time)).where("place = 1").drop("place")

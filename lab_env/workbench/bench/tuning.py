@@ -1,0 +1,447 @@
+"""Tuning knobs, one at a time, on the same stream: their costs and savings.
+
+One process runs all settings in turn, round after round, so that a change in the machine's load
+affects all of them. Each run is saved immediately, so a failed run loses no other.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from lab_env.lab.handle import Lab, reset_lesson
+from lab_env.pipeline import options, session
+from lab_env.pipeline.sinks import table_path
+from lab_env.platform import services, store
+from lab_env.platform.brokers.topics import ensure_topic
+from lab_env.platform.display.chart import new_panels, svg
+from lab_env.platform.display.palette import GREEN, GREY, VERMILION
+from lab_env.platform.install.cache import Progress
+from lab_env.shop.producer import Sender
+from lab_env.tables.probes.bucket_usage import MeteredBucket
+from lab_env.tables.probes.verdict import HIGHER, LOWER, Spread, verdict
+from lab_env.tables.xray import xray
+from lab_env.workbench.bench import latency
+from lab_env.workbench.bench.config import Pace
+from lab_env.workbench.bench.metering import Meter, ResourceUsage
+from lab_env.workbench.bench.rounds import NAMESPACE, PARTITIONS, rotated, send
+from lab_env.workbench.bench.stream import UNIFORM, Scenario, record
+from lab_env.workbench.bench.worker_client import WorkerClient
+from lab_env.workbench.sampling import commit_of
+
+UPDATES = 50  # percent of the changes
+QUIET_S, QUIET_LIMIT_S = (
+    1.5,
+    60,
+)  # an async compaction has ended once there is no request for so long
+SPARE_S = 0.5  # the last event of a live run is sent this long before the last batch begins
+
+DELTAS = "hoodie.compact.inline.max.delta.commits"
+TASKS = "hoodie.upsert.shuffle.parallelism"
+MOR = options.MOR | {TASKS: "2"}
+NO_COMPACTION = MOR | options.COMPACTION_OFF
+SIMPLE_COW = {
+    **{key: value for key, value in options.COW.items() if key not in options.INDEX},
+    "hoodie.index.type": "SIMPLE",
+}
+SMALL_FILES = "hoodie.parquet.small.file.limit"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Settings of one run.
+
+    Args:
+        kind: `cow` or `mor`.
+        table: all Hudi options of the table.
+        interval: seconds between two commits of a live stream; 0 reads a backlog in batches.
+        compacts_beside: whether compaction is async, and may continue after the stream's end.
+    """
+
+    name: str
+    kind: str
+    table: dict[str, str]
+    interval: int = 0
+    compacts_beside: bool = False
+
+
+SETTINGS = {
+    setting.name: setting
+    for setting in (
+        Setting("plain", "mor", NO_COMPACTION),
+        Setting("eight tasks", "mor", NO_COMPACTION | {TASKS: "8"}),
+        Setting("eight buckets", "mor", NO_COMPACTION | {"hoodie.bucket.index.num.buckets": "8"}),
+        Setting("no small file limit", "cow", SIMPLE_COW | {SMALL_FILES: "0"}),
+        Setting("small file limit", "cow", SIMPLE_COW | {SMALL_FILES: "104857600"}),
+        Setting("inline", "mor", NO_COMPACTION | {DELTAS: "2", "hoodie.compact.inline": "true"}),
+        Setting("beside", "mor", MOR | {DELTAS: "2"}, compacts_beside=True),
+        Setting("after five", "mor", MOR | {DELTAS: "5"}, compacts_beside=True),
+        Setting("every 2 s", "mor", NO_COMPACTION, interval=2),
+        Setting("every 8 s", "mor", NO_COMPACTION, interval=8),
+    )
+}
+# By knob: the two settings to compare, and the knob's value in each.
+KNOBS = {
+    "shuffle tasks": ("plain", "eight tasks", "2 → 8"),
+    "buckets": ("plain", "eight buckets", "2 → 8"),
+    "small file limit": ("no small file limit", "small file limit", "off → 100 MB"),
+    "compaction": ("inline", "beside", "inline → async"),
+    "delta commits": ("beside", "after five", "2 → 5"),
+    "commit interval": ("every 2 s", "every 8 s", "2 s → 8 s"),
+}
+WARM_UP = ("beside", "small file limit")  # one of each table type
+METRICS = (
+    "batch s",
+    "CPU s",
+    "requests",
+    "MB written",
+    "files",
+    "query requests",
+    "visible after s",
+)
+# Counts of the same setting differ by less than this between rounds; times differ by more.
+COUNTS, COUNT_NOISE = ("requests", "MB written", "files", "query requests"), 0.05
+
+
+@dataclass(frozen=True)
+class TuningConfig:
+    """Size of the measurement.
+
+    Args:
+        batch: events per batch of a backlog.
+        batches: number of its batches.
+        rate: events/s of a live stream.
+        seconds: its duration; a multiple of each interval.
+        rounds: measurements of each setting.
+        minutes: no run begins after that; the next call of `tune` continues.
+        java_options: of the JVM.
+    """
+
+    batch: int
+    batches: int
+    rate: int
+    seconds: int
+    rounds: int
+    minutes: float = 6.2
+    # The quick compiler has little left to compile after the warm-up, so that the rounds are alike
+    # within minutes.
+    java_options: str = session.LESSON_JAVA_OPTIONS
+
+
+def tuning_config(full: bool) -> TuningConfig:
+    """A small run that shows that everything works, or one to draw conclusions from."""
+    if full:
+        return TuningConfig(batch=800, batches=5, rate=100, seconds=16, rounds=3)
+    return TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=1)
+
+
+def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) -> dict:
+    """Measure all settings in rounds; an interrupted measurement is continued.
+
+    Args:
+        folder: gets one JSON file per run. The runs of a complete measurement, or of another
+        `config`, are removed first.
+
+    Returns:
+        `complete` (whether every run is there), `made`, `cores`, `size`, `problems` (wrong answers,
+        runs that failed) and `runs`: one dictionary per run, as in `_figures`.
+
+    Raises:
+        LabError: the services do not start, or the store returns no metrics.
+    """
+    size, kept = json.dumps(_size(config)), folder / "size"
+    same = kept.exists() and kept.read_text() == size
+    if not same or len(list(folder.glob("*.json"))) == config.rounds * len(SETTINGS):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        kept.write_text(size)
+    with _Run(config, folder, report_progress) as run:
+        run.all()
+    return collected(config, folder)
+
+
+def collected(config: TuningConfig, folder: Path) -> dict:
+    """Build the report of `tune` from the files of its runs, even after an abort."""
+    runs = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    problems = [
+        f"round {run['round']}, {run['setting']}: {run['problem']}"
+        for run in runs
+        if run.get("problem")
+    ]
+    done = {(run["setting"], run["round"]) for run in runs if not run.get("problem")}
+    return {
+        "complete": len(done) == config.rounds * len(SETTINGS),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": os.cpu_count(),
+        "size": _size(config),
+        "problems": problems,
+        "runs": [run for run in runs if not run.get("problem")],
+    }
+
+
+def _size(config: TuningConfig) -> dict[str, int]:
+    sizes = {key: getattr(config, key) for key in ("batch", "batches", "rate", "seconds")}
+    return sizes | {"updates percent": UPDATES}
+
+
+class _Run:
+    """Worker, bucket and backlog topic of a measurement."""
+
+    def __init__(self, config: TuningConfig, folder: Path, report_progress: Progress):
+        self._config, self._folder, self._report_progress = config, folder, report_progress
+        self._began = time.monotonic()
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> "_Run":
+        services.up(progress=lambda line: None)
+        reset_lesson(NAMESPACE)
+        self._lab = Lab(NAMESPACE, services.endpoints())
+        self._cleanup.callback(reset_lesson, NAMESPACE)
+        self._bucket = MeteredBucket(self._lab.endpoints, "tuning")
+        self._cleanup.callback(self._bucket.remove)
+        try:
+            self._bucket.make()
+            self._start_worker()
+            self._cleanup.callback(lambda: self._worker.stop())  # the one that runs at the end
+            batch = self._config.batch
+            scenario = Scenario(UPDATES, UNIFORM, batch, batch, self._config.batches - 1)
+            self._stream = record(scenario)
+            self._topic = self._lab.topic("tuning")
+            send(self._lab, self._topic, self._stream.load + self._stream.changes)
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self._cleanup.close()
+
+    def _start_worker(self) -> None:
+        self._worker = WorkerClient("tuning", self._bucket, self._config.java_options)
+        self._worker.wait()
+        self._meter = Meter(self._worker)
+
+    def all(self) -> None:
+        """Warm up, then measure; a failed run is reported and kept as such."""
+        if self._config.rounds > 1:
+            for name in WARM_UP:
+                self._one(SETTINGS[name], 0)
+        for number in range(1, self._config.rounds + 1):
+            for setting in rotated(number - 1, tuple(SETTINGS.values())):
+                file = self._folder / f"{number}-{setting.name.replace(' ', '-')}.json"
+                if file.exists():
+                    continue
+                if time.monotonic() - self._began > 60 * self._config.minutes:
+                    minutes = f"{self._config.minutes:g} minutes are over"
+                    self._report_progress(f"{minutes}; run the same command to continue")
+                    return
+                found = self._one(setting, number)
+                file.write_text(json.dumps(found))
+
+    def _one(self, setting: Setting, number: int) -> dict:
+        """Do one run; a failed one has a `problem`, and the values measured until then."""
+        found = {"setting": setting.name, "round": number}
+        try:
+            for part in self._live(setting) if setting.interval else self._backlog(setting):
+                found |= part
+        except Exception as error:  # one failed run must not lose the others
+            found |= {"problem": f"{type(error).__name__}: {error}"}
+            self._worker.stop()
+            self._start_worker()
+        finally:
+            self._bucket.clear()
+        what = "warm-up" if not number else f"round {number}"
+        spent = time.monotonic() - self._began
+        self._report_progress(f"{spent:5.0f} s  {what}, {json.dumps(found)}")
+        return found
+
+    def _begin(self, setting: Setting) -> str:
+        """Give the worker a new table; return its path."""
+        base = f"s3a://{self._bucket.name}/bench/{time.time_ns()}"
+        self._worker.call("begin", base=base, kind=setting.kind, table_options=setting.table)
+        return table_path(base, setting.kind)
+
+    def _backlog(self, setting: Setting) -> Iterator[dict]:
+        """Read the backlog in batches; yield measurements."""
+        path = self._begin(setting)
+        before = self._meter.read()
+        # Spark divides the limit by the number of topic partitions and rounds down.
+        self._worker.call(
+            "follow", topic=self._topic, trigger=0, batch=self._config.batch + PARTITIONS
+        )
+        self._worker.call("settle")
+        if setting.compacts_beside:
+            self._wait_until_quiet()
+        used = self._meter.read() - before
+        batches = self._worker.call("stop_following")["batches"]
+        yield _figures(batches, used)
+        yield from self._asked(path, self._stream.answers()["aggregate"])
+
+    def _live(self, setting: Setting) -> Iterator[dict]:
+        """Follow events that arrive at a fixed rate; the table exists when the clock starts."""
+        config = self._config
+        pace = Pace((config.rate,), seconds=config.seconds - SPARE_S, trigger=setting.interval)
+        sends = latency.events(pace, config.rate)
+        path, topic = self._begin(setting), self._lab.topic(f"tuning-{time.time_ns()}")
+        ensure_topic(self._lab.endpoints.kafka_bootstrap, topic, partitions=PARTITIONS)
+        directory = self._lab.ledger(topic).directory
+        sender = Sender(self._lab.endpoints.kafka_bootstrap, topic, directory)
+        sender.send_all(sends[: latency.FIRST])
+        sender.flush()
+        self._worker.call("follow", topic=topic, trigger=setting.interval)
+        self._worker.call("settle")
+        _wait_for_next(max(other.interval for other in SETTINGS.values()))
+        before = self._meter.read()
+        latency.send_paced(sender, sends[latency.FIRST :], config.rate)
+        sender.close()
+        self._worker.call("settle")
+        used = self._meter.read() - before
+        batches = self._worker.call("stop_following")["batches"]
+        frame = self._lab.ledger(topic).frame()
+        timed = {event.send_id for event in sends[latency.FIRST :]}
+        sent = frame[(frame["state"] == "acked") & frame["send_id"].isin(timed)]
+        yield _figures(batches, used)
+        listed = store.list_objects(self._bucket.endpoints, "bench/")
+        completed = dict(filter(None, map(commit_of, listed)))
+        fresh = latency.figures(sent, pd.DataFrame(batches), completed)
+        yield {"visible after s": fresh["p50"], "p95": fresh["p95"]}
+        if fresh["measured"] < len(timed):
+            yield {"problem": f"{fresh['measured']} of {len(timed)} events in a commit"}
+        yield from self._asked(path)
+
+    def _asked(self, path: str, right: tuple[int, int] | None = None) -> Iterator[dict]:
+        """Query the table and look at its files; yield measurements."""
+        reply, used = self._meter.call("run_query")
+        yield {
+            "query requests": used.bucket.gets + used.bucket.lists,
+            "query KB": round(used.bucket.bytes_read / 1000),
+        }
+        if right and tuple(reply["answer"]) != right:
+            yield {"problem": f"the table answers {reply['answer']}, but {right} is right"}
+        table = xray(self._bucket.endpoints, path)
+        yield {
+            "files": sum(len(part.files) for part in table.current),
+            "base files written": sum(file.kind == "base" for file in table.files),
+            "commits": len(table.completed_writes),
+        }
+        if table.planned:
+            yield {"problem": "a compaction was still running"}
+
+    def _wait_until_quiet(self) -> None:
+        """Wait until the store has had no request for QUIET_S seconds.
+
+        MinIO's counters cost no request to the bucket; reading the timeline would.
+        """
+        deadline = time.monotonic() + QUIET_LIMIT_S
+        last, since = self._bucket.usage(), time.monotonic()
+        while time.monotonic() - since < QUIET_S and time.monotonic() < deadline:
+            time.sleep(0.2)
+            if (now := self._bucket.usage()) != last:
+                last, since = now, time.monotonic()
+
+
+def _wait_for_next(seconds: float) -> None:
+    """Wait for the next multiple of this many seconds, when Spark begins a batch, and a bit
+    longer.
+    """
+    time.sleep(seconds - time.time() % seconds + 0.2)
+
+
+def _figures(batches: list[dict], used: ResourceUsage) -> dict:
+    """Costs of a stream.
+
+    Returns:
+        `events`, `batches`, `batch s` (average of all but the first, which creates the table), `CPU
+        s` and `store CPU s`, `requests` to the store and those of them that write (`puts`), `MB
+        written`.
+    """
+    later = batches[1:]
+    bucket = used.bucket
+    return {
+        "events": sum(batch["rows"] for batch in batches),
+        "batches": len(batches),
+        "batch s": round(sum(batch["seconds"] for batch in later) / len(later), 3),
+        "CPU s": round(used.cpu_seconds, 2),
+        "store CPU s": round(used.store_cpu_seconds, 2),
+        "requests": bucket.puts + bucket.lists + bucket.gets + bucket.deletes,
+        "puts": bucket.puts,
+        "MB written": round(bucket.bytes_written / 1e6, 3),
+    }
+
+
+def compared(run: dict) -> pd.DataFrame:
+    """Effect of each knob: medians, their ratio, and whether the rounds are apart.
+
+    Args:
+        run: result of `tune` or `recorded.shown`.
+
+    Returns:
+        By knob and metric: `from` and `to` (medians), `ratio`, `verdict` (of `to` against `from`:
+        lower, higher, equal or inconclusive) and `rounds`. One round is enough for counts that
+        differ by more than `COUNT_NOISE`, but never for times.
+    """
+    by_setting: dict[str, dict[int, dict]] = {}
+    for row in run["runs"]:
+        by_setting.setdefault(row["setting"], {})[row["round"]] = row
+    rows = []
+    for knob, (before, after, _) in KNOBS.items():
+        both = sorted(set(by_setting.get(before, ())) & set(by_setting.get(after, ())))
+        for metric in METRICS:
+            if not both or metric not in by_setting[before][both[0]]:
+                continue
+            old, new = (
+                Spread.of([by_setting[name][number][metric] for number in both])
+                for name in (before, after)
+            )
+            ratio = new.median / old.median if old.median else float("nan")
+            found = verdict(new, old)
+            if len(both) == 1 and metric in COUNTS and abs(ratio - 1) > COUNT_NOISE:
+                found = HIGHER if ratio > 1 else LOWER
+            rows.append((knob, metric, old.median, new.median, ratio, found, len(both)))
+    columns = ["knob", "metric", "from", "to", "ratio", "verdict", "rounds"]
+    return pd.DataFrame(rows, columns=columns).set_index(["knob", "metric"])
+
+
+def knobs_chart(run: dict) -> str:
+    """Chart of each knob's effect on each metric: ratio of the medians, on a log scale.
+
+    Args:
+        run: result of `tune` or `recorded.shown`.
+
+    Returns:
+        SVG text: a full dot where the rounds lie apart, an empty one where they do not.
+    """
+    found = compared(run)
+    titles = [f"{knob}: {turned}" for knob, (_, _, turned) in KNOBS.items()]
+    figure, panels = new_panels(titles, rows=2, width=9.6, height=5.0)
+    places = {metric: place for place, metric in enumerate(reversed(METRICS))}
+    for panel, knob in zip(panels, KNOBS, strict=True):
+        panel.axvline(1, color=GREY, linewidth=1)
+        for metric, row in found.loc[knob].iterrows():
+            sure = row["verdict"] in (LOWER, HIGHER)
+            colour = {LOWER: GREEN, HIGHER: VERMILION}.get(row["verdict"], GREY)
+            face = colour if sure else "none"
+            place = places[metric]
+            panel.plot([1, row["ratio"]], [place, place], "-", color=colour, linewidth=1)
+            panel.plot(row["ratio"], place, "o", color=colour, markerfacecolor=face)
+        panel.set_xscale("log")
+        panel.set_xlim(0.12, 8)
+        panel.set_xticks([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
+        panel.set_xticks([], minor=True)
+        panel.set_yticks(list(places.values()), list(places))
+        panel.set_ylim(-0.6, len(places) - 0.4)
+    for panel in panels[-len(titles) // 2 :]:
+        panel.set_xlabel("after / before")
+    return svg(figure)
+
+
+def text_table(run: dict) -> str:
+    """One line per knob and metric, for a terminal."""
+    return compared(run).round(3).to_string()

@@ -1,0 +1,220 @@
+"""Copies of a group's tables and checkpoints for damage, and how readers see them."""
+
+import contextlib
+import time
+
+import pandas as pd
+
+from lab_env.lab.faults.freeze import frozen
+from lab_env.pipeline.guard import read_state, table_receipt, what_differs
+from lab_env.pipeline.handle import Writer
+from lab_env.pipeline.sinks import checkpoint_path, table_path
+from lab_env.platform import store
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes import supervisor
+from lab_env.platform.settings import Endpoints
+from lab_env.tables.hudi.intact import damaged_files
+from lab_env.tables.hudi.table import DataFile
+from lab_env.tables.xray import StoredTable, xray
+from lab_env.workbench.campaign.group import RECOVERY_SECONDS, Group, Stuck
+from lab_env.workbench.campaign.judge import KEYS, Judgement, judge_rows, judge_table, read_rows
+from lab_env.workbench.campaign.plan import SINKS, Case
+
+CUT_BYTES = 40
+OLDER_BATCHES = 2  # missing from an older copy of a checkpoint
+LOG_WAITS = 8
+
+
+class Clone:
+    """A copy of a group's tables and checkpoints with its own writer, on the same topic.
+
+    Args:
+        group: its writer must not run.
+        case: names the copy.
+    """
+
+    def __init__(self, group: Group, case: Case):
+        self.group = group
+        self.base = f"{group.base}/clones/{case.id}"
+        self.writer = Writer(f"{group.writer.name}-{case.id}")
+        for folder in (table_path, checkpoint_path):
+            for sink in SINKS:
+                source, target = (store.key_of(folder(b, sink)) for b in (group.base, self.base))
+                store.copy_prefix(group.endpoints, f"{source}/", f"{target}/")
+
+    def newest_offsets(self, sink: str) -> str:
+        """Key of a sink's newest planned batch."""
+        path = checkpoint_path(self.base, sink)
+        newest = read_state(self.group.endpoints, path).planned
+        return f"{store.key_of(path)}/offsets/{newest}"
+
+    def delete(self, key: str) -> str:
+        """Delete an object and its checksum file, if there is one; return the key."""
+        store.delete(self.group.endpoints, key)
+        return key
+
+    def run(self, **options) -> str:
+        """Let a writer catch up on the copy.
+
+        Returns:
+            The error that ended it; empty if it caught up.
+
+        Raises:
+            Stuck: it did neither in time.
+        """
+        group, ends = self.group, self.group.ends()
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        try:
+            self.writer.start(group.endpoints, group.topic, self.base, **group.job(), **options)
+            while (state := self.writer.state())["state"] in ("starting", "running"):
+                with contextlib.suppress(LabError):  # the checkpoint may be unreadable: damaged
+                    if not any(self.writer.lag(group.endpoints, ends).values()):
+                        return ""
+                if time.monotonic() > deadline:
+                    raise Stuck(f"the writer on the copy has not caught up: {state}")
+                time.sleep(1)
+            return str(state.get("error") or f"{state['state']} without a reason")
+        finally:
+            group.count(self.writer.processes())
+            self.writer.stop()
+            supervisor.remove(self.writer.name)
+
+    def judge(self) -> list[Judgement]:
+        """Compare its tables with everything sent.
+
+        A reader's error is not a silent wrong answer, so it is left out.
+        """
+        judged = []
+        for sink in SINKS:
+            try:
+                rows = read_rows(self.group.endpoints, table_path(self.base, sink))
+            except Exception:
+                continue
+            judged.append(judge_rows(self.group.feeder.ledger.frame(), rows, sink))
+        return judged
+
+    def wrong_up_to_its_batch(self) -> bool:
+        """True if a table differs from its newest batch."""
+        wrong = []
+        for sink in SINKS:
+            try:
+                ledger = self.group.feeder.ledger
+                wrong.append(not judge_table(self.group.endpoints, self.base, sink, ledger).ok)
+            except Exception:  # an error, so not silent
+                continue
+        return any(wrong)
+
+
+def damaged_table(group: Group, case: Case) -> tuple[str, str]:
+    """Copy a table and damage the copy.
+
+    Args:
+        group: its tables are not written meanwhile.
+        case: log_cut, footer_cut, instant_cut or instant_gone.
+
+    Returns:
+        The path of the copy, and the key of the damaged file below it.
+    """
+    source = table_path(group.base, case.sink)
+    for _ in range(LOG_WAITS):
+        with frozen(group.jvm().pid):
+            target = f"{group.base}/damaged/{case.id}/{source.rpartition('/')[2]}"
+            prefix = f"{store.key_of(target)}/"
+            store.delete_prefix(group.endpoints, prefix)
+            store.copy_prefix(group.endpoints, f"{store.key_of(source)}/", prefix)
+        key = _victim(group, case, target)
+        if key:
+            break
+        group.feeder.send(100)  # the newest slices have no log: they have just been compacted
+        group.recover()
+    else:
+        raise RuntimeError(f"{source} has no file to damage")
+    full = f"{prefix}{key}"
+    if case.fault == "instant_gone":
+        store.delete(group.endpoints, full)
+    elif case.fault == "instant_cut":
+        cut(group.endpoints, full, keep=len(store.read(group.endpoints, full)) // 2)
+    else:
+        cut(group.endpoints, full, keep=len(store.read(group.endpoints, full)) - CUT_BYTES)
+    return target, key
+
+
+def read_damaged(group: Group, table: str, sink: str) -> dict[str, str]:
+    """Read a damaged table with hudi-rs and the project's checks.
+
+    Returns:
+        By reader `right`, `wrong: ...` or `error: ...`, by check `found: ...` or `nothing found`.
+    """
+    told = {"hudi-rs": verdict_of(group, lambda: read_rows(group.endpoints, table), sink)}
+    try:
+        damage = damaged_files(StoredTable(group.endpoints, table))
+        told["check of the files"] = f"found: {damage[0]}" if damage else "nothing found"
+    except Exception as error:
+        told["check of the files"] = f"found: {error}"
+    path = checkpoint_path(group.base, sink)
+    receipt = table_receipt_or_none(group.endpoints, table)
+    differs = what_differs(read_state(group.endpoints, path), receipt, table, path)
+    told["check of the stream"] = f"found: {differs}" if differs else "nothing found"
+    return told
+
+
+def verdict_of(group: Group, read, sink: str) -> str:
+    """Judge one reader's view of a table that should contain everything sent.
+
+    Args:
+        group: owner of the ledger.
+        read: returns the rows, as pandas.
+    """
+    try:
+        rows: pd.DataFrame = read()
+    except Exception as error:
+        return f"error: {why(error)}"
+    judged = judge_rows(group.feeder.ledger.frame(), rows[list(KEYS)], sink)
+    counts = ", ".join(f"{n} {name}" for name, n in judged.wrong.items())
+    return "right" if judged.ok else f"wrong: {counts}"
+
+
+def why(error: Exception) -> str:
+    """Shorten an error to one line: for a Java stack trace its last cause."""
+    lines = str(error).splitlines() or [""]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes[-1] if causes else f"{type(error).__name__}: {lines[0]}")[:300]
+
+
+def table_receipt_or_none(endpoints: Endpoints, table: str):
+    """Newest batch of a table whose newest commit may be unreadable."""
+    try:
+        return table_receipt(endpoints, table)
+    except Exception:
+        return None
+
+
+def older_checkpoint(clone: Clone, case: Case) -> str:
+    """Remove the newest batches from a copied checkpoint, as in an older backup."""
+    path = checkpoint_path(clone.base, case.sink)
+    newest = read_state(clone.group.endpoints, path).planned
+    for number in range(newest - OLDER_BATCHES + 1, newest + 1):
+        for folder in ("offsets", "commits"):
+            clone.delete(f"{store.key_of(path)}/{folder}/{number}")
+    return f"{store.key_of(path)} without its last {OLDER_BATCHES} batches"
+
+
+def cut(endpoints: Endpoints, key: str, keep: int) -> str:
+    """Keep only the first bytes of an object; return the key."""
+    content = store.read(endpoints, key)
+    store.client(endpoints).put_object(Bucket=endpoints.bucket, Key=key, Body=content[:keep])
+    return key
+
+
+def _victim(group: Group, case: Case, table: str) -> str:
+    """Key of the file to damage, below the table; empty if there is none."""
+    picture = xray(group.endpoints, table)
+    if case.fault in ("instant_cut", "instant_gone"):
+        newest = max(picture.completed_writes.values(), key=lambda write: write.completed)
+        receipt = table_receipt(group.endpoints, table)
+        if receipt and receipt.instant in picture.completed_writes:
+            newest = picture.completed_writes[receipt.instant]
+        return f".hoodie/timeline/{newest.requested}_{newest.completed}.{newest.action}"
+    kind = "log" if case.fault == "log_cut" else "base"
+    files: list[DataFile] = [f for part in picture.current for f in part.files if f.kind == kind]
+    return max(files, key=lambda file: (file.instant, file.size)).key if files else ""

@@ -1,0 +1,199 @@
+"""Compare a table with the ledger while its writer is dead or at rest, without Spark.
+
+The newest commit of a table names its batch, and the checkpoint where that batch ends. So even in
+the middle of a stream the expected messages are known: exactly those below these offsets.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import pandas as pd
+import pyarrow as pa
+from hudi import HudiReadOptions, HudiTableBuilder
+
+from lab_env.pipeline.checkpoint import offsets_in
+from lab_env.pipeline.guard import table_receipt
+from lab_env.pipeline.sinks import checkpoint_path, table_path
+from lab_env.platform import store
+from lab_env.platform.settings import Endpoints
+from lab_env.shop.ledger.book import Ledger, reconcile
+
+KEYS = ("order_id", "event_id", "order_ts")
+META = ("_hoodie_commit_time", "_hoodie_file_name")
+# All must be zero; `ghost` is an erased order that has returned.
+CATEGORIES = ("missing", "duplicate", "stale", "altered", "ghost", "unexpected")
+TRIES = 5
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Comparison of a table with the ledger.
+
+    Args:
+        reader: for example `hudi-rs`.
+        batch: newest batch in the table; None if it must hold everything sent.
+        rows: of the table.
+        expected: rows that it should have.
+        wrong: category to number, without zeros.
+        examples: category to up to five keys.
+        biographies: known facts about up to five wrong keys.
+        seconds: duration of the reading.
+    """
+
+    sink: str
+    reader: str
+    batch: int | None
+    rows: int
+    expected: int
+    wrong: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    biographies: dict[str, list[str]] = field(default_factory=dict)
+    seconds: float = 0
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing is missing, doubled, stale or back from an erase."""
+        return not self.wrong
+
+    def __str__(self) -> str:
+        until = "" if self.batch is None else f" up to batch {self.batch}"
+        counts = ", ".join(f"{n} {name}" for name, n in self.wrong.items()) or "equal"
+        return f"{self.sink}{until} by {self.reader}: {self.rows:,} rows, {counts}"
+
+
+def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
+    """Read a table's latest state with hudi-rs; sets this process's store variables.
+
+    Args:
+        table: its path, `s3a://...`.
+    """
+    store.export_environment(endpoints)
+    built = HudiTableBuilder.from_base_uri(table.replace("s3a://", "s3://")).build()
+    batches = built.read(HudiReadOptions())
+    if not batches:
+        return pd.DataFrame(columns=[*KEYS, *META])
+    return pa.Table.from_batches(batches).select([*KEYS, *META]).to_pandas()
+
+
+def sends_below(sends: pd.DataFrame, ends: dict[int, int] | None) -> pd.DataFrame:
+    """Select the part of a ledger's frame that a table must show.
+
+    Args:
+        sends: the ledger's frame.
+        ends: topic partition to the offset after the last message that counts; None for all
+        messages.
+
+    Returns:
+        Acknowledged sends below the offsets, and those of unknown fate, whose orders are not
+        judged.
+    """
+    if ends is None:
+        return sends
+    end = sends["partition"].map(ends).fillna(0)
+    acked = sends["state"] == "acked"
+    return sends[(acked & (sends["offset"] < end)) | (sends["state"] == "unknown")]
+
+
+def judge_rows(
+    sends: pd.DataFrame,
+    rows: pd.DataFrame,
+    sink: str,
+    reader: str = "hudi-rs",
+    batch: int | None = None,
+    seconds: float = 0,
+) -> Judgement:
+    """Compare rows with the sends that they must show.
+
+    Args:
+        sends: see `sends_below`.
+        rows: order_id, event_id, order_ts, and optionally Hudi's columns for the biographies.
+        reader: for example `hudi-rs`.
+        batch: newest batch in the table.
+        seconds: duration of the reading.
+    """
+    found = reconcile.table(sends, rows[list(KEYS)], sink)
+    wrong = {name: n for name in CATEGORIES if (n := getattr(found, name))}
+    keys = list(dict.fromkeys(key for names in found.examples.values() for key in names))[:5]
+    told = {key: biography(key, sends, rows) for key in keys}
+    examples = {name: found.examples[name] for name in wrong}
+    return Judgement(
+        sink, reader, batch, found.rows, found.expected, wrong, examples, told, round(seconds, 2)
+    )
+
+
+def biography(order: str, sends: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
+    """Known facts about an order: its events with their offsets, and the rows that show it.
+
+    Args:
+        order: its id.
+        sends: a ledger's frame.
+        rows: of the table.
+    """
+    events = [
+        f"{s.op} {s.event_id} at {s.order_ts}, {s.kind}, {s.state}, offset {s.partition}:{s.offset}"
+        for s in sends[sends["order_id"] == order].sort_values("order_ts").itertuples()
+    ]
+    shown = []
+    for row in rows[rows["order_id"] == order].to_dict("records"):
+        where = f" of {row[META[0]]} in {row[META[1]]}" if META[0] in row else ""
+        shown.append(f"shown: {row['event_id']} at {row['order_ts']}{where}")
+    return [*events, *(shown or ["not shown"])]
+
+
+def judge_table(
+    endpoints: Endpoints, base: str, sink: str, ledger: Ledger, whole: bool = False
+) -> Judgement:
+    """Read a table with hudi-rs and compare it with its expected content.
+
+    Args:
+        base: folder of the tables and checkpoints.
+        sink: `cow` or `mor`.
+        ledger: of the topic.
+        whole: whether it must hold everything sent, regardless of its newest batch.
+
+    Raises:
+        TimeoutError: the table changed during each reading.
+    """
+    table = table_path(base, sink)
+    for _ in range(TRIES):
+        before = table_receipt(endpoints, table)
+        began = time.monotonic()
+        empty = pd.DataFrame(columns=[*KEYS, *META])
+        rows = read_rows(endpoints, table) if before else empty
+        seconds = time.monotonic() - began
+        if table_receipt(endpoints, table) == before:
+            break
+        time.sleep(0.5)
+    else:
+        raise TimeoutError(f"{table} changed during each of {TRIES} readings")
+    if whole:
+        return judge_rows(ledger.frame(), rows, sink, seconds=seconds)
+    ends: dict[int, int] = {}
+    if before:
+        key = f"{store.key_of(checkpoint_path(base, sink))}/offsets/{before.batch}"
+        ends = offsets_in(store.read(endpoints, key))
+    sends = sends_below(ledger.frame(), ends)
+    return judge_rows(sends, rows, sink, batch=before.batch if before else -1, seconds=seconds)
+
+
+def planted_losses(sends: pd.DataFrame, rows: pd.DataFrame) -> dict[str, bool]:
+    """Self-test: plant losses in correct rows, and see that the judge reports each.
+
+    Args:
+        sends: a ledger's frame that the rows agree with.
+        rows: of the table, at least two.
+
+    Returns:
+        By planted fault, whether it was reported in its category and nowhere else.
+    """
+    first, second = rows.iloc[[0]], rows.iloc[[1]]
+    planted = {
+        "missing": rows.iloc[1:],
+        "duplicate": pd.concat([rows, first]),
+        "stale": pd.concat([first.assign(event_id="an-older-one"), rows.iloc[1:]]),
+        "unexpected": pd.concat([rows, second.assign(order_id="never-sent")]),
+    }
+    return {
+        name: judge_rows(sends, changed.reset_index(drop=True), "planted").wrong == {name: 1}
+        for name, changed in planted.items()
+    }

@@ -1,0 +1,216 @@
+"""The cases of a campaign: a pure function of seed and size, so that every case can be repeated."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from random import Random
+from typing import Literal, TypeVar
+
+from lab_env.platform.errors import LabError
+
+Item = TypeVar("Item")
+GROUP = 10  # faults per pair of tables
+SIZES = ("small", "full")
+KILLS, UNALIGNED = 100, 30
+SINKS = ("cow", "mor")
+# Possible targets of a kill: a class of requests, before or after the store took the request.
+POINTS = (
+    *("offsets", "requested", "inflight", "marker", "data", "metadata", "instant", "commits"),
+    *("compaction", "clean", "rollback"),
+)
+ONLY_MOR = ("compaction",)
+MANY_PER_BATCH = ("data", "marker", "metadata")
+LOST_ANSWERS = ("offsets", "data", "metadata", "instant", "commits")
+# Faults of the input, last, so that earlier cases keep their numbers.
+INPUTS = ("odd_messages", "transaction_aborted", "topic_made_anew", "long_batch")
+PLANTED = "planted"  # the campaign's own test: a loss that it must report
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault.
+
+    Args:
+        id: three digits, or `planted`.
+        group: counted from 1; the cases of a group share their tables.
+        fault: its class, a heading of `verdicts.toml`.
+        point: class of requests that it hits; empty if it hits at no chosen request.
+        when: `before` or `after` the store took the request; empty without a point.
+        sink: the table that it hits; empty for both.
+        k: position of the request within its class, from 1.
+        seconds: duration of an outage, or delay of an unaligned kill.
+    """
+
+    id: str
+    group: int
+    fault: str
+    point: str = ""
+    when: Literal["", "before", "after"] = ""
+    sink: str = ""
+    k: int = 1
+    seconds: float = 0
+
+    @property
+    def where(self) -> str:
+        """Describe its target."""
+        if self.point:
+            number = f" {self.k}" if self.k > 1 else ""
+            which = f"{self.point}{number}{', ' + self.sink if self.sink else ''}"
+            return f"{self.when} {which}".strip()
+        parts = [self.sink, f"{self.seconds:g} s" if self.seconds else ""]
+        return ", ".join(part for part in parts if part) or "anywhere"
+
+
+def make_plan(seed: int, size: str) -> tuple[Case, ...]:
+    """Make the cases of a campaign, in the order in which they run.
+
+    One case of each class comes first, so that an interrupted campaign has covered each. The others
+    are dealt from the classes in turn. Nothing is random afterwards: a case's fields fully define
+    it.
+
+    Args:
+        seed: the same seed gives the same plan.
+        size: `small` or `full`.
+
+    Raises:
+        LabError: there is no such size.
+    """
+    if size not in SIZES:
+        raise LabError(f"There is no size {size!r}.", f"choose from: {', '.join(SIZES)}")
+    faults = _small() if size == "small" else _full(Random(seed))
+    faults += [{"fault": fault} for fault in INPUTS]
+    return tuple(
+        Case(id=f"{number:03d}", group=1 + (number - 1) // GROUP, **fault)
+        for number, fault in enumerate(faults, 1)
+    )
+
+
+def find_case(plan: Iterable[Case], wanted: str) -> Case:
+    """Find a case by number, or the campaign's own test.
+
+    Args:
+        wanted: for example `042`, or `planted`.
+
+    Raises:
+        LabError: the plan has no such case.
+    """
+    if wanted == PLANTED:
+        return Case(PLANTED, 0, PLANTED)
+    cases = {case.id: case for case in plan}
+    if wanted.zfill(3) not in cases:
+        last = max(cases, default="000")
+        raise LabError(f"The plan has no case {wanted}.", f"choose a number from 001 to {last}.")
+    return cases[wanted.zfill(3)]
+
+
+def _small() -> list[dict]:
+    """Four kills at chosen points, three short outages, two damages, a lost checkpoint."""
+    return [
+        _kill("data", "after", "mor"),
+        {"fault": "store_stopped", "seconds": 3},
+        {"fault": "log_cut", "sink": "mor"},
+        _kill("instant", "before", "cow"),
+        {"fault": "broker_stopped", "seconds": 3},
+        _kill("instant", "after", "mor"),
+        {"fault": "store_killed"},
+        {"fault": "footer_cut", "sink": "cow"},
+        _kill("commits", "before", "cow"),
+        {"fault": "checkpoint_lost", "sink": "cow"},
+    ]
+
+
+def _full(random: Random) -> list[dict]:
+    aligned = _shuffled(list(_cycled(_kill_points(), KILLS - UNALIGNED)), random)
+    kills = [_kill(*point, k=_k(point[0], random)) for point in aligned]
+    unaligned = [
+        {"fault": "kill", "seconds": round(0.5 + 7.5 * random.random(), 1)}
+        for _ in range(UNALIGNED)
+    ]
+    outages = [
+        *({"fault": fault, "seconds": s} for fault, s in _outages("store")),
+        *({"fault": fault, "seconds": s} for fault, s in _outages("broker")),
+    ]
+    errors = [
+        {"fault": fault, "point": point, "when": when, "sink": sink}
+        for fault, when in (("answer_lost", "after"), ("store_error", "before"))
+        for point, sink in zip(LOST_ANSWERS, _cycled(SINKS, len(LOST_ANSWERS)), strict=True)
+    ]
+    others = [
+        {"fault": "log_cut", "sink": "mor"},
+        {"fault": "checkpoint_lost", "sink": "cow"},
+        {"fault": "writers_20"},
+        {"fault": "footer_cut", "sink": "cow"},
+        {"fault": "disk_full", "sink": "cow"},
+        {"fault": "instant_cut", "sink": "cow"},
+        {"fault": "clock_back"},
+        {"fault": "offsets_cut", "sink": "mor"},
+        {"fault": "checkpoint_replaced", "sink": "mor"},
+        {"fault": "instant_gone", "sink": "mor"},
+        {"fault": "disk_full", "sink": "mor"},
+        {"fault": "offsets_gone", "sink": "cow"},
+        {"fault": "metadata_cut", "sink": "cow"},
+    ]
+    dealt = [kills, unaligned, _shuffled(outages, random), errors, others]
+    return _one_of_each_first(_in_turn(dealt))
+
+
+def _outages(server: str) -> list[tuple[str, float]]:
+    return [(f"{server}_stopped", s) for s in (3, 3, 3, 30, 30, 30, 180)] + [
+        (f"{server}_killed", 0)
+    ] * 3
+
+
+def _kill(point: str, when: str, sink: str, k: int = 1) -> dict:
+    return {"fault": "kill", "point": point, "when": when, "sink": sink, "k": k}
+
+
+def _kill_points() -> list[tuple[str, str, str]]:
+    return [
+        (point, when, sink)
+        for point in POINTS
+        for when in ("before", "after")
+        for sink in SINKS
+        if sink == "mor" or point not in ONLY_MOR
+    ]
+
+
+def _k(point: str, random: Random) -> int:
+    """Position within a class that has several requests per batch, not always the first."""
+    return 1 + int(random.random() * 3) if point in MANY_PER_BATCH else 1
+
+
+def _one_of_each_first(faults: list[dict]) -> list[dict]:
+    """Put one case of each class, and of each point of a kill, first."""
+    first: dict[tuple[str, str], dict] = {}
+    rest = []
+    for fault in faults:
+        kind = (fault["fault"], fault.get("point", "") if fault["fault"] == "kill" else "")
+        if kind in first:
+            rest.append(fault)
+        else:
+            first[kind] = fault
+    return [*first.values(), *rest]
+
+
+def _in_turn(classes: Iterable[list[dict]]) -> list[dict]:
+    """Deal from classes of different lengths so that all run out together."""
+    classes = list(classes)
+    longest = max(map(len, classes))
+    slots = []
+    for faults in classes:
+        spread = [[] for _ in range(longest)]
+        for place, fault in enumerate(faults):
+            spread[place * longest // len(faults)].append(fault)
+        slots.append(spread)
+    return list(chain.from_iterable(chain.from_iterable(zip_longest(*slots, fillvalue=[]))))
+
+
+def _shuffled(items: list[Item], random: Random) -> list[Item]:
+    """Shuffle with `random()` alone, which is the same in every version of Python."""
+    drawn = sorted((random.random(), place) for place in range(len(items)))
+    return [items[place] for _, place in drawn]
+
+
+def _cycled(items: Iterable[Item], n: int) -> list[Item]:
+    items = list(items)
+    return [items[place % len(items)] for place in range(n)]

@@ -1,0 +1,110 @@
+"""Results of a campaign, one file per case, so that it can be resumed at any time."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab_env.platform.processes.state import folder
+from lab_env.workbench.campaign.plan import Case
+from lab_env.workbench.campaign.verdicts import NOT_RUN, as_expected
+
+
+@dataclass
+class Result:
+    """Result of one case.
+
+    Args:
+        case: its number.
+        fault: its class.
+        attempt: counts the group's pairs of tables.
+        where: planned target.
+        outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
+        landed: actual target.
+        recovery_seconds: from the fault's end until everything sent had been committed.
+        seconds: of the whole case.
+        restarts: of the writer.
+        judgements: sentences about the tables.
+        readers: each reader's view of a damaged table.
+        evidence: for a failure report.
+        started_at: seconds since 1970.
+    """
+
+    case: str
+    fault: str
+    group: int
+    attempt: int
+    where: str
+    outcome: str = NOT_RUN
+    landed: str = ""
+    recovery_seconds: float | None = None
+    seconds: float = 0
+    restarts: int = 0
+    judgements: list[str] = field(default_factory=list)
+    readers: dict[str, str] = field(default_factory=dict)
+    evidence: dict[str, Any] = field(default_factory=dict)
+    started_at: float = 0
+
+    @property
+    def ok(self) -> bool:
+        """True if the outcome is as expected."""
+        return as_expected(self.fault, self.outcome)
+
+
+class Records:
+    """Folder of one campaign.
+
+    Args:
+        seed: of the plan.
+        size: of the plan.
+    """
+
+    def __init__(self, seed: int, size: str):
+        self.folder = folder("campaign") / f"{seed}-{size}"
+        self.folder.mkdir(exist_ok=True)
+
+    def clear(self) -> None:
+        """Remove an earlier campaign with this plan."""
+        for file in self.folder.iterdir():
+            if file.suffix in (".json", ".html", ".gz", ".new"):
+                file.unlink()
+
+    def save(self, result: Result) -> None:
+        """Save a case's result atomically."""
+        self._write(f"case-{result.case}.json", asdict(result))
+
+    def save_group(self, group: int, attempt: int, facts: dict) -> None:
+        """Save facts about a group's tables as a whole."""
+        self._write(f"group-{group:02d}-{attempt}.json", facts)
+
+    def results(self) -> dict[str, Result]:
+        """Results so far, by case number."""
+        found = (json.loads(file.read_text()) for file in sorted(self.folder.glob("case-*.json")))
+        return {entry["case"]: Result(**entry) for entry in found}
+
+    def groups(self) -> dict[str, dict]:
+        """Facts about the groups so far, by number and attempt."""
+        files = sorted(self.folder.glob("group-*.json"))
+        return {file.stem.removeprefix("group-"): json.loads(file.read_text()) for file in files}
+
+    def attempt(self, group: int) -> int:
+        """Number of a group's next tables."""
+        made = [result.attempt for result in self.results().values() if result.group == group]
+        made += [int(name.split("-")[1]) for name in self.groups() if int(name[:2]) == group]
+        return max(made, default=0) + 1
+
+    def open_cases(self, plan: tuple[Case, ...]) -> list[Case]:
+        """Cases that have not run."""
+        known = self.results()
+        return [case for case in plan if case.id not in known]
+
+    def _write(self, name: str, content: dict) -> None:
+        partial = self.folder / f"{name}.new"
+        partial.write_text(json.dumps(content, indent=1, default=str))
+        os.replace(partial, self.folder / name)
+
+
+def report_path(records: Records) -> Path:
+    """Path of a campaign's page."""
+    return records.folder / "index.html"

@@ -1,0 +1,310 @@
+"""The page of a campaign: promises, results, where kills landed, recovery times.
+
+No script, no network, light and dark theme. Cases that have not run are always *not run*.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from lab_env.platform.display.chart import new_chart, svg
+from lab_env.platform.display.html import render, table
+from lab_env.platform.display.palette import BLUE, GREEN, VERMILION
+from lab_env.workbench.campaign.plan import PLANTED, POINTS, Case
+from lab_env.workbench.campaign.records import Result
+from lab_env.workbench.campaign.verdicts import NOT_RUN, changes, verdicts
+
+Results = Mapping[str, Result]
+Groups = Mapping[str, dict]
+OUTCOME_ORDER = ("survived", "loud", "guarded", "stuck", "wrong", "broken")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One class of faults.
+
+    Args:
+        planned: number of cases in the plan.
+        run: number of cases that have run.
+        as_expected: how many of them had an expected outcome.
+        outcomes: outcome to number.
+    """
+
+    fault: str
+    planned: int
+    run: int
+    as_expected: int
+    outcomes: dict[str, int]
+
+    @property
+    def not_run(self) -> int:
+        """Number of cases that have not run, and so have not passed."""
+        return self.planned - self.run
+
+    @property
+    def failed(self) -> int:
+        """Number of cases whose outcome is not as expected."""
+        return self.run - self.as_expected
+
+
+def summary(plan: Sequence[Case], results: Results) -> list[Row]:
+    """Counts of each class, in the order of `verdicts.toml`."""
+    rows = []
+    for fault in verdicts():
+        cases = [case for case in plan if case.fault == fault]
+        ran = [results[case.id] for case in cases if case.id in results]
+        if cases:
+            outcomes = Counter(result.outcome for result in ran)
+            good = sum(result.ok for result in ran)
+            rows.append(Row(fault, len(cases), len(ran), good, dict(outcomes)))
+    return rows
+
+
+def in_words(row: Row) -> str:
+    """Describe a class in one line."""
+    outcomes = ", ".join(f"{row.outcomes[o]} {o}" for o in OUTCOME_ORDER if o in row.outcomes)
+    left = f", {row.not_run} {NOT_RUN}" if row.not_run else ""
+    wanted = " or ".join(verdicts()[row.fault].expect)
+    bad = f"; {row.failed} NOT AS EXPECTED" if row.failed else ""
+    ran = f"{row.run} of {row.planned} run: {outcomes or '-'}{left}"
+    return f"{row.fault:20} {ran}; expected {wanted}{bad}"
+
+
+def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str]:
+    """Sentences about everything unexpected: cases, Spark's cross-checks, the judge's own test."""
+    found = []
+    for case in plan:
+        result = results.get(case.id)
+        if result and not result.ok:
+            wanted = " or ".join(verdicts()[case.fault].expect)
+            found.append(
+                f"Case {case.id}, {verdicts()[case.fault].title}, {case.where}: {result.outcome}, "
+                f"expected {wanted}."
+            )
+    for name, facts in groups.items():
+        spoiled = any(not r.ok for r in results.values() if f"{r.group:02d}-{r.attempt}" == name)
+        for judged in facts.get("spark", {}).values():
+            if not judged["ok"] and not spoiled:
+                found.append(f"Group {name}: {judged['text']}, and hudi-rs found nothing wrong.")
+        for category, reported in facts.get("judge", {}).items():
+            if not reported:
+                found.append(f"Group {name}: the judge did not report a planted {category} order.")
+    return found
+
+
+def campaign_page(
+    seed: int, size: str, plan: Sequence[Case], results: Results, groups: Groups
+) -> str:
+    """Render the page as an HTML document.
+
+    Args:
+        seed: of the plan.
+        size: of the plan.
+        plan: its cases.
+        results: by case number.
+        groups: facts about the tables.
+    """
+    ran = [result for result in results.values() if result.outcome != NOT_RUN]
+    of_size = "" if size == PLANTED else f" --size {size}"
+    command = f"lab campaign --seed {seed}{of_size}"
+    return render(
+        "workbench/campaign/report.html.j2",
+        title=f"Fault campaign, seed {seed}, {size}",
+        problems=problems(plan, results, groups),
+        command=command,
+        run=len(ran),
+        planned=len(plan),
+        not_run=len(plan) - len(ran),
+        summary=_summary_table(summary(plan, results)),
+        promises=_promises(plan),
+        changes=[
+            f"{c.date}, {c.fault}: {' or '.join(c.before)}, now {' or '.join(c.after)}. {c.reason}"
+            for c in changes()
+        ],
+        matrix=_matrix(plan, results),
+        unaligned=_unaligned(results),
+        recovery=recovery_chart(ran) if any(r.recovery_seconds is not None for r in ran) else "",
+        timeline=timeline(ran) if ran else "",
+        damage=_damage(ran),
+        groups=_groups(groups),
+        failures=[_failure(result, command) for result in ran if not result.ok],
+        cases=_cases(plan, results),
+    )
+
+
+def _summary_table(rows: list[Row]) -> str:
+    head = ["fault", "planned", "run", "as expected", "not", NOT_RUN, "outcomes"]
+    return table(
+        head,
+        [
+            (
+                verdicts()[row.fault].title,
+                *(row.planned, row.run, row.as_expected, row.failed, row.not_run),
+                ", ".join(f"{n} {outcome}" for outcome, n in row.outcomes.items()),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _promises(plan: Sequence[Case]) -> list[dict]:
+    used = {case.fault for case in plan}
+    return [
+        {
+            "title": expected.title,
+            "expect": " or ".join(expected.expect),
+            "promise": expected.promise,
+            "source": [(s, s if s.startswith("http") else "") for s in expected.source],
+        }
+        for fault, expected in verdicts().items()
+        if fault in used
+    ]
+
+
+def _matrix(plan: Sequence[Case], results: Results) -> str:
+    """Kills at chosen requests: planned and landed, by class and moment."""
+    rows = []
+    for point in POINTS:
+        cells: list[object] = [point]
+        for when in ("before", "after"):
+            cases = [c for c in plan if c.fault == "kill" and (c.point, c.when) == (point, when)]
+            ran = [results[case.id] for case in cases if case.id in results]
+            landed = sum(result.landed == f"{when} {point}" for result in ran)
+            bad = sum(not result.ok for result in ran)
+            cells += [len(cases), len(ran), landed, bad]
+        rows.append(cells)
+    counts = ("run", "landed", "failed")
+    return table(["kill at", "before", *counts, "after", *counts], rows)
+
+
+def _unaligned(results: Results) -> str:
+    """Places where faults without a chosen request, and missed kills, landed."""
+    landed = Counter(
+        result.landed
+        for result in results.values()
+        if result.landed.startswith(("in ", "after ", "idle", "missed"))
+        and result.landed.split(" ")[0] not in ("before",)
+        and not _is_aligned(result)
+    )
+    return table(["landed", "times"], landed.most_common()) if landed else ""
+
+
+def _is_aligned(result: Result) -> bool:
+    return result.fault in ("kill", "answer_lost", "store_error") and result.where.startswith(
+        result.landed
+    )
+
+
+def recovery_chart(ran: Sequence[Result]) -> str:
+    """Chart of the seconds until the pipeline had caught up, one dot per case."""
+    faults = [f for f in verdicts() if any(r.fault == f and r.recovery_seconds for r in ran)]
+    figure, axes = new_chart(
+        "Recovery", "seconds until everything sent was committed", "", width=8.0,
+        height=1.2 + 0.34 * len(faults),
+    )  # fmt: skip
+    for result in ran:
+        if result.recovery_seconds is not None and result.fault in faults:
+            colour = BLUE if result.ok else VERMILION
+            place = faults.index(result.fault) + 0.12 * (int(result.case[-1:] or 0) % 5 - 2)
+            axes.plot(result.recovery_seconds, place, "o", color=colour, markersize=5, alpha=0.8)
+    axes.set_yticks(range(len(faults)), [verdicts()[fault].title for fault in faults])
+    axes.set_ylim(len(faults) - 0.5, -0.5)
+    axes.set_xlim(left=0)
+    return svg(figure)
+
+
+def timeline(ran: Sequence[Result]) -> str:
+    """Chart of the groups over time: a bar per case, with its number."""
+    groups = sorted({(r.group, r.attempt) for r in ran})
+    begins = {g: min(r.started_at for r in ran if (r.group, r.attempt) == g) for g in groups}
+    figure, axes = new_chart(
+        "Faults of each group", "minutes since the group's first fault", "",
+        width=8.0, height=1.2 + 0.42 * len(groups),
+    )  # fmt: skip
+    for result in ran:
+        group = (result.group, result.attempt)
+        start = (result.started_at - begins[group]) / 60
+        colour = GREEN if result.ok else VERMILION
+        axes.barh(
+            groups.index(group), result.seconds / 60 * 0.94, left=start, color=colour, alpha=0.55
+        )
+        axes.annotate(
+            result.case, (start, groups.index(group)), fontsize=7, va="center", xytext=(2, 0),
+            textcoords="offset points",
+        )  # fmt: skip
+    names = [f"group {g}" + (f", tables {a}" if a > 1 else "") for g, a in groups]
+    axes.set_yticks(range(len(groups)), names)
+    axes.set_ylim(len(groups) - 0.5, -0.5)
+    return svg(figure)
+
+
+def _damage(ran: Sequence[Result]) -> str:
+    """Each reader's and each check's view of a damaged table."""
+    rows = [
+        (f"{r.case} {verdicts()[r.fault].title}", name, told)
+        for r in ran
+        for name, told in r.readers.items()
+    ]
+    return table(["damage", "reader or check", "says"], rows, align="left") if rows else ""
+
+
+def _groups(groups: Groups) -> str:
+    rows = []
+    for name, facts in groups.items():
+        spark = facts.get("spark") or {}
+        judge = facts.get("judge") or {}
+        planted = f"{sum(judge.values())} of {len(judge)}" if judge else NOT_RUN
+        agrees = "; ".join(j["text"] for j in spark.values()) if spark else NOT_RUN
+        rows.append((name, agrees, planted, facts.get("processor_seconds", "")))
+    head = ["group", "Spark's cross-check", "planted losses reported", "processor s"]
+    return table(head, rows, align="left")
+
+
+def _cases(plan: Sequence[Case], results: Results) -> str:
+    rows = []
+    for case in plan:
+        result = results.get(case.id)
+        outcome = result.outcome if result else NOT_RUN
+        verdict = "" if result is None else "as expected" if result.ok else "NOT AS EXPECTED"
+        rows.append(
+            (
+                case.id,
+                case.fault,
+                case.where,
+                outcome,
+                verdict,
+                result.recovery_seconds if result and result.recovery_seconds is not None else "",
+                result.restarts if result else "",
+                result.landed if result else "",
+            )
+        )
+    head = ["case", "fault", "where", "outcome", "verdict", "recovery s", "restarts", "landed"]
+    return table(head, rows, align="left")
+
+
+def _failure(result: Result, command: str) -> dict:
+    """Details of a failure, and the command that repeats it."""
+    evidence = result.evidence
+    wrong = [f"{sink}: {entry['counts']}" for sink, entry in (evidence.get("wrong") or {}).items()]
+    lives = {
+        f"{sink} {key}": events
+        for sink, entry in (evidence.get("wrong") or {}).items()
+        for key, events in entry["biographies"].items()
+    }
+    return {
+        "title": f"Case {result.case}: {verdicts()[result.fault].title}, {result.where}",
+        "command": f"{command} --case {result.case} --times 3",
+        "outcome": f"{result.outcome}; landed {result.landed}",
+        "repeated": evidence.get("repeated", ""),
+        "lines": [*result.judgements, *wrong],
+        "error": evidence.get("error") or evidence.get("said") or "",
+        "lives": lives,
+        "readers": result.readers,
+        "receipts": evidence.get("receipts") or {},
+        "requests": evidence.get("requests") or [],
+        "timelines": evidence.get("timelines") or {},
+        "xrays": evidence.get("xrays") or {},
+        "log": "\n".join(evidence.get("log") or [])[-12_000:],
+        "threads": escape(evidence.get("threads") or "")[:8000],
+    }

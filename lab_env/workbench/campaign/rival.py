@@ -1,0 +1,119 @@
+"""One process of the fault `writers_20`: several threads, each a writer of the same table.
+
+`python -m lab_env.workbench.campaign.rival NUMBER TABLE ZOOKEEPER LOG`. It prints `ready` when its
+session runs, starts on a line of input, and prints one JSON list: each attempt of each writer, with
+the error that ended it.
+"""
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from lab_env.pipeline.options import COW, second_writer
+from lab_env.pipeline.session import session_of_environment
+
+THREADS = 5
+PARTITIONS = 4
+SECONDS = 120  # writers do not retry after that
+CONFLICT = "Conflict"  # in the name of the error of a write that lost
+FIRST = "first"
+BEGIN = 1_700_000_000  # seconds since 1970, of the first attempt's order_ts
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One write of one writer: its own row, and a row contested by the writers of its partition.
+
+    Args:
+        writer: its name.
+        number: from 1.
+        error: empty if it succeeded. After a conflict its rows are not in the table; after any
+        other error they may be, because steps after the commit may fail, too.
+    """
+
+    writer: str
+    number: int
+    error: str = ""
+
+    @property
+    def event(self) -> str:
+        """Event id in both of its rows."""
+        return f"{self.writer}-{self.number}"
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """Keys of its own row and of the contested one."""
+        return self.event, f"contested-{self.partition}"
+
+    @property
+    def partition(self) -> int:
+        """Table partition; writers 0, 4, 8 ... share one."""
+        return 0 if self.writer == FIRST else int(self.writer) % PARTITIONS
+
+    @property
+    def second(self) -> int:
+        """Seconds since 1970 of its order_ts: for the same key the latest wins; no two are
+        equal.
+        """
+        return BEGIN if self.writer == FIRST else BEGIN + 100 * self.number + int(self.writer)
+
+
+def write(spark: SparkSession, options: dict[str, str], table: str, attempt: Attempt) -> str:
+    """Write the two rows of an attempt; return the error, or nothing."""
+    rows = ", ".join(
+        f"('{key}', '{attempt.event}', timestamp_seconds({attempt.second}), 'p{attempt.partition}')"
+        for key in attempt.keys
+    )
+    columns = "order_id, event_id, order_ts, partition_date"
+    try:
+        frame = spark.sql(f"SELECT * FROM VALUES {rows} AS rows({columns})")
+        frame.write.format("hudi").options(**options).mode("append").save(table)
+    except Exception as error:  # any error: the writer tries again, as a scheduler would
+        return next((e for e in _causes(str(error)) if CONFLICT in e), str(error)[:500])
+    return ""
+
+
+def _causes(error: str) -> list[str]:
+    """Lines of a Java stack trace that name an exception."""
+    return [line.strip() for line in error.splitlines() if "Exception" in line]
+
+
+def write_until_done(
+    spark: SparkSession, options: dict[str, str], table: str, writer: str
+) -> list[Attempt]:
+    """Make attempts until one succeeds or the time is over."""
+    attempts: list[Attempt] = []
+    deadline = time.monotonic() + SECONDS
+    for number in count(1):
+        error = write(spark, options, table, Attempt(writer, number))
+        attempts.append(Attempt(writer, number, error))
+        if not error or time.monotonic() > deadline:
+            break
+    return attempts
+
+
+def main(number: int, table: str, zookeeper: str, log: str):
+    """Run one process; the first of them creates the table before it is ready."""
+    extra = {"spark.ui.enabled": "false"}
+    spark = session_of_environment(f"campaign rival {number}", extra, Path(log))
+    options = second_writer(COW, zookeeper, table)
+    if number == 0 and (error := write(spark, options, table, Attempt(FIRST, 1))):
+        raise RuntimeError(error)
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        return
+    writers = [f"{number * THREADS + thread:02d}" for thread in range(THREADS)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        tried = pool.map(lambda writer: write_until_done(spark, options, table, writer), writers)
+        print(json.dumps([asdict(one) for attempts in tried for one in attempts]), flush=True)
+    sys.stdin.readline()  # its processor time can still be read
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,421 @@
+"""The faults: one function per class, which injects it into a group and returns the result.
+
+Each begins and ends with a pipeline that has committed everything sent. A fault that damages a
+table or a checkpoint damages a copy.
+"""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from lab_env.lab.faults.full_disk import SmallStore, small_store
+from lab_env.lab.faults.gate import Rule
+from lab_env.lab.faults.outages import kill_service, paused
+from lab_env.pipeline.sinks import checkpoint_path, table_path
+from lab_env.pipeline.topic import RECREATED
+from lab_env.platform import services, store
+from lab_env.platform.brokers.topics import ensure_topic
+from lab_env.platform.settings import Endpoints
+from lab_env.shop.ledger.book import Ledger
+from lab_env.workbench.campaign import inputs
+from lab_env.workbench.campaign.clones import (
+    Clone,
+    cut,
+    damaged_table,
+    older_checkpoint,
+    read_damaged,
+)
+from lab_env.workbench.campaign.group import Group, Stuck
+from lab_env.workbench.campaign.judge import Judgement
+from lab_env.workbench.campaign.plan import Case
+from lab_env.workbench.campaign.records import Result
+from lab_env.workbench.campaign.rivals import twenty_writers
+
+SERVICES = {"store": "minio", "broker": "kafka"}
+ALIGNED_SECONDS = 90.0  # maximum wait for a request of the wanted class
+FULL_SECONDS = 15.0  # how long the store stays full
+ERRORS = 3  # 503 answers in a row
+LONG_BATCH_PATIENCE = 20.0  # seconds
+MORE_EVENTS = 200  # that a fault could lose
+GUARDS = ("Next step: put the right", "Next step: set the clock right")  # the guard's texts
+CLOCK_BACK = "-Duser.timezone=America/New_York"  # five hours behind UTC, which everything else uses
+
+Fault = Callable[[Group, Case, Result], None]
+
+
+def run_case(group: Group, case: Case, result: Result) -> None:
+    """Run a case on a group, and fill in its result.
+
+    Args:
+        group: it runs, and has committed everything sent.
+        result: gets the outcome, where the fault landed, and the evidence if it is unexpected.
+    """
+    began = time.monotonic()
+    result.started_at = time.time()
+    try:
+        group.ensure_running()
+        FAULTS[case.fault](group, case, result)
+    except Stuck as error:
+        result.outcome = "stuck"
+        result.evidence["error"] = str(error)[:4000]
+        result.evidence["threads"] = group.thread_dump()
+    except Exception as error:  # a campaign continues, and reports its own failures too
+        result.outcome = "broken"
+        result.evidence["error"] = f"{type(error).__name__}: {error}"[:4000]
+    finally:
+        group.gate.disarm()
+    result.seconds = round(time.monotonic() - began, 1)
+    if not result.ok:
+        with suppress(Exception):  # collecting evidence must not hide the failure
+            result.evidence |= group.evidence()
+
+
+def kill(group: Group, case: Case, result: Result) -> None:
+    """Kill the writer, at a chosen request or after some time, and restart it."""
+    rule = None
+    if case.point == "rollback":
+        _leave_something_to_roll_back(group, case.sink)
+        rule = _arm(group, case)
+        group.start_writer()
+        group.feeder.resume()
+    elif case.point:
+        group.aim()
+        rule = _arm(group, case)
+        group.feeder.resume()
+    if rule:
+        hit = rule.wait(ALIGNED_SECONDS)
+        at = f"{case.when} {case.point}" if hit else "missed"
+    else:
+        group.feeder.resume()
+        time.sleep(case.seconds)
+        at = ""
+    in_flight, writes = group.gate.in_flight(), _writes(group)
+    group.kill_writer()
+    group.feeder.pause()
+    if at in ("", "missed"):
+        place = in_flight[0].kind if in_flight else f"after {writes[-1].kind}" if writes else "idle"
+        at = f"{at + ', ' if at else ''}{'in ' if in_flight else ''}{place}"
+    result.landed = at
+    result.evidence["receipts"] = group.receipts()
+    _settle_and_judge(group, result)
+
+
+def stopped(server: str, group: Group, case: Case, result: Result) -> None:
+    """Freeze a server under load."""
+    group.feeder.resume()
+    time.sleep(1)
+    result.landed = _landing(group)
+    with paused(SERVICES[server]):
+        time.sleep(case.seconds)
+    _recover_and_judge(group, result)
+
+
+def killed(server: str, group: Group, case: Case, result: Result) -> None:
+    """Kill a server under load; the supervisor restarts it."""
+    group.feeder.resume()
+    time.sleep(1)
+    result.landed = _landing(group)
+    kill_service(SERVICES[server])
+    services.up(progress=lambda line: None)
+    _recover_and_judge(group, result)
+
+
+def store_error(group: Group, case: Case, result: Result) -> None:
+    """Answer a class of requests with 503 several times in a row."""
+    rule = _arm(group, case, "error", times=ERRORS)
+    _let_it_hit(group, rule, case, result)
+    _recover_and_judge(group, result)
+
+
+def answer_lost(group: Group, case: Case, result: Result) -> None:
+    """Let the store take a request and close the connection without its answer."""
+    _let_it_hit(group, _arm(group, case, "lost"), case, result)
+    _recover_and_judge(group, result)
+
+
+def disk_full(group: Group, case: Case, result: Result) -> None:
+    """Fill the store's disk under load, and free space after a while."""
+    with small_store(group.endpoints) as small:
+        if small:
+            _fill_disk(group, small, case, result)
+        else:
+            _answer_507(group, result)
+
+
+def bad_input(send: Callable[[Group], str], group: Group, case: Case, result: Result) -> None:
+    """Send input under load that no table may ever show."""
+    group.feeder.resume()
+    result.landed = send(group)
+    _recover_and_judge(group, result)
+
+
+def topic_made_anew(group: Group, case: Case, result: Result) -> None:
+    """Recreate a topic while its writer is stopped: the offsets then count other messages."""
+    with _own_group(group, case) as own:
+        own.begin()
+        own.stop_writer()
+        ensure_topic(own.endpoints.kafka_bootstrap, own.topic, reset=True)
+        own.feeder.send(MORE_EVENTS)
+        own.start_writer()
+        own.writer.wait_until(lambda: own.writer.state()["state"] == "failed", "it refused")
+        said = own.writer.state()["error"]
+        result.landed, result.evidence["said"] = own.topic, said[:2000]
+        result.outcome = "guarded" if RECREATED in said and "Next step" in said else "loud"
+
+
+def long_batch(group: Group, case: Case, result: Result) -> None:
+    """Let a batch write more files, at a second each, than its watchdog's patience allows."""
+    with _own_group(group, case) as own:
+        own.feeder, own.patience = inputs.many_dates(own), LONG_BATCH_PATIENCE
+        own.gate.arm("data", "hold_after", times=1_000_000, seconds=1)
+        own.begin()
+        own.writer.wait_first_batches()  # its report follows the commit
+        longest = own.writer.progress()["seconds"].max()
+        result.landed = f"a batch of {longest:.0f} s, patience {own.patience:g} s"
+        _recover_and_judge(own, result)
+        if longest <= own.patience:
+            result.outcome = "broken"
+
+
+@contextmanager
+def _own_group(group: Group, case: Case, at: Endpoints | None = None) -> Generator[Group]:
+    """Make a separate pipeline for a case that would spoil the group's, which is stopped."""
+    group.stop_writer()
+    own = Group(at or group.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
+    try:
+        yield own
+    finally:
+        group.processor_seconds += own.end()
+
+
+def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> None:
+    """Run a separate pipeline on a small disk, and fill that."""
+    with _own_group(group, case, small.endpoints) as own:
+        own.begin()
+        own.feeder.resume()
+        written = small.fill()
+        time.sleep(FULL_SECONDS)
+        refused = sum(r.status == 507 for r in own.gate.last(400))
+        result.landed = f"a full tmpfs: {written / 1e6:.0f} MB of ballast, {refused} answers 507"
+        small.make_room()
+        _recover_and_judge(own, result)
+        if not result.ok:
+            result.evidence |= own.evidence()
+
+
+def _answer_507(group: Group, result: Result) -> None:
+    """Refuse every write with 507, where no small disk can be made."""
+    rule = group.gate.arm("any", "error", times=1_000_000, status=507)
+    group.feeder.resume()
+    hit = rule.wait(ALIGNED_SECONDS)
+    result.landed = "507 by the gate: no tmpfs here" if hit else "missed"
+    time.sleep(FULL_SECONDS)
+    group.gate.disarm()
+    _recover_and_judge(group, result)
+
+
+def damage(group: Group, case: Case, result: Result) -> None:
+    """Damage a copy of a table, and read it with each reader."""
+    _feed_more(group)
+    table, key = damaged_table(group, case)
+    result.landed = key
+    result.evidence["table"] = table
+    result.readers = read_damaged(group, table, case.sink)
+    result.outcome = outcome_of(result.readers)
+
+
+def damage_for_writer(group: Group, case: Case, result: Result) -> None:
+    """Damage a copy of tables and checkpoints, and start a writer on it."""
+    _feed_more(group)
+    group.stop_writer()
+    clone = Clone(group, case)
+    result.landed = DAMAGE[case.fault](clone, case)
+    group.feeder.send(MORE_EVENTS)
+    options = {"jvm_options": CLOCK_BACK} if case.fault == "clock_back" else {}
+    said = clone.run(**options)
+    result.evidence |= {"base": clone.base, "said": said[:2000]}
+    judged = clone.judge()
+    result.judgements = [str(judgement) for judgement in judged]
+    wrong = any(not judgement.ok for judgement in judged)
+    if any(step in said for step in GUARDS):
+        result.outcome = "guarded"
+    elif said:
+        # The writer stopped with an error; its earlier writes must be right.
+        result.outcome = "wrong" if clone.wrong_up_to_its_batch() else "loud"
+    else:
+        result.outcome = "wrong" if wrong else "survived"
+    if wrong and result.outcome in ("wrong", "survived"):
+        _tell(result, judged)
+
+
+def planted(group: Group, case: Case, result: Result) -> None:
+    """Add an order to the ledger that no table can have: the judge must report it missing."""
+    group.rest()
+    frame = group.feeder.ledger.frame()
+    one = frame[(frame["state"] == "acked") & (frame["kind"] == "event")].tail(1)
+    fictive = one.assign(send_id="planted", event_id="planted", order_id="planted")
+    group.feeder.ledger = _LedgerWith(group.feeder.ledger.directory, fictive)
+    result.landed = "the ledger"
+    _judge(group, result, whole=True)
+
+
+class _LedgerWith(Ledger):
+    """A topic's ledger with an additional send that never happened."""
+
+    def __init__(self, directory: Path, more: pd.DataFrame):
+        super().__init__(directory)
+        self._more = more
+
+    def frame(self) -> pd.DataFrame:
+        """All sends, plus the invented one."""
+        return pd.concat([super().frame(), self._more], ignore_index=True)
+
+
+def outcome_of(readers: dict[str, str]) -> str:
+    """Derive the outcome of a damage from each reader's and check's result.
+
+    Args:
+        readers: `right`, `wrong` or an error by reader; `found: ...` or `nothing found` by check.
+    """
+    answers = [told for name, told in readers.items() if not name.startswith("check")]
+    found = any(told.startswith("found") for told in readers.values())
+    if any(told.startswith("wrong") for told in answers):
+        return "guarded" if found else "wrong"
+    if any(told.startswith("error") for told in answers):
+        return "loud"
+    return "guarded" if found else "survived"
+
+
+def _arm(group: Group, case: Case, action: str = "", **options) -> Rule:
+    """Set the gate's rule for a case."""
+    is_checkpoint = case.point in ("offsets", "commits")
+    part = f"_checkpoints/{case.sink}/" if is_checkpoint else f"orders_{case.sink}/"
+    return group.gate.arm(case.point, action or f"hold_{case.when}", k=case.k, part=part, **options)
+
+
+def _leave_something_to_roll_back(group: Group, sink: str) -> None:
+    """Kill the writer while a commit of the sink is in flight."""
+    group.aim()
+    rule = group.gate.arm("data", "hold_after", part=f"orders_{sink}/")
+    group.feeder.resume()
+    rule.wait(ALIGNED_SECONDS)
+    group.kill_writer()
+    group.feeder.pause()
+
+
+def _let_it_hit(group: Group, rule: Rule, case: Case, result: Result) -> None:
+    group.feeder.resume()
+    hit = rule.wait(ALIGNED_SECONDS)
+    result.landed = f"{case.when} {case.point}" if hit else "missed"
+    time.sleep(2)
+
+
+def _settle_and_judge(group: Group, result: Result) -> None:
+    """Judge the tables of a dead writer, restart it, and judge again when it has caught up."""
+    group.feeder.settle()
+    at_once = group.judge()
+    result.judgements += [f"immediately: {judgement}" for judgement in at_once]
+    if any(not judgement.ok for judgement in at_once):
+        result.outcome = "wrong"
+        _tell(result, at_once)
+        return
+    recovery = group.recover(start=True)
+    result.recovery_seconds, result.restarts = recovery.seconds, recovery.restarts
+    _judge(group, result, whole=True)
+
+
+def _recover_and_judge(group: Group, result: Result) -> None:
+    """Wait until everything sent meanwhile is committed; then nothing may be wrong."""
+    recovery = group.recover()
+    result.recovery_seconds, result.restarts = recovery.seconds, recovery.restarts
+    group.rest()
+    _judge(group, result, whole=True)
+
+
+def _judge(group: Group, result: Result, whole: bool) -> None:
+    judged = group.judge(whole)
+    result.judgements += [f"after: {judgement}" for judgement in judged]
+    if any(not judgement.ok for judgement in judged):
+        result.outcome = "wrong"
+        _tell(result, judged)
+    else:
+        result.outcome = "survived"
+
+
+def _tell(result: Result, judged: list[Judgement]) -> None:
+    result.evidence["wrong"] = {
+        j.sink: {"counts": j.wrong, "examples": j.examples, "biographies": j.biographies}
+        for j in judged
+        if not j.ok
+    }
+
+
+def _feed_more(group: Group) -> None:
+    """Add updates to the tables, in logs too, that a damage can lose."""
+    group.feeder.pause()
+    group.feeder.send(MORE_EVENTS)
+    group.recover()
+
+
+def _writes(group: Group) -> list:
+    return [r for r in group.gate.last(60) if r.kind not in ("read", "delete")]
+
+
+def _landing(group: Group) -> str:
+    """Name where the fault landed: the oldest write without an answer, or the last one with it."""
+    if in_flight := group.gate.in_flight():
+        return f"in {in_flight[0].kind}"
+    writes = _writes(group)
+    return f"after {writes[-1].kind}" if writes else "idle"
+
+
+def _cut_offsets(clone: Clone, case: Case) -> str:
+    return cut(clone.group.endpoints, clone.newest_offsets(case.sink), keep=0)
+
+
+def _delete_offsets(clone: Clone, case: Case) -> str:
+    return clone.delete(clone.newest_offsets(case.sink))
+
+
+def _lose_checkpoint(clone: Clone, case: Case) -> str:
+    folder = store.key_of(checkpoint_path(clone.base, case.sink)) + "/"
+    store.delete_prefix(clone.group.endpoints, folder)
+    return folder
+
+
+def _cut_metadata(clone: Clone, case: Case) -> str:
+    folder = store.key_of(table_path(clone.base, case.sink)) + "/.hoodie/metadata/files/"
+    logs = [e for e in store.list_objects(clone.group.endpoints, folder) if ".log." in e.key]
+    newest = max(logs, key=lambda entry: entry.modified)
+    return cut(clone.group.endpoints, newest.key, keep=newest.size // 2)
+
+
+DAMAGE: dict[str, Callable[[Clone, Case], str]] = {
+    "offsets_cut": _cut_offsets,
+    "offsets_gone": _delete_offsets,
+    "metadata_cut": _cut_metadata,
+    "checkpoint_lost": _lose_checkpoint,
+    "checkpoint_replaced": older_checkpoint,
+    "clock_back": lambda clone, case: CLOCK_BACK,
+}
+
+FAULTS: dict[str, Fault] = {
+    "kill": kill,
+    **{f"{server}_stopped": partial(stopped, server) for server in SERVICES},
+    **{f"{server}_killed": partial(killed, server) for server in SERVICES},
+    "store_error": store_error,
+    "answer_lost": answer_lost,
+    "disk_full": disk_full,
+    **dict.fromkeys(("log_cut", "footer_cut", "instant_cut", "instant_gone"), damage),
+    **dict.fromkeys(DAMAGE, damage_for_writer),
+    "odd_messages": partial(bad_input, inputs.send_odd_messages),
+    "transaction_aborted": partial(bad_input, inputs.abort_transaction),
+    "topic_made_anew": topic_made_anew,
+    "long_batch": long_batch,
+    "writers_20": twenty_writers,
+    "planted": planted,
+}

@@ -1,0 +1,147 @@
+"""Cost of the stack: an afternoon, and a forgotten month.
+
+Prices come from `data/prices.csv`; every figure in docs/cloud.md comes from here. Free tiers, taxes
+and transfer to the internet are left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab_env.platform.prices import read_prices
+
+ITEMS = {
+    "storage": "GB-month",
+    "put": "1000 requests",
+    "msk_cluster": "cluster-hour",
+    "msk_partition": "partition-hour",
+    "msk_in": "GB",
+    "msk_out": "GB",
+    "kinesis_shard": "shard-hour",
+    "kinesis_put": "million PUT units",
+    "emr_vcpu": "vCPU-hour",
+    "emr_memory": "GB-hour",
+    "endpoint": "zone-hour",
+    "host": "t3.large-hour",
+    "disk": "GB-month",
+    "address": "hour",
+    "logs": "GB",
+    "metric": "month",
+    "alarm": "month",
+    "dashboard": "month",
+}
+STREAMS = ("none", "kinesis", "msk")
+
+AFTERNOON = 4.0  # hours
+MONTH = 730.0  # hours
+# Sent in the afternoon. Afterwards nobody sends, so a forgotten stack is idle.
+EVENTS_PER_SECOND = 100
+GB_PER_EVENT = 1e-6
+PARTITIONS = 4
+READERS = 4  # queries of the writer, each reads the whole topic
+COMMITS_PER_HOUR = 2 * 60  # two Hudi tables, a batch a minute
+REQUESTS_PER_COMMIT = 300  # a small table had 210 to 315
+STORED_GB = 5
+LOG_GB_PER_HOUR = 0.05
+# From lake.yaml: interface endpoints in one zone, shards, disk of the host. From job.py: the
+# workers.
+ENDPOINTS = 3
+SHARDS = 2
+DISK_GB = 40
+VCPUS = 6
+MEMORY_GB = 24
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a bill.
+
+    Args:
+        usd: US dollars.
+    """
+
+    part: str
+    usd: float
+
+
+def bill(
+    hours: float, stream: str = "msk", host: bool = True, prices: dict[str, float] | None = None
+) -> list[Line]:
+    """Cost of a stack over its lifetime.
+
+    Args:
+        hours: lifetime. Everything runs all the time; orders come only in the first afternoon.
+        stream: one of `STREAMS`.
+        host: whether it has a notebook host.
+        prices: by item; read from the file by default.
+
+    Returns:
+        The lines, the most expensive parts first.
+    """
+    price = read_prices(ITEMS) if prices is None else prices
+    sending = min(hours, AFTERNOON)
+    events = EVENTS_PER_SECOND * 3600 * sending
+    sent = events * GB_PER_EVENT
+    months = hours / MONTH
+    streams = {
+        "none": [],
+        "msk": [
+            Line("MSK Serverless: the cluster", hours * price["msk_cluster"]),
+            Line(
+                "MSK Serverless: partitions, data in and out",
+                hours * PARTITIONS * price["msk_partition"]
+                + sent * price["msk_in"]
+                + READERS * sent * price["msk_out"],
+            ),
+        ],
+        "kinesis": [
+            Line(
+                "Kinesis: shards and records",
+                hours * SHARDS * price["kinesis_shard"] + events / 1e6 * price["kinesis_put"],
+            )
+        ],
+    }
+    # Without a stream the writer has nothing to read.
+    writer = hours * (VCPUS * price["emr_vcpu"] + MEMORY_GB * price["emr_memory"])
+    requests = sending * COMMITS_PER_HOUR * REQUESTS_PER_COMMIT / 1000 * price["put"]
+    endpoints = ENDPOINTS + (stream == "kinesis")
+    machine = hours * (price["host"] + price["address"]) + months * DISK_GB * price["disk"]
+    alarms = (stream != "none") + host
+    watching = months * (price["metric"] + alarms * price["alarm"] + price["dashboard"])
+    logs = hours * LOG_GB_PER_HOUR * price["logs"]
+    return [
+        *streams[stream],
+        *([Line("EMR Serverless: the writer", writer)] if stream != "none" else []),
+        *([Line("Notebook host: instance, disk, address", machine)] if host else []),
+        Line("Endpoints of the private subnets", hours * endpoints * price["endpoint"]),
+        Line("S3: requests, at most", requests),
+        Line("S3: storage", months * STORED_GB * price["storage"]),
+        Line("Logs, metric, alarms, dashboard", watching + (logs if stream != "none" else 0)),
+    ]
+
+
+def total(lines: Sequence[Line]) -> float:
+    """Sum of a bill in US dollars."""
+    return sum(line.usd for line in lines)
+
+
+def table(stream: str = "msk", host: bool = True) -> list[tuple[str, str, str]]:
+    """Costs of an afternoon and of a forgotten month: part and US dollars of each, the total
+    last.
+    """
+    short, long = (bill(hours, stream, host) for hours in (AFTERNOON, MONTH))
+    rows = [(a.part, _amount(a.usd), _amount(b.usd)) for a, b in zip(short, long, strict=True)]
+    return [*rows, ("All of it", _amount(total(short)), _amount(total(long)))]
+
+
+def _amount(usd: float) -> str:
+    """Format dollars and cents; less than a cent is not shown as nothing."""
+    return "< 0.01" if 0 < usd < 0.005 else f"{usd:,.2f}"
+
+
+def markdown(stream: str = "msk", host: bool = True) -> str:
+    """Table for docs/cloud.md."""
+    head = [
+        f"| US dollars | afternoon, {AFTERNOON:.0f} h | forgotten month, {MONTH:.0f} h |",
+        "|---|---:|---:|",
+    ]
+    return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in table(stream, host))])

@@ -1,0 +1,70 @@
+"""Settings of the lab for a stack, read from its outputs.
+
+An output `LabS3Bucket` is the setting `LAB_S3_BUCKET`. CloudFormation allows no underscore in the
+name of an output.
+"""
+
+import re
+import shlex
+
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Settings
+from lab_env.workbench.cloud.stack import Stack
+
+PREFIX = "Lab"
+
+
+def setting_of(output: str) -> str:
+    """Field of `Settings` for an output, for example `s3_bucket` for `LabS3Bucket`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", output.removeprefix(PREFIX)).lower()
+
+
+def settings_of(outputs: dict[str, str]) -> dict[str, str]:
+    """Settings among a stack's outputs, by variable.
+
+    Raises:
+        LabError: an output is for a setting that this version of the lab does not have.
+    """
+    fields = {setting_of(name): value for name, value in outputs.items() if name.startswith(PREFIX)}
+    unknown = sorted(set(fields) - set(Settings.model_fields))
+    if unknown:
+        names = ", ".join(f"LAB_{field.upper()}" for field in unknown)
+        raise LabError(
+            f"The stack belongs to another version of the lab, which has {names}.",
+            "update the stack with this version's template: lab cloud template",
+        )
+    return {f"LAB_{field.upper()}": value for field, value in sorted(fields.items())}
+
+
+def shell_lines(stack: Stack) -> list[str]:
+    """Settings as lines for a shell: `eval "$(lab cloud env STACK)"`.
+
+    Keys of another store must not override the machine's own role, so they are unset.
+    """
+    found = settings_of(stack.outputs)
+    if "LAB_S3_BUCKET" not in found:
+        stack.output(f"{PREFIX}S3Bucket")
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in found.items()]
+    return [
+        *lines,
+        "unset LAB_S3_ACCESS_KEY LAB_S3_SECRET_KEY",
+        *_stream(stack),
+        *_not_wired(stack),
+    ]
+
+
+def _not_wired(stack: Stack) -> list[str]:
+    """Resources of the stack that the lab does not use yet, as comments."""
+    lines = [f"# Glue database: {stack.outputs['Database']}"] if "Database" in stack.outputs else []
+    if "Kafka" in stack.outputs:
+        lines.append(f"# Kafka: {stack.outputs['Kafka']}")
+    reason = "# The lab does not read these yet (docs/cloud.md)."
+    return [*lines, reason] if lines else []
+
+
+def _stream(stack: Stack) -> list[str]:
+    """Name of the stack's Kinesis stream, which is not a setting."""
+    if "Kinesis" not in stack.outputs:
+        return []
+    name = shlex.quote(stack.outputs["Kinesis"])
+    return [f"# Kinesis stream: lab load --topic {name}; then lab ledger --topic {name}"]

@@ -1,0 +1,207 @@
+"""The files of the ejected project, and how they get into a folder.
+
+What the lab's pipeline knows (options with their reasons, parsing, when a checkpoint belongs to its
+table) is taken from the source of its modules. The rest, which in the lab is spread over the writer
+and its services, are in the folder `templates`.
+"""
+
+import hashlib
+import json
+import shlex
+import tomllib
+from pathlib import Path
+
+from lab_env.pipeline import (
+    checkpoint,
+    guard,
+    hadoop,
+    layout,
+    messages,
+    options,
+    parsing,
+    session,
+    tasks,
+    topic,
+    writer,
+)
+from lab_env.platform import jvm, store
+from lab_env.platform.errors import LabError
+from lab_env.platform.install.jars import jar_folder
+from lab_env.platform.install.java import java_home
+from lab_env.platform.install.versions import versions
+from lab_env.platform.processes.environment import adaptations
+from lab_env.platform.settings import REPOSITORY, Endpoints, Settings, settings
+from lab_env.shop import events
+from lab_env.workbench.eject import definitions as source
+
+TEMPLATES = Path(__file__).with_name("templates")
+MANIFEST = ".ejected.json"  # each written file's SHA-256: whether somebody has changed it
+SINKS = ("cow", "mor", "dead")
+# The jars that spark-submit is told by name; what they need it finds itself.
+NAMED_JARS = ("org.apache.hudi:", "org.apache.spark:spark-sql-kafka", "org.apache.hadoop:")
+
+
+def eject(folder: Path) -> list[str]:
+    """Write the project into a folder.
+
+    Args:
+        folder: created if missing. It must be empty, or hold an earlier project that nobody has
+            changed; that one is updated, and other files stay.
+
+    Returns:
+        The names of the files that were written; none if all were up to date.
+
+    Raises:
+        LabError: the folder holds something else, or cannot be written.
+    """
+    files = project_files()
+    try:
+        _check_folder(folder, files)
+        changed = [name for name, text in files.items() if _text(folder / name) != text]
+        for name in changed:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(files[name], encoding="utf-8")
+            if files[name].startswith("#!"):
+                path.chmod(0o755)
+    except OSError as error:
+        raise LabError(
+            f"{folder} cannot be written: {error.strerror}.", "choose another folder."
+        ) from None
+    return changed
+
+
+def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
+    """The environment in which the project runs on this lab's servers, jars, Java and heap.
+
+    Args:
+        endpoints: where the servers are; the store's keys are among the settings.
+        topic: to read.
+        base: folder for tables and checkpoints, `s3a://...`.
+
+    Raises:
+        LabError: set-up has not fetched the jars or found a Java.
+    """
+    return store.keys_as_variables(endpoints) | {
+        "KAFKA_BOOTSTRAP": endpoints.kafka_bootstrap,
+        "KAFKA_TOPIC": topic,
+        "TABLES": base,
+        "S3_ENDPOINT": endpoints.s3_endpoint,
+        "S3_REGION": endpoints.s3_region,
+        "JARS": str(jar_folder("spark")),
+        "JAVA_HOME": str(java_home()),
+        "DRIVER_MEMORY": settings().spark_memory,
+        **adaptations(),
+    }
+
+
+def shell_lines(endpoints: Endpoints, topic: str, base: str) -> list[str]:
+    """`settings_for` as lines for a shell."""
+    found = settings_for(endpoints, topic, base)
+    return [f"export {name}={shlex.quote(value)}" for name, value in found.items()]
+
+
+def project_files() -> dict[str, str]:
+    """The project: file name to text."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # takes 0.1 s
+
+    templates = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # Python, shell and Markdown: nothing of it is HTML
+    )
+    facts = _facts()
+    files = {
+        name.removesuffix(".j2"): templates.get_template(name).render(facts)
+        for name in templates.list_templates()
+    }
+    for path in (
+        REPOSITORY / "LICENSE",
+        Path(str(session.__file__)).with_name("log4j2.properties"),
+    ):
+        files[path.name] = path.read_text(encoding="utf-8")
+    return files | {MANIFEST: _manifest(files)}
+
+
+def _facts() -> dict[str, object]:
+    """What the templates are filled in with."""
+    course = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins = dict(pin.split("==") for pin in course["dependencies"])
+    jars = [jar for jar in versions()["jars"]["spark"] if jar.startswith(NAMED_JARS)]
+    return {
+        "python": course["requires-python"],
+        "pins": pins,
+        "packages": ",".join(jars),
+        "java_options": " ".join(session.ANYWHERE),
+        "driver_memory": Settings.model_fields["spark_memory"].default,
+        "max_offsets": writer.MAX_OFFSETS,
+        "folders": {sink: layout.FOLDERS[sink] for sink in SINKS},
+        "source": source,
+        "modules": {
+            "checkpoint": checkpoint,
+            "events": events,
+            "guard": guard,
+            "hadoop": hadoop,
+            "jvm": jvm,
+            "messages": messages,
+            "options": options,
+            "parsing": parsing,
+            "session": session,
+            "tasks": tasks,
+            "topic": topic,
+            "writer": writer,
+        },
+    }
+
+
+def _manifest(files: dict[str, str]) -> str:
+    sums = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+    return json.dumps(dict(sorted(sums.items())), indent=1) + "\n"
+
+
+def _check_folder(folder: Path, files: dict[str, str]) -> None:
+    """Refuse a folder in which something would be lost.
+
+    Raises:
+        LabError: it is a file, has files that are not from here, or files that were changed.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise LabError(f"{folder} is a file.", "choose the name of a new folder.")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    known = _known(folder)
+    if not known:
+        raise LabError(
+            f"{folder} is not empty.", f"choose a new one, for example {folder / 'orders-stream'}"
+        )
+    changed = sorted(
+        name
+        for name in {*known, *files} - {MANIFEST}
+        if _sum(folder / name) != known.get(name, _ABSENT)
+    )
+    if changed:
+        raise LabError(
+            f"{folder} has your work in it: {', '.join(changed)} changed since it was ejected.",
+            "choose a new folder, and compare: diff -r OLD NEW",
+        )
+
+
+_ABSENT = ""  # the sum of a file that is not there
+
+
+def _known(folder: Path) -> dict[str, str]:
+    """What an earlier project's manifest says; empty if there is none."""
+    try:
+        known = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else _ABSENT
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
