@@ -19,10 +19,6 @@ GIGABYTES_PER_PROCESS = 4
 def jobs(cores: int, gigabytes: float) -> int:
     """Test processes for a machine.
 
-    Args:
-        cores: those that this process may use.
-        gigabytes: free memory.
-
     Returns:
         At least one; three on two cores, as many as cores on larger machines, if memory allows.
     """

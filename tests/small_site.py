@@ -41,11 +41,7 @@ CELLS = {
 
 
 def course(root: Path) -> Tree:
-    """Write the course into a folder, with both lessons executed.
-
-    Args:
-        root: the folder.
-    """
+    """Write the course into a folder, with both lessons executed."""
     tree = Tree(root)
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

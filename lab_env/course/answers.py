@@ -97,7 +97,6 @@ def as_choice(answer: Any, choices: Iterable[str]) -> str:
     """One of several texts; case and the space around it do not matter.
 
     Args:
-        answer: what was answered.
         choices: what there is to choose from, as it is returned.
     """
     known = {choice.casefold(): choice for choice in choices}
@@ -175,8 +174,6 @@ def agree(expected: Any, actual: Any, tolerance: float = 0) -> bool:
     Numbers are compared as numbers, lists without regard to their order, everything else as text.
 
     Args:
-        expected: the prediction.
-        actual: what was measured.
         tolerance: how far a number may be off, in its own unit.
     """
     try:

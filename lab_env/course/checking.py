@@ -49,7 +49,6 @@ def expect(holds: object, sentence: str, *values: object) -> None:
     Args:
         holds: anything, by its truth.
         sentence: what the answer did instead, with `{}` for each value.
-        values: the learner's own numbers and names.
 
     Raises:
         NotYet: it does not hold.
@@ -155,10 +154,6 @@ def _is_stub(function: FunctionType) -> bool:
 
 def mistake(error: BaseException, answer: Any = None) -> str:
     """A learner's exception, and the line of the learner's own code as a block of a card.
-
-    Args:
-        error: what was raised.
-        answer: what was given to the check.
 
     Returns:
         For example "KeyError: 'amount'. This line of `total` raised it:" and the line.

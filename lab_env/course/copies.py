@@ -50,7 +50,6 @@ def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
     """Have a copy of every lesson; one that nobody worked on follows the course's update.
 
     Args:
-        lessons: folder of the lessons.
         work: folder of the copies; the one of the settings when not given.
 
     Returns:
@@ -84,7 +83,6 @@ def renew(lesson: str, lessons: Path = LESSONS, work: Path | None = None) -> Pat
 
     Args:
         lesson: its number, two digits.
-        lessons: folder of the lessons.
         work: folder of the copies; the one of the settings when not given.
 
     Returns:
@@ -101,7 +99,6 @@ def take(name: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
 
     Args:
         name: its path below the folder of the lessons, for example `demos/snapshot.ipynb`.
-        lessons: folder of the lessons.
         work: folder of the copies; the one of the settings when not given.
     """
     return _copy(lessons / name, name, work or settings().work)
@@ -112,7 +109,6 @@ def name_of(lesson: str, lessons: Path = LESSONS) -> str:
 
     Args:
         lesson: its number, two digits.
-        lessons: folder of the lessons.
 
     Raises:
         LabError: there is no such lesson.

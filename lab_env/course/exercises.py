@@ -147,7 +147,6 @@ class Exercises:
 
         Args:
             prediction_id: for example `05.p1`.
-            value: what the run measured.
         """
         kept = progress.keep_prediction(prediction_id, actual=value)
         if "expected" not in kept:
@@ -199,13 +198,7 @@ def _other_ways(exercise: registry.Exercise) -> str:
 
 
 def run_cell(code: str, name: str, namespace: dict) -> None:
-    """Run a cell's code in a notebook's variables, its magics too when a notebook is there.
-
-    Args:
-        code: of the cell.
-        name: what a traceback calls it.
-        namespace: the variables that it reads and sets.
-    """
+    """Run a cell's code in a notebook's variables, its magics too when a notebook is there."""
     shell = namespace.get("get_ipython")
     if shell:
         code = shell().transform_cell(code)

@@ -4,12 +4,7 @@ from lab_env.course.progress import CourseProgress
 
 
 def finish(exercise_id: str, course: CourseProgress) -> tuple[str, str]:
-    """A sentence and a link to the next lesson; both empty while an exercise of this one is open.
-
-    Args:
-        exercise_id: the exercise that was just passed.
-        course: the progress with it.
-    """
+    """A sentence and a link to the next lesson; both empty while one of this lesson is open."""
     lesson = course.lessons[exercise_id[:2]]
     if course.open_exercises(lesson):
         return "", ""

@@ -63,9 +63,6 @@ def known_errors() -> tuple[KnownError, ...]:
 def explain(error: BaseException) -> KnownError | None:
     """What is known of an exception, or of what caused it.
 
-    Args:
-        error: as a cell raised it.
-
     Returns:
         The first known error whose pattern is in the text of the exception, of a cause, or of the
         Java exception behind it; None where nothing is known.

@@ -24,7 +24,6 @@ def next_step(
 
     Args:
         services: what `services.status()` found.
-        progress: of the course.
         needs_setup: whether something that set-up fetches or builds is missing.
         jupyterlab: the one that runs, if any.
     """

@@ -88,7 +88,6 @@ def next_hint(exercise_id: str, available: int) -> int:
 
     Args:
         exercise_id: for example `04.1`.
-        available: how many hints there are.
 
     Returns:
         The number of the hint to show, from 0; the last one again when there is no other.

@@ -86,11 +86,7 @@ class LessonEntry:
 
 
 def lessons(folder: Path = LESSONS) -> dict[str, LessonEntry]:
-    """All lessons by number, in their order.
-
-    Args:
-        folder: of the lessons' own folders.
-    """
+    """All lessons by number, in their order."""
     read = [_read(path, path.stat().st_mtime_ns) for path in sources(folder)]
     return {entry.number: entry for entry in read}
 
@@ -105,7 +101,6 @@ def exercise(exercise_id: str, folder: Path = LESSONS) -> Exercise:
 
     Args:
         exercise_id: for example `04.1`.
-        folder: of the lessons' own folders.
 
     Raises:
         LabError: there is none; the text names the nearest ids.

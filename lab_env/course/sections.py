@@ -85,7 +85,6 @@ def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
 
     Args:
         lesson: two digits.
-        lessons: folder of the lessons.
 
     Raises:
         LabError: there is no such lesson.
@@ -105,7 +104,6 @@ def section(name: str, lessons: Path = LESSONS) -> Section:
 
     Args:
         name: for example `06b`, or `06.2` for exercise 06.2.
-        lessons: folder of the lessons.
 
     Raises:
         LabError: there is no such lesson or place; the next step lists the lesson's own.

@@ -183,11 +183,7 @@ class Lesson:
 
 
 def sources(folder: Path = LESSONS) -> list[Path]:
-    """The sources of all lessons, in order.
-
-    Args:
-        folder: of the lessons' own folders.
-    """
+    """The sources of all lessons, in order."""
     return sorted(folder.glob("l[0-9][0-9]/[0-9][0-9]_*.py"))
 
 

@@ -41,9 +41,7 @@ def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> N
     """Expect the rows that are wanted and no others; columns that are not wanted may be there.
 
     Args:
-        found: what the learner's function made.
         wanted: with unique keys. Its values are not shown.
-        key: the column that finds a row.
 
     Raises:
         NotYet: a sentence that names columns or keys, and the learner's value.
@@ -73,7 +71,6 @@ def as_dataframe(answer: object, wanted: str) -> DataFrame:
     """The answer, if the lesson can go on with it as with a DataFrame of Spark.
 
     Args:
-        answer: what the learner's function returned.
         wanted: what it should be, for example `the rows`.
 
     Raises:

@@ -70,9 +70,7 @@ def own_streams_stopped(spark, seconds: float, may_leave: bool = False) -> Gener
     """Stop the streams that the body starts: those that run for too long, and what it leaves.
 
     Args:
-        spark: the session.
         seconds: how long the body may wait for an end that may never come.
-        may_leave: let run what it leaves.
     """
     others = {query.id for query in spark.streams.active}
     stopped = Stopped()

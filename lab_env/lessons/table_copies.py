@@ -74,8 +74,6 @@ def empty_copy(lab, source: str, name: str) -> str:
     makes one (Hudi 1.1.1, `ConfigUtils.fetchConfigs`). A table that is there it just writes.
 
     Args:
-        lab: the lesson's handle.
-        source: path of the other table.
         name: of the new one, which is at a path of its own at each call.
     """
     s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket

@@ -76,7 +76,6 @@ def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
 
     Args:
         names: the files, relative to the checkpoint.
-        read: returns a file's content by its name.
     """
     planned = batch_numbers(names, "offsets")
     if not planned:
@@ -91,7 +90,6 @@ def still_open(batch: Batch, sink: str, topic: str) -> str:
     """Sentence about a batch that an earlier run of a query left open, and this one, too.
 
     Args:
-        sink: the query's name.
         topic: the sentence names the first and the last offset of each topic partition.
     """
     ranges = ((number, batch.start.get(number, 0), end) for number, end in batch.end.items())
@@ -146,7 +144,6 @@ def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
 
     Args:
         names: the files, relative to the checkpoint.
-        read: returns a file's content by its name.
     """
     planned, done = sorted(batch_numbers(names, "offsets")), batch_numbers(names, "commits")
     start = offsets_in(read(FIRST_OFFSETS)) if planned[:1] == [0] else None

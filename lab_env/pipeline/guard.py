@@ -218,7 +218,6 @@ def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: s
 
     Args:
         receipt: of the table; None without a streaming commit.
-        table: for the sentence.
         path: of the checkpoint, for the sentence.
     """
     if receipt is None:

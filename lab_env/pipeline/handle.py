@@ -180,7 +180,6 @@ class Writer:
 
         Args:
             what: the condition in words, for the error.
-            seconds: timeout.
             on_tick: called twice per second, for progress output.
 
         Raises:
@@ -227,7 +226,6 @@ class Writer:
 
         Args:
             end_offsets: for each topic partition the offset of its next message.
-            seconds: timeout.
             kwargs: further arguments of `wait_until`.
 
         Raises:

@@ -310,9 +310,7 @@ def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: floa
     """Records of a stream, landed by a thread while the queries run.
 
     Args:
-        endpoints: of Kinesis and the store.
         base: folder of the tables and checkpoints, which also contains the landed files.
-        seconds: between two landed files.
         patience: seconds of failed landing before it gives up.
 
     Returns:
@@ -369,7 +367,6 @@ def committed_position(endpoints: Endpoints, checkpoint: str, folder: str) -> Po
 
     Args:
         checkpoint: the query's `checkpointLocation`.
-        folder: of the landed files.
     """
     prefix = store.key_of(checkpoint).rstrip("/") + "/"
     names = {
@@ -395,8 +392,6 @@ def files_in_log(names: set[str], log_offset: int, read: Callable[[str], str]) -
 
     Args:
         names: the files of the checkpoint, relative to it.
-        log_offset: from the checkpoint's offsets.
-        read: returns a file's text by its name.
     """
     folder = "sources/0/"
     log = {name.removeprefix(folder) for name in names if name.startswith(folder)}

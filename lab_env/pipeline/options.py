@@ -111,11 +111,7 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
 
 
 def buckets(number: int) -> dict[str, str]:
-    """Options for a table with another number of buckets; **each writer needs the same**.
-
-    Args:
-        number: of buckets in each partition.
-    """
+    """Options for a table with another number of buckets; **each writer needs the same**."""
     if number == DEFAULT_BUCKETS:
         return {}
     # Hudi does not store the number, so each commit has a note of it.

@@ -78,7 +78,6 @@ def read_in_workers(
 
     Args:
         read: computes the new columns of a batch of rows.
-        added: their types.
         modules: code that `read` needs, in addition to this module.
     """
     # A cluster's workers have jiter, pandas and PyArrow, but not this code.

@@ -86,7 +86,6 @@ def session_of_environment(app: str, extra: dict[str, str] | None = None, log: P
     """Start the session of a program that was started with `session_environment`.
 
     Args:
-        app: name of the application.
         extra: further Spark properties; they win.
         log: file for the JVM's output, as in `build_session`.
     """
@@ -147,7 +146,6 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
     (`prepare_environment`), so that they appear in no page and no log.
 
     Args:
-        endpoints: where the services are.
         jars: the folder of the connector jars, all put on the class path.
 
     Returns:
@@ -184,9 +182,6 @@ def shuffles(cores: int) -> dict[str, str]:
     200; the first start does not show it, because Hudi then makes as many tasks as the rows have
     partitions. Measured, tasks of two small commits at the first start and at the second: 53 and
     1,240 with none set; 71 and 64 with 4 set; 1,240 with 4 set at the second start only.
-
-    Args:
-        cores: of all executors.
     """
     return {"spark.sql.shuffle.partitions": str(max(2, cores))}
 
@@ -206,10 +201,6 @@ def driver_address() -> dict[str, str]:
 
 def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
     """What a session on a cluster needs beside `spark_conf`; nothing if its master is local.
-
-    Args:
-        conf: the session's configuration.
-        jars: the folder of the connector jars.
 
     Returns:
         Spark properties.
@@ -305,10 +296,7 @@ def build_session(
     """Start (or return) this process's SparkSession.
 
     Args:
-        endpoints: where the services are.
-        jars: the folder of the connector jars.
         java_home: the Java 17 to run on.
-        app: name shown in the Spark UI.
         extra: further Spark properties; they win.
         log: file for the JVM's output; without one it goes where this process's output goes.
 

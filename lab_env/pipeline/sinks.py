@@ -112,9 +112,7 @@ def start_query(
     Args:
         records: the topic as a stream, for `CHANGE_SINKS` one of Debezium.
         sink: one of `WRITERS`.
-        base: folder of the pipeline's tables.
         trigger: keyword arguments of `DataStreamWriter.trigger`.
-        extra: further options of the stream.
     """
     # A separate pool, so that one sink's long commit does not hold up the others.
     records.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", sink)

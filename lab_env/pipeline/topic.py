@@ -266,8 +266,6 @@ def check_id(topic: str, path: str, known: str, found: str) -> None:
     """Refuse a topic if a checkpoint has read another one.
 
     Args:
-        topic: its name.
-        path: of the checkpoint.
         known: the id in the checkpoint; empty if it has none.
         found: the current id; empty if the broker gives none.
 

@@ -142,7 +142,6 @@ class ProgressLog:
         Args:
             patience: maximum seconds between two signs of progress, after the first one; before
             that a first batch loads all classes, and has at least the time of a start.
-            facts: further fields of the state.
         """
         self._heard = dict.fromkeys(sinks, self._clock())
         self._patience = patience
@@ -223,7 +222,6 @@ class ProgressLog:
 
         Args:
             state: one of `ENDED`.
-            error: the reason.
             sink: the query with the error; empty for all.
 
         Returns:
@@ -300,9 +298,6 @@ def _of_topic(offsets: dict) -> dict:
 def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
     """Run the job's queries until they are stopped, all are done, or one fails.
 
-    Args:
-        stop: set when they must stop.
-
     Returns:
         Exit status: 0 when stopped or done, 1 when a query failed.
     """
@@ -361,7 +356,6 @@ def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], Non
     """The job's topic or stream as a streaming DataFrame.
 
     Args:
-        endpoints: of the source and the store.
         went_on: called after each landed file, where a stream is landed before the queries start.
 
     Returns:

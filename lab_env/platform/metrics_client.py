@@ -16,9 +16,6 @@ TIMEOUT_S = 10
 def query(url: str, promql: str) -> pd.DataFrame:
     """Evaluate an expression now.
 
-    Args:
-        url: of Prometheus.
-
     Returns:
         One row per series: its labels, and `value`. A number is one row without labels.
 
@@ -36,7 +33,6 @@ def query_range(url: str, promql: str, start: float, end: float, step: float) ->
     """Evaluate an expression over time.
 
     Args:
-        url: of Prometheus.
         start: s since 1970.
         end: s since 1970.
         step: seconds between two values.

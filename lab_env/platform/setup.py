@@ -16,7 +16,6 @@ def set_up(report_progress: Progress, since: float | None = None, before: int | 
     """Fetch and build everything except what is fetched on demand; the cache is reused.
 
     Args:
-        report_progress: receives one line at a time.
         since: when set-up began (seconds since 1970), if before this call.
         before: size of the cache in bytes when set-up began, if before this call.
 

@@ -38,7 +38,6 @@ def s3_client(
 
     Args:
         access_key: without one, boto3 looks for the machine's own.
-        session_token: of temporary keys.
     """
     return boto3.client(
         "s3",

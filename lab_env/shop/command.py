@@ -21,11 +21,7 @@ def load(
 
     Args:
         rate: events per second; None for no limit.
-        users: number of simulated users.
         seconds: duration; None until Ctrl-C.
-        processes: number of sending processes.
-        web: serve Locust's web UI.
-        environment: additional variables for Locust's processes.
 
     Raises:
         LabError: the load did not start or died, or a send was not acknowledged.

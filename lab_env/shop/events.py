@@ -98,9 +98,7 @@ def encode(
     are.
 
     Args:
-        event_id: a resend has the same one.
         op: one of `OPS`.
-        order_id: the record key.
         cents: amount in euro cents.
         status: one of `STATUSES`.
         order_ts: event time, `2026-11-21T02:14:15.123456Z`.
@@ -121,7 +119,6 @@ def malform(kind: str, event: bytes, rng: Random) -> bytes:
     Args:
         kind: one of `MALFORMED_KINDS`; it is also the reason that the pipeline must report.
         event: the valid event's JSON bytes.
-        rng: random source.
 
     Returns:
         The bytes to send.

@@ -371,8 +371,6 @@ def generate(
     Args:
         seed: the same arguments and seed give the same bytes.
         rate: sends per simulated second.
-        start: simulated time of the first send.
-        worker_id: part of every id.
         **shares: replace shares of the settings, as in `Shares.of`.
     """
     began = int(datetime.fromisoformat(start).timestamp()) * SECOND

@@ -88,11 +88,7 @@ class Sender(LedgerSender):
                 self._ledger.failed(send.send_id)
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Collect acknowledgements; call it often.
-
-        Args:
-            seconds: maximum wait for the first one.
-        """
+        """Collect acknowledgements; call it often."""
         self._producer.poll(seconds)
         self._ledger.tick()
 

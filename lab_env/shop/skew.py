@@ -16,10 +16,6 @@ CELEBRITY_SHARE = 0.25  # of the orders, including those of the shop's best cust
 def marketplace_events(n: int, seed: int = 2) -> list[dict]:
     """First events of the day, in the order of sending.
 
-    Args:
-        n: number of events.
-        seed: the same arguments give the same events.
-
     Returns:
         Each event's fields, as `events.FIELDS` lists them; all are well-formed.
     """

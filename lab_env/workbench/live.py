@@ -65,8 +65,6 @@ def watch(console: Console, seconds: float, status_table: StatusTable) -> None:
 
     Args:
         console: gets plain lines if it is not a terminal.
-        seconds: between two refreshes.
-        status_table: draws the services.
     """
     look = Look()
     try:

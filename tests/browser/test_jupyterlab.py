@@ -51,7 +51,6 @@ def running_jupyterlab(workspaces: Path, **variables: str) -> Iterator[str]:
 
     Args:
         workspaces: an empty folder, so that no tabs of earlier sessions open.
-        variables: of its environment.
     """
     process = subprocess.Popen(
         [REPOSITORY / ".venv" / "bin" / "lab", "jupyter", "--no-browser"],

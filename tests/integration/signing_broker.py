@@ -21,12 +21,6 @@ def signing_broker(
 ) -> Iterator[tuple[str, Path]]:
     """Run a broker.
 
-    Args:
-        network: where it listens.
-        folder: for its files.
-        user: who may sign in.
-        password: of that user.
-
     Yields:
         Its address, and the properties file with which a client signs in.
     """

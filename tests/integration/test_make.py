@@ -142,8 +142,6 @@ def reset(clone: Clone, *options: str, answer: str | None) -> tuple[int, str]:
     """Run `lab reset 01` on this run's lab: exit status and output.
 
     Args:
-        clone: where.
-        options: further arguments.
         answer: what is typed at the terminal; None without a terminal.
     """
     keyboard, terminal = pty.openpty()

@@ -48,9 +48,6 @@ def judge(
     """The reason why a record is no change of a row, or the change.
 
     Args:
-        key: the record's key.
-        value: the record's value.
-        expected: schema and name of the table.
         columns: of the table, with their forms.
     """
     if key is None:

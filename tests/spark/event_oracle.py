@@ -204,7 +204,6 @@ def judge(value: bytes | None, arrived_us: int | None) -> str | Valid:
     """The reason why a message is malformed, or its event.
 
     Args:
-        value: the record's value.
         arrived_us: Kafka's timestamp of the record in microseconds since 1970.
     """
     if value is None or not value.strip(JSON_SPACE.encode()):

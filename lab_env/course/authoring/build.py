@@ -144,10 +144,6 @@ def drift(tree: Tree = Tree()) -> list[str]:
 def first_difference(committed: str, made: str) -> str:
     """The first place where two texts of a generated file differ.
 
-    Args:
-        committed: the text on disk.
-        made: the text of a fresh build.
-
     Returns:
         The cell and its line in a notebook, the line in any other file.
     """

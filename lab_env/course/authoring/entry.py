@@ -55,8 +55,6 @@ def record(lesson: str, seconds: dict[str, float], path: Path = RECORDED) -> Non
 
     Args:
         lesson: two digits.
-        seconds: by section.
-        path: of the file.
     """
     runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     runs[lesson] = {"on": date.today().isoformat(), "cores": os.cpu_count(), "seconds": seconds}

@@ -20,11 +20,6 @@ def shown(tree: Tree = COURSE) -> list[Path]:
 def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> None:
     """Replace the kept run of a notebook, atomically, if the site shows that notebook.
 
-    Args:
-        executed: with its outputs.
-        path: the notebook that was run.
-        tree: the repository.
-
     Raises:
         LabError: a cell of any notebook shows one of the lab's secrets; nothing is kept.
     """

@@ -19,9 +19,6 @@ CHECK = re.compile(r'lab\.check\(\s*"(\d\d\.\d+)"')  # in the source of a cell
 def observed_kernel(folder: Path) -> Generator[tuple[Any, list[dict]]]:
     """Start a kernel with progress of its own, and shut it down at the end.
 
-    Args:
-        folder: where it runs.
-
     Yields:
         A connected, blocking client, and a list that holds what checks and proofs have reported
         once the kernel has ended.

@@ -111,7 +111,6 @@ def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
 
     Args:
         chosen: a lesson, for example `05`, or an exercise, `05.1`.
-        say: shows progress.
 
     Raises:
         LabError: no such lesson or exercise, or a cell of the notebook fails.

@@ -15,7 +15,6 @@ def new_lesson(number: str, slug: str, tree: Tree = COURSE) -> list[Path]:
     Args:
         number: two digits that no other lesson uses.
         slug: lower-case letters, digits and underscores.
-        tree: the repository.
 
     Raises:
         LabError: number or slug is invalid, or the lesson exists.

@@ -150,7 +150,6 @@ def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[st
     """What a notebook's run did not prove.
 
     Args:
-        entry: the lesson.
         worked: whether the worked notebook ran; else the learner's.
         facts: what the checks reported, in their order.
 
@@ -201,7 +200,6 @@ def entry_seconds(lesson: str, executed: NotebookNode, began: datetime) -> dict[
     Args:
         lesson: two digits.
         executed: its learner's notebook, with the times of its cells.
-        began: when the kernel was asked for.
 
     Returns:
         By the name of the section, for example `06.2`.
@@ -228,7 +226,6 @@ def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0
     Args:
         seconds: elapsed ones, by the name of the section.
         processes: of the test run, which share the machine, so that each takes longer.
-        margin: how many times the limits are allowed.
     """
     return [
         f"Section {name} begins after {value:.0f} s; {most} s is the most."
@@ -247,7 +244,6 @@ def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
 
     Args:
         seconds: processor seconds of each notebook that ran, by its path in the repository.
-        margin: how many times the limits are allowed.
 
     Returns:
         One sentence per notebook over its own limit and per folder whose average is over its limit.

@@ -16,6 +16,7 @@ from lab_env.platform.display.html import render
 from lab_env.platform.settings import REPOSITORY, Settings
 
 DOCS = REPOSITORY / "docs"
+TEMPLATES = "course/authoring/reference_pages"
 COMPUTED = {"cache": "`~/.cache/streaming-lakehouse`", "public_url": "not set"}
 _TARGET = re.compile(r"^([a-z]+):.*## (.*)", re.MULTILINE)
 
@@ -33,7 +34,7 @@ def pages(lab) -> dict[Path, str]:
         "settings": {"settings": "\n\n".join(_sections())},
     }
     return {
-        DOCS / f"{name}.md": render(f"course/authoring/reference_pages/{name}.md.j2", **values) + "\n"
+        DOCS / f"{name}.md": render(f"{TEMPLATES}/{name}.md.j2", **values) + "\n"
         for name, values in made.items()
     }
 

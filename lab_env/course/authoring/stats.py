@@ -80,21 +80,12 @@ class LessonStats:
 
 
 def course_stats(tree: Tree = COURSE) -> list[LessonStats]:
-    """Every lesson, counted.
-
-    Args:
-        tree: where lessons lie.
-    """
+    """Every lesson, counted."""
     return [lesson_stats(read_lesson(path), tree) for path in sources(tree.rooms)]
 
 
 def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
-    """One lesson, counted.
-
-    Args:
-        lesson: as read from its source.
-        tree: where its last run was kept.
-    """
+    """One lesson, counted."""
     cells = [cell for cell in lesson.cells if _is_visible_code(cell)]
     systems = Systems()
     uses = learner = 0

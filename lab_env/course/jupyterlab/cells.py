@@ -17,8 +17,6 @@ def run_cell(client: Any, cell: nbformat.NotebookNode, timeout_s: float) -> None
 
     Args:
         client: a connected, blocking client of the kernel.
-        cell: a code cell.
-        timeout_s: how long it may take.
 
     Raises:
         LabError: it raises an error, or takes longer.

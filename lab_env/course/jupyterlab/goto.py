@@ -43,7 +43,6 @@ def at_stake(section: Section, server: RunningJupyterLab | None) -> str:
     """What entering a section takes from the learner, as a sentence; empty if it is nothing.
 
     Args:
-        section: to be entered.
         server: the JupyterLab that runs, if any.
     """
     lesson, anew = section.lesson, "tables and topics are made anew."
@@ -60,11 +59,6 @@ def enter(
     """Run the cells above a section in a fresh kernel of the learner's copy.
 
     A copy that was worked on, or that may be open, stays as it is; another one shows the outputs.
-
-    Args:
-        section: to be entered.
-        server: a running JupyterLab.
-        report_progress: receives lines of progress.
 
     Raises:
         LabError: a cell fails.

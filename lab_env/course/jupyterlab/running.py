@@ -198,9 +198,6 @@ def _wait_for(server: RunningJupyterLab) -> None:
 def kernel_client(kernel: str) -> Generator["BlockingKernelClient"]:
     """A client of a kernel that runs on this machine.
 
-    Args:
-        kernel: its id in JupyterLab's API.
-
     Raises:
         LabError: it does not answer.
     """

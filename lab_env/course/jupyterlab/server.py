@@ -96,7 +96,6 @@ def page(url: str, notebook: str, opened_by: str) -> str:
     Args:
         url: of JupyterLab, without a path.
         notebook: its path below the folder that JupyterLab shows.
-        opened_by: the token.
     """
     return settings().browser_url(f"{url}/lab/tree/{notebook}?token={opened_by}")
 

@@ -77,11 +77,6 @@ def show(name: str, report_progress: Progress) -> RunningDemo:
 def prepare(server: RunningJupyterLab, copy: Path, path: str) -> None:
     """Run the cells before the question in the notebook's own kernel, and store their outputs.
 
-    Args:
-        server: a running JupyterLab.
-        copy: the notebook.
-        path: its path in JupyterLab's root folder.
-
     Raises:
         LabError: a cell fails.
     """

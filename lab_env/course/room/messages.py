@@ -43,7 +43,6 @@ def message_id(lesson: str, text: str) -> str:
 
     Args:
         lesson: two digits.
-        text: as the learner saw it.
     """
     fitting = [parts for parts in _messages(lesson).values() if _fits(parts, text)]
     best = max(fitting, key=_own_characters, default=None)

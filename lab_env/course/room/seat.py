@@ -191,7 +191,6 @@ class Seat:
 
         Args:
             outcome: as in `Report`; an empty stub (`not attempted`) is not reported.
-            attempts: at this exercise.
             text: shown to the learner; only the id of the check's message is sent.
         """
         if outcome != "not attempted" and self._joined():

@@ -72,7 +72,6 @@ def small_store(endpoints: Endpoints, megabytes: int = 256) -> Generator[SmallSt
 
     Args:
         endpoints: the running services; MinIO must be the lab's own.
-        megabytes: size of the disk.
 
     Yields:
         The store, with an empty bucket; None where this machine allows no such disk.

@@ -33,7 +33,6 @@ def classify(method: str, key: str) -> str:
     """Class of a request: the part of a stream or Hudi table that it writes.
 
     Args:
-        method: of HTTP.
         key: of the object, without the bucket.
 
     Returns:

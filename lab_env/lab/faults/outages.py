@@ -43,8 +43,6 @@ def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
 
     Args:
         name: of the service, for example `minio`.
-        client: process whose attempts count.
-        attempts: number to wait for.
 
     Raises:
         TimeoutError: nobody tried to connect for a minute.

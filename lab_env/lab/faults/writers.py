@@ -27,7 +27,6 @@ def open_batches(
     Such a batch has an offset file and no commit file. After a restart Spark replays it.
 
     Args:
-        writer: of several sinks.
         sinks: those to look at; each has planned a batch before.
 
     Returns:
@@ -50,8 +49,6 @@ def kill_in_mid_batch(
 
     Args:
         writer: it runs, and each of the sinks has planned a batch.
-        sinks: those whose batches count.
-        seconds: timeout.
 
     Returns:
         Batch number by sink of the batches left open.

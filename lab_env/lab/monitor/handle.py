@@ -113,7 +113,6 @@ class PrometheusHandle:
 
         Args:
             state: pending, firing, or `gone`: neither of them.
-            seconds: timeout.
 
         Returns:
             Seconds waited.
@@ -140,7 +139,6 @@ class PrometheusHandle:
         """Test rules on invented series with `promtool test rules`; no server is needed.
 
         Args:
-            rules: YAML as in a rules file.
             tests: YAML as in promtool's test files; `rule_files` may be left out.
 
         Raises:

@@ -91,7 +91,6 @@ def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterat
     `LogAppendTime`.
 
     Args:
-        labels: of the pipeline.
         now: s since 1970.
     """
     if topic.position is None:
@@ -126,7 +125,6 @@ def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Ite
     """Metrics of a table's timeline and files.
 
     Args:
-        labels: of the pipeline.
         now: s since 1970.
     """
     writes = [i for i in table.completed_writes.values() if i.action in ROW_ACTIONS]

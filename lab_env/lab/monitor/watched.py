@@ -42,11 +42,7 @@ class Pipeline:
 
 
 def watched(home: Path) -> list[Pipeline]:
-    """Pipelines of a lab, ordered by label.
-
-    Args:
-        home: LAB_HOME.
-    """
+    """Pipelines of a lab, ordered by label."""
     found = {
         (pipeline.namespace, pipeline.name): pipeline
         for pipeline in (*_of_writers(home / "writers"), *_of_lessons(home / "lessons"))
@@ -55,11 +51,7 @@ def watched(home: Path) -> list[Pipeline]:
 
 
 def watch(folder: Path, pipeline: Pipeline) -> None:
-    """Add a lesson's pipeline, replacing one of the same name.
-
-    Args:
-        folder: the lesson's folder in LAB_HOME.
-    """
+    """Add a lesson's pipeline, replacing one of the same name."""
     named = {other.name: other for other in _read(folder / WATCHED)}
     _write(folder / WATCHED, named | {pipeline.name: pipeline})
 

@@ -72,12 +72,7 @@ class Delivered:
 
 
 def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
-    """Describe the error in the rows of the newest versions; empty if they are right.
-
-    Args:
-        found: the learner's answer.
-        delivered: the basis of the right answer.
-    """
+    """Describe the error in the rows of the newest versions; empty if they are right."""
     variant, answer = delivered.variant, delivered.variant.rows
     rows = readable(found, answer)
     events, name = delivered.events, answer.name
@@ -183,13 +178,7 @@ def problem_with_dead_letters(found: pd.DataFrame, delivered: Delivered) -> str:
 
 
 def problem_with_answer(found: pd.DataFrame, answer: Answer, right: pd.DataFrame) -> str:
-    """Describe the error in the answer to a question; empty if it is right.
-
-    Args:
-        found: the learner's answer.
-        answer: its form.
-        right: the oracle's answer.
-    """
+    """Describe the error in the answer to a question; empty if it is right."""
     rows = readable(found, answer)
     wanted = {_key(answer, row): row for row in right.to_dict("records")}
     shown = {_key(answer, row): row for row in rows}

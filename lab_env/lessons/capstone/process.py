@@ -159,7 +159,6 @@ class JobProcess:
         """Kill the process during a task, when a write is requested and not complete.
 
         Args:
-            base: folder of the job's tables.
             table: path of the table to watch; by default any.
             data: minimum number of the write's data files in the store.
 
@@ -226,12 +225,7 @@ class JobProcess:
 
 
 def pending_writes(endpoints: Endpoints, base: str, known: set[str]) -> list[PendingWrite]:
-    """Writes to tables below a folder that are requested and not complete, oldest first.
-
-    Args:
-        base: the folder.
-        known: requested times to ignore.
-    """
+    """Writes to tables below a folder that are requested and not complete, oldest first."""
     keys = [found.key for found in store.list_objects(endpoints, store.key_of(base) + "/")]
     begun: dict[tuple[str, str], str] = {}
     complete = set()

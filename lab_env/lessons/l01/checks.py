@@ -289,8 +289,6 @@ def mix_of(events: Iterable[tuple[int, dict]], weights: dict[str, int], error: s
 
     Args:
         events: offset and event; all events of an order lie in one partition.
-        weights: of the tasks that sent them.
-        error: what a task raised.
     """
     ops: dict[str, list[str]] = {}
     for _, event in sorted(events, key=lambda found: found[0]):

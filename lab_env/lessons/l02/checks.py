@@ -294,11 +294,7 @@ def _split(field: str, placed: Iterable[tuple[dict, Any, int]]) -> int:
 
 
 def two_days(seed: int) -> list[dict]:
-    """Events of the marketplace whose orders were created on two days.
-
-    Args:
-        seed: the same seed gives the same events.
-    """
+    """Events of the marketplace whose orders were created on two days."""
     days = ("2026-01-05", "2026-01-06")
     return [
         event | {"partition_date": days[crc32(event["order_id"].encode()) % 2]}

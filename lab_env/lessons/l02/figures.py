@@ -18,8 +18,6 @@ def draw_ranges(
     """Draw each shard as its range of hash values; a darker one carries more events.
 
     Args:
-        axes: of matplotlib.
-        shards: shard to its first and last hash.
         share: shard to its part of the events, 0 to 1; a shard without events may be absent.
         keys: keys to mark, each with its hash.
     """

@@ -65,8 +65,6 @@ def batches_in(reports: Sequence[Mapping], waiting: int, bound: int) -> Batches:
     Args:
         reports: `recentProgress` of the query. Spark keeps the last 100 reports, so of a query
             with more batches the end offsets say how much it read.
-        waiting: records in the topic.
-        bound: the most that one batch may have.
     """
     sizes = tuple(int(report["numInputRows"]) for report in reports if report["numInputRows"])
     read = sum(sizes)
@@ -185,9 +183,6 @@ def _counts(kinds: pd.Series) -> dict[str, int]:
 
 def incomplete_messages(seed: int) -> tuple[list[bytes], pd.DataFrame]:
     """Valid events; for each field one without it and one in which it is null; broken rules.
-
-    Args:
-        seed: the same seed gives the same messages.
 
     Returns:
         The messages, and a frame like the ledger's that says what each of them is.
@@ -520,7 +515,6 @@ def plan_of(topic: str, ends: Mapping[int, int]) -> bytes:
     """A file of offsets, as a checkpoint has it.
 
     Args:
-        topic: name of the topic.
         ends: partition to the offset behind the last record.
     """
     offsets = json.dumps({topic: {str(partition): end for partition, end in ends.items()}})
@@ -621,7 +615,6 @@ def made_ranges(rng: Random, last: Mapping[int, int]) -> dict[int, dict[int, tup
     """Ranges of five batches of a topic, each batch of its own size.
 
     Args:
-        rng: source of chance.
         last: partition to the offset behind its last record; five records at least.
     """
     cuts = {p: [0, *sorted(rng.sample(range(1, end + 1), 5))] for p, end in last.items()}

@@ -27,7 +27,6 @@ def draw_batches(batches: list[Batch], title: str) -> str:
 
     Args:
         batches: from `read_checkpoint`, at least one.
-        title: stands above the drawing.
 
     Returns:
         An `<svg>` element.

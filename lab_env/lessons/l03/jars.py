@@ -41,10 +41,6 @@ def jar_table(jars: Sequence[Path]):
 
 
 def first_java_error(log: str) -> str:
-    """The first line of a log that names an error of Java itself; empty without one.
-
-    Args:
-        log: what a JVM wrote.
-    """
+    """The first line of a log that names an error of Java itself; empty without one."""
     found = re.search(r"java\.lang\.\w+: .*", log)
     return found[0] if found else ""

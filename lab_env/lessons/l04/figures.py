@@ -39,11 +39,7 @@ def with_month(events: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 
 
 def changed_after_midnight(ledger: Ledger) -> int:
-    """How many living orders have events of more than one day.
-
-    Args:
-        ledger: of the topic.
-    """
+    """How many living orders have events of more than one day."""
     sends = ledger.frame()
     valid = sends[(sends["state"] == "acked") & ~sends["kind"].str.startswith("malformed")]
     valid = valid.assign(day=valid["order_ts"] // (24 * 3600 * 1_000_000))
@@ -81,7 +77,6 @@ class OrderTrace:
 
         Args:
             order_id: the order to follow.
-            ledger: of the topic.
             events: a Spark DataFrame that has the status of each event, with order_id and event_id.
         """
         sends = ledger.frame()
@@ -98,8 +93,6 @@ class OrderTrace:
         """Add a sink.
 
         Args:
-            name: its label.
-            rows: a Spark DataFrame with order_id and event_id.
             verdict: the ledger's, on the whole sink.
 
         Returns:

@@ -171,11 +171,7 @@ def _reason(load: Load) -> str:
 
 
 def made_up_loads(chosen: random.Random) -> list[Load]:
-    """Loads of every kind. One that leaves the compaction out fails at the first.
-
-    Args:
-        chosen: draws the sizes.
-    """
+    """Loads of every kind. One that leaves the compaction out fails at the first."""
     base = chosen.randint(30_000, 900_000)
     few, many = chosen.randint(2, 4), chosen.randint(15, 40)
     return [

@@ -48,12 +48,7 @@ def data_files(picture: Snapshot) -> str:
 
 
 def footer_of(lab, path: str) -> dict[str, str]:
-    """The entries in the footer of a Parquet file, with their sizes.
-
-    Args:
-        lab: the lesson's handle.
-        path: of the file.
-    """
+    """The entries in the footer of a Parquet file, with their sizes."""
     content = io.BytesIO(store.read(lab.endpoints, store.key_of(path)))
     entries = pq.read_metadata(content).metadata
     return {name.decode(): f"{len(value):,} bytes" for name, value in entries.items()}
@@ -168,7 +163,6 @@ def judge_articles(
     """What two articles say of the table types, against what the lesson has measured.
 
     Args:
-        heat: the six operations.
         rows_of_o21: rows of the deleted order, by where they were looked for and by table type.
         refusals: what a table said that refused a compaction, by table type.
         metadata: the parts of the metadata table by default.

@@ -137,9 +137,6 @@ def made_up_table(chosen: random.Random) -> MadeUpTable:
     """A table of two partitions with three file groups each; one of them has a planned compaction.
 
     The worst file group is never the first one, and needs both of its current slices.
-
-    Args:
-        chosen: draws the numbers of logs.
     """
     slices = []
     for partition in ("2026-11-20", "2026-11-21"):

@@ -165,9 +165,6 @@ def compactions_of(objects: Iterable[StoredObject]) -> list[Compaction]:
 
     The beginning of an execution is in no file name: it is the time of the `.inflight` file.
 
-    Args:
-        objects: everything below the table's path.
-
     Returns:
         The compactions, by their requested times.
     """
@@ -219,12 +216,7 @@ def batches_of(progress: Iterable[dict]) -> list[Work]:
 
 
 def during(works: Iterable[Work], compaction: Compaction) -> list[str]:
-    """The labels of the writes that went on while a compaction was executed.
-
-    Args:
-        works: the writes.
-        compaction: one that is complete.
-    """
+    """The labels of the writes that went on while a compaction was executed."""
     began, ended = compaction.began, compaction.ended
     if began is None or ended is None:
         return []

@@ -29,7 +29,6 @@ def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
     """Send orders to the lesson's topic `orders`, to its partitions in turn.
 
     Args:
-        lab: of the lesson.
         orders: with an `order_id` such as `O-17`, whose number chooses the partition.
         partitions: of the topic, which is created.
     """
@@ -46,9 +45,7 @@ def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
     """The lesson's topic `orders` as a stream of orders.
 
     Args:
-        lab: of the lesson.
         schema: of an order.
-        per_batch: most messages of a micro-batch.
     """
     topic = lab.topic("orders")
     limit = {"maxOffsetsPerTrigger": str(per_batch)}
@@ -58,11 +55,7 @@ def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
 
 
 def hudi_defaults(spark) -> dict[str, str]:
-    """The defaults of file sizing, clustering, cleaning and archiving, asked from Hudi's classes.
-
-    Args:
-        spark: a session with Hudi's jar.
-    """
+    """The defaults of file sizing, clustering, cleaning and archiving, asked of its classes."""
     config = spark._jvm.org.apache.hudi.config
     options = [
         getattr(getattr(config, kind), name) for kind, names in SERVICES.items() for name in names
@@ -85,7 +78,6 @@ def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Req
     """Draw one row per table: its current files as dots by size, and the requests of one query.
 
     Args:
-        tables: by the name to show.
         requests: of the same query on each table, by the same names.
 
     Returns:

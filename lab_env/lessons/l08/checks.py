@@ -203,10 +203,6 @@ def _orders(lab, which: str, status: str, day: str, hour: int):
     """Orders O-1 to O-5, those for which the condition on `id` holds.
 
     Args:
-        lab: of the lesson.
-        which: the condition.
-        status: of each.
-        day: SQL for the partition.
         hour: of `order_ts`.
     """
     return lab.spark.sql(f"""

@@ -100,10 +100,6 @@ class Lookup:
 def watch_lookup(lab: Lab, path: str) -> Generator[Lookup]:
     """Watch how a write in a `with` block finds its rows.
 
-    Args:
-        lab: the lab whose Spark writes.
-        path: of the table that is written.
-
     Yields:
         The look-up, complete after the block.
     """
@@ -117,11 +113,7 @@ def watch_lookup(lab: Lab, path: str) -> Generator[Lookup]:
 
 
 def metadata_parts(table: Snapshot) -> pd.Series:
-    """The parts of a table's metadata table, and the number of objects in each.
-
-    Args:
-        table: an X-ray of the table.
-    """
+    """The parts of a table's metadata table, and the number of objects in each."""
     names = table.frame().query("part == 'metadata'")["name"]
     parts = names.str.extract(r"\.hoodie/metadata/([a-z_]+)/")[0].dropna()
     return parts.value_counts().sort_index().rename("objects").rename_axis("part")
@@ -151,9 +143,6 @@ def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
 def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:
     """The figures of several writes, one row per write.
 
-    Args:
-        lookups: by the name of the index.
-
     Returns:
         A table of counts.
     """
@@ -162,9 +151,6 @@ def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:
 
 def lookup_chart(lookups: dict[str, Lookup]) -> str:
     """Draw a grid, one line per index and one cell per file, and the duration of each write.
-
-    Args:
-        lookups: by the name of the index.
 
     Returns:
         SVG text.

@@ -17,7 +17,6 @@ def range_chart(
         panels: by title, a table with one row per file, from top to bottom, and the columns low
             and high; the panels stand side by side.
         filters: by title, the lowest and the highest value that the filter asks for.
-        label: of the horizontal axes.
 
     Returns:
         SVG text.

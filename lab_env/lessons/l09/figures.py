@@ -47,7 +47,6 @@ def run_query(lab: Lab, question) -> Answer:
 
     Args:
         lab: whose session; the reads of executors on a cluster are not seen.
-        question: a Spark DataFrame of one row.
     """
     question._jdf.queryExecution().executedPlan()  # plan now: the DataFrame keeps its plan
     with watch(lab) as reads, InputBytes(lab.spark, lab.base) as read:

@@ -17,10 +17,7 @@ def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFram
     """Changed orders: O-1 to O-20 were created on 20 November, later ones on the 21st.
 
     Args:
-        lab: whose session.
         which: the condition on `id`, which goes from 1 to 99.
-        status: of all of them.
-        at: time of day of the change.
         amount: the new amount, in SQL.
     """
     return lab.spark.sql(f"""
@@ -47,12 +44,7 @@ def send(lab, which: str, status: str, at: str, amount: str) -> None:
 
 
 def topic_options(lab, offset: int = 0) -> dict[str, str]:
-    """The options with which Spark reads the lesson's topic, which has one partition.
-
-    Args:
-        lab: whose topic.
-        offset: the first to be read.
-    """
+    """The options with which Spark reads the lesson's topic, which has one partition."""
     topic = lab.topic("orders")
     return {
         "kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap,
@@ -63,10 +55,6 @@ def topic_options(lab, offset: int = 0) -> dict[str, str]:
 
 def compare_rows(lab, path: str) -> tuple[list[str], int, int]:
     """Compare a table with the newest good event of each order in the topic; an amount of 0 is bad.
-
-    Args:
-        lab: whose topic.
-        path: of the table.
 
     Returns:
         The missing orders, the number of orders that show an older version, that of zero amounts.
@@ -127,11 +115,6 @@ def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
 
 def moment_of_a_write(lab, table: str, query) -> str:
     """Wait until a stream's write is requested and not complete; the moment, as an instant has it.
-
-    Args:
-        lab: whose table.
-        table: its path.
-        query: the stream that writes it.
 
     Returns:
         Digits, year to millisecond, UTC.

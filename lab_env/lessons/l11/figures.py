@@ -27,9 +27,6 @@ BEGINNING = "000"
 def cost_of(queries: Mapping) -> pd.DataFrame:
     """Run queries, and count what their scans read.
 
-    Args:
-        queries: DataFrames by name.
-
     Returns:
         One line per query: `rows` that it delivers, and `files read`.
     """
@@ -46,7 +43,6 @@ def kept_bookmark(lab, path: str) -> str:
     Later commits may carry none: a clustering has no notes of the job.
 
     Args:
-        lab: of the lesson.
         path: of the table, which need not exist yet.
     """
     if not lab.files(path):
@@ -62,10 +58,6 @@ def kept_bookmark(lab, path: str) -> str:
 
 def stream_offsets(lab, checkpoint: str) -> list[str]:
     """How far a stream that reads a Hudi table has come, batch by batch, from its checkpoint.
-
-    Args:
-        lab: of the lesson.
-        checkpoint: its path.
 
     Returns:
         Hudi's completion times, in order.
@@ -120,7 +112,6 @@ def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliverie
 
     Args:
         instants: the table's timeline, all complete.
-        readers: deliveries by the title to show.
 
     Returns:
         An `<svg>` element; commits that the second run delivered again are red.

@@ -56,7 +56,6 @@ def differences(kept, truth) -> list[str]:
 
     Args:
         kept: DataFrame with `customer_id` and `cents`.
-        truth: the same from all orders.
     """
     old, new = ({row.customer_id: row.cents for row in rows.collect()} for rows in (kept, truth))
     return sorted(name for name in old | new if old.get(name) != new.get(name))
@@ -99,11 +98,8 @@ def draw_waterfall(
     may be compared with that of another.
 
     Args:
-        title: what the chart shows.
         old: the total before, in `unit`.
         steps: what each kind of change added (or took, below 0), in the order of drawing.
-        new: the total after.
-        unit: label of the vertical axis.
 
     Returns:
         An `<svg>` element.

@@ -49,12 +49,7 @@ class Reply:
 
 
 def query_engine(ask: Callable[..., pd.DataFrame], *question) -> Reply:
-    """Ask an engine, and keep its rows or its error.
-
-    Args:
-        ask: runs a query and returns its rows.
-        question: what it is called with.
-    """
+    """Ask an engine, and keep its rows or its error."""
     try:
         return Reply(ask(*question))
     except Exception as refusal:
@@ -90,13 +85,7 @@ class EngineMatrix:
         return list(dict.fromkeys((query, kind) for query, kind, _ in self.replies))
 
     def verdict(self, query: str, kind: str, engine: str) -> str:
-        """Whether an engine gave the `same` rows as the first one, `other` rows, or `none`.
-
-        Args:
-            query: the question.
-            kind: the table type.
-            engine: to be compared.
-        """
+        """Whether an engine gave the `same` rows as the first one, `other` rows, or `none`."""
         reply, first = (self.replies[query, kind, name] for name in (engine, self.engines[0]))
         if reply.rows is None:
             return NONE
@@ -162,7 +151,6 @@ def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
 
     Args:
         deliveries: a row per reader, a column per engine; missing for an engine that was left out.
-        expected: the column with the right numbers.
     """
     rows = ["".join(map(shown.heading, ["", *deliveries.columns]))]
     for reader, numbers in deliveries.iterrows():
@@ -211,7 +199,6 @@ def race(questions: Mapping[str, tuple], rounds: int = 5) -> Race:
 
     Args:
         questions: for each engine the function that asks it, and what it is called with.
-        rounds: how often each is asked.
     """
     times: dict[str, list[float]] = {engine: [] for engine in questions}
     for _ in range(rounds):

@@ -69,9 +69,6 @@ def phone_orders(seed: int) -> list[Order]:
     Most arrive in time. One in ten waited in a pocket without network; one phone was off for much
     longer, and its order is worth a few cents.
 
-    Args:
-        seed: the same seed gives the same orders.
-
     Returns:
         `PHONE_BATCHES` times `PER_BATCH` orders; a batch covers `BATCH_MINUTES` of event time.
     """
@@ -102,7 +99,6 @@ def send_orders(bootstrap: str, topic: str, orders: Iterable[Order]) -> None:
 
     Args:
         bootstrap: `host:port` of the broker.
-        topic: topic name.
         orders: in the order of arrival.
     """
     ensure_topic(bootstrap, topic, partitions=1)

@@ -46,12 +46,7 @@ def minute_of(at: datetime) -> datetime:
 
 
 def revenue_of(orders: Iterable[Order], clock_of: str = "order_ts") -> Minutes:
-    """Revenue per minute in euro, counted without Spark.
-
-    Args:
-        orders: each of them once.
-        clock_of: the time that counts.
-    """
+    """Revenue per minute in euro, counted without Spark."""
     cents: dict[datetime, int] = defaultdict(int)
     for order in orders:
         cents[minute_of(getattr(order, clock_of))] += order.cents
@@ -287,7 +282,6 @@ def judge_final(
 
     Args:
         orders: of the stream, in the order of their arrival.
-        emitted: revenue by minute.
         watermark: the query's last one; None without one.
         counted: orders in the emitted minutes, if the answer counts them.
 
@@ -393,7 +387,6 @@ def judge_state(
     """Expect a watermark that waits for late orders, and state that ends.
 
     Args:
-        rows: in state after each batch.
         removed: whether any went from it.
         keys: different customers and minutes in the stream.
         watermark: by which the last batch is judged; None without one.
@@ -451,7 +444,6 @@ def by_customer(orders: Iterable[Order], minutes: int) -> dict[tuple[str, dateti
     """Revenue by customer and beginning of a window, counted without Spark.
 
     Args:
-        orders: each of them once.
         minutes: length of a window; it divides an hour.
     """
     found: dict[tuple[str, datetime], Decimal] = defaultdict(Decimal)

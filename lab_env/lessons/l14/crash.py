@@ -7,10 +7,6 @@ from lab_env.platform.errors import LabError
 def forget_last_commit(lab, checkpoint: str) -> int:
     """Delete the newest file of `commits`, as if the process had died before it wrote it.
 
-    Args:
-        lab: the lesson's handle.
-        checkpoint: path of the query's checkpoint.
-
     Returns:
         The number of the batch.
 

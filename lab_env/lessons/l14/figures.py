@@ -72,7 +72,6 @@ def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
 
     Args:
         found: what `arrivals` returned; orders years ahead are left out.
-        title: what the chart shows.
 
     Returns:
         An `<svg>` element, with the watermark as a staircase.
@@ -130,9 +129,6 @@ def rows_in_state(progress: Iterable[Mapping]) -> list[int]:
 def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
     """Rows in state after each batch, one line per query.
 
-    Args:
-        rows: by the query's name.
-
     Returns:
         An `<svg>` element.
     """
@@ -151,9 +147,6 @@ def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
 
     A file names the version of the state, which is one more than its batch. RocksDB's table files
     do not; they belong to the first list of tables that was written after them.
-
-    Args:
-        objects: everything below the checkpoint's path.
 
     Returns:
         Columns `batch`, `kind` (`delta`, `snapshot`, `zip`, `sst` or `changelog`) and `bytes`, one

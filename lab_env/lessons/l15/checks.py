@@ -385,7 +385,6 @@ def made_up_slots(chosen: random.Random, end: int) -> list[tuple]:
     """Slots as rows: name, active, restart position, confirmed position, status.
 
     Args:
-        chosen: draws positions.
         end: of the log, in bytes.
     """
     behind = [chosen.randint(end // 4, end // 2), chosen.randint(end // 8, end // 4)]
@@ -628,7 +627,6 @@ def versions_of(changes: Sequence[tuple], columns: Sequence[int]) -> dict[str, l
 
     Args:
         changes: as `made_up_changes` has them.
-        columns: those by which the changes are ordered.
     """
     versions: dict[str, list[list]] = {}
     previous: dict[str, tuple] = {}

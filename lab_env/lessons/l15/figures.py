@@ -55,7 +55,6 @@ class Connect:
         """Wait until a connector's status says that it is in a state.
 
         Args:
-            path: of its status.
             state: `RUNNING`, or `STOPPED`, which it is when its tasks are gone as well.
         """
 
@@ -143,7 +142,6 @@ def wait_for_connector(lab, db) -> None:
     those with `wait_for_records`.
 
     Args:
-        lab: the lesson's handle.
         db: a connection to the lesson's database, in autocommit mode.
 
     Raises:
@@ -216,11 +214,7 @@ def wait_for_records(lab, topic: str, end: int) -> None:
 
 
 def show(records) -> pd.DataFrame:
-    """Key and parts of the envelope of change records; a value that is NULL stays NULL.
-
-    Args:
-        records: as Spark reads them from Kafka.
-    """
+    """Key and parts of the envelope of change records; a value that is NULL stays NULL."""
     parts = [f"get_json_object(CAST(value AS STRING), '$.{part}')" for part in ENVELOPE]
     rows = records.selectExpr("offset", "CAST(key AS STRING)", *parts)
     return rows.toDF("offset", "key", *(part.rpartition(".")[2] for part in ENVELOPE)).toPandas()
@@ -240,7 +234,6 @@ def wait_until_confirmed(db, slot: str) -> None:
 
     Args:
         db: a connection to the lesson's database, in autocommit mode.
-        slot: its name.
 
     Raises:
         LabError: after `TIMEOUT_S` seconds the reader still holds it, or has not confirmed it.
@@ -266,7 +259,6 @@ def checkpoint_until_lost(db, slot: str) -> None:
 
     Args:
         db: a connection to the lesson's database, in autocommit mode.
-        slot: its name.
 
     Raises:
         LabError: the slot is not lost after `TIMEOUT_S` seconds.

@@ -149,11 +149,7 @@ class SchemaTrials:
     results: Mapping[str, Mapping[str, str] | BaseException]
 
     def verdict(self, name: str) -> str:
-        """What a write did to the schema: it was refused, added, changed, or left it as before.
-
-        Args:
-            name: of the write.
-        """
+        """What a write did to the schema: it was refused, added, changed, or left it as before."""
         after = self.results[name]
         if isinstance(after, BaseException):
             return REFUSED
@@ -214,7 +210,6 @@ def ask_readers(
 
     Args:
         questions: by a reader's name, what asks it for all rows.
-        columns: names to look for.
 
     Returns:
         A row per reader: `rows`, for each column how many of them have a value (`3 of 600`) or
@@ -270,7 +265,6 @@ class SchemaHistory:
         """Whether a column came, went or got another type with a commit.
 
         Args:
-            column: its name.
             commit: place of the commit, from 0; the first one changes nothing.
         """
         if commit == 0:
@@ -314,12 +308,7 @@ def _type_cell(kind: str | None, changed: bool) -> str:
 
 
 def schema_history(lab, path: str) -> SchemaHistory:
-    """Read a table's schemas: of each commit from the timeline, of the files from their footers.
-
-    Args:
-        lab: the lesson's handle.
-        path: of the table.
-    """
+    """Read a table's schemas: of each commit from the timeline, of the files from their footers."""
     table = lab.xray(path)
     commits = [table.commit(instant.requested) for instant in table.instants if instant.writes]
     schemas = [

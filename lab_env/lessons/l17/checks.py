@@ -654,9 +654,6 @@ def new_process(function: FunctionType) -> Callable:
     Copies the collections and the objects of the notebook's own classes that it and the functions
     that it calls use, as variables, closures, defaults or attributes, so that a call changes
     nothing that a later process could see.
-
-    Args:
-        function: written in a notebook.
     """
     names: dict = dict(function.__globals__)
     copies: dict[int, Any] = {}  # by the identity of the original

@@ -63,9 +63,7 @@ class WriterProcess:
         holds when the looks agree; otherwise the process goes on until the next one.
 
         Args:
-            look: reads what the condition is about.
             condition: whether this is the moment.
-            seconds: how long to wait for it.
 
         Returns:
             What the last look saw; it holds until the process is killed.
@@ -117,10 +115,6 @@ def start_writer(lab, script: Path) -> WriterProcess:
     """Start a Python program as a process of its own; it is killed when the notebook's kernel ends.
 
     A writer that an earlier kernel of this lesson left behind is killed first.
-
-    Args:
-        lab: the lesson's handle.
-        script: the program.
     """
     kill_processes(programs_of_lesson(lab.namespace))
     log = supervisor.log_path(f"{lab.namespace}-{script.stem}")
@@ -142,8 +136,6 @@ def wait_for_plan(lab, checkpoint: str, work: Future, seconds: float = 60) -> No
     """Wait until a stream has planned a batch, so that its work on it has begun.
 
     Args:
-        lab: the lesson's handle.
-        checkpoint: path of the stream's checkpoint.
         work: the function that runs the stream; if it ends first, so does the wait.
         seconds: how long at most.
     """
@@ -163,12 +155,7 @@ def jvm_of_session() -> subprocess.Popen:
 
 
 def last_error(lab, text: str) -> str:
-    """The last line with a text in the log of the lesson's Spark; empty without one.
-
-    Args:
-        lab: the lesson's handle.
-        text: what the line contains.
-    """
+    """The last line with a text in the log of the lesson's Spark; empty without one."""
     lines = lab.spark_log.read_text(errors="replace").splitlines()
     return next((line.strip() for line in reversed(lines) if text in line), "")
 
@@ -189,9 +176,6 @@ def forget_dead_session(lab) -> None:
     """Forget a Spark session whose JVM has ended, so that `lab.spark` starts a new one.
 
     PySpark keeps the address of its JVM for the life of the Python process.
-
-    Args:
-        lab: the lesson's handle.
 
     Raises:
         LabError: the JVM still runs.

@@ -92,7 +92,6 @@ def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
 
     Args:
         ask: returns the number of orders, and of paid ones.
-        arguments: what to call it with.
     """
     try:
         counts = ask(*arguments)
@@ -106,9 +105,6 @@ def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
 
 def show_verdicts(found: Mapping[str, Mapping[str, str]]) -> str:
     """A table of what each reader made of each damage.
-
-    Args:
-        found: verdicts by damage and reader.
 
     Returns:
         An HTML table: a wrong answer without an error is amber and says so, an error has a frame.

@@ -22,9 +22,6 @@ MARKS = {
 def rungs_of(receipts: Receipts) -> dict[str, tuple[str, str]]:
     """Each receipt of the newest planned batch: whether it is there, and what stands beside it.
 
-    Args:
-        receipts: of one moment.
-
     Returns:
         State (`there`, `missing` or `removed`) and label by rung. A marker is removed when its
         write is complete.

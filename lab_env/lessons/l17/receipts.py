@@ -41,9 +41,6 @@ def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER
     """The receipts as the store has them now; without a table or a checkpoint they are missing.
 
     Args:
-        lab: the lesson's handle.
-        table: path of the Hudi table.
-        checkpoint: path of the query's checkpoint.
         identifier: under which the query stores its batch in the table.
     """
     planned, done = (_numbers(lab, f"{checkpoint}/{part}") for part in ("offsets", "commits"))
@@ -74,7 +71,6 @@ def receipts_in(lab, table: str, name: str) -> list[str]:
     Commits that recorded nothing under it are left out, such as a compaction or a clustering.
 
     Args:
-        lab: the lesson's handle.
         table: path of the Hudi table; it need not exist yet.
         name: of an entry in the commits' extra metadata, for example `_stream_batch`.
     """

@@ -150,9 +150,6 @@ def batches_of(chosen: random.Random) -> list[list[int]]:
 
     It leaves one day alone: in one batch the middle one, in the other the first or the last. So no
     day is always free, nor always the days before or after what the stream writes.
-
-    Args:
-        chosen: draws them.
     """
     batches = []
     for free in chosen.sample([1, chosen.choice((0, 2))], 2):
@@ -199,8 +196,6 @@ def expect_no_conflict(
 
     Args:
         allowed: orders that a function lets through, for example `O-17`.
-        corrections: numbers of the orders to correct.
-        batch: numbers of the stream's orders.
         files: partition and file group of each order, by its number.
     """
     ours = {f"O-{key}": files[key] for key in corrections}
@@ -350,7 +345,6 @@ def add_a_living_write(lab, table: str) -> str:
     """Copy the unfinished write of a table, as one that was requested a moment earlier.
 
     Args:
-        lab: the lesson's handle.
         table: its path; one write is unfinished there.
 
     Returns:

@@ -85,13 +85,7 @@ class Running:
 
 
 def attempt(write: Callable, *arguments: Any, **options: Any) -> Running:
-    """Call a function that writes, and note how that ended instead of failing.
-
-    Args:
-        write: the function.
-        arguments: of it.
-        options: its named arguments.
-    """
+    """Call a function that writes, and note how that ended instead of failing."""
     run = Running(YOU, time.time())
     try:
         write(*arguments, **options)
@@ -218,10 +212,6 @@ class Colleague:
         She is frozen when a data file of her write is in the store and her commit is not. No lock
         is held then: the body can take it.
 
-        Args:
-            table: the table that her code writes to.
-            code: what she runs.
-
         Raises:
             WriteFailed: her write ended before a data file was in the store.
         """
@@ -328,12 +318,7 @@ def _note(running: Running, message: dict) -> None:
 
 
 def forget_heartbeats(lab, table: str) -> None:
-    """Remove the heartbeats of a table: a missing one counts as expired, as after hours of silence.
-
-    Args:
-        lab: the lesson's handle.
-        table: its path.
-    """
+    """Remove the heartbeats of a table: a missing one counts as expired."""
     store.delete_prefix(lab.endpoints, store.key_of(f"{table}/.hoodie/.heartbeat") + "/")
 
 

@@ -39,12 +39,6 @@ def race_of(lab, table: str, mine: Running, hers: Running) -> Race:
     """What two writes at the same time left of a table.
 
     An instant that was requested during your write is yours: the colleague was frozen then.
-
-    Args:
-        lab: the lesson's handle.
-        table: path of the table that both wrote.
-        mine: your write.
-        hers: the colleague's.
     """
     picture = lab.xray(table)
 
@@ -68,9 +62,6 @@ def race_of(lab, table: str, mine: Running, hers: Running) -> Race:
 
 def draw_race(race: Race) -> str:
     """Draw a lane for each writer and one for the lock, seconds from left to right.
-
-    Args:
-        race: what happened.
 
     Returns:
         An `<svg>` element in the page's colours. A wide bar is a write, hatched while its process

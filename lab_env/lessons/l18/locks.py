@@ -20,11 +20,7 @@ NODE = re.compile(r"lock-(\d+)$")  # a place in a queue
 
 
 def lock_roots(lab) -> tuple[str, ...]:
-    """The folders of ZooKeeper in which a lesson's writers may keep their locks.
-
-    Args:
-        lab: the lesson's handle.
-    """
+    """The folders of ZooKeeper in which a lesson's writers may keep their locks."""
     return f"/{lab.namespace}", lock_place(lab.base), IMPLICIT
 
 
@@ -68,7 +64,6 @@ def holdings_of(nodes: Iterable[Node], now: float) -> list[Holding]:
     """When each writer held each lock: from the end of the one before, until its node went.
 
     Args:
-        nodes: of any number of locks.
         now: what counts as the end where a node is still there.
     """
     free: dict[str, float] = {}

@@ -238,7 +238,6 @@ def test_file(expectations: Sequence[Expectation], namespace: str) -> dict:
     """A file for `promtool test rules` that holds if all expectations do.
 
     Args:
-        expectations: each with its scenario.
         namespace: of the lesson, which its metrics have as a label.
     """
     return {

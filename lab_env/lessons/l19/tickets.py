@@ -57,11 +57,7 @@ def hand_over(
     """Break four things, and have the exporter watch their streams.
 
     Args:
-        lab: the lesson.
         query: its own stream, which has read all messages, and whose table nobody compacts.
-        options: Hudi options of its table.
-        sends: the recording that the topic gets.
-        sent: how many of them the topic has.
         more: how many it gets now; the lesson's own stream reads them, that of ticket B skips them.
 
     Returns:

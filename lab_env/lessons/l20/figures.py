@@ -60,11 +60,7 @@ def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> s
 
 
 def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
-    """What a recorded run would cost, in US cents, a column per sink.
-
-    Args:
-        bills: by sink.
-    """
+    """What a recorded run would cost, in US cents, a column per sink."""
     rows = {
         NAMES[sink]: {
             "to write it, table services counted": 100 * bills[sink].write,
@@ -80,8 +76,6 @@ def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
     """What the articles left to future ones: what this lesson answers of it, and what is open.
 
     Args:
-        sinks: a recorded run of the three sinks.
-        grown: a recorded run of the growing tables.
         board: of the lesson's own Merge-on-Read table before its compaction: `bytes`, what a
             read-optimised query read as a share of a snapshot query, and `missing`, the revenue by
             which it was wrong.

@@ -127,7 +127,6 @@ def speedup_by_usl(cores: float, serial: float, talk: float) -> float:
     """Speed-up by Gunther's universal scalability law.
 
     Args:
-        cores: how many.
         serial: share of the work that only one core can do at a time; with `talk` 0 this is
             Amdahl's law.
         talk: what each pair of cores costs by agreeing with each other.

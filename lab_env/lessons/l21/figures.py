@@ -47,11 +47,7 @@ class ProcessBox:
 
 
 def processes(spark) -> list[ProcessBox]:
-    """The processes behind a session on the lab's cluster, those of each parent after it.
-
-    Args:
-        spark: the session.
-    """
+    """The processes behind a session on the lab's cluster, those of each parent after it."""
     pages, cluster = SparkPages(spark), services.Cluster()
     kernel = psutil.Process()
     driver = next(child for child in kernel.children() if "java" in child.name())
@@ -179,7 +175,6 @@ def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
 
     Args:
         runs: one row per batch with rows, cores and seconds.
-        fitted: the lines.
 
     Returns:
         An `<svg>` element.
@@ -214,10 +209,6 @@ def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
 
 def draw_reach(fitted: Fitted, sizes: Iterable[int]) -> str:
     """Draw the speed-up that the line promises for batches of several sizes, up to 64 cores.
-
-    Args:
-        fitted: the lines.
-        sizes: rows of a batch.
 
     Returns:
         An `<svg>` element; a band is what the measured rounds allow.
@@ -277,8 +268,6 @@ def draw_burst(seconds: Sequence[float], lag: Sequence[float], events: dict[str,
     """Draw the events that wait in a topic, and what happened when.
 
     Args:
-        seconds: times.
-        lag: events that wait at each of them.
         events: times of what to mark, by name.
 
     Returns:

@@ -43,10 +43,8 @@ def kill_while_it_works(
     A task may be too short to be met; then the query is started anew.
 
     Args:
-        spark: the session.
         start: starts a query; gets the number of the attempt, from 1.
         batch: the first batch in which an executor is killed, counted from 0.
-        tries: how often to start it.
 
     Raises:
         LabError: no task was met in any of the tries.
@@ -106,7 +104,6 @@ def stop_worker(spark, number: int) -> None:
     """Take one machine away, with its executor, and wait until Spark knows.
 
     Args:
-        spark: the session.
         number: of the worker, 1 or 2.
     """
     services.Cluster().stop_worker(number)
@@ -141,9 +138,6 @@ def wait_for_executors(spark, count: int) -> None:
 @contextmanager
 def on_one_core(spark) -> Generator[bool]:
     """Let all executors of a session share one core of this machine while the body runs.
-
-    Args:
-        spark: the session.
 
     Yields:
         Whether it was done: only Linux and Windows let a program choose its core.

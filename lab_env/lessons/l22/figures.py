@@ -108,7 +108,6 @@ def practice_topic(lab, variant: str) -> dict[str, str]:
     """Send the first delivery of the practice seed to a topic of its own.
 
     Args:
-        lab: the lesson's handle.
         variant: clickstream, iot or fraud.
 
     Returns:
@@ -125,10 +124,7 @@ def sit_exam(
     """Take the exam: six phases, each reported when it is over.
 
     Args:
-        lab: the lesson's handle.
         variant: clickstream, iot or fraud.
-        build: the learner's.
-        answers: the learner's.
         seed: of the events; a fresh one without it, which is printed.
         note: the decision note, for the record.
     """
@@ -159,10 +155,7 @@ def examiner(
     """An exam whose process stays, warm, for the next one.
 
     Args:
-        lab: the lesson's handle.
         variant: clickstream, iot or fraud.
-        job: the pickled functions.
-        seed: of the events.
         build: the pickled `build` alone.
         go_on: whether to use the last exam's tables again, if its `build` was the same.
         progress: called with each phase when it is over.

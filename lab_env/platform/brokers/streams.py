@@ -26,7 +26,6 @@ def client(address: str, seconds: float = TIMEOUT_S):
     Args:
         address: its URL. The lab's emulator gets a dummy key, any other server the keys that boto3
         finds: the variables AWS_*, or the machine's role.
-        seconds: timeout.
     """
     import boto3  # half a second
     from botocore.config import Config

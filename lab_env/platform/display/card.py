@@ -35,13 +35,10 @@ def card(
     """One card as HTML.
 
     Args:
-        title: the first line.
         ok: True draws it green, False red, "warn" amber, None neutral.
         table: numbers to show; the index is the first column.
         note: a last text, in which an empty line separates paragraphs. It may contain `code`, and
             code in a block of its own between two lines of three backticks.
-        link: an address to show below it.
-        code: program text to show unchanged.
     """
     return html.render(
         "platform/display/card.html.j2",
@@ -65,7 +62,6 @@ def styled(frame: pd.DataFrame, formats: str | dict[str, str] | None = None) -> 
     `frame.style` does not escape: an order with a tag in it would run its script in the notebook.
 
     Args:
-        frame: what to show.
         formats: how to write the values, as `Styler.format` takes it.
     """
     styler = frame.style.format(formats, escape="html")

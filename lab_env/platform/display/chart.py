@@ -21,7 +21,6 @@ def new_chart(title: str, x: str, y: str, width: float = 6.4, height: float = 3.
     """An empty chart in the course's style.
 
     Args:
-        title: what the chart shows.
         x: label of the horizontal axis, with its unit.
         y: label of the vertical axis, with its unit.
         width: inches.
@@ -46,7 +45,6 @@ def new_panels(
 
     Args:
         titles: what each chart shows, row by row.
-        rows: number of rows.
         width: inches.
         height: inches.
         one_unit: whether the charts of a row have the same unit and so share the vertical scale.
@@ -80,7 +78,6 @@ def plot_freshness(axes, quantiles: dict[str, list[float]]) -> None:
     """Draw how large a share of the events was visible, over the seconds since each was sent.
 
     Args:
-        axes: of the chart.
         quantiles: of each sink, the seconds at evenly spaced shares, from none to all.
     """
     for sink, seconds in quantiles.items():

@@ -23,7 +23,6 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
     """One cell.
 
     Args:
-        inside: HTML.
         align: left, center or right.
         heat: strength of its colour, from 0 to 1; None for no colour.
     """
@@ -39,7 +38,6 @@ def table(rows: Iterable[str], note: str) -> str:
 
     Args:
         rows: the HTML of the headings and cells of each row.
-        note: a sentence below the table.
     """
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (

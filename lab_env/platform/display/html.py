@@ -39,7 +39,6 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]], align: str =
     """A table that reads in light and dark.
 
     Args:
-        head: the headings.
         rows: numbers and text; a missing number is an empty cell.
         align: of all columns but the first, which is left-aligned.
     """

@@ -55,12 +55,7 @@ def run_logged(
 
 
 def fetch_error(what: str, log: str) -> LabError:
-    """Build the error for a failed download or build; its cause decides the next step.
-
-    Args:
-        what: sentence that says what failed.
-        log: output of the command.
-    """
+    """Build the error for a failed download or build; its cause decides the next step."""
     if "No space left" in log:
         return LabError("The disk is full.", "free some space, then run: make setup")
     lines = [line for line in log.splitlines() if line.strip(" .") and "...." not in line]

@@ -14,7 +14,6 @@ def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
     Ports of other services are never taken, even if these do not run.
 
     Args:
-        service: its name.
         preferred: number in the settings, by port name.
 
     Returns:
@@ -57,7 +56,6 @@ def accepts(server: str, seconds: float) -> bool:
 
     Args:
         server: `host:port`.
-        seconds: to wait for its answer.
     """
     host, _, port = server.strip().rpartition(":")
     try:

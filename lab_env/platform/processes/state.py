@@ -97,9 +97,6 @@ def write_private(path: Path, text: str) -> None:
 def purge_home(folders: Iterable[str]) -> None:
     """Remove the lab's files from LAB_HOME, and nothing else.
 
-    Args:
-        folders: names of the services' folders.
-
     Raises:
         LabError: the lab did not create LAB_HOME; nothing was removed.
     """

@@ -142,7 +142,6 @@ def in_namespace(kind: str, prepare: str, subject: str = "sh") -> tuple[str, ...
 
     Args:
         kind: an option of `unshare`, for example `--mount`.
-        prepare: shell command that runs there first.
         subject: its `$0`.
     """
     unshare = (shutil.which("unshare") or "unshare", *(["--map-root-user"] if os.getuid() else []))
@@ -185,9 +184,6 @@ def without_root(title: str) -> tuple[str, ...]:
     """Command prefix for a program that must not run as root; empty for any other user.
 
     The program keeps the pid that it would have without the prefix.
-
-    Args:
-        title: the program's name in the error.
 
     Raises:
         LabError: this user is root, and this machine has no way to drop root's rights.

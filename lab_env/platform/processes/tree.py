@@ -39,11 +39,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def end_processes(processes: Iterable[psutil.Process], seconds: float = 10) -> None:
-    """Terminate processes, kill those that do not end, and return when all have ended.
-
-    Args:
-        seconds: time to end before they are killed.
-    """
+    """Terminate processes, kill those that do not end, and return when all have ended."""
     processes = list(processes)
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -62,9 +58,6 @@ def kill_processes(processes: Iterable[psutil.Process]) -> None:
 
 def wait_until_ended(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
     """Wait until processes have ended; a zombie counts as ended, even before its parent notices.
-
-    Args:
-        seconds: maximum wait.
 
     Returns:
         Those that are still alive.

@@ -260,7 +260,6 @@ def request_json(
     """Call a JSON interface of this machine; return the decoded answer, None if it is empty.
 
     Args:
-        body: plain data to send.
         timeout: seconds.
 
     Raises:

@@ -16,7 +16,6 @@ def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
     Args:
         uri: `glue://region`.
         method: for example `get_all_tables`.
-        arguments: of the method.
         seconds: limit for the connection, and for each answer.
 
     Raises:

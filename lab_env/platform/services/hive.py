@@ -31,7 +31,6 @@ def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
     Args:
         uri: `thrift://host:port` of the metastore.
         method: for example `get_all_tables`.
-        arguments: of the method.
         seconds: limit for the connection, and for each part of the answer.
 
     Raises:

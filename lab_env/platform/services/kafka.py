@@ -189,11 +189,7 @@ def _java(*options: str) -> list[str]:
 
 
 def quiet_log(*milestones: str) -> list[str]:
-    """JVM options that log only warnings: the last twenty lines must explain a failure.
-
-    Args:
-        milestones: loggers that may also log information.
-    """
+    """JVM options that log only warnings: the last twenty lines must explain a failure."""
     log = "-Dorg.slf4j.simpleLogger"
     return [
         f"{log}.showDateTime=true",

@@ -19,7 +19,6 @@ def serve(java: str, class_path: str, options: list[str], host: str, port: int) 
     Args:
         java: the `java` executable.
         class_path: with py4j's jar, and a folder that holds `hive-site.xml`.
-        options: JVM options.
     """
     jars = class_path.split(os.pathsep)
     gateway_port, token = launch_gateway(

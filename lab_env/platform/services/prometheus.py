@@ -181,7 +181,6 @@ class Prometheus(Service):
         """Replace a lesson's alert rules.
 
         Args:
-            namespace: of the lesson.
             text: rules file in Prometheus' own format, beginning with `groups:`.
 
         Raises:
@@ -201,7 +200,6 @@ class Prometheus(Service):
         """Replace a lesson's scrape jobs.
 
         Args:
-            namespace: of the lesson.
             text: file in Prometheus' own format, beginning with `scrape_configs:`.
 
         Raises:

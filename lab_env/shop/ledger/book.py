@@ -101,7 +101,6 @@ class LedgerWriter:
         """Record that the broker acknowledged a send.
 
         Args:
-            partition: of the topic.
             at: microseconds since 1970 UTC; by default now.
         """
         at = at or time.time_ns() // 1000
@@ -274,7 +273,6 @@ class Ledger:
         """Decide unknown sends from all messages of the topic; see `settle`.
 
         Args:
-            arrivals: every message of the topic.
             asked_at: time of the reading, microseconds since 1970 UTC.
         """
         first: dict[str, Arrival] = {}

@@ -149,7 +149,6 @@ def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
     with the highest event time, unless that one is an erase.
 
     Args:
-        sends: the ledger's frame.
         frame: a pandas or Spark DataFrame with order_id, event_id and order_ts (timestamp, text or
         microseconds since 1970 UTC).
         name: of the sink, for the report.
@@ -186,8 +185,6 @@ def log(sends: pd.DataFrame, frame, name: str = "json") -> Reconciliation:
     It must have each valid acknowledged event once, plus once for each acknowledged resend.
 
     Args:
-        sends: the ledger's frame.
-        frame: a pandas or Spark DataFrame with event_id.
         name: of the sink, for the report.
     """
     rows = _to_pandas(frame, ["event_id"])["event_id"].fillna("(null)")
@@ -224,7 +221,6 @@ def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliati
     They must be exactly the acknowledged malformed sends, each once and with the right reason.
 
     Args:
-        sends: the ledger's frame.
         frame: a pandas or Spark DataFrame with partition, offset and reason.
         name: of the sink, for the report.
 
@@ -252,7 +248,6 @@ def account(sends: pd.DataFrame, table_frame, dead_frame) -> Accounting:
     The sum holds only if the table has each order in its winning version.
 
     Args:
-        sends: the ledger's frame.
         table_frame: as for `table`.
         dead_frame: as for `dead`.
     """

@@ -89,11 +89,7 @@ def _is_log(name: str) -> bool:
 
 
 def log_damage(content: bytes) -> str:
-    """Describe the damage of a log file's blocks; empty if there is none.
-
-    Args:
-        content: of the whole file.
-    """
+    """Describe the damage of a log file's blocks; empty if there is none."""
     place, number = 0, 0
     while place < len(content):
         number += 1

@@ -84,7 +84,6 @@ def past_of(table: Snapshot, last: int) -> Past:
     """Rebuild a table's past from a snapshot.
 
     Args:
-        table: its current state.
         last: maximum number of moments; the newest ones are taken.
     """
     done = sorted(

@@ -65,11 +65,7 @@ class DataName:
 
 
 def parse_timeline_name(name: str) -> Instant | None:
-    """Parse a timeline file's name; None for any other name.
-
-    Args:
-        name: the last part of the file's key.
-    """
+    """Parse a timeline file's name; None for any other name."""
     if match := _COMPLETED.fullmatch(name):
         return Instant(match["requested"], match["completed"], match["action"], "completed")
     if match := _PENDING.fullmatch(name):
@@ -93,11 +89,7 @@ def parse_timeline_key(key: str) -> Instant | None:
 
 
 def parse_data_name(name: str) -> DataName | None:
-    """Parse a data file's name; None for any other name.
-
-    Args:
-        name: the last part of the file's key.
-    """
+    """Parse a data file's name; None for any other name."""
     if match := _BASE.fullmatch(name):
         return DataName(match["group"], match["instant"], "base")
     if match := _LOG.fullmatch(name):

@@ -65,7 +65,6 @@ def usage_in(metrics: str, written: str) -> BucketUsage:
     """Usage from a bucket's metrics.
 
     Args:
-        metrics: text in Prometheus' format.
         written: traffic counter of the bytes written, `sent` or `received`.
     """
     kinds = {**dict.fromkeys(WRITES, "puts"), **dict.fromkeys(LISTS, "lists")}

@@ -55,7 +55,6 @@ def input_of(group: str, jobs: list[dict], stages: list[dict]) -> int:
     """Input of one job group.
 
     Args:
-        group: its id.
         jobs: response of Spark's REST API for `jobs`.
         stages: response for `stages`; failed attempts count too, because they have read.
 

@@ -58,12 +58,7 @@ class Player:
 
 
 def player(table: Snapshot, last: int = STEPS) -> Player:
-    """Make the player of a table's newest steps.
-
-    Args:
-        table: its current state.
-        last: maximum number of steps.
-    """
+    """Make the player of a table's newest steps."""
     return Player(table.name, past_of(table, last))
 
 

@@ -48,7 +48,6 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
 
     Args:
         parts: keys of `PARTS`; by default all but those of `ONLY_BY_NAME`.
-        full: larger data and more repetitions.
 
     Returns:
         0; 1 if a sink gave wrong answers, which make all figures worthless. A missed goal is shown

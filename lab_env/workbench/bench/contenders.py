@@ -256,7 +256,6 @@ def session_properties(format: str, jars: list[str], warehouse: str) -> dict[str
 
     Args:
         format: one of `FORMATS`.
-        jars: files of the format's own jars.
         warehouse: folder of Iceberg's tables, `s3a://...`.
 
     Returns:

@@ -96,10 +96,6 @@ def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bil
 def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | None:
     """Number of queries per run from which the first sink is cheaper.
 
-    Args:
-        expensive_to_write: usually a table.
-        expensive_to_query: usually files.
-
     Returns:
         The number; 0 if it is cheaper even without a query, None if it never is.
     """
@@ -189,8 +185,6 @@ def cost_chart(bills: dict[str, Bill], title: str, crossings: dict[str, Crossing
     """Chart of cost over queries per run as SVG, one line per sink; a dot marks each crossing.
 
     Args:
-        bills: by sink.
-        title: of the chart.
         crossings: by table; those on which the rounds agree are marked.
     """
     figure, axes = new_chart(title, "queries per run", "US cents per run")

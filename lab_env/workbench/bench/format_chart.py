@@ -25,7 +25,6 @@ def chart(title: str, figures: Mapping[str, Spread], alt: str) -> str:
     """The SVG: one bar per table up to its median, with a line from its lowest to its highest.
 
     Args:
-        title: with the unit.
         figures: by contender, shown in the order of `CONTENDERS`.
         alt: the text for readers who do not see it.
     """

@@ -149,7 +149,6 @@ def rounds_of(run: dict, metric: str, factor: int) -> dict[str, list[float]]:
     Args:
         run: what `formats.compare_formats` or `recorded.shown` returned.
         metric: for example `commit: s`.
-        factor: the size.
     """
     return {
         row["contender"]: row["values"]

@@ -229,7 +229,6 @@ class FormatTables:
         Args:
             contender: a key of `CONTENDERS`.
             base: folder of all tables, `s3a://...`.
-            extra: table properties in addition to the contender's.
         """
         chosen = CONTENDERS[contender]
         if name not in self.tables:

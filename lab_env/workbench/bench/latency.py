@@ -58,9 +58,6 @@ class Follower:
     def measure(self, rate: int) -> dict:
         """Send the other events and measure their freshness.
 
-        Args:
-            rate: events/s.
-
         Returns:
             Seconds `p50` and `p95`; `requested p50`, the median by requested times (None for files,
             which have none); `rows/s` that became visible from the first event to the last commit.
@@ -79,7 +76,6 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
     """Figures of one run.
 
     Args:
-        sent: the ledger's acknowledged sends.
         batches: one sink's batches: batch, end_offsets.
         completions: the sink's commits, name to completion time (s since 1970).
 

@@ -71,11 +71,6 @@ class Comparison:
         """Compare pairs of figures, each pair measured one after the other.
 
         Args:
-            part: part of the benchmark.
-            what: the measured way.
-            against: the way for comparison.
-            unit: of the figures.
-            pairs: one figure of each way.
             goal: the goal in words, and its test on the median ratio.
         """
         ratios = [round(figure / baseline, 3) for figure, baseline in pairs]
@@ -110,11 +105,7 @@ def compare(
     """Measure two ways in turn, A B A B.
 
     Args:
-        part: part of the benchmark.
-        what: name and measurement of the first way.
         against: name and measurement of the second.
-        unit: of the measured values.
-        repeat: number of pairs.
         goal: the goal in words, and its test on the median ratio.
     """
     pairs = [(what[1](), against[1]()) for _ in range(repeat)]
@@ -160,9 +151,6 @@ spark.stop()
 
 def session_start(repeat: int) -> list[Comparison]:
     """Compare a lesson's session with one that copies its jars and lacks all speed-ups.
-
-    Args:
-        repeat: number of pairs.
 
     Returns:
         The session; the session and its first answer, for which Spark loads its SQL; the session

@@ -139,7 +139,6 @@ def difference(title: str, found: list[str], right: set[str]) -> str:
     """Describe the difference between a table's rows and the right ones; empty if there is none.
 
     Args:
-        title: of the table.
         found: its rows as text, in any order.
         right: those of the oracle, from `as_lines`.
     """

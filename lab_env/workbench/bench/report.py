@@ -123,7 +123,6 @@ def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) ->
 
     Args:
         report: result of `summary`.
-        title: of the chart.
         metrics: names of metrics of one unit, by the title of their panel.
         scale: divisor of the figures, for example 1e6 for MB.
     """
@@ -186,7 +185,6 @@ def frame(report: dict, scenario: str, metrics: list[str]) -> pd.DataFrame:
 
     Args:
         report: result of `summary`.
-        scenario: name of one of its scenarios.
     """
     rows = {row["metric"]: row for row in report["metrics"] if row["scenario"] == scenario}
     cells = {

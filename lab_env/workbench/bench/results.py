@@ -45,7 +45,6 @@ def wrong_answers(stream: Stream, answers: dict[str, dict[str, list[int]]]) -> l
     """Differences between the answers and the stream, or between sinks.
 
     Args:
-        stream: the events sent.
         answers: for each sink its answer to each query: rows, and the sum of their cents.
 
     Returns:

@@ -121,7 +121,6 @@ def summarize(pair: str, found: dict) -> str:
 
     Args:
         pair: for example `cow against json`.
-        found: its verdict and ratio.
     """
     if found["verdict"] == INCONCLUSIVE or found["ratio"] is None:
         return f"{pair}: {found['verdict']}"

@@ -27,9 +27,6 @@ KEEPS_UP = 1.5
 def run_tours(number: int, report_progress: Progress = print) -> dict:
     """Run the tour several times.
 
-    Args:
-        number: of tours.
-
     Returns:
         `made`, `cores`, `rate` (events/s), `load_seconds`, `problems`, and `tours`: of each the
         number of acknowledged events, each sink's verdict and freshness (s), and the freshness of

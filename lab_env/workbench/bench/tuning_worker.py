@@ -26,7 +26,6 @@ class TunedStream:
         Args:
             base: a new folder, `s3a://...`.
             kind: `cow` or `mor`.
-            table_options: all Hudi options of the table.
         """
         self.base, self.table_options = base, table_options
         self.path = table_path(base, kind)

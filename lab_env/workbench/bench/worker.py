@@ -47,9 +47,6 @@ class SinkWorker:
     def ingest(self, topic: str, batch: int) -> dict:
         """Write the messages of the topic that are not yet written.
 
-        Args:
-            batch: maximum messages per batch.
-
         Returns:
             `batches`, as in `batches_of`.
         """
@@ -94,7 +91,6 @@ class SinkWorker:
         Args:
             query: as in `Sink.run_query`, or `incremental` or `time travel`.
             batch: start of an incremental query, or state of a time-travel query.
-            warm: number of repetitions.
 
         Returns:
             `cold`: seconds of the first run; `warm`: seconds of the others; `answer`.

@@ -181,12 +181,8 @@ def main(
     """Run a campaign, or one case of it, and write its page to `LAB_HOME/campaign`.
 
     Args:
-        seed: of the plan.
         size: `small` or `full`.
-        minutes: start no case after that.
-        resume: continue an earlier campaign with this plan.
         case: run only this case, for example `042`.
-        times: number of runs of that case.
 
     Returns:
         0 only if all results are as expected.

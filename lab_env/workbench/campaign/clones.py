@@ -109,7 +109,6 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
     """Copy a table and damage the copy.
 
     Args:
-        group: its tables are not written meanwhile.
         case: log_cut, footer_cut, instant_cut or instant_gone.
 
     Returns:
@@ -162,7 +161,6 @@ def verdict_of(group: Group, read, sink: str) -> str:
     """Judge one reader's view of a table that should contain everything sent.
 
     Args:
-        group: owner of the ledger.
         read: returns the rows, as pandas.
     """
     try:

@@ -260,7 +260,6 @@ def state_in_words(state: Checkpoint, in_table: int) -> str:
     """Describe how far the newest batch got.
 
     Args:
-        state: of the checkpoint.
         in_table: newest batch in the table's complete commits; -1 for none.
     """
     if state.planned > state.done:

@@ -79,7 +79,6 @@ def sends_below(sends: pd.DataFrame, ends: dict[int, int] | None) -> pd.DataFram
     """Select the part of a ledger's frame that a table must show.
 
     Args:
-        sends: the ledger's frame.
         ends: topic partition to the offset after the last message that counts; None for all
         messages.
 
@@ -108,8 +107,6 @@ def judge_rows(
         sends: see `sends_below`.
         rows: order_id, event_id, order_ts, and optionally Hudi's columns for the biographies.
         reader: for example `hudi-rs`.
-        batch: newest batch in the table.
-        seconds: duration of the reading.
     """
     found = reconcile.table(sends, rows[list(KEYS)], sink)
     wrong = {name: n for name in CATEGORIES if (n := getattr(found, name))}
@@ -122,13 +119,7 @@ def judge_rows(
 
 
 def biography(order: str, sends: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
-    """Known facts about an order: its events with their offsets, and the rows that show it.
-
-    Args:
-        order: its id.
-        sends: a ledger's frame.
-        rows: of the table.
-    """
+    """Known facts about an order: its events with their offsets, and the rows that show it."""
     events = [
         f"{s.op} {s.event_id} at {s.order_ts}, {s.kind}, {s.state}, offset {s.partition}:{s.offset}"
         for s in sends[sends["order_id"] == order].sort_values("order_ts").itertuples()
@@ -146,9 +137,7 @@ def judge_table(
     """Read a table with hudi-rs and compare it with its expected content.
 
     Args:
-        base: folder of the tables and checkpoints.
         sink: `cow` or `mor`.
-        ledger: of the topic.
         whole: whether it must hold everything sent, regardless of its newest batch.
 
     Raises:

@@ -69,7 +69,6 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
     it.
 
     Args:
-        seed: the same seed gives the same plan.
         size: `small` or `full`.
 
     Raises:

@@ -73,9 +73,6 @@ def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
     """Write a campaign's results to a file.
 
     Args:
-        seed: of its plan.
-        size: of its plan.
-        results: by case number.
         file: `....json.gz`.
     """
     short = [asdict(replace(r, evidence={} if r.ok else r.evidence)) for r in results.values()]

@@ -96,15 +96,7 @@ def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str
 def campaign_page(
     seed: int, size: str, plan: Sequence[Case], results: Results, groups: Groups
 ) -> str:
-    """Render the page as an HTML document.
-
-    Args:
-        seed: of the plan.
-        size: of the plan.
-        plan: its cases.
-        results: by case number.
-        groups: facts about the tables.
-    """
+    """Render the page as an HTML document."""
     ran = [result for result in results.values() if result.outcome != NOT_RUN]
     of_size = "" if size == PLANTED else f" --size {size}"
     command = f"lab campaign --seed {seed}{of_size}"

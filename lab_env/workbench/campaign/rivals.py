@@ -76,9 +76,7 @@ def differences(
     """Compare a table's rows with the writers' attempts.
 
     Args:
-        done: attempts that succeeded.
         unknown: attempts that failed without a conflict: the table may have them or not.
-        shown: rows of the table.
 
     Returns:
         Rows by kind, without zeros: `missing`; `unexpected`, among them those of a write that lost

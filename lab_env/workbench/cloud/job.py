@@ -83,7 +83,6 @@ def job_request(
     """Build the StartJobRun request.
 
     Args:
-        stack: a complete stack with a stream.
         source: of `source_of`.
         folder: folder of the bucket for tables and checkpoints.
         minutes: after these the job is cancelled, so that a forgotten one costs an afternoon.

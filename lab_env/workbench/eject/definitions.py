@@ -37,7 +37,6 @@ def definitions(module: ModuleType, *names: str) -> str:
     """The source of some of a module's top-level definitions, in its order.
 
     Args:
-        module: which.
         names: of constants, classes and functions.
 
     Raises:

@@ -76,7 +76,6 @@ def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
 
     Args:
         endpoints: where the servers are; the store's keys are among the settings.
-        topic: to read.
         base: folder for tables and checkpoints, `s3a://...`.
 
     Raises:

@@ -114,10 +114,6 @@ class Tour:
 def main(seconds: int = SECONDS, rate: int = RATE, console: Console | None = None) -> int:
     """Run the tour and write its report to `LAB_HOME/tour`.
 
-    Args:
-        seconds: duration of the live load.
-        rate: events/s.
-
     Returns:
         0 only if every sink reconciles with the ledger.
     """

@@ -87,7 +87,6 @@ def linked(text: str, lacks: dict[str, str]) -> str:
     """Adapt a text's links to lessons to the site.
 
     Args:
-        text: Markdown.
         lacks: the notebooks without a page on the site.
 
     Returns:
@@ -103,11 +102,7 @@ def _raw(html: str) -> str:
 
 
 def contents(pages: set[str]) -> str:
-    """Lists of pages, as MyST Markdown: all for the sidebar, the lessons also for the page.
-
-    Args:
-        pages: all pages but the front page.
-    """
+    """Lists of pages, as MyST Markdown: all for the sidebar, the lessons also for the page."""
     lessons = sorted(page for page in pages if page.startswith(LESSONS))
     demos = sorted(page for page in pages if page.startswith(DEMOS))
     guides = sorted(page for page in pages - {*lessons, *demos} if page.startswith("docs/"))

@@ -21,9 +21,7 @@ def make_slides(notebook: Path, reveal: Path, target: Path) -> None:
     """Run a notebook and write its cells and outputs as slides; press S there for the notes.
 
     Args:
-        notebook: its cells carry Jupyter's slideshow metadata.
         reveal: folder of reveal.js, with `dist` and `plugin`.
-        target: HTML file.
 
     Raises:
         LabError: a cell fails.
