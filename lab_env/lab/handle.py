@@ -109,7 +109,7 @@ class Lab:
         self.needs = needs
         self.namespace = namespace_of(lesson)
         self._session = None
-        self.exercises = Exercises(self)
+        self.exercises = Exercises(self, watcher=SEAT)
         explain_errors()
 
     @classmethod
