@@ -890,7 +890,8 @@ def author_record(
     part: Annotated[str, typer.Argument(help="a part of lab bench, such as growth")],
 ) -> None:
     """Run a part of lab bench in full, to ship it with the course."""
-    from lab_env.workbench.bench import command, recorded
+    from lab_env.lessons import recorded
+    from lab_env.workbench.bench import command
 
     if command.main([part], full=True, console=out):
         raise typer.Exit(1)

@@ -5,9 +5,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lab_env.lessons import recorded
 from lab_env.pipeline import options
 from lab_env.tables.probes.verdict import HIGHER, Spread
-from lab_env.workbench.bench import format_page, recorded
+from lab_env.workbench.bench import format_page
 from lab_env.workbench.bench.contenders import (
     CODEC,
     CONTENDERS,

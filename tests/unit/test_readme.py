@@ -11,9 +11,10 @@ from lab_env.course import registry
 from lab_env.course.publishing import lesson_page, recording
 from lab_env.course.publishing.pictures import FOLDER, drift, pictures
 from lab_env.lab.handle import ARCHITECTURE
+from lab_env.lessons import recorded
 from lab_env.platform.settings import REPOSITORY
 from lab_env.tables.hudi.reader import read_table
-from lab_env.workbench.bench import format_page, recorded
+from lab_env.workbench.bench import format_page
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")

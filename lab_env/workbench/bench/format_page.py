@@ -13,10 +13,10 @@ from statistics import median
 
 import pandas as pd
 
+from lab_env.lessons import recorded
 from lab_env.platform.display.html import number
 from lab_env.platform.settings import REPOSITORY
 from lab_env.tables.probes.verdict import HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
-from lab_env.workbench.bench import recorded
 from lab_env.workbench.bench.contenders import (
     CODEC,
     CONTENDERS,
