@@ -17,7 +17,6 @@ from lab_env.course.problems import Problem, refuse
 
 LESSONS = Path(__file__).parents[1] / "lessons"
 FILE_NAME = re.compile(r"(?P<number>\d\d)_[a-z0-9_]+")
-EXERCISE_ID = re.compile(r"\d\d\.\d")
 EXERCISE_HEADING = re.compile(r"^### Exercise (?P<id>\S+) · (?P<title>.+)$", re.MULTILINE)
 OPTIONS = {"exercise", "hint", "right", "wrong", "equivalent", "proof", "tags", "name"}
 TEACHES_ASSERT = "teaches-assert"
