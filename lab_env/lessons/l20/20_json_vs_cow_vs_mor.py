@@ -923,7 +923,7 @@ lab.predict("20.p6", ..., choices=NAMES)
 
 
 # %%
-from lab_env.workbench.bench.format_page import ahead
+from lab_env.lessons.recorded.formats import ahead
 
 
 def leader(metric, better):
@@ -948,8 +948,8 @@ print(f"Hudi's quickest small commit takes {times:.1f} times as long as {quickes
 best.T.round(2).assign(ahead=leaders)
 
 # %% name="formats" proof="No format is ahead in all of the eight, and your rule agrees with the page's."
-from lab_env.workbench.bench.contenders import CONTENDERS
-from lab_env.workbench.bench.format_page import claims
+from lab_env.lessons.recorded.contenders import CONTENDERS
+from lab_env.lessons.recorded.formats import claims
 
 of_page = {c.measure.metric: c for c in claims(formats) if c.factor == large}
 for metric, leader in leaders.items():
