@@ -93,20 +93,6 @@ def test_the_tables_of_cost_are_what_the_code_computes(stream):
     assert cost.markdown(stream) in PAGE
 
 
-def test_the_sentences_on_cost_are_computed_too():
-    short, long = (cost.bill(hours) for hours in (cost.AFTERNOON, cost.MONTH))
-    assert f"is {cost.total(long) / cost.total(short):.0f} times its afternoon" in PAGE
-    assert (
-        f"four hours with {cost.EVENTS_PER_SECOND} events a second" in PAGE and cost.AFTERNOON == 4
-    )
-    cluster = next(line.usd for line in long if line.part.endswith("the cluster"))
-    assert cluster / cost.total(long) > 0.5  # "more than half of it"
-    with prices.PRICES.open() as file:
-        rows = [one for one in csv.DictReader(file) if one["item"] in cost.ITEMS]
-    unconfirmed = ", ".join(f"`{one['item']}`" for one in rows if one["confirmed"] == "no")
-    assert f"Not confirmed on a page are: {unconfirmed}." in PAGE
-
-
 def test_a_bill_is_linear_in_its_prices_and_grows_with_time():
     free = dict.fromkeys(cost.ITEMS, 0.0)
     assert cost.total(cost.bill(cost.MONTH, prices=free)) == 0

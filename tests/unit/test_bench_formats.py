@@ -1,7 +1,6 @@
 """The page of the table formats says what the rounds say, and the oracle finds every fault."""
 
 import json
-from xml.etree import ElementTree
 
 import pytest
 
@@ -17,9 +16,9 @@ from lab_env.lessons.recorded.contenders import (
 )
 from lab_env.lessons.recorded.formats import MEASURES, claims, rounds_of, undecided
 from lab_env.pipeline import options
-from lab_env.tables.probes.verdict import HIGHER, Spread
+from lab_env.tables.probes.verdict import HIGHER
 from lab_env.workbench.bench import format_page
-from lab_env.workbench.bench.format_chart import BARS, chart
+from lab_env.workbench.bench.format_chart import chart
 from lab_env.workbench.bench.format_page import commit_time, page
 from lab_env.workbench.bench.formats import format_versions, formats_config
 from lab_env.workbench.bench.order_stream import RECENT, OrderStream, apply, as_lines, difference
@@ -119,19 +118,6 @@ def test_the_page_and_its_charts_are_what_the_record_makes():
     made = {path: chart(*parts) for path, parts in format_page.charts(run).items()}
     for path, text in ({format_page.PAGE: page(run)} | made).items():
         assert path.read_text("utf-8") == text, "run: lab author formats"
-
-
-def test_a_chart_has_a_bar_for_each_table_as_long_as_its_median():
-    figures = {"hudi-cow": Spread(1.0, 1.0, 1.0, 3), "delta": Spread(4.0, 3.0, 5.0, 3)}
-    drawn = ElementTree.fromstring(chart("s", figures, "a <b>"))
-    assert drawn.get("aria-label") == "a <b>"
-    bars = [e for e in drawn.iter() if e.tag.endswith("rect") and e.get("fill")]
-    assert [float(bar.get("width")) for bar in bars] == [BARS / 5, BARS * 4 / 5]
-
-
-def test_the_page_says_before_any_figure_what_limits_it():
-    before, _, _ = page(recorded.delivered("formats")).partition("![")
-    assert "(C1)" in before and "Do not choose a format by this page" in before
 
 
 def test_the_page_says_if_its_record_is_older_than_the_options():

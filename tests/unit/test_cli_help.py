@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from lab_env.cli import PANELS, app
+from lab_env.cli import app
 from lab_env.platform.services import SERVICES
 from lab_env.platform.settings import REPOSITORY
 
@@ -27,27 +27,12 @@ def commands(
 
 
 ALL = dict(commands())
-GROUPS = [path for path, command in ALL.items() if hasattr(command, "commands")]
 
 
 def help_page(path: str) -> list[str]:
     shown = CliRunner().invoke(app, [*path.split()[1:], "--help"], env={"COLUMNS": "80"})
     assert shown.exit_code == 0, shown.output
     return shown.stdout.splitlines()
-
-
-def test_everyday_commands_come_first_and_the_page_is_short():
-    page = help_page("lab")
-    rows = [line.split()[1] for line in page if re.match(r"│ [a-z]", line)]
-    assert rows[:2] == ["jupyter", "goto"] and set(rows) == set(ROOT.commands)
-    assert [name for name in PANELS if any(f"─ {name} ─" in line for line in page)] == [*PANELS]
-    assert len(page) <= 46
-
-
-@pytest.mark.parametrize("path", GROUPS)
-def test_no_summary_of_a_command_wraps(path):
-    rows = [line for line in help_page(path) if line.startswith("│")]
-    assert [line for line in rows if line.startswith("│    ")] == []
 
 
 @pytest.mark.parametrize("path", ALL)
@@ -68,12 +53,9 @@ def test_the_help_of_up_names_every_service():
     assert [name for name in SERVICES if name not in page] == []
 
 
-def test_make_help_lists_every_target_in_one_column():
+def test_make_help_lists_every_target():
     shown = subprocess.check_output(
         ["make", "--no-print-directory", "help"], cwd=REPOSITORY, text=True
-    ).splitlines()
-    rows = [re.match(r"make ([a-z]+) +(?=[a-z])", line) for line in shown[:-1]]
+    )
     targets = re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
-    assert rows[0][1] == "lab" and {row[1] for row in rows} == set(targets)
-    assert len({row.end() for row in rows}) == 1 and max(map(len, shown)) <= 80
-    assert ".venv/bin/lab --help" in shown[-1]
+    assert set(re.findall(r"^make ([a-z]+) ", shown, re.MULTILINE)) == set(targets)

@@ -1,8 +1,6 @@
-"""Lesson 02 makes tables of receipts and draws loads, from events with a celebrity."""
+"""Lesson 02 makes tables of receipts, from events with a celebrity."""
 
-import pandas as pd
-
-from lab_env.lessons.l02.figures import draw_busy, draw_measures, placed
+from lab_env.lessons.l02.figures import placed
 from lab_env.shop.skew import CELEBRITY, marketplace_events
 
 
@@ -24,13 +22,6 @@ def test_receipts_become_a_table_of_places():
         "partition": [4, 2],
         "bytes": [19, 19],
     }
-
-
-def test_loads_and_measures_are_drawn():
-    read = pd.DataFrame({"customer_id": [3, 9], "order_id": [6, 6]})
-    assert draw_busy(read).startswith("<svg")
-    measures = pd.DataFrame({"hottest": [1.0, 6.0], "split": [0, 512]}, index=["a", "b"])
-    assert "512" in draw_measures(measures)
 
 
 def test_the_marketplace_is_the_same_each_time_and_has_a_celebrity():

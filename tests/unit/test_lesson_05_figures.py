@@ -42,14 +42,3 @@ def test_only_what_is_new_since_the_picture_before_is_counted():
 def test_files_that_are_gone_are_not_files_that_were_written():
     cleaned = picture({"base-2": 21_000}, PICTURES["update", "COPY_ON_WRITE"])
     assert data_files(cleaned) == "none"
-
-
-def test_more_bytes_have_a_stronger_colour():
-    page = WriteHeat(PICTURES)._repr_html_()
-
-    def strength(size: str) -> float:
-        return float(
-            page.split(f"{size} in 1<")[0].rpartition("rgba(")[2].split(",")[3].split(")")[0]
-        )
-
-    assert strength("21 KB") > strength("900 B")

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from xray_tables import FilesInMemory
 
-from lab_env.lessons.l08.figures import Lookup, lookup_chart, lookup_table, metadata_parts
-from lab_env.lessons.l08.ranges import HIT, MISS, draw_orders, range_chart
+from lab_env.lessons.l08.figures import Lookup, lookup_table, metadata_parts
+from lab_env.lessons.l08.ranges import HIT, MISS, range_chart
 from lab_env.tables.hudi.reader import read_table
 from lab_env.tables.probes.reads import Reads
 
@@ -93,12 +93,6 @@ def test_the_figures_count_data_files_and_the_metadata_table_apart(lookup):
     }
 
 
-def test_the_grid_names_index_partition_and_deed(lookup):
-    drawn = lookup_chart({"BLOOM": lookup})
-    for text in ("BLOOM", "2026-11-20", "2026-11-21", "rewritten", "footer"):
-        assert text in drawn
-
-
 def test_only_bars_that_meet_the_filter_are_marked():
     bars = pd.DataFrame({"low": [0.0, 10.0, 20.0], "high": [9.0, 19.0, 29.0]})
     hit_all = range_chart({"keys": bars}, {"keys": (0, 29)})
@@ -116,18 +110,3 @@ def test_the_parts_of_the_metadata_table_are_counted_without_its_own_bookkeeping
         ".hoodie/metadata/.hoodie/timeline/1.deltacommit",
     )
     assert metadata_parts(picture).to_dict() == {"column_stats": 2, "files": 1}
-
-
-def test_the_filter_on_times_counts_hours_from_the_first_order():
-    morning = pd.Timestamp("2026-11-20")
-    found = pd.DataFrame(
-        {
-            "min(order_ts)": [morning + pd.Timedelta("8h"), morning],
-            "max(order_ts)": [morning + pd.Timedelta("16h"), morning + pd.Timedelta("8h")],
-            "min(amount)": [5, 6],
-            "max(amount)": [900, 950],
-        }
-    )
-    drawn = draw_orders(found, hours=(0, 2), large_amount=990)
-    assert "order_ts, in hours from the start" in drawn
-    assert HIT.lower() in drawn and MISS.lower() in drawn  # one file is early, none has 990

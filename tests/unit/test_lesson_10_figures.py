@@ -25,15 +25,6 @@ def test_the_two_lanes_change_at_different_ticks(moment, readers, as_of):
     assert (PICTURE.readers(moment), PICTURE.as_of(moment)) == (readers, as_of)
 
 
-def test_the_cursor_stands_between_its_ticks_clear_of_both_and_outside_beside_them():
-    requested, completed = PICTURE.place(SECOND.requested), PICTURE.place(SECOND.completed)
-    assert PICTURE.place(BETWEEN) == pytest.approx((requested + completed) / 2)
-    just_after = PICTURE.place("20261121091000001")
-    assert just_after == pytest.approx(requested + (completed - requested) / 4)
-    assert PICTURE.place("20200101000000000") < PICTURE.place(FIRST.requested) == 0
-    assert PICTURE.place("20991231000000000") > completed
-
-
 def test_the_drawing_and_its_text_name_the_times_and_both_answers():
     drawn = PICTURE._repr_html_()
     assert "as of 09:10:01.000" in drawn and "09:00:04.000" in drawn

@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from lab_env.lessons.l11.figures import Deliveries, draw_deliveries
-from lab_env.platform.display.palette import VERMILION
+from lab_env.lessons.l11.figures import Deliveries
 from lab_env.tables.hudi.timeline import Instant
 
 TIMES = (("100", "150"), ("200", "250"), ("300", "350"))
@@ -22,12 +21,3 @@ def test_a_row_is_twice_only_when_both_runs_have_it_of_the_same_commit():
     counts = Deliveries("200", FIRST, second).counts(INSTANTS)
     assert counts.sum().to_dict() == {"first": 1, "second": 1, "twice": 1}
     assert counts.loc["200", "twice"] == 1
-
-
-def test_the_drawing_is_red_only_where_rows_came_twice():
-    again = Deliveries("200", FIRST, delivered(("200", "O-2")))
-    once = Deliveries("250", FIRST, delivered(("300", "O-1")))
-    red = VERMILION.lower()
-    assert red in draw_deliveries(INSTANTS, {"again": again}).lower()
-    assert red not in draw_deliveries(INSTANTS, {"once": once}).lower()
-    assert "1 rows twice" in draw_deliveries(INSTANTS, {"again": again})

@@ -9,7 +9,6 @@ from lab_env.lessons.l13.figures import (
     EngineMatrix,
     Race,
     Reply,
-    draw_differences,
     message_of,
     query_engine,
     race,
@@ -96,13 +95,6 @@ def test_a_number_is_the_same_in_each_engines_type(matrix):
         EngineMatrix(replies).verdict("snapshot", "cow", name) for name in ("DuckDB", "other")
     ]
     assert verdicts == ["same", "other"]
-
-
-def test_only_a_delivery_that_differs_from_what_is_new_is_marked():
-    frame = pd.DataFrame({"new": [0, 20], "Trino": [0, 10], "left": [None, None]}, dtype=object)
-    page = draw_differences(frame, "new")
-    assert page.count("rgba(") == 1 and "10" in page
-    assert page.count("left out") == 2
 
 
 def test_the_faster_of_two_engines_is_named_only_where_the_rounds_tell():

@@ -12,8 +12,6 @@ from lab_env.lessons.l14.crash import forget_last_commit
 from lab_env.lessons.l14.figures import (
     arrivals,
     beside_each_other,
-    draw_arrivals,
-    draw_board,
     draw_state,
     draw_stores,
     rows_in_state,
@@ -69,11 +67,6 @@ def test_without_a_batch_between_a_late_order_survives_one_batch_longer():
     assert [a.late for a in arrivals(times, progress)] == [False, False, False, True]
 
 
-def test_the_picture_names_counted_and_dropped_orders_and_the_watermark():
-    told = texts(draw_arrivals(arrivals(TIMES, PROGRESS), "Late"))
-    assert {"Late", "counted", "dropped", "watermark"} <= told
-
-
 def test_only_batches_that_read_something_are_drawn():
     assert rows_in_state(PROGRESS) == [2, 3, 2, 2]
     assert "flat" in texts(draw_state({"grows": [1, 2, 3], "flat": [1, 1, 1]}))
@@ -118,19 +111,6 @@ def test_a_table_file_of_rocksdb_belongs_to_the_first_list_after_it():
     }
     told = texts(draw_stores({"RocksDB": files}))
     assert {"RocksDB", "whole tables of rows", "list of tables, log"} <= told
-
-
-@pytest.mark.parametrize(
-    ("watermark", "legend"),
-    [
-        (at(1, 30), {"final", "may still change"}),
-        (at(-5), {"may still change"}),
-        (at(9), {"final"}),
-    ],
-)
-def test_the_board_tells_final_minutes_from_open_ones(watermark, legend):
-    minutes = pd.DataFrame({"minute": [at(0), at(1)], "revenue": [20.0, 10.0]})
-    assert texts(draw_board(minutes, watermark)) & {"final", "may still change"} == legend
 
 
 class Conf(dict):

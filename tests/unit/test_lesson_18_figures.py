@@ -117,9 +117,3 @@ def test_the_drawing_shows_each_writer_its_frozen_time_its_commit_and_its_error(
     assert f"you holds {LOCK} for 400 ms" in titles
     words = " ".join(drawing.itertext())
     assert "20 KB committed" in words and "30 KB wasted" in words and "5.0 s" in words
-
-
-def test_without_a_lock_there_is_no_lane_for_it():
-    runs = {YOU: Running(YOU, 11.0, 13.0, outcome=COMMITTED)}
-    words = list(ElementTree.fromstring(draw_race(Race(runs, [], {}, {}))).itertext())
-    assert "lock" not in words

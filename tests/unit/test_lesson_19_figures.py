@@ -10,11 +10,9 @@ import yaml
 from lab_env.lessons.l19 import figures
 from lab_env.lessons.l19.figures import (
     books_of,
-    draw_board,
     draw_over_time,
     metric_lines,
     scrape_config,
-    show_numbers,
     wait_until,
 )
 from lab_env.platform.errors import LabError
@@ -64,25 +62,6 @@ def test_a_gap_in_a_series_stays_a_gap_in_its_line(monkeypatch):
     draw_over_time({"title": {"unread": found}}, [(101.0, 103.0)])
     (line,) = drawn["figure"].axes[0].get_lines()
     assert pd.Series(line.get_ydata()).isna().tolist() == [False, False, True, True, False]
-
-
-def test_the_numbers_of_pipelines_stand_beside_each_other():
-    numbers = pd.DataFrame(
-        {
-            "metric": ["lag", "lag", "commit"],
-            "pipeline": ["a", "b", "a"],
-            "partition": ["0", "0", None],
-            "value": [5.0, 0.0, 12.4],
-        }
-    )
-    shown = show_numbers(numbers).data
-    assert shown.loc[("lag", "0"), "b"] == "0" and shown.loc[("commit", ""), "b"] == ""
-
-
-def test_the_board_has_a_lamp_and_text_that_is_no_html():
-    board = pd.DataFrame({"status": ["new", "paid"], "revenue": [1.0, 2.0]})
-    assert "fresh" in draw_board(board, 1.0, firing=False)
-    assert "late" in draw_board(board, 9.0, firing=True)
 
 
 def test_waiting_ends_with_the_condition_or_with_an_error():

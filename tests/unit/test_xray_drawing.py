@@ -5,14 +5,10 @@
 
 import re
 from html import unescape
-from pathlib import Path
 
 import pytest
-from xray_pictures import TABLES, changed, counted, many_groups, many_instants, over_days, rivals
+from xray_pictures import TABLES, changed, many_groups, many_instants, over_days, rivals
 from xray_tables import DAY, T1, T2, T3, T4, T5, base, committed, done, log, stat, table
-
-import lab_env.tables.xray
-from lab_env.tables.xray import colours
 
 
 @pytest.fixture(params=TABLES, scope="module")
@@ -80,15 +76,6 @@ def test_many_instants_share_the_first_column_and_are_named_there():
     names = hovers(picture)
     assert [instant for instant in picture.instants if instant.requested not in names] == []
     assert "earlier" not in many_instants(30)._repr_html_()
-
-
-def test_a_row_states_its_rows_and_changes():
-    assert "<span>1,000 rows + 1,500 changes</span>" in counted()._repr_html_()
-
-
-def test_a_base_file_is_called_so():
-    html = counted()._repr_html_()
-    assert "<b>base file</b>" in html and "<b>parquet</b>" not in html
 
 
 def test_files_of_one_slice_and_instant_share_a_box_that_names_them_all():
@@ -168,22 +155,6 @@ def test_the_metadata_tables_partitions_are_listed():
     for form in (repr(picture), picture._repr_html_()):
         assert "files 2 (2.0 KB)" in form and "record_index 1 (1.0 KB)" in form
     assert list(picture.metadata_partitions.index) == ["files", "record_index"]
-
-
-def test_colours_come_from_one_place():
-    for source in Path(lab_env.tables.xray.__file__).parent.iterdir():
-        if source.is_file() and source.name != "colours.py":
-            assert re.findall(r"#[0-9A-Fa-f]{6}\b|#[0-9A-Fa-f]{3}\b", source.read_text()) == []
-    known = {value for value in vars(colours).values() if isinstance(value, str)}
-    known |= {*colours.FILE.values(), *colours.ACTION.values()}
-    given = re.findall(r"--[a-z-]+: ?(#[0-9A-Fa-f]{3,6}|var\(--jp[^)]*\))", changed()._repr_html_())
-    assert set(given) <= known and len(given) > 10
-
-
-def test_text_takes_its_colour_from_the_page():
-    used = set(re.findall(r"[ {;]color: ([^;]+);", style_of(changed())))
-    assert used == {"var(--ink)", "var(--faint)", "var(--on-file)", "var(--on-new)"}
-    assert colours.INK.startswith("var(--jp-") and colours.FAINT.startswith("var(--jp-")
 
 
 def test_rows_are_counted_where_commits_record_them():

@@ -5,7 +5,7 @@ from html import unescape
 
 import pytest
 from test_hudi_past import RESTORE, cleaned, wrote
-from xray_pictures import many_instants, rivals
+from xray_pictures import many_instants
 from xray_tables import DAY, T1, T2, T3, T4, T5, avro, base, committed, done, log, stat, table
 
 
@@ -60,36 +60,6 @@ def test_without_its_script_the_newest_step_is_shown(life):
     hidden = [step.startswith("hidden") for step in steps_of(html)]
     assert hidden == [True] * 4 + [False]
     assert re.search(r'<div class="controls"[^>]* hidden>', html)
-
-
-def test_each_step_has_its_own_drawing_and_all_share_one_style(life):
-    html = life.play()._repr_html_()
-    assert html.count('<div class="xray"') == 5
-    assert html.count("<style>") == 2  # the drawings' and the player's
-    first, *_, last = steps_of(html)
-    assert base(T1).rpartition("/")[2] in first and base(T3).rpartition("/")[2] not in first
-    assert "new since the step before" in first and "last look" not in html
-    assert "deleted by the clean" not in first and "removed since the step before" in last
-    assert "object" not in re.sub(r"<style>.*?</style>|<script>.*?</script>", "", html, flags=re.S)
-
-
-def test_the_names_of_writers_keep_their_colours():
-    html = rivals().play()._repr_html_()
-    assert ": deltacommit by backfill, completed" in html
-    assert ".xray .writer-0" in html and 'class="by writer-1"' in html
-
-
-def test_players_share_no_name_on_a_page(life):
-    html = life.play()._repr_html_()
-    assert not re.search(r'[ "](id|for|name)="', html)
-    assert html.count("document.") == 1 and "document.currentScript" in html
-
-
-def test_controls_have_labels_and_keep_the_arrow_keys_from_jupyterlab(life):
-    html = life.play()._repr_html_()
-    for label in ("Step back", "Step forward", "Step"):
-        assert f'aria-label="{label}"' in html
-    assert 'data-lm-suppress-shortcuts="true"' in html
 
 
 def test_it_says_where_the_past_begins(life):
