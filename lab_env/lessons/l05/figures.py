@@ -143,9 +143,6 @@ def draw_sweep(sweep: pd.DataFrame) -> str:
 
     Args:
         sweep: a row per number of changed orders, a column of bytes per table type.
-
-    Returns:
-        The chart as SVG.
     """
     figure, axes = new_chart(
         "One upsert into a file of 1,000 orders", "orders changed", "bytes written"

@@ -133,9 +133,6 @@ def draw_totals(totals: pd.DataFrame) -> str:
 
     Args:
         totals: a row per moment, the columns `snapshot` and `read_optimized`.
-
-    Returns:
-        The chart as SVG.
     """
     figure, axes = new_chart("What each query says is the sum of all amounts", "", "", 6.8, 2.6)
     lines = {

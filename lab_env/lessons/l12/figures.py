@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import pandas as pd
 
-from lab_env.platform.display.chart import INK, new_chart, svg
+from lab_env.platform.display.chart import INK, new_chart, note, svg
 from lab_env.platform.display.palette import GREEN, VERMILION
 from lab_env.platform.errors import LabError
 from lab_env.tables.probes.inputs import InputBytes
@@ -101,9 +101,6 @@ def draw_waterfall(
         old: the total before, in `unit`.
         steps: what each kind of change added (or took, below 0), in the order of drawing.
 
-    Returns:
-        An `<svg>` element.
-
     Raises:
         LabError: old plus steps is not new.
     """
@@ -146,5 +143,4 @@ def _level(axes, x: int, amount: Decimal) -> None:
 
 
 def _label(axes, x: int, amount: Decimal, text: str) -> None:
-    position = {"xy": (x, float(amount)), "xytext": (0, 4), "textcoords": "offset points"}
-    axes.annotate(text, **position, ha="center", fontsize=8, color=INK)
+    note(axes, text, (x, float(amount)), (0, 4), ha="center", fontsize=8)

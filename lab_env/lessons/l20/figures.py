@@ -6,7 +6,7 @@ from typing import Protocol
 import pandas as pd
 
 from lab_env.platform.display.card import styled
-from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, svg
+from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, note, svg
 
 SINKS = ("json", "cow", "mor")
 KB = 1000
@@ -50,10 +50,7 @@ def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> s
     if 0 < commits <= len(written) + LATER:
         meet = commits * written["cow"].mean() / KB
         axes.plot([commits, commits], [0, meet], color=INK, linewidth=1, alpha=0.6)
-        axes.annotate(
-            f"break-even: {commits:.1f} commits", (commits, 0), (4, 6),
-            textcoords="offset points", fontsize=9, color=INK,
-        )  # fmt: skip
+        note(axes, f"break-even: {commits:.1f} commits", (commits, 0), (4, 6))
     axes.set(ylim=(0, None), xticks=range(1, len(written) + LATER + 1))
     axes.legend(fontsize=8, loc="upper left")
     return svg(figure)
