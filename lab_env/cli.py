@@ -1041,7 +1041,7 @@ def _ask_to_take_apart(name: str, region: str) -> None:
 
 
 def _ask_for_bucket(kept, name: str, region: str) -> str:
-    """What the user types: the bucket's name to delete it, anything else to keep it."""
+    """Ask for the bucket's name, which deletes it; anything else keeps it."""
     if not _at_terminal():
         again = f"lab cloud down {name} --region {region} --delete-data {kept.bucket}"
         out.print(f"To delete the data, too: {again}")

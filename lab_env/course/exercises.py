@@ -179,7 +179,7 @@ class Exercises:
         return progress.CourseProgress(registry.lessons(self.folder), progress.read())
 
     def judge(self, exercise_id: str, answer: Any) -> Outcome:
-        """What the check says of an answer; nothing is kept.
+        """The check's verdict on an answer; nothing is kept.
 
         Args:
             exercise_id: for example `04.1`.

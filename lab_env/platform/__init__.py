@@ -1,1 +1,1 @@
-"""What all else stands on: settings, the store, installed programs, processes, servers."""
+"""The base of all rooms: settings, the store, installed programs, processes, servers."""

@@ -35,12 +35,12 @@ class Tree:
 
     @property
     def learner(self) -> Path:
-        """Where the learner's notebooks are."""
+        """The folder of the learner's notebooks."""
         return self.root / "notebooks"
 
     @property
     def worked(self) -> Path:
-        """Where the worked notebooks are."""
+        """The folder of the worked notebooks."""
         return self.root / "solutions"
 
     @property
@@ -54,12 +54,12 @@ class Tree:
 
     @property
     def executed(self) -> Path:
-        """Where the notebooks are as last executed; git ignores it."""
+        """The folder of the notebooks as last executed; git ignores it."""
         return self.root / "build" / "executed"
 
     @property
     def site(self) -> Path:
-        """Where the site is built; git ignores it."""
+        """The folder of the site; git ignores it."""
         return self.root / "build" / "site"
 
     def generated(self) -> set[Path]:

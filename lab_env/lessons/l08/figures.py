@@ -120,7 +120,7 @@ def metadata_parts(table: Snapshot) -> pd.Series:
 
 
 def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
-    """What the footers of a table's current base files say of the keys.
+    """The ranges of keys by the footers of a table's current base files.
 
     Args:
         lab: the lab in whose store the table lies.

@@ -129,7 +129,7 @@ def _cell(answer: Answer, column: str, most: int) -> str:
 
 
 def draw_totals(totals: pd.DataFrame) -> str:
-    """What each query type says is the sum of all amounts, moment by moment.
+    """The sum of all amounts by each query type, moment by moment.
 
     Args:
         totals: a row per moment, the columns `snapshot` and `read_optimized`.

@@ -1,4 +1,4 @@
-"""What lesson 12 meters, compares and draws: costs, totals, stories, and a waterfall.
+"""Lesson 12's meters, comparisons and drawings: costs, totals, stories, and a waterfall.
 
 The waterfall leads from an old total by what each kind of change did to it to the new total.
 """
@@ -64,7 +64,7 @@ def differences(kept, truth) -> list[str]:
 def tell(
     stories: Mapping[str, str], increment: Mapping[str, str], lives: Mapping[str, Sequence]
 ) -> pd.DataFrame:
-    """What happened to some orders, beside what the incremental query and the change feed say.
+    """The history of some orders, beside what the incremental query and the change feed say.
 
     Args:
         stories: what happened, by order.

@@ -41,7 +41,7 @@ class Arrival:
 
 
 def arrivals(times: Iterable[datetime], progress: Iterable[Mapping]) -> list[Arrival]:
-    """Which orders were late, computed from the order of arrival and a query's batches.
+    """The orders that were late, from the order of arrival and a query's batches.
 
     A batch judges by the watermark that the batch before it reported, and drops an order if its
     minute ended at or before that.
@@ -139,7 +139,7 @@ def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
 
 
 def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
-    """What each batch wrote to the `state` folder of a checkpoint.
+    """The files that each batch wrote to the `state` folder of a checkpoint.
 
     A file names the version of the state, which is one more than its batch. RocksDB's table files
     do not; they belong to the first list of tables that was written after them.

@@ -152,7 +152,7 @@ def draw_over_time(
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
-    """What the shop's accountants expect of each day, from what the tills sent, without any table.
+    """The accountants' totals of each day, from what the tills sent, without any table.
 
     Args:
         sends: valid ones, in any order.

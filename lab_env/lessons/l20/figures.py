@@ -14,7 +14,7 @@ LATER = 3  # commits for which the chart continues the lines beyond those that w
 
 
 class Bill(Protocol):
-    """What one sink costs, in US dollars: the benchmark's `Bill`."""
+    """Cost of one sink, in US dollars: the benchmark's `Bill`."""
 
     write: float
     storage: float
@@ -57,7 +57,7 @@ def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> s
 
 
 def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
-    """What a recorded run would cost, in US cents, a column per sink."""
+    """Cost of a recorded run, in US cents, a column per sink."""
     rows = {
         NAMES[sink]: {
             "to write it, table services counted": 100 * bills[sink].write,
@@ -70,7 +70,7 @@ def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
 
 
 def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
-    """What the articles left to future ones: what this lesson answers of it, and what is open.
+    """Questions that the articles left open: which this lesson answers, and which it does not.
 
     Args:
         board: of the lesson's own Merge-on-Read table before its compaction: `bytes`, what a

@@ -111,7 +111,7 @@ def draw_processes(boxes: Sequence[ProcessBox]) -> str:
 
 
 def kind_of(task) -> str:
-    """What a task of `SparkPages.tasks` does: read and parse, combine and write, or little."""
+    """The work of a task of `SparkPages.tasks`: read and parse, combine and write, or little."""
     if task.rows_read and not task.bytes_cached:
         return READS
     return WRITES if task.rows_fetched >= MANY else OTHER

@@ -156,7 +156,7 @@ def _of_other_formats(figures: Mapping[str, list[float]], key: str) -> dict[str,
 
 
 def claims(run: dict) -> list[Claim]:
-    """What the rounds say that a format does well, in the order of `MEASURES`."""
+    """The formats' strengths by the rounds, in the order of `MEASURES`."""
     found = []
     for measure in MEASURES:
         for factor in run["size"]["factors"]:

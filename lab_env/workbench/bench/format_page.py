@@ -297,7 +297,7 @@ def _text(spread: Spread, measure: Measure) -> str:
 
 
 def _ratio(this: Spread, other: Spread) -> str:
-    """How many times the other; inconclusive where the rounds do not lie apart."""
+    """The ratio to the other; inconclusive where the rounds do not lie apart."""
     found = verdict(this, other)
     if found not in (LOWER, HIGHER) or not other.median:
         return found
