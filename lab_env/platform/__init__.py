@@ -1,1 +1,1 @@
-"""The base of all rooms: settings, the store, installed programs, processes, servers."""
+"""The base of everything else: settings, the store, installed programs, processes, servers."""

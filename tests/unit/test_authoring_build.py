@@ -19,7 +19,7 @@ from lab_env.platform.services import DEFAULT
 def tree(tmp_path, monkeypatch):
     """A tree of its own with one lesson as `lab author new` makes it."""
     tree = Tree(tmp_path)
-    monkeypatch.setattr(lab_env.lessons, "__path__", [*lab_env.lessons.__path__, str(tree.rooms)])
+    monkeypatch.setattr(lab_env.lessons, "__path__", [*lab_env.lessons.__path__, str(tree.lessons)])
     new_lesson("77", "sample", tree)
     yield tree
     sys.modules.pop("lab_env.lessons.l77.checks", None)
@@ -27,7 +27,7 @@ def tree(tmp_path, monkeypatch):
 
 
 def source(tree: Tree):
-    return tree.room("77") / "77_sample.py"
+    return tree.lesson("77") / "77_sample.py"
 
 
 def edit(tree: Tree, old: str, new: str) -> int:
@@ -100,7 +100,7 @@ def test_a_cell_put_in_changes_no_other_id(tree):
 
 def test_the_exercises_hold_what_a_learner_asks_for(tree):
     build(tree)
-    first, second = lessons(tree.rooms)["77"].exercises
+    first, second = lessons(tree.lessons)["77"].exercises
     assert (first.id, first.title, first.objective) == ("77.1", "A value", "do one thing")
     assert (first.answer, first.solution) == ("new_orders", "new_orders = 2")
     assert first.hints == ("Count the orders whose second part is `new`.",)
@@ -168,7 +168,7 @@ def test_an_answer_in_the_learners_notebook_is_refused(tree):
 
 
 def test_an_exercise_without_a_check_is_refused(tree):
-    module = tree.room("77") / "checks.py"
+    module = tree.lesson("77") / "checks.py"
     module.write_text(module.read_text().replace('@check("77.2")', '@check("77.4")'))
     with pytest.raises(LabError) as refused:
         build(tree)

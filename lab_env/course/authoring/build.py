@@ -44,13 +44,13 @@ class Tree:
         return self.root / "solutions"
 
     @property
-    def rooms(self) -> Path:
+    def lessons(self) -> Path:
         """The lessons' own folders, each with its source, checks and figures."""
         return self.root / "lab_env" / "lessons"
 
-    def room(self, number: str) -> Path:
+    def lesson(self, number: str) -> Path:
         """The folder of one lesson."""
-        return self.rooms / f"l{number}"
+        return self.lessons / f"l{number}"
 
     @property
     def executed(self) -> Path:
@@ -81,8 +81,8 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
     Raises:
         LabError: a lesson violates the template; it lists every problem with file and line.
     """
-    lessons = [read_lesson(path) for path in sources(tree.rooms)]
-    demos = [read_lesson(path) for path in demo_sources(tree.rooms)]
+    lessons = [read_lesson(path) for path in sources(tree.lessons)]
+    demos = [read_lesson(path) for path in demo_sources(tree.lessons)]
     refuse(
         [problem for lesson in lessons for problem in problems_of(lesson)]
         + [problem for demo in demos for problem in problems_of_demo(demo)]

@@ -81,7 +81,7 @@ class LessonStats:
 
 def course_stats(tree: Tree = COURSE) -> list[LessonStats]:
     """Every lesson, counted."""
-    return [lesson_stats(read_lesson(path), tree) for path in sources(tree.rooms)]
+    return [lesson_stats(read_lesson(path), tree) for path in sources(tree.lessons)]
 
 
 def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
