@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lab_env import store
+from lab_env.course.answers import Unreadable, as_choice, as_int, as_list, kind_of
 from lab_env.hudi.commits import decode_commit, read_avro
 from lab_env.hudi.timeline import parse_data_name, parse_timeline_key
 
@@ -83,6 +84,24 @@ def receipts_in(lab, table: str, name: str) -> list[str]:
     picture = lab.xray(table)
     commits = (picture.commit(requested) for requested in sorted(picture.completed_writes))
     return [commit.extra[name] for commit in commits if name in commit.extra]
+
+
+def as_restart(answer) -> tuple[int, str, str]:
+    """An answer of 17.1 in any form: the batch, `again` or `new`, `write` or `skip`.
+
+    Raises:
+        Unreadable: it is something else.
+    """
+    three = as_list(answer) if answer is not None else []
+    if len(three) != 3:
+        raise Unreadable(
+            'Three things are expected: the batch, "again" or "new", "write" or "skip". Your '
+            f"function returned {kind_of(answer)}."
+        )
+    batch, messages, does = three
+    return (
+        as_int(batch), as_choice(messages, ("again", "new")), as_choice(does, ("write", "skip"))
+    )  # fmt: skip
 
 
 def _numbers(lab, folder: str) -> list[int]:
