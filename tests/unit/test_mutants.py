@@ -18,7 +18,9 @@ from lab_env.platform.errors import LabError
 
 EXERCISES = {x.id: x for entry in registry.lessons().values() for x in entry.exercises}
 # Lessons whose checks still have the older form, and one whose mutants with Spark wait for a run.
-OLDER = {n for n in registry.lessons() if "check_of" in (COURSE.lesson(n) / "checks.py").read_text()}
+OLDER = {
+    n for n in registry.lessons() if "check_of" in (COURSE.lesson(n) / "checks.py").read_text()
+}
 NOT_RECORDED = {"21"}
 
 EXAMPLES = {

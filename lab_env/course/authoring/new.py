@@ -29,7 +29,10 @@ def new_lesson(number: str, slug: str, tree: Tree = COURSE) -> list[Path]:
         tree.lesson(number) / "__init__.py": "",
         tree.lesson(number) / "checks.py": "skeleton_checks.py.txt",
     }
-    taken = [*tree.lesson(number).glob(f"{number}_*.py"), *(path for path in files if path.exists())]
+    taken = [
+        *tree.lesson(number).glob(f"{number}_*.py"),
+        *(path for path in files if path.exists()),
+    ]
     if taken:
         raise LabError(f"Lesson {number} exists: {taken[0].name}.", "choose another number.")
     for path, skeleton in files.items():

@@ -1,25 +1,30 @@
 """Checks of lesson 17: what a restart does, what a new stream repairs, what a sink delivers."""
 
 import secrets
-from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import chdir, suppress
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Mapping
+from contextlib import chdir, contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
+from random import Random
 from types import CellType, FunctionType
 from typing import Any
 
-import pandas as pd
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lab_env.course.answers import Unreadable, as_choice, as_int, as_list
-from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.course.answers import Unreadable, as_int, as_list
+from lab_env.course.checking import check, expect
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l17.damage import RIGHT
-from lab_env.lessons.l17.receipts import IDENTIFIER, NONE, read_receipts, receipts_in
-from lab_env.lessons.streams import own_streams_stopped
+from lab_env.lessons.l17.receipts import (
+    IDENTIFIER,
+    NONE,
+    as_restart,
+    read_receipts,
+    receipts_in,
+)
+from lab_env.lessons.streams import own_streams_stopped, session_spared
 from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.checkpoint import FIRST_OFFSETS, read_checkpoint
 from lab_env.platform import store
@@ -27,633 +32,318 @@ from lab_env.tables.hudi.timeline import Instant, parse_data_name
 
 STREAM_TIMEOUT_S = 120  # for the stream of 17.2, which takes some seconds
 WITH_A_GAP = "orders_with_a_gap"  # a copy of the table from before the lesson repairs it
-DEEDS = ("write", "skip")
 SHOWN_FIRST = ((7, 6, 6), (7, 6, 7), (7, 7, 7), (NONE, NONE, 9), (NONE, NONE, NONE))
+LIST_FILES = "hoodie.metadata.enable"
+# Columns of a message in the audit table, with their types in Arrow.
+MESSAGE = {"id": "string", "partition": "int32", "offset": "int64", "message": "string"}
+Counts = tuple[int, int]  # orders, and paid ones among them
 
 
-@dataclass(frozen=True)
-class Restart:
-    """One set of receipts, and what the learner's function says of it.
-
-    Args:
-        offsets: newest batch in `offsets`; -1 for none.
-        commits: newest in `commits`.
-        table: newest in a complete commit of the table.
-        batch: the batch that the function says Spark runs first.
-        messages: `again` for those of an old plan, or `new`.
-        does: `write` or `skip`.
-    """
-
-    offsets: int
-    commits: int
-    table: int
-    batch: int
-    messages: str
-    does: str
-
-    @property
-    def right_batch(self) -> int:
-        """A planned batch without a commit, else the next one."""
-        return self.offsets if self.offsets > self.commits else self.commits + 1
-
-    @property
-    def right_messages(self) -> str:
-        """A planned batch keeps its messages."""
-        return "again" if self.offsets > self.commits else "new"
-
-    @property
-    def right_does(self) -> str:
-        """The sink writes a batch only above the one in the table."""
-        return "write" if self.right_batch > self.table else "skip"
-
-    @property
-    def right(self) -> bool:
-        """Whether all three are those of the restart."""
-        said = (self.batch, self.messages, self.does)
-        return said == (self.right_batch, self.right_messages, self.right_does)
-
-
-@check_of("17.1")
-class WhatARestartDoes:
-    """The batch that a restart runs first, where its messages come from, and what the sink does."""
-
-    @staticmethod
-    def observe(lab, answer) -> Restart:
-        """Ask the function about known and random receipts; the first wrong answer is kept."""
-        if not callable(answer):
-            raise Unreadable("A function of three numbers is expected.")
-        cases = [*SHOWN_FIRST, *(_random_receipts() for _ in range(12))]
-        for case in cases:
-            returned = answer(*case)
-            if returned is None:
-                offsets, commits, table = case
-                raise Unreadable(
-                    f"For offsets {offsets}, commits {commits}, table {table} your function "
-                    "returns nothing."
-                )
-            said = as_list(returned)
-            if len(said) != 3:
-                raise Unreadable(
-                    'Three things are expected: the batch, "again" or "new", "write" or "skip".'
-                )
-            messages, does = as_choice(said[1], ("again", "new")), as_choice(said[2], DEEDS)
-            facts = Restart(*case, batch=as_int(said[0]), messages=messages, does=does)
-            if not facts.right:
-                break
-        return facts
-
-    @staticmethod
-    def judge(facts: Restart) -> Passed | NotYet:
-        """The batch first, then its messages, then what the sink does with it."""
-        asked = f"offsets {facts.offsets}, commits {facts.commits}, table {facts.table}"
-        said = f'batch {facts.batch}, "{facts.messages}", "{facts.does}"'
-        answered = f"For {asked} you say {said}. "
-        wanted = facts.right_batch
-        if facts.right:
-            return Passed("Right for every set of receipts.")
-        if facts.batch != wanted and facts.offsets > facts.commits:
-            return NotYet(
-                f"{answered}Batch {wanted} has offsets and no commit: Spark runs it again."
-            )
-        if facts.batch != wanted:
-            return NotYet(
-                f"{answered}The newest planned batch is committed, so Spark plans the next one: "
-                f"{wanted}."
-            )
-        if facts.right_messages == "again" != facts.messages:
-            return NotYet(
-                f"{answered}`offsets/{wanted}` is there: the batch gets the messages of that plan."
-            )
-        if facts.right_messages != facts.messages:
-            return NotYet(f"{answered}Batch {wanted} has no plan yet: Spark makes one now.")
-        if facts.right_does == "skip":
-            return NotYet(
-                f"{answered}The table knows batch {facts.table}; for a number that is not above it "
-                "the sink returns without reading."
-            )
-        return NotYet(
-            f"{answered}The table knows no batch from {wanted} on, so the sink has to write it."
+@check("17.1")
+def what_a_restart_does(lab, restart):
+    """Ask about the receipts of the lesson and about random ones."""
+    for case in [*SHOWN_FIRST, *(_random_receipts() for _ in range(12))]:
+        offsets, commits, table = case
+        batch, messages, does = as_restart(restart(*case))
+        said = (
+            f"For offsets {offsets}, commits {commits}, table {table} you say batch {batch}, "
+            f'"{messages}", "{does}".'
         )
+        planned, above = offsets > commits, batch > table
+        expect(
+            batch == (offsets if planned else commits + 1),
+            "{} {}",
+            said,
+            f"Batch {offsets} has offsets and no commit: Spark runs it again."
+            if planned
+            else "The newest planned batch is committed, so Spark plans the next one.",
+        )
+        expect(
+            messages == ("again" if planned else "new"),
+            "{} {}",
+            said,
+            f"`offsets/{batch}` is there: the batch gets the messages of that plan."
+            if planned
+            else "No plan of this batch is there: Spark makes one now.",
+        )
+        expect(
+            does == ("write" if above else "skip"),
+            "{} {}",
+            said,
+            "The table does not know this batch, so the sink has to write it."
+            if above
+            else f"The table knows batch {table}; for a number that is not above it the sink "
+            "returns without reading.",
+        )
+    return "Right for every set of receipts."
 
 
 def _random_receipts() -> tuple[int, int, int]:
     offsets = secrets.randbelow(40)
-    return offsets, offsets - secrets.randbelow(2), secrets.randbelow(42) - 1
+    return offsets, offsets - secrets.randbelow(2), max(NONE, offsets + secrets.randbelow(5) - 2)
 
 
-@dataclass(frozen=True)
-class Continued:
-    """What the learner's stream made of a copy of the table with the gap.
-
-    Args:
-        before: orders that were missing, stale or not erased.
-        missing: orders that are missing afterwards.
-        wrong: orders that are stale, doubled or not erased afterwards.
-        commits: writes that were added to the copy.
-        planned: messages that the function's new checkpoints planned to read; None without a new
-            checkpoint.
-        skipped: those of batches that the table knew under the stream's identifier.
-        known: newest batch that the copy knew under the default identifier.
-        kept: whether the stream keeps its checkpoint where it was told to.
-        running: whether the function returned while its stream was at work.
-        elsewhere: whether the lesson's own table was written instead.
-    """
-
-    before: int = 0
-    missing: int = 0
-    wrong: int = 0
-    commits: int = 0
-    planned: int | None = None
-    skipped: int = 0
-    known: int = NONE
-    kept: bool = True
-    running: bool = False
-    elsewhere: bool = False
-
-
-@check_of("17.2")
-class GoesOn:
-    """Whether a stream repairs a table that skipped its events, and can go on from there."""
-
-    @staticmethod
-    def observe(lab, answer) -> Continued:
-        """Let the function repair a copy of the table, and hold that against the ledger."""
-        if not callable(answer):
-            raise Unreadable("A function of two paths is expected: of a table and of a checkpoint.")
-        source = lab.path(WITH_A_GAP)
-        if not lab.files(source):
-            raise Unreadable("Run the cell that deletes the checkpoint first.")
-        own = len(lab.xray(lab.path("orders")).completed_writes)
-        path, checkpoint = scratch_copy(lab, source, "continued"), lab.scratch("checkpoint")
-        earlier = set(lab.xray(path).completed_writes)
-        missing, wrong = _gap(lab, source, max(earlier))
-        if not missing + wrong:
-            raise Unreadable("The copy of the table has no gap. Run the lesson from its start.")
-        known, checkpoints = read_receipts(lab, path, lab.path("none")).table, _checkpoints(lab)
-        with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
-            answer(path, checkpoint)
-        made = _checkpoints(lab) - checkpoints
-        picture = lab.xray(path)
-        added = [picture.commit(name) for name in picture.completed_writes if name not in earlier]
-        names = {name for commit in added for name in commit.checkpoint or {}}
-        planned = [batch for found in made for batch in _planned(lab, found)]
-        left = _differences(lab, path)
-        for found in made - {checkpoint}:  # the lesson calls the function again
-            store.delete_prefix(lab.endpoints, store.key_of(found) + "/")
-        return Continued(
-            before=missing + wrong,
-            missing=left[0],
-            wrong=left[1],
-            commits=len(added),
-            planned=sum(size for _, size in planned) if made else None,
-            skipped=sum(size for number, size in planned if number <= known)
-            if names <= {IDENTIFIER}
-            else 0,
-            known=known,
-            kept=checkpoint in made,
-            running=stopped.at_all,
-            elsewhere=len(lab.xray(lab.path("orders")).completed_writes) != own,
+@check("17.2")
+def goes_on(lab, continue_stream):
+    """Let the function repair a copy of the table, and call it again when nothing is new."""
+    source, own = lab.path(WITH_A_GAP), lab.path("orders")
+    if not lab.files(source):
+        raise Unreadable("Run the cell that deletes the checkpoint first.")
+    gap = sum(_differences(lab, source))
+    if not gap:
+        raise Unreadable("The copy of the table has no gap. Run the lesson from its start.")
+    path, checkpoint = scratch_copy(lab, source, "continued"), lab.scratch("checkpoint")
+    known = read_receipts(lab, path, checkpoint).table
+    earlier, others, lessons_own = _commits(lab, path), _checkpoints(lab), _commits(lab, own)
+    with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped, session_spared():
+        continue_stream(path, checkpoint)
+    made, picture = _checkpoints(lab) - others, lab.xray(path)
+    batches = [batch for found in made for batch in read_checkpoint(lab.endpoints, found)]
+    planned = {b.number: sum(b.end.values()) - sum(b.start.values()) for b in batches}
+    for found in made - {checkpoint}:  # the lesson calls the function again
+        store.delete_prefix(lab.endpoints, store.key_of(found) + "/")
+    expect(
+        not stopped.at_all,
+        "Your stream was still at work when your function returned, or after {} seconds. Take the "
+        "trigger that ends, and wait for the end with `awaitTermination()`.",
+        STREAM_TIMEOUT_S,
+    )
+    expect(
+        _commits(lab, own) == lessons_own,
+        "Your function wrote into the lesson's table. Write to the path that it gets.",
+    )
+    missing, wrong = _differences(lab, path)
+    left = f"{missing} orders are missing and {wrong} wrong"
+    added = [picture.commit(name) for name in picture.completed_writes if name not in earlier]
+    if missing or wrong:
+        expect(
+            added or made,
+            "Nothing was written, and no stream was started with a new checkpoint: {}. The old "
+            "checkpoint says that everything is read.",
+            left,
         )
-
-    @staticmethod
-    def judge(facts: Continued) -> Passed | NotYet:
-        """Nothing missing, nothing wrong, and a checkpoint to go on from; else the reason."""
-        if facts.running:
-            return NotYet(
-                "Your stream was still at work when your function returned, or after "
-                f"{STREAM_TIMEOUT_S} seconds. Take the trigger that ends, and wait for the end "
-                "with `awaitTermination()`."
-            )
-        if facts.elsewhere:
-            return NotYet("Your function wrote into the lesson's table. Write to the path it gets.")
-        if not facts.missing and not facts.wrong and not facts.kept:
-            return NotYet(
-                "The copy agrees with the ledger, but at the path for the checkpoint there is "
-                "none: the next call could not go on from here."
-            )
-        if not facts.missing and not facts.wrong:
-            return Passed(
-                f"{facts.before} orders were missing or old; now the copy agrees with the ledger, "
-                "and the checkpoint for the next call is there."
-            )
-        left = f"{facts.missing} orders are missing and {facts.wrong} wrong"
-        if not facts.commits and facts.planned is None:
-            return NotYet(
-                f"Nothing was written, and no stream was started with a new checkpoint: {left}. "
-                "The old checkpoint says that everything is read."
-            )
-        if facts.planned == 0:
-            return NotYet(
-                f"Nothing was read: {left}. Your stream began at the end of the topic. Leave "
-                "`startingOffsets` at `earliest`."
-            )
-        if not facts.commits:
-            return NotYet(
-                f"Exit 0, and {left}. Your stream planned {facts.planned:,} messages as batch 0. "
-                f"0 is not above {facts.known}, the batch that the table knows under the same "
-                "identifier, so it was skipped."
-            )
-        if facts.planned and facts.skipped:
-            return NotYet(
-                f"{left.capitalize()}. Of the {facts.planned:,} messages that your stream planned, "
-                f"{facts.skipped:,} were in batches 0 to {facts.known}, which were skipped: the "
-                "table knows these numbers under the same identifier."
-            )
-        if not facts.missing:
-            return NotYet(
-                f"Every order is there, and {facts.wrong} are doubled or old. Was it an upsert, "
-                "with `ORDERS`?"
-            )
-        return NotYet(f"Afterwards {left}. Did your stream read the topic from its beginning?")
+        expect(
+            added or sum(planned.values()),
+            "Nothing was read: {}. Your stream began at the end of the topic. Leave "
+            "`startingOffsets` at `earliest`.",
+            left,
+        )
+        other_name = any(set(commit.checkpoint or ()) - {IDENTIFIER} for commit in added)
+        skipped = 0 if other_name else sum(n for b, n in planned.items() if b <= known)
+        expect(
+            not skipped,
+            "Exit 0, and {}. Of the {:,} messages that your stream planned, {:,} were in batches "
+            "up to {}. Under the identifier of the old stream they are skipped, because their "
+            "number is not above {}. (Under another one, Hudi refused them.)",
+            left,
+            sum(planned.values()),
+            skipped,
+            known,
+            known,
+        )
+        expect(missing, "Every order is there, and {} are doubled or old. Was it an upsert?", wrong)
+    expect(
+        not missing and not wrong,
+        "Afterwards {}. Did your stream read the topic from its beginning?",
+        left,
+    )
+    expect(
+        checkpoint in made,
+        "The copy agrees with the ledger, but at the path for the checkpoint there is none: the "
+        "next call could not go on from here.",
+    )
+    plans = {file for file in lab.files(checkpoint) if "/offsets/" in file.key}
+    with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S), session_spared():
+        continue_stream(path, checkpoint)
+    expect(
+        plans <= set(lab.files(checkpoint)) and not sum(_differences(lab, path)),
+        "The first call repairs the copy. The second one began anew, instead of where the first "
+        "one had ended.",
+    )
+    return (
+        f"{gap} orders were missing or old; now the copy agrees with the ledger, and the next call "
+        "goes on from there."
+    )
 
 
-def _differences(lab, path: str) -> tuple[int, int]:
+def _differences(lab, path: str) -> Counts:
     """Missing orders, and wrong ones, against the ledger."""
     found = lab.ledger(lab.topic("orders")).reconcile_table(rows_of(path).to_pandas())
     return found.missing, found.stale + found.duplicate + found.ghost + found.altered
 
 
-@lru_cache(maxsize=1)
-def _gap(lab, source: str, newest: str) -> tuple[int, int]:
-    """The differences of the table with the gap, which stay as they are until it is made anew."""
-    return _differences(lab, source)
-
-
 def _checkpoints(lab) -> set[str]:
     """The paths of all checkpoints of the lesson."""
-    bucket = f"s3a://{lab.endpoints.bucket}/"
-    keys = (found.key for found in lab.files(lab.base))
-    return {
-        bucket + key.removesuffix(f"/{FIRST_OFFSETS}")
-        for key in keys
-        if key.endswith(FIRST_OFFSETS)
-    }
+    keys = (file.key for file in lab.files(lab.base) if file.key.endswith(FIRST_OFFSETS))
+    return {f"s3a://{lab.endpoints.bucket}/{key.removesuffix(f'/{FIRST_OFFSETS}')}" for key in keys}
 
 
-def _planned(lab, checkpoint: str) -> list[tuple[int, int]]:
-    """The batches of a checkpoint: number, and how many messages it planned to read."""
-    return [
-        (batch.number, sum(batch.end.values()) - sum(batch.start.values()))
-        for batch in read_checkpoint(lab.endpoints, checkpoint)
-    ]
+@check("17.3")
+def delivers_once(lab, deliver):
+    """Send two batches through the sink, whose process dies at the worst moments."""
+    if not isinstance(deliver, FunctionType):
+        raise Unreadable("A function `deliver(rows, batch, table)` is expected.")
+    with chdir(lab.folder):  # a file of a relative name is found there, too
+        return _delivers_once(lab, deliver)
 
 
-@dataclass(frozen=True)
-class Delivered:
-    """What a sink left after it died in batch 0 and delivered batch 1.
-
-    Args:
-        sent: messages of batch 0.
-        once: messages of batch 0 in the table after the process died before its write, and a new
-            one got the same batch.
-        between: the same after the process died between the first commit of its write and the
-            second; None if it makes one commit.
-        again: rows of batch 0 after the process died right after the commit and a new one got it
-            again; None if it did not come to that.
-        next_sent: messages of batch 1.
-        next_rows: rows of batch 1 after all; None if it did not come to that.
-        kept: rows of batch 0 after all.
-        messages: distinct messages of both batches after all.
-        outside: whether the sink kept something beside the table, in the store or in a file.
-        noted: what the commits carry as `_stream_batch` after batch 0 came again.
-    """
-
-    sent: int = 40
-    once: int = 40
-    between: int | None = None
-    again: int | None = 40
-    next_sent: int = 35
-    next_rows: int | None = 35
-    kept: int | None = 40
-    messages: int | None = 75
-    outside: bool = False
-    noted: tuple[str, ...] = ()
-
-
-@check_of("17.3")
-class DeliveredOnce:
-    """Whether a sink delivers each message once, wherever its process dies."""
-
-    @staticmethod
-    def observe(lab, answer) -> Delivered:
-        """Call the sink as a new process would, before and after crashes, on a table of its own."""
-        if not isinstance(answer, FunctionType):
-            raise Unreadable("A function `deliver(rows, batch, table)` is expected.")
-        with chdir(lab.folder):  # a file of a relative name is found there, too
-            return _delivered(lab, answer)
-
-    @staticmethod
-    def judge(facts: Delivered) -> Passed | NotYet:
-        """All rows of both batches once."""
-        if not facts.once:
-            return NotYet(
-                "Crashed after the receipt: batch 0 is missing. Your receipt was there before the "
-                "rows were, and the next process believed it."
-            )
-        if facts.once != facts.sent:
-            return NotYet(f"{facts.once} rows of batch 0, and {facts.sent} messages were sent.")
-        if facts.between is not None and facts.between != facts.sent:
-            return NotYet(
-                f"Your write makes two commits. Crashed between them: {facts.sent} messages, "
-                f"{facts.between} rows. Put the receipt into the commit of the rows."
-            )
-        if facts.again == 0:
-            return NotYet("The batch came again, and afterwards none of its rows are left.")
-        if facts.again != facts.sent and facts.outside:
-            return NotYet(
-                f"Crashed between rows and receipt: {facts.sent} messages, {facts.again} rows. "
-                "Two places cannot be written in one step; put the receipt into the commit."
-            )
-        if facts.again != facts.sent and len(facts.noted) > len(set(facts.noted)):
-            return NotYet(
-                "Both commits carry the receipt, and yet you wrote twice. `receipts_in` gives text "
-                f"({list(facts.noted)}); `batch` is a number."
-            )
-        if facts.again != facts.sent and not facts.noted:
-            return NotYet(
-                f"{facts.sent} messages are {facts.again} rows, and no commit carries "
-                "`_stream_batch`. A receipt in a variable is gone after the restart; one in the "
-                "commit stays."
-            )
-        if facts.again != facts.sent:
-            return NotYet(
-                f"The batch came again, and {facts.sent} messages are {facts.again} rows."
-            )
-        if facts.next_rows != facts.next_sent:
-            return NotYet(
-                f"Batch 0 is there once. Of batch 1, {facts.next_sent} messages, the table has "
-                f"{facts.next_rows}."
-            )
-        if facts.kept != facts.sent:
-            return NotYet(
-                f"Batch 1 is there, and of the {facts.sent} messages of batch 0 only {facts.kept} "
-                "are left. Your write replaces what the table held."
-            )
-        if facts.messages != facts.sent + facts.next_sent:
-            return NotYet(
-                f"The number of rows is right, but they are {facts.messages} different messages of "
-                f"{facts.sent + facts.next_sent}: some are lost, and others are there twice."
-            )
-        return Passed(
-            f"{facts.sent} and {facts.next_sent} messages, each once: after a crash before the "
-            "write, and after one between the commit and the return."
-        )
-
-
-def _delivered(lab, answer: FunctionType) -> Delivered:
-    """Two batches through a sink whose process dies at the worst moments."""
+def _delivers_once(lab, deliver: FunctionType) -> str:
     table = lab.scratch("delivered")
-    sent, next_sent = 30 + secrets.randbelow(20), 20 + secrets.randbelow(9)
-    first, second = _messages(lab, 0, sent), _messages(lab, 1, next_sent)
+    first, second = _batch(lab, 0), _batch(lab, 1)
+    sent, next_sent = (Counter(map(tuple, rows.collect())) for rows in (first, second))
     failing = F.raise_error(F.lit("power failure")).cast("string")
     with suppress(Exception):  # the process dies before it has written the rows
-        new_process(answer)(first.withColumn("message", failing), 0, table)
-    before, commits = _outside(lab, table), _commits(lab, table)
-    new_process(answer)(first, 0, table)
-    once, written = len(_rows(lab, table, 0)), _outside(lab, table) - before
-    between = again = next_rows = kept = messages = None
-    noted: list[str] = []
-    if once == sent:
-        _forget(lab, written)  # the process dies before it has written beside the table
-        added = [made for name, made in _commits(lab, table).items() if name not in commits]
-        if len(added) > 1:
-            half = lab.scratch("delivered")
-            copy_table(lab, table, half, hidden=sorted(added)[1:])
-            new_process(answer)(first, 0, half)
-            between = len(_rows(lab, half, 0))
-        new_process(answer)(first, 0, table)
-        again, noted = len(_rows(lab, table, 0)), receipts_in(lab, table, "_stream_batch")
-    if again == sent:
-        new_process(answer)(second, 1, table)
-        next_rows, kept = len(_rows(lab, table, 1)), len(_rows(lab, table, 0))
-        messages = sum(_rows(lab, table, batch)["offset"].nunique() for batch in (0, 1))
-    outside, notes = bool(written), tuple(noted)
-    return Delivered(
-        sent, once, between, again, next_sent, next_rows, kept, messages, outside, notes
+        new_process(deliver)(first.withColumn("message", failing), 0, table)
+    before, earlier = _outside(lab, table), _commits(lab, table)
+    new_process(deliver)(first, 0, table)
+    written = _outside(lab, table) - before
+    found = _messages(lab, table)
+    own = store.key_of(table) + "/"
+    expect(
+        found or not any(name.startswith(own) and name.endswith(".parquet") for name in written),
+        "Your function wrote files to `table`, and they are no table of Hudi.",
+    )
+    expect(
+        found,
+        "Crashed after the receipt: batch 0 is missing. Your receipt was there before the rows "
+        "were, and the next process believed it.",
+    )
+    expect(
+        len(found) >= len(sent),
+        "{} messages were sent, and of {} the table has no row. Two messages may have the same "
+        "text: `id` tells them apart.",
+        len(sent),
+        len(sent) - len(found),
+    )
+    expect(
+        found == sent,
+        "{} messages were sent, and the table has {} rows, or others. Write the rows as they come.",
+        len(sent),
+        found.total(),
+    )
+    _forget(lab, written)  # the process dies before it has written anything but the table
+    added = [instant for name, instant in _commits(lab, table).items() if name not in earlier]
+    if len(added) > 1:
+        half = lab.scratch("delivered")
+        copy_table(lab, table, half, hidden=sorted(added, key=lambda i: i.requested)[1:])
+        new_process(deliver)(first, 0, half)
+        expect(
+            _messages(lab, half) == sent,
+            "Your write makes two commits. Crashed between them: {} messages, {} rows. Put the "
+            "receipt into the commit of the rows.",
+            len(sent),
+            _messages(lab, half).total(),
+        )
+    new_process(deliver)(first, 0, table)
+    _expect_once(lab, table, sent, bool(written))
+    for _ in range(2):
+        new_process(deliver)(second, 1, table)
+    found = _messages(lab, table)
+    of_second = Counter({row: times for row, times in found.items() if row in next_sent})
+    expect(
+        of_second == next_sent,
+        "Batch 0 is there once. Batch 1, of {} messages, came twice, and the table has {} rows of "
+        "it.",
+        len(next_sent),
+        of_second.total(),
+    )
+    kept = found - next_sent
+    expect(
+        kept == sent,
+        "Batch 1 is there, and of the {} messages of batch 0 only {} are left. Your write replaces "
+        "what the table held.",
+        len(sent),
+        kept.total(),
+    )
+    return (
+        f"{len(sent)} and {len(next_sent)} messages, each once: after a crash before the write, "
+        "and after one between the commit and the return."
     )
 
 
-@dataclass(frozen=True)
-class Missing:
-    """How many messages a table lacks, and what the learner's function says.
-
-    Args:
-        answer: what it says.
-        missing: offsets that no row has, between the first and the last of each partition.
-        doubled: rows too many, of messages that are there more than once.
-        partitions: of the topic.
-        before_first: offsets before the first one of each partition.
-    """
-
-    answer: int
-    missing: int = 9
-    doubled: int = 4
-    partitions: int = 3
-    before_first: int = 70
-
-
-@check_of("17.4")
-class MissingMessages:
-    """The number of messages that a table lacks, by the offsets that it has."""
-
-    @staticmethod
-    def observe(lab, answer) -> Missing:
-        """Give the function rows of three partitions with known gaps and doubles."""
-        if not callable(answer):
-            raise Unreadable("A function that gets a DataFrame is expected.")
-        rows = messages_with_gaps()
-        values = ", ".join(f"({partition}, {offset}L)" for partition, offset in rows)
-        frame = lab.spark.sql(f"SELECT * FROM VALUES {values} AS message(partition, offset)")
-        return Missing(as_int(answer(frame)), *count_gaps(rows))
-
-    @staticmethod
-    def judge(facts: Missing) -> Passed | NotYet:
-        """Exactly the gaps."""
-        said = f"You count {facts.answer} missing messages; {facts.missing} are missing. "
-        if facts.answer == facts.missing:
-            return Passed(
-                f"{facts.missing} messages are missing from {facts.partitions} partitions, and "
-                f"{facts.doubled} rows too many hide none of them."
-            )
-        if facts.answer == facts.missing - facts.doubled:
-            return NotYet(
-                f"{said}{facts.doubled} messages are there twice, and each of them hides one that "
-                "is missing. Count different offsets."
-            )
-        if facts.answer == facts.missing + facts.before_first:
-            return NotYet(
-                f"{said}You count from offset 0; a topic may begin later. Count from the first row."
-            )
-        if facts.answer == facts.missing - facts.partitions:
-            return NotYet(
-                f"{said}From 5 to 7 are three offsets, not two: one is lacking per partition."
-            )
-        return NotYet(
-            f"{said}Offsets are numbered per partition: look at each of the {facts.partitions} "
-            "alone."
+def _expect_once(lab, table: str, sent: Counter, outside: bool) -> None:
+    """Expect the rows of a batch that came again, once; `outside` if something else was written."""
+    found, noted = _messages(lab, table), receipts_in(lab, table, "_stream_batch")
+    expect(found, "The batch came again, and afterwards none of its rows are left.")
+    why = "Some of them are in the table twice."
+    if outside:
+        why = "Two places cannot be written in one step; put the receipt into the commit."
+    elif not noted:
+        why = (
+            "No commit carries `_stream_batch`. A receipt in a variable is gone after the restart; "
+            "one in the commit stays."
         )
-
-
-Counts = tuple[int, int]  # orders, and paid ones among them
-
-
-@dataclass(frozen=True)
-class Noticed:
-    """What a reader says of a copy of the table, and of one that lost its base file.
-
-    Args:
-        whole: what is in the intact copy.
-        left: what is left in the log of the other one.
-        said: of the intact copy, with the metadata table.
-        listed: of the other one, with the metadata table; None if the read failed.
-        found: of the other one, without it; None if the read failed, or nobody asked.
-    """
-
-    whole: Counts
-    left: Counts
-    said: Counts
-    listed: Counts | None = None
-    found: Counts | None = None
-
-
-@check_of("17.5")
-class WhoMissesAFile:
-    """Whether a read with the metadata table fails for a lost file, and one without goes on."""
-
-    @staticmethod
-    def observe(lab, answer) -> Noticed:
-        """Ask the function about both copies, until an answer is wrong."""
-        if not callable(answer):
-            raise Unreadable("A function of an address and of True or False is expected.")
-        intact, lost, paid = _intact_and_lost(lab)
-        facts = Noticed((RIGHT[0], paid), (RIGHT[1], paid), _two_counts(answer(intact, True)))
-        if facts.said != facts.whole:
-            return facts
-        listed = _counts_unless_lost(answer, lost, True)
-        if listed is not None:
-            return replace(facts, listed=listed)
-        return replace(facts, found=_counts_unless_lost(answer, lost, False))
-
-    @staticmethod
-    def judge(facts: Noticed) -> Passed | NotYet:
-        """The numbers first, then who notices that the file is lost."""
-        if facts.said != facts.whole:
-            reason = (
-                "Nothing is paid there: the log file was not read. A snapshot query merges it."
-                if facts.said == (facts.whole[0], 0)
-                else "First the orders, then those of them that are paid."
-            )
-            return NotYet(
-                f"The intact copy has {_in_words(facts.whole)}; you say {_in_words(facts.said)}. "
-                f"{reason}"
-            )
-        if facts.listed is not None:
-            return NotYet(
-                f"Without its base file the copy has {_in_words(facts.left)} left. With "
-                f"`metadata=True` you say {_in_words(facts.listed)}, and there was no error. Did "
-                "this read list the folders, or did your function catch the error?"
-            )
-        if facts.found is None:
-            return NotYet(
-                "With `metadata=False` your read failed: the metadata table named the base file "
-                "that is lost. Hudi reads that table unless the option of the read says no."
-            )
-        if facts.found != facts.left:
-            return NotYet(
-                f"Without its base file the copy has {_in_words(facts.left)} left. With "
-                f"`metadata=False` you say {_in_words(facts.found)}."
-            )
-        return Passed(
-            f"{_in_words(facts.whole)} in the intact copy. Without its base file: an error with "
-            f"the metadata table, and {_in_words(facts.left)} without it, as if nothing were lost."
+    elif len(noted) > len(set(noted)):
+        why = (
+            "Both commits carry the receipt, and yet you wrote twice. `receipts_in` gives text "
+            f"({noted}); `batch` is a number."
         )
+    rows = f"{len(sent)} messages, {found.total()} rows"
+    expect(found == sent, "The batch came again after a crash: {}. {}", rows, why)
 
 
-def _intact_and_lost(lab) -> tuple[str, str, int]:
-    """Two copies of the table `fragile`, the second without its base file, and the paid orders."""
-    source = lab.path("fragile")
-    current = list(lab.xray(source).current) if lab.files(source) else []
-    if [len(part.logs) for part in current] != [1]:
-        raise Unreadable("Run the cell that writes the table `fragile` first, and only once.")
-    base, (log,) = current[0].base, current[0].logs
-    intact, unpaid = scratch_copy(lab, source, "intact"), 1 + secrets.randbelow(RIGHT[1] - 1)
-    # Blocks of a log have no checksum, so other numbers need no other write.
-    key = f"{store.key_of(intact)}/{log.key}"
-    rows = store.read(lab.endpoints, key).replace(b"paid", b"void", unpaid)
-    store.client(lab.endpoints).put_object(Bucket=lab.endpoints.bucket, Key=key, Body=rows)
-    lost = scratch_copy(lab, intact, "lost")
-    store.delete(lab.endpoints, f"{store.key_of(lost)}/{base.key}")
-    return intact, lost, RIGHT[1] - unpaid
+def _batch(lab, number: int) -> DataFrame:
+    """Messages of two partitions with equal offsets; some have the same text."""
+    count = 40 - 10 * number + secrets.randbelow(9)
+    return lab.spark.range(0, count, 1, 1).selectExpr(
+        f"concat_ws('-', 'payments', id % 2, {number * 1000} + id div 2) AS id",
+        "int(id % 2) AS partition",
+        f"{number * 1000} + id div 2 AS offset",
+        "concat('message ', id % 30) AS message",
+    )
 
 
-def _counts_unless_lost(answer, address: str, metadata: bool) -> Counts | None:
-    """What the function says of a table; None if a file is not found."""
-    try:
-        said = answer(address, metadata)
-    except Exception as error:  # Spark's own exception comes through Py4J
-        if "FileNotFoundException" not in str(error):
-            raise
-        return None
-    return _two_counts(said)
-
-
-def _two_counts(answer) -> Counts:
-    said: list = []
-    with suppress(Unreadable):  # its message names a list, or one column of a table
-        said = as_list(answer)
-    if len(said) != 2 or isinstance(answer, Mapping):
-        raise Unreadable(
-            "Two numbers are expected, as a tuple, a list or a row: the orders, and the paid ones "
-            "among them."
+def _messages(lab, table: str) -> Counter:
+    """How often each message is in a table; none without a table."""
+    if not _commits(lab, table):
+        return Counter()
+    rows = rows_of(table)
+    for name, kind in MESSAGE.items():
+        found = str(rows.schema.field(name).type) if name in rows.column_names else "missing"
+        expect(
+            found == kind, "The column `{}` of your table is {}. Write all columns.", name, found
         )
-    return as_int(said[0]), as_int(said[1])
+    columns = [rows[name].to_pylist() for name in MESSAGE]
+    return Counter(zip(*columns, strict=True))
 
 
-def _in_words(counts: Counts) -> str:
-    return f"{counts[0]} orders, {counts[1]} paid"
+def _commits(lab, table: str) -> dict[str, Instant]:
+    """The completed writes of a table, by requested time; none without a table."""
+    return lab.xray(table).completed_writes if lab.files(f"{table}/.hoodie/timeline") else {}
 
 
-Messages = list[tuple[int, int]]  # partition and offset of each row
+def _outside(lab, table: str) -> set[str]:
+    """What the lesson keeps that is not part of the table: keys of the store, and local files."""
+    own = store.key_of(table) + "/"
+    listed = [*lab.files(lab.base), *store.list_objects(lab.endpoints, "warehouse/")]
+    keys = {found.key for found in listed if not _is_part(found.key, own)}
+    return keys | {str(path) for path in lab.folder.rglob("*") if path.is_file()}
 
 
-def messages_with_gaps() -> Messages:
-    """Rows of three partitions, some missing and some twice, on which no wrong way is lucky."""
-    while True:
-        rows = [row for partition in range(3) for row in _partition_with_a_gap(partition)]
-        missing, doubled, partitions, before_first = count_gaps(rows)
-        offsets = [offset for _, offset in rows]
-        mixed = max(offsets) - min(offsets) + 1 - len(set(offsets))
-        shared = len({*rows}) - len(set(offsets))  # offsets that several partitions have
-        mistakes = {-doubled, before_first, -partitions, mixed - missing, shared}
-        if len(mistakes) == 5 and 0 not in mistakes:
-            return rows
+def _is_part(key: str, own: str) -> bool:
+    name = key.rpartition("/")[2]
+    hudi = key.startswith(f"{own}.hoodie/") or name.startswith(".hoodie_partition_metadata")
+    return key.startswith(own) and (hudi or parse_data_name(name) is not None)
 
 
-def count_gaps(rows: Messages) -> tuple[int, int, int, int]:
-    """Missing messages, rows too many, partitions, and offsets before the first ones."""
-    offsets: dict[int, set[int]] = {}
-    for partition, offset in rows:
-        offsets.setdefault(partition, set()).add(offset)
-    missing = sum(max(found) - min(found) + 1 - len(found) for found in offsets.values())
-    before_first = sum(map(min, offsets.values()))
-    return missing, len(rows) - len({*rows}), len(offsets), before_first
-
-
-def _partition_with_a_gap(partition: int) -> Messages:
-    begin, length = 1 + secrets.randbelow(30), 20 + secrets.randbelow(20)
-    offsets = list(range(begin, begin + length))
-    first_gap, gap = 2 + secrets.randbelow(8), 1 + secrets.randbelow(5)
-    del offsets[first_gap : first_gap + gap]
-    twice = offsets[: 2 + secrets.randbelow(4)]
-    return [(partition, offset) for offset in [*offsets, *twice]]
+def _forget(lab, written: set[str]) -> None:
+    """Remove what a sink wrote next to the table, as if it had died before."""
+    for name in written:
+        if name.startswith("/"):
+            Path(name).unlink(missing_ok=True)
+        else:
+            store.delete(lab.endpoints, name)
 
 
 def new_process(function: FunctionType) -> Callable:
-    """A function as a new process would have it: what it remembers is as it began.
+    """Return a function as a new process would have it: what it remembers is as it began.
 
     Copies the collections and the objects of the notebook's own classes that it and the functions
     that it calls use, as variables, closures, defaults or attributes, so that a call changes
     nothing that a later process could see.
+
+    Args:
+        function: written in a notebook.
     """
     names: dict = dict(function.__globals__)
     copies: dict[int, Any] = {}  # by the identity of the original
@@ -697,47 +387,155 @@ def _names_of(code) -> list[str]:
     return [*code.co_names, *inner]
 
 
-def _messages(lab, batch: int, count: int):
-    """Rows of one batch, as the lesson's stream has them."""
-    return lab.spark.range(batch * 1000, batch * 1000 + count, 1, 1).selectExpr(
-        "concat('payments-0-', id) AS id",
-        "0 AS partition",
-        "id AS offset",
-        "concat('message ', id) AS message",
+@check("17.4")
+def counts_missing_messages(lab, missing_messages):
+    """Give the function rows of three partitions with gaps and doubles, then other ones."""
+    for _ in range(2):
+        partitions = made_partitions(Random())
+        rows = ((number, offset) for number, offsets in enumerate(partitions) for offset in offsets)
+        values = ", ".join(f"({number}, {offset}L)" for number, offset in rows)
+        frame = lab.spark.sql(f"SELECT * FROM VALUES {values} AS message(partition, offset)")
+        said = as_int(missing_messages(frame))
+        missing, doubled, before_first, _ = ways_of_counting(partitions)
+        mistakes = {
+            missing - doubled: f"{doubled} messages are there twice, and each of them hides one "
+            "that is missing. Count different offsets.",
+            missing + before_first: "A topic may begin later than at 0: count from the first row.",
+            missing - len(partitions): "From 5 to 7 are three offsets, not two.",
+        }
+        why = mistakes.get(said, "Offsets are numbered per partition: look at each of them alone.")
+        expect(said == missing, "You count {} missing messages. {}", said, why)
+    return f"{missing} messages are missing, and {doubled} rows too many hide none of them."
+
+
+def made_partitions(rng: Random) -> list[list[int]]:
+    """Offsets of three partitions, some missing and some twice, on which no wrong way is lucky.
+
+    Args:
+        rng: source of chance.
+    """
+    while True:
+        partitions = []
+        for _ in range(3):
+            begin, gap = rng.randint(1, 30), rng.randint(3, 10)
+            offsets = list(range(begin, begin + rng.randint(20, 39)))
+            del offsets[gap : gap + rng.randint(1, 5)]
+            partitions.append(offsets + offsets[: rng.randint(2, 5)])
+        missing, doubled, before_first, mixed = ways_of_counting(partitions)
+        if len({missing, missing - doubled, missing + before_first, missing - 3, mixed}) == 5:
+            return partitions
+
+
+def ways_of_counting(partitions: list[list[int]]) -> tuple[int, int, int, int]:
+    """Missing offsets, rows too many, offsets before the first ones, and missing ones if mixed."""
+    kept = [set(offsets) for offsets in partitions]
+    missing = sum(max(found) - min(found) + 1 - len(found) for found in kept)
+    rows = [offset for offsets in partitions for offset in offsets]
+    doubled, mixed = len(rows) - sum(map(len, kept)), max(rows) - min(rows) + 1 - len(set(rows))
+    return missing, doubled, sum(map(min, kept)), mixed
+
+
+@check("17.5")
+def who_misses_a_file(lab, count):
+    """Ask for a copy of the table, and for one that lost its base file, with and without a list."""
+    intact, lost, paid = _intact_and_lost(lab)
+    whole, left = (RIGHT[0], paid), (RIGHT[1], paid)
+    with _session_left_alone(lab):
+        said = _two_counts(count(intact, True))
+        expect(
+            said == whole,
+            "You say that the intact copy has {}. {}",
+            _in_words(said),
+            "Nothing is paid there: the log file was not read. A snapshot query merges it."
+            if said == (whole[0], 0)
+            else "First the orders, then those of them that are paid.",
+        )
+        listed = _counts_unless_lost(count, lost, True)
+        expect(
+            listed is None,
+            "Without its base file the copy has {} orders left. With `metadata=True` you say {}, "
+            "and there was no error. Did this read list the folders, or did your function catch "
+            "the error?",
+            left[0],
+            listed and _in_words(listed),
+        )
+        found = _counts_unless_lost(count, lost, False)
+        expect(
+            found,
+            "With `metadata=False` your read failed: the metadata table named the base file that "
+            "is lost. Hudi reads that table unless the option of the read says no.",
+        )
+        expect(
+            found == left,
+            "Without its base file the copy has {} orders left. With `metadata=False` you say {}.",
+            left[0],
+            found and _in_words(found),
+        )
+    return (
+        f"{_in_words(whole)} in the intact copy. Without its base file: an error with the metadata "
+        f"table, and {_in_words(left)} without it, as if nothing were lost."
     )
 
 
-def _commits(lab, table: str) -> dict[str, Instant]:
-    """The completed writes of a table, by requested time; none without a table."""
-    return lab.xray(table).completed_writes if lab.files(f"{table}/.hoodie/timeline") else {}
+def _intact_and_lost(lab) -> tuple[str, str, int]:
+    """Two copies of the table `fragile`, the second without its base file, and the paid orders."""
+    source = lab.path("fragile")
+    current = list(lab.xray(source).current) if lab.files(source) else []
+    if [len(part.logs) for part in current] != [1]:
+        raise Unreadable("Run the cell that writes the table `fragile` first, and only once.")
+    base, (log,) = current[0].base, current[0].logs
+    intact, unpaid = scratch_copy(lab, source, "intact"), 1 + secrets.randbelow(RIGHT[1] - 1)
+    # Blocks of a log have no checksum, so other numbers need no other write.
+    key = f"{store.key_of(intact)}/{log.key}"
+    rows = store.read(lab.endpoints, key).replace(b"paid", b"void", unpaid)
+    store.client(lab.endpoints).put_object(Bucket=lab.endpoints.bucket, Key=key, Body=rows)
+    lost = scratch_copy(lab, intact, "lost")
+    store.delete(lab.endpoints, f"{store.key_of(lost)}/{base.key}")
+    return intact, lost, RIGHT[1] - unpaid
 
 
-def _rows(lab, table: str, batch: int) -> pd.DataFrame:
-    """The rows of one batch in the table; none without a table."""
-    if not _commits(lab, table):
-        return pd.DataFrame({"offset": []})
-    rows = rows_of(table).to_pandas()
-    return rows[rows["offset"] // 1000 == batch]
-
-
-def _outside(lab, table: str) -> set[str]:
-    """What the lesson keeps that is not part of the table: keys of the store, and local files."""
-    own = store.key_of(table) + "/"
-    listed = [*lab.files(lab.base), *store.list_objects(lab.endpoints, "warehouse/")]
-    keys = {found.key for found in listed if not _is_part(found.key, own)}
-    return keys | {str(path) for path in lab.folder.rglob("*") if path.is_file()}
-
-
-def _is_part(key: str, own: str) -> bool:
-    name = key.rpartition("/")[2]
-    hudi = key.startswith(f"{own}.hoodie/") or name.startswith(".hoodie_partition_metadata")
-    return key.startswith(own) and (hudi or parse_data_name(name) is not None)
-
-
-def _forget(lab, written: set[str]) -> None:
-    """Remove what a sink wrote beside the table, as if it had died before."""
-    for name in written:
-        if name.startswith("/"):
-            Path(name).unlink(missing_ok=True)
+@contextmanager
+def _session_left_alone(lab) -> Generator[None]:
+    """Expect that the body leaves the session's own setting as it was; it is put back."""
+    setting = lab.spark.conf
+    before = setting.get(LIST_FILES, None)
+    try:
+        yield
+        expect(
+            setting.get(LIST_FILES, None) == before,
+            "The numbers are right. But you set `{}` for the whole session, and the next query "
+            "goes by it, too: give it to the reader.",
+            LIST_FILES,
+        )
+    finally:
+        if before is None:
+            setting.unset(LIST_FILES)
         else:
-            store.delete(lab.endpoints, name)
+            setting.set(LIST_FILES, before)
+
+
+def _counts_unless_lost(count, address: str, metadata: bool) -> Counts | None:
+    """What the function says of a table; None if a file is not found."""
+    try:
+        said = count(address, metadata)
+    except Exception as error:  # Spark's own exception comes through Py4J
+        if "FileNotFoundException" not in str(error):
+            raise
+        return None
+    return _two_counts(said)
+
+
+def _two_counts(answer) -> Counts:
+    said: list = []
+    with suppress(Unreadable):  # its message names a list, or one column of a table
+        said = as_list(answer)
+    if len(said) != 2 or isinstance(answer, Mapping):
+        raise Unreadable(
+            "Two numbers are expected, as a tuple, a list or a row: the orders, and the paid ones "
+            "among them."
+        )
+    return as_int(said[0]), as_int(said[1])
+
+
+def _in_words(counts: Counts) -> str:
+    return f"{counts[0]} orders, {counts[1]} paid"

@@ -6,6 +6,7 @@ They are listed, not asked for through Spark, so they can be read while a writer
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lab_env.course.answers import Unreadable, as_choice, as_int, as_list, kind_of
 from lab_env.platform import store
 from lab_env.tables.hudi.commits import decode_commit, read_avro
 from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_key
@@ -41,6 +42,9 @@ def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER
     """The receipts as the store has them now; without a table or a checkpoint they are missing.
 
     Args:
+        lab: the lesson's handle.
+        table: path of the Hudi table.
+        checkpoint: path of the query's checkpoint.
         identifier: under which the query stores its batch in the table.
     """
     planned, done = (_numbers(lab, f"{checkpoint}/{part}") for part in ("offsets", "commits"))
@@ -71,6 +75,7 @@ def receipts_in(lab, table: str, name: str) -> list[str]:
     Commits that recorded nothing under it are left out, such as a compaction or a clustering.
 
     Args:
+        lab: the lesson's handle.
         table: path of the Hudi table; it need not exist yet.
         name: of an entry in the commits' extra metadata, for example `_stream_batch`.
     """
@@ -79,6 +84,24 @@ def receipts_in(lab, table: str, name: str) -> list[str]:
     picture = lab.xray(table)
     commits = (picture.commit(requested) for requested in sorted(picture.completed_writes))
     return [commit.extra[name] for commit in commits if name in commit.extra]
+
+
+def as_restart(answer) -> tuple[int, str, str]:
+    """An answer of 17.1 in any form: the batch, `again` or `new`, `write` or `skip`.
+
+    Raises:
+        Unreadable: it is something else.
+    """
+    three = as_list(answer) if answer is not None else []
+    if len(three) != 3:
+        raise Unreadable(
+            'Three things are expected: the batch, "again" or "new", "write" or "skip". Your '
+            f"function returned {kind_of(answer)}."
+        )
+    batch, messages, does = three
+    return (
+        as_int(batch), as_choice(messages, ("again", "new")), as_choice(does, ("write", "skip"))
+    )  # fmt: skip
 
 
 def _numbers(lab, folder: str) -> list[int]:
