@@ -233,7 +233,7 @@ lab.check("01.1", Sender)
 
 
 # %% right="01.1"
-# With `partial`: each delivery report gets its event and its start without a nested function.
+# With `partial` and a method of its own, when the answer's handling grows or gets tests.
 from functools import partial
 
 
@@ -284,6 +284,24 @@ class Sender(Customer):
 
     def on_stop(self):
         producer.poll(0)
+
+
+# %% wrong="01.1"
+# expect: take both from this clock
+class Sender(Customer):
+    def send(self, event):
+        handed_at = time.time()
+        producer.produce(
+            TOPIC,
+            json.dumps(event),
+            event["order_id"],
+            on_delivery=lambda error, message: report(self, "KAFKA", event, handed_at, error),
+        )
+        report(self, "HANDED", event, handed_at)
+        producer.poll(0)
+
+    def on_stop(self):
+        producer.flush()
 
 
 # %% wrong="01.1"
@@ -375,7 +393,7 @@ class Shopper(Sender):
     @task(1)
     def cancel(self):
         if self.orders:
-            self.send(make_event("cancel", self.orders.pop(0)))
+            self.send(make_event("cancel", self.orders.pop()))
 
     # END SOLUTION
 
@@ -392,7 +410,7 @@ lab.check("01.2", Shopper)
 
 
 # %% right="01.2"
-# Plain functions, to reuse a step outside of a task.
+# Plain functions, when several users share a step.
 def update_one(shopper):
     if shopper.orders:
         shopper.send(make_event("update", shopper.orders[-1]))
@@ -418,6 +436,20 @@ class Shopper(Sender):
             self.send(make_event("update", random.choice(self.orders)))
 
     @task(10)
+    def cancel(self):
+        if self.orders:
+            self.send(make_event("cancel", self.orders.pop()))
+
+
+# %% wrong="01.2"
+# expect: No order changed again after an update
+class Shopper(Sender):
+    @task(3)
+    def update(self):
+        if self.orders:
+            self.send(make_event("update", self.orders.pop()))
+
+    @task
     def cancel(self):
         if self.orders:
             self.send(make_event("cancel", self.orders.pop()))
@@ -478,16 +510,28 @@ lab.check("01.3", Rush)
 
 
 # %% right="01.3"
-# At a constant pace, where the load must be the same in each run.
+# At a constant pace, when the load must be the same in each run.
 class Rush(Shopper):
     wait_time = locust.constant_pacing(1 / 25)
 
 
 # %% right="01.3"
-# At random moments, as customers come.
+# At random moments, when the load should look like that of customers.
 class Rush(Shopper):
     def wait_time(self):
         return random.expovariate(25)
+
+
+# %% right="01.3"
+# With due times of the user's own, when a slow task must not lower the rate.
+class Rush(Shopper):
+    def on_start(self):
+        super().on_start()
+        self.due = time.perf_counter()
+
+    def wait_time(self):
+        self.due += 1 / 25
+        return max(0, self.due - time.perf_counter())
 
 
 # %% wrong="01.3"
@@ -548,7 +592,7 @@ assert 0.5 < sent["create"] / sent.sum() < 0.7 and 0.05 < sent["cancel"] / sent.
 # the end. The twenty more must have started within a second, and stopped within a second. `self.get_run_time()` gives
 # the seconds since the start.
 #
-# The check calls your `tick` once in each second and works out how many users there are, by the rule of one Locust
+# The check calls your `tick` twice a second and works out how many users there are, by the rule of one Locust
 # process: users start *and stop* at the speed that you allow. (A master with workers calls `tick` again only when all
 # users run.)
 
@@ -563,12 +607,8 @@ class Sale(LoadTestShape):
         """The number of users now, and how many may start or stop per second."""
         # BEGIN SOLUTION
         seconds = self.get_run_time()
-        if seconds < 2:
-            return 5, 20
-        if seconds < 6:
-            return 25, 20
         if seconds < 8:
-            return 5, 20
+            return (25 if 2 <= seconds < 6 else 5), 20
         return None
         # END SOLUTION
 
@@ -576,15 +616,15 @@ class Sale(LoadTestShape):
 lab.check("01.4", Sale)
 
 # %% [markdown] hint="01.4"
-# Begin with `seconds = self.get_run_time()`, then one `if seconds < ...: return users, start_rate` after the other, in
-# the order of time.
+# Begin with `seconds = self.get_run_time()`. Before second 8, return users and speed: 25 users between second 2 and
+# second 6, otherwise 5.
 
 # %% [markdown] hint="01.4"
 # From 5 to 25 users, 20 must start. If they may take a second, 20 start in a second.
 
 
 # %% right="01.4"
-# The stages as data, where somebody else changes them.
+# The stages as data, when they change often.
 class Sale(LoadTestShape):
     stages = ((2, 5), (6, 25), (8, 5))
 
@@ -607,6 +647,12 @@ class Sale(LoadTestShape):
     def tick(self):
         stages = [(2, 5), (7, 25), (8, 5)]
         return next(((users, 20) for end, users in stages if self.get_run_time() < end), None)
+
+
+# %% equivalent="01.4"
+# seconds < 8 → seconds <= 8: nobody can ask at exactly this moment
+# 2 <= seconds < 6 → 2 < seconds < 6: the same, at second 2
+# 20 → 21: 20 users start within a second at any speed from 20
 
 
 # %% wrong="01.4"
