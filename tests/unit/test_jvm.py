@@ -12,7 +12,7 @@ from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.platform.jvm import MemoryUse, exhaustion_in, explained, nearly_full, start_mark
 from lab_env.platform.processes import supervisor
-from lab_env.platform.services import SERVICES, connect, doctor, kafka, postgres, prometheus, trino
+from lab_env.platform.services import SERVICES, connect, doctor, postgres, prometheus, trino
 from lab_env.platform.settings import REPOSITORY, Endpoints, settings
 from lab_env.workbench.bench import backlog, config, growth
 
@@ -40,7 +40,7 @@ def built(tmp_path, monkeypatch) -> dict[str, str]:
         (cwd / "fresh").mkdir()
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr(kafka.subprocess, "run", format_storage)
+    monkeypatch.setattr(subprocess, "run", format_storage)
     monkeypatch.setattr(trino, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(trino, "wheel_java_home", lambda version: tmp_path)
     monkeypatch.setattr(connect, "archive_folder", lambda name: tmp_path)

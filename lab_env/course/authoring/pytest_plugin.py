@@ -122,7 +122,8 @@ def pytest_runtest_call(item: pytest.Item):
         }
         runs: list[ExecutedNotebook] = []
         on = not worked and not item.path.stem.startswith(ON_THE_REFERENCE)
-        with _environment(observed), _noted(runs, worked, on), _processes() as used:
+        environment = patch.dict(os.environ, observed)
+        with environment, _noted(runs, worked, on), _processes() as used:
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used.seconds()))
@@ -457,17 +458,3 @@ def _processes() -> Generator[_Processes]:
     finally:
         ended.set()
         watcher.join()
-
-
-@contextmanager
-def _environment(values: dict[str, str]) -> Generator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -13,7 +13,7 @@ import pandas as pd
 
 from lab_env.lessons.recorded import SINKS
 from lab_env.platform import prices as price_file
-from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, svg
+from lab_env.platform.display.chart import COLOURS, NAMES, new_chart, note, svg
 from lab_env.platform.prices import PRICES
 from lab_env.tables.probes.verdict import INCONCLUSIVE, Spread
 
@@ -196,11 +196,9 @@ def cost_chart(bills: dict[str, Bill], title: str, crossings: dict[str, Crossing
         axes.plot(queries, cents, color=COLOURS[sink], label=NAMES[sink])
     for sink, place in places.items():
         if 1 <= place <= most:
-            axes.plot(place, 100 * bills[sink].total(place), "o", color=COLOURS[sink])
-            axes.annotate(
-                f"{place:,.0f}", (place, 100 * bills[sink].total(place)), (4, -12),
-                textcoords="offset points", fontsize=9, color=INK,
-            )  # fmt: skip
+            cents = 100 * bills[sink].total(place)
+            axes.plot(place, cents, "o", color=COLOURS[sink])
+            note(axes, f"{place:,.0f}", (place, cents), (4, -12))
     axes.set(xscale="log", yscale="log")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,g}")

@@ -132,9 +132,7 @@ def _unaligned(results: Results) -> str:
     landed = Counter(
         result.landed
         for result in results.values()
-        if result.landed.startswith(("in ", "after ", "idle", "missed"))
-        and result.landed.split(" ")[0] not in ("before",)
-        and not _is_aligned(result)
+        if result.landed.startswith(("in ", "after ", "idle", "missed")) and not _is_aligned(result)
     )
     return table(["landed", "times"], landed.most_common()) if landed else ""
 
