@@ -110,7 +110,7 @@ def test_an_error_of_the_lab_is_a_card_with_its_next_step(shell, capsys):
 
 def test_an_import_of_an_older_copy_of_a_lesson_is_explained():
     with pytest.raises(ModuleNotFoundError) as raised:
-        importlib.import_module("lab_env.tables.hudi")
+        importlib.import_module(".hudi", "lab_env")
     assert "has moved" in explain(raised.value).advice
 
 
