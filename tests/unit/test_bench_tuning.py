@@ -8,7 +8,7 @@ import pytest
 
 from lab_env.platform.errors import LabError
 from lab_env.tables.probes.bucket_usage import BucketUsage
-from lab_env.workbench.bench import command, recorded, tuning
+from lab_env.workbench.bench import recorded, tuning
 from lab_env.workbench.bench.metering import ResourceUsage
 from lab_env.workbench.bench.tuning import (
     KNOBS,
@@ -95,10 +95,6 @@ def test_where_a_stream_is_stands_in_its_last_report():
     report = {"sources": [{"endOffset": {"bench.tuning": {"0": 7, "1": 9}}}]}
     assert reached(report) == {0: 7, 1: 9}
     assert reached(None) == reached({"sources": [{"endOffset": None}]}) == {}
-
-
-def test_tuning_runs_only_by_its_name():
-    assert "tuning" in command.PARTS and "tuning" in command.ONLY_BY_NAME
 
 
 # A measurement whose worker, bucket and broker are made up --------------------------------------
